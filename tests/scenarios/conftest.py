@@ -45,6 +45,7 @@ from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
@@ -416,6 +417,7 @@ async def _real_stage(
 
 
 LEFT_BEHIND = (
+    UNITED_DEPLOYMENTS,
     RESOURCE_DISTRIBUTIONS,
     ADVANCED_CRON_JOBS,
     IMAGE_LIST_PULL_JOBS,

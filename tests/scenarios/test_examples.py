@@ -10,6 +10,7 @@ from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
@@ -29,7 +30,7 @@ RESOURCES: dict[str, Resource] = {
     one.kind: one
     for one in (
         *(ADVANCED_CRON_JOBS, BROADCAST_JOBS, CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS),
-        *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS),
+        *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS, EPHEMERAL_JOBS),
     )
 }
 BESIDE = {STORAGE_CLASSES.kind: STORAGE_CLASSES}
@@ -91,6 +92,8 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
             return made.lower() == f"{status.get('type', '')}Template".lower()
         if doc["kind"] == BROADCAST_JOBS.kind:
             return bool(status.get("phase") == "completed" and status["succeeded"] == status["desired"] > 0)
+        if doc["kind"] == EPHEMERAL_JOBS.kind:
+            return "MatchedEmpty" in {one["type"] for one in status.get("conditions") or ()}
         if doc["kind"] == POD_UNAVAILABLE_BUDGETS.kind:
             observed: int = status.get("observedGeneration", 0)
             return observed == found["metadata"]["generation"]

@@ -1,14 +1,22 @@
-"""`explain` and `plan` of BroadcastJobs and AdvancedCronJobs: which nodes wait and why, when the next time is."""
+"""`explain`, `plan` and `simulate` of BroadcastJobs and AdvancedCronJobs: which nodes wait and why, when the next time
+is, and what a month of it would be."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.generic import forecast_any
+from pykruise.cli.simulate import Conditions, Target, run_simulate
 from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.kind import KIND as BROADCAST_JOB
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
+from pykruise.kube.client import Client
 from pykruise.kube.ids import Key
 from pykruise.pods.reasons import Code
 from pykruise.sandbox.faults import Rule
@@ -107,3 +115,63 @@ async def test_explain_says_when_the_next_time_is_and_what_stops_it(stage: Stage
     assert running.verdict == "done"
     assert running.waits[0].words.startswith("the next time is 20")
     assert (paused.verdict, paused.waits[0].remedy) == ("paused", "set spec.paused to false")
+
+
+async def simulated(stage: Stage, target: str, **conditions: str) -> dict[str, object]:
+    """What a command that reaches the stage's cluster prints, as JSON."""
+
+    @asynccontextmanager
+    async def reach(_path: Path | None, _context: str | None) -> AsyncIterator[tuple[Client, str]]:
+        yield stage.client, stage.namespace
+
+    said: list[str] = []
+    await run_simulate(
+        None,
+        target=Target(name=target),
+        changes=[],
+        conditions=Conditions(**conditions),
+        svg=None,
+        output="json",
+        say=said.append,
+        now=stage.clock(),
+        reach=reach,
+    )
+    (found,) = json.loads(said[0])
+    return dict(found)
+
+
+async def test_simulate_goes_on_from_where_a_live_schedule_is(stage: Stage) -> None:
+    # given a schedule whose first child runs
+    stage.kubelets.set_rules([Rule(exit_code=0, after_s=1e6)])
+    await stage.start_manager()
+    await stage.create(cron(schedule="@every 10s"), resource=ADVANCED_CRON_JOBS)
+
+    async def has_made_one() -> bool:
+        found = await stage.get("often", resource=ADVANCED_CRON_JOBS)
+        return bool((found.get("status") or {}).get("active"))
+
+    await stage.until(has_made_one)
+    spec = {"concurrencyPolicy": "Forbid", "schedule": "@every 1h"}
+    await stage.merge("often", {"spec": spec}, resource=ADVANCED_CRON_JOBS)
+    live = await stage.get("often", resource=ADVANCED_CRON_JOBS)
+    before = {child["metadata"]["name"] for child in await stage.stored(BROADCAST_JOBS)}
+    # when what runs would go on for 90 minutes
+    found = await simulated(stage, "acj/often", takes="90m", lasts="3h")
+    # then the first time waits for what runs now, and the cluster knows nothing of it
+    first, second, *_ = found["fates"]  # type: ignore[misc]
+    assert (first["do"], round(first["late_s"], -2)) == ("start", 1800.0)
+    assert (second["do"], second["code"]) == ("skip", "JobAlreadyActive")
+    assert first["name"] in second["why"]
+    assert (await stage.get("often", resource=ADVANCED_CRON_JOBS))["spec"] == live["spec"]
+    assert {child["metadata"]["name"] for child in await stage.stored(BROADCAST_JOBS)} == before
+
+
+async def test_simulate_plays_a_live_job(stage: Stage, pool: Pool) -> None:
+    broadcast = Broadcast(stage, pool)
+    await broadcast.create(pod={"nodeSelector": None})
+
+    found = await simulated(stage, f"bcj/{NAME}", takes="5s")
+
+    assert found["is_job"]
+    assert "completed: of 3 nodes 3 succeeded" in found["end"]["headline"]  # type: ignore[index]
+    assert not await broadcast.pods()

@@ -8,6 +8,7 @@ from pykruise.kube.leases import LeaseLostError
 from pykruise.manager.manager import Manager
 from support.faults import FaultyTransport, Refuse, requests
 from support.scenario import Audience, Stage, cloneset, rolling
+from support.silenced import SilencedTransport
 
 REPLICAS = 12
 UNAVAILABLE = 2
@@ -124,6 +125,29 @@ async def test_an_outage_longer_than_the_lease_ends_with_one_leader(stage: Stage
     await stage.until(lambda: second.is_leading)
     await stage.settled(replicas=REPLICAS)
     nothing_lost_and_nothing_twice(seen)
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_a_successor_whose_watch_of_pods_is_silent_makes_no_pod_twice(
+    stage: Stage, seen: Audience, is_killed: bool
+) -> None:
+    # given a standby that hears nothing more of pods
+    first = await stage.start_manager(identity="first")
+    await stage.until(lambda: first.is_leading)
+    lagging = SilencedTransport(stage.manager_transport(), "/pods")
+    second = await stage.start_manager(lagging, identity="second")
+    await stage.create(cloneset(replicas=1))
+    await stage.settled(replicas=1)
+    await second.wait_synced()
+    lagging.silence()
+    # when it takes over in the middle of a scale-up
+    await stage.scale("web", REPLICAS)
+    await stage.until(lambda: seen.created >= REPLICAS // 2)
+    await (stage.kill_manager if is_killed else stage.stop_manager)(first)
+    await stage.until(lambda: second.is_leading)
+    # then
+    await stage.settled(replicas=REPLICAS)
+    assert seen.most == seen.created == REPLICAS
 
 
 async def test_a_manager_without_an_election_works_at_once(stage: Stage) -> None:

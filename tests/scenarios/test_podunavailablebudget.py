@@ -10,16 +10,17 @@ from pykruise.cli.explain import explained
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.kind import KIND
-from pykruise.kinds.podunavailablebudget.status import UPDATED_S
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.errors import ForbiddenError, TooManyRequestsError
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
+from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
 from pykruise.manager.settings import Settings
-from pykruise.pods.budgets import budget_name_of
+from pykruise.pods.budgets import UPDATED_S, budget_name_of
 from pykruise.pods.views import PodView
 from pykruise.sandbox.faults import Rule
-from support.scenario import Object, Stage, cloneset
+from support.scenario import Object, Stage, audience, cloneset, rolling
+from support.sidecarsets import container, sidecarset
 
 BOTH_GATES = Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
 
@@ -165,7 +166,7 @@ def images(pods: Sequence[PodView]) -> list[str]:
 ROLLOUT = Resource("example.org", "v1", "rollouts", "Rollout")
 
 
-def definition_of_rollouts() -> Object:
+def definition_of_rollouts(*, has_scale: bool = True) -> Object:
     paths = {
         "specReplicasPath": ".spec.replicas",
         "statusReplicasPath": ".status.replicas",
@@ -177,7 +178,7 @@ def definition_of_rollouts() -> Object:
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}, "scale": paths},
+        "subresources": {"status": {}, **({"scale": paths} if has_scale else {})},
     }
     names = {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"}
     return {
@@ -214,3 +215,97 @@ async def test_pods_of_an_unknown_kind_are_found_by_its_scale_with_the_generated
     # and it is looked at again and again
     await stage.merge("web", {"spec": {"replicas": 2}}, resource=ROLLOUT)
     await becomes(stage, 2, 1, 3, 2)
+
+
+@pytest.mark.sandbox_only  # the kind would be the whole cluster's
+async def test_a_kind_of_the_white_list_says_itself_how_many_pods_it_wants(stage: Stage) -> None:
+    """podunavailablebudget 6.3, row 7"""
+    # given a workload without a scale, on the white list, which its administrator lets the manager read
+    await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition_of_rollouts(has_scale=False))
+    listed = '{"workloads":[{"Group":"example.org","Version":"v1","Kind":"Rollout"}]}'
+    data = {"PPS_Watch_Custom_Workload_WhiteList": listed}
+    await stage.client.create(
+        CONFIG_MAPS, "kruise-system", {"metadata": {"name": "kruise-configuration"}, "data": data}
+    )
+    body: Object = {
+        "apiVersion": ROLLOUT.api_version,
+        "kind": ROLLOUT.kind,
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 2},
+    }
+    await stage.create(body, resource=ROLLOUT)
+    uid = (await stage.get("web", resource=ROLLOUT))["metadata"]["uid"]
+    owner = {"apiVersion": ROLLOUT.api_version, "kind": ROLLOUT.kind, "name": "web", "uid": uid}
+    for number in range(2):
+        metadata = {
+            "name": f"web-{number}",
+            "labels": {"app": "web"},
+            "ownerReferences": [{**owner, "controller": True}],
+        }
+        await stage.create(
+            {"metadata": metadata, "spec": {"containers": [{"name": "main", "image": "nginx:1"}]}},
+            resource=PODS,
+        )
+    await stage.start_manager(stage.client.transport)
+    # when
+    await stage.create(budget(ROLLOUT, maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
+    # then
+    await becomes(stage, 2, 1, 2, 1)
+    # and one that does not say wants none
+    await stage.merge("web", {"spec": {"replicas": None}}, resource=ROLLOUT)
+    await becomes(stage, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("replicas", [10, pytest.param(100, marks=pytest.mark.sandbox_only)])
+async def test_after_a_scale_down_the_surplus_goes_in_the_steps_that_the_budget_allows(
+    stage: Stage, replicas: int
+) -> None:
+    """podunavailablebudget case 58"""
+    # given pods of which a tenth may be out
+    await stage.start_manager()
+    await stage.create(budget(maxUnavailable="10%"), resource=POD_UNAVAILABLE_BUDGETS)
+    await stage.create(cloneset(replicas=replicas))
+    await becomes(stage, replicas, replicas * 9 // 10, replicas, replicas // 10)
+    half = replicas // 2
+    desired = half - (half + 9) // 10
+    async with audience(stage) as seen:
+        seen.watch_from_now()
+        # when half of them are wanted
+        await stage.scale("web", half)
+        await becomes(stage, half, desired, half, half - desired)
+        await stage.settled(replicas=half)
+    # then never fewer served than must
+    assert seen.fewest_available is not None
+    assert seen.fewest_available >= desired
+
+
+async def test_a_sidecarset_and_a_cloneset_that_update_the_same_pods_stay_within_the_budget_together(
+    stage: Stage,
+) -> None:
+    """podunavailablebudget case 63"""
+    # given pods with sidecars, of which one may be out; both would update them all at once
+    await stage.start_manager(settings=BOTH_GATES)
+    own = {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}}
+    everybody = {"type": "RollingUpdate", "maxUnavailable": "100%"}
+    log = sidecarset("log", container("log", "log:1"), namespaceSelector=own, updateStrategy=everybody)
+    await stage.create(log, resource=SIDECAR_SETS)
+    await stage.create(budget(maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
+    workload = cloneset(replicas=4)
+    workload["spec"]["updateStrategy"] = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable="100%")
+    await stage.create(workload)
+    await becomes(stage, 4, 3, 4, 1)
+    async with audience(stage) as seen:
+        seen.watch_from_now()
+        # when both change
+        await stage.merge("log", {"spec": {"containers": [container("log", "log:2")]}}, resource=SIDECAR_SETS)
+        await stage.set_image("web", "nginx:2")
+
+        async def all_have_both() -> bool:
+            found = [{one.name: one.image for one in pod.containers} for pod in await stage.pods()]
+            wanted = {"main": "nginx:2", "log": "log:2"}
+            return found == [wanted] * 4 and await figures(stage) == (4, 3, 4, 1)
+
+        await stage.until(all_have_both, what="four pods with both images")
+    # then never more than one was out
+    assert seen.fewest_available == 3
+    assert seen.created == 4

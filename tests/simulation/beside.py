@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from simulation.budget_rules import BudgetRules
 from simulation.history import Commit
 from simulation.pods import PodHistory
 from simulation.rules import Violation, WorkloadRules
@@ -53,8 +54,15 @@ class Together:
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
         """Called for each commit to `shelves`, in order."""
-        yield from self._workload.on_commit(_by(self._controller, commit))
-        yield from self._beside.on_commit(_by(self._beside.controller, commit))
+        if commit.shelf in self._workload.shelves:
+            yield from self._workload.on_commit(_by(self._controller, commit))
+        if commit.shelf in self._beside.shelves:
+            yield from self._beside.on_commit(_by(self._beside.controller, commit))
+
+    def on_prevented(self, pod: str, now: float) -> Iterator[Violation]:
+        """Called for each pod that a budget kept."""
+        if isinstance(self._beside, BudgetRules):
+            yield from self._beside.on_prevented(pod, now)
 
     def at_rest(self, now: float) -> Iterator[Violation]:
         """What is wrong although everything has gone well for long."""

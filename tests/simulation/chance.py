@@ -50,7 +50,7 @@ class Chooser:
         if deed.do == "rolling" and deed.args.get("paused") and rng.random() < 0.7:
             self.found.append(Deed(later, "rolling", {"paused": False}))
         elif deed.do == "drain" and rng.random() < 0.7:
-            self.found.append(Deed(later, "uncordon", deed.args))
+            self.found.append(Deed(later, "uncordon", {"node": deed.args["node"]}))
         elif deed.do == "taint" and rng.random() < 0.6:
             self.found.append(Deed(later, "untaint", {"node": deed.args["node"]}))
         elif deed.do == "node_down" and rng.random() < 0.7:

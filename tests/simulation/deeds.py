@@ -23,6 +23,9 @@ __all__ = ["Deeds"]
 
 Object = dict[str, Any]
 
+AGAIN_S = 5.0
+"""How often a drain tries again what was refused."""
+
 
 class Deeds:
     """Deeds on one cluster, with the user's client. `first`: the workload as it was created at the start.
@@ -151,6 +154,11 @@ class Deeds:
         subsets[number % len(subsets)]["maxReplicas"] = most
         await self._merge_beside({"spec": {"subsets": subsets}})
 
+    async def _budget(self, **fields: Any) -> None:
+        """Another amount for the budget."""
+        amounts = {"maxUnavailable": None, "minAvailable": None}
+        await self._merge_beside({"spec": {**amounts, **fields}})
+
     async def _sidecar(self, field: str, value: Any) -> None:
         """Another image for the (first) sidecar, or an environment: which takes a new pod."""
         containers = (await self._read_beside())["spec"]["containers"]
@@ -208,10 +216,17 @@ class Deeds:
 
     # ── machines ─────────────────────────────────────────────────────────────
 
-    async def _drain(self, node: int) -> None:
-        """Cordon, then evict everything on it."""
+    async def _drain(self, node: int, patience_s: float = 0.0) -> None:
+        """Cordon, then evict everything on it; refused evictions are tried again for so long."""
         name = self._node(node)
         await self._cordon(name, cordoned=True)
+        await self._evict_all(name)
+        for _ in range(int(patience_s / AGAIN_S)):
+            await asyncio.sleep(AGAIN_S)
+            if name in self._cordoned:
+                await self._evict_all(name)
+
+    async def _evict_all(self, name: str) -> None:
         for raw in (await self._client.list(PODS, self._namespace)).items:
             pod = decode(raw)
             if pod["spec"].get("nodeName") == name:

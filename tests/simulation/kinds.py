@@ -11,6 +11,8 @@ import msgspec
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
@@ -19,11 +21,13 @@ from simulation import (
     generate_blind,
     generate_cloneset,
     generate_daemonset,
+    generate_podunavailablebudget,
     generate_sidecarset,
     generate_statefulset,
     generate_workloadspread,
 )
 from simulation.beside import Together
+from simulation.budget_rules import BudgetRules
 from simulation.cloneset_rules import CloneSetRules
 from simulation.daemonset_rules import DaemonSetRules
 from simulation.rules import WorkloadRules
@@ -44,6 +48,19 @@ class SimulatedKind(msgspec.Struct, frozen=True):
     """Called with namespace, name, start, skew_s and is_calm."""
     beside: Resource | None = None
     """Of what is about its pods, whose controller and webhooks run too."""
+    gates: Gates = Gates()
+    """Of the manager and the webhooks."""
+
+
+def _guarded(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) -> SimulatedKind:
+    """A workload whose pods a PodUnavailableBudget guards."""
+    budget = partial(BudgetRules, target=f"{resource.plural}.{resource.group}")
+    return SimulatedKind(
+        resource,
+        partial(Together, workload, resource.kind.lower(), budget),
+        beside=POD_UNAVAILABLE_BUDGETS,
+        gates=Gates.of(PodUnavailableBudgetUpdateGate=True),
+    )
 
 
 KINDS: Mapping[str, SimulatedKind] = {
@@ -56,6 +73,9 @@ KINDS: Mapping[str, SimulatedKind] = {
     "sidecarset": SimulatedKind(
         CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SidecarRules), beside=SIDECAR_SETS
     ),
+    "podunavailablebudget of CloneSet": _guarded(CLONE_SETS, CloneSetRules),
+    "podunavailablebudget of StatefulSet": _guarded(ADVANCED_STATEFUL_SETS, StatefulSetRules),
+    "podunavailablebudget of DaemonSet": _guarded(DAEMON_SETS, DaemonSetRules),
 }
 
 
@@ -66,6 +86,7 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "blind": generate_blind.generate,
     "workloadspread": generate_workloadspread.generate,
     "sidecarset": generate_sidecarset.generate,
+    "podunavailablebudget": generate_podunavailablebudget.generate,
 }
 """Scripts by chance: of each kind, and `blind` of CloneSets whose manager is kept in the dark."""
 

@@ -46,7 +46,7 @@ from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.ordinals import Reserved
 from simulation.kinds import generate
 from simulation.mutating import Change, always, mutated
-from simulation.mutations_beside import SIDECARSET, WORKLOADSPREAD
+from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLOADSPREAD
 from simulation.world import run
 
 __all__ = ["MUTATIONS", "caught_by", "mutated"]
@@ -310,6 +310,7 @@ EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **DAEMONSET,
     **STATEFULSET,
     **WORKLOADSPREAD,
+    **PODUNAVAILABLEBUDGET,
     **SIDECARSET,
 }
 
@@ -335,6 +336,7 @@ def generator_of(name: str) -> str:
         "daemonset": DAEMONSET,
         "statefulset": STATEFULSET,
         "workloadspread": WORKLOADSPREAD,
+        "podunavailablebudget": PODUNAVAILABLEBUDGET,
         "sidecarset": SIDECARSET,
         "blind": UNSEEN,
     }

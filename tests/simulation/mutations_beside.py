@@ -1,9 +1,14 @@
-"""Rules of WorkloadSpread and SidecarSet that are broken on purpose; see mutations.py."""
+"""Rules of WorkloadSpread, SidecarSet and PodUnavailableBudget that are broken on purpose; see mutations.py."""
 
 from typing import Any
 
 import msgspec
 
+from pykruise.admission.pods.budget import BudgetGuard
+from pykruise.kinds.podunavailablebudget import snapshot as budget_snapshot
+from pykruise.kinds.podunavailablebudget import status as budget_status
+from pykruise.kinds.podunavailablebudget import wakes as budget_wakes
+from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
 from pykruise.kinds.sidecarset import choosing as sidecar_choosing
 from pykruise.kinds.sidecarset import managed as sidecar_managed
 from pykruise.kinds.sidecarset import plan as sidecar_plan
@@ -14,9 +19,11 @@ from pykruise.kinds.workloadspread import plan as spread_plan
 from pykruise.kinds.workloadspread import readers as spread_readers
 from pykruise.kinds.workloadspread import status as spread_status
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
+from pykruise.plans import object_reader
+from pykruise.pods import budgets
 from simulation.mutating import Change, always
 
-__all__ = ["SIDECARSET", "WORKLOADSPREAD"]
+__all__ = ["PODUNAVAILABLEBUDGET", "SIDECARSET", "WORKLOADSPREAD"]
 
 replace = msgspec.structs.replace
 
@@ -112,4 +119,61 @@ SIDECARSET: dict[str, tuple[Change, ...]] = {
     "SidecarSet: what changed more than images is upgraded": (
         (sidecar_managed, "_upgradable", always("yes")),
     ),
+}
+
+
+def _unchanged(_original: Any) -> Any:
+    async def verified(pod: Any, *_: Any) -> Any:
+        return pod
+
+    return verified
+
+
+def _whenever_recorded(_original: Any) -> Any:
+    def lets_go_again(budget: Any, pod: Any, *, now: float) -> bool:
+        return budgets.is_recorded(budget, pod)
+
+    return lets_go_again
+
+
+def _never_refused(_original: Any) -> Any:
+    async def judge(*_: Any) -> Any:
+        return None
+
+    return judge
+
+
+PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
+    "PodUnavailableBudget: one pod more may be out": (
+        (
+            budget_status,
+            "desired_available",
+            lambda original: lambda budget, *, total: max(original(budget, total=total) - 1, 0),
+        ),
+    ),
+    "PodUnavailableBudget: budgets are spent without a precondition": (
+        (object_reader, "_conditional", lambda _original: lambda _view, patch: patch),
+    ),
+    "PodUnavailableBudget: the status is written over what was spent": (
+        (POD_UNAVAILABLE_BUDGET.control, "is_status_shared", lambda _original: False),
+    ),
+    "PodUnavailableBudget: records are forgotten": (
+        (budget_status, "DISRUPTED_S", lambda _original: -1.0),
+        (budget_status, "UPDATED_S", lambda _original: -1.0),
+    ),
+    "PodUnavailableBudget: a record lets its pod go for ever": (
+        (budgets, "lets_go_again", _whenever_recorded),
+    ),
+    "PodUnavailableBudget: a record runs out although nobody has looked": (
+        (budget_snapshot, "_verified", _unchanged),
+    ),
+    "PodUnavailableBudget: pods that are released are not looked at": (
+        (budget_wakes, "_means_of", lambda _original: lambda pod: pod.labels),
+    ),
+    "PodUnavailableBudget: pods that do not serve are guarded": (
+        (budgets, "counts_as_available", always(True)),
+    ),
+    "PodUnavailableBudget: pods count while they are updated": ((budgets, "_is_consistent", always(True)),),
+    "PodUnavailableBudget: nobody is asked": ((BudgetGuard, "judge", _never_refused),),
+    "PodUnavailableBudget: a scale-down frees nothing": ((budget_wakes, "_wants_as_many", always(True)),),
 }

@@ -11,17 +11,26 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import admission_settings
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget.readers import CachedBudgets
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
+from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.sidecarset.readers import CachedSidecars
 from pykruise.kinds.workloadspread.assignment import Assignment, Spreading
 from pykruise.kinds.workloadspread.readers import CachedSpreads, SpreadReader
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.admission import ReviewRule
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.quota import Quota
+from pykruise.kube.resources import PODS
 from pykruise.kube.transport import Transport, WrappedTransport
 from pykruise.plans.review import Lookups
+from simulation.budget_rules import REVIEW, Review
 
 __all__ = ["Webhooks"]
 
@@ -40,10 +49,11 @@ class _Later(WrappedTransport):
 
 
 class Webhooks:
-    """Two replicas: each spreads pods and puts sidecars into them; any of them is asked, by chance.
+    """Two replicas: each spreads pods, puts sidecars into them, or asks budgets; any of them is asked, by chance.
 
-    `kind` is what they are there for: the plural of WorkloadSpreads or of SidecarSets. `wire(name, transport)` makes
-    the way to the API server; `versioned`: see the flag --ws-enabled-versioned-status.
+    `kind` is what they are there for: the plural of WorkloadSpreads, SidecarSets or PodUnavailableBudgets.
+    `wire(name, transport)` makes the way to the API server; `versioned`: see the flag --ws-enabled-versioned-status.
+    `revision()` is what is stored now; `on_prevented` hears of each pod that a budget kept.
     """
 
     def __init__(
@@ -54,8 +64,16 @@ class Webhooks:
         clock: Clock,
         branch: Callable[[], random.Random],
         versioned: Collection[str],
+        gates: Gates,
+        revision: Callable[[], int],
+        on_prevented: Callable[[str], None],
     ) -> None:
         self._kind = kind
+        self._gates = gates
+        self._revision = revision
+        self._on_prevented = on_prevented
+        self._budgets: list[CachedBudgets] = []
+        self._wires: list[Any] = []
         self._laters: dict[str, _Later] = {}
         self._rng = branch()
         self._spreads: list[CachedSpreads] = []
@@ -64,12 +82,15 @@ class Webhooks:
         for number in (1, 2):
             name = f"webhook-{number}"
             later = self._laters[name] = _Later()
-            client = Client(wire(name, later), clock=clock, rng=branch())
+            self._wires.append(wire(name, later))
+            client = Client(self._wires[-1], clock=clock, rng=branch())
             told: dict[str, Any] = {"namespace": NAMESPACE, "clock": clock}
             spreads = CachedSpreads(client, **told, rng=branch())
             self._spreads.append(spreads)
             self._spreadings.append(Spreading(spreads, clock=clock, rng=branch(), versioned=versioned))
             self._sidecars.append(CachedSidecars(client, **told, rng=branch()))
+            if kind == POD_UNAVAILABLE_BUDGETS.plural:
+                self._budgets.append(CachedBudgets(client, clock=clock, rng=branch()))
         self._clock = clock
 
     def rules(self) -> tuple[ReviewRule, ...]:
@@ -78,6 +99,8 @@ class Webhooks:
         sidecars: Any = _AnySidecars(self._rng, self._sidecars)
         if self._kind == WORKLOAD_SPREADS.plural:
             return reviewers(clock=self._clock, rng=self._rng, spreading=spreading)
+        if self._kind == POD_UNAVAILABLE_BUDGETS.plural:
+            return self._budget_rules()
         return reviewers(clock=self._clock, rng=self._rng, lookups=Lookups(readers={"sidecarset": sidecars}))
 
     @contextmanager
@@ -85,13 +108,51 @@ class Webhooks:
         """Keep caches while the block runs."""
         for name, later in self._laters.items():
             later.connect(connect(name))
-        caches = self._spreads if self._kind == WORKLOAD_SPREADS.plural else self._sidecars
+        caches: Sequence[Any] = self._budgets or (
+            self._spreads if self._kind == WORKLOAD_SPREADS.plural else self._sidecars
+        )
         tasks = [asyncio.get_running_loop().create_task(one.run()) for one in caches]
         try:
             yield
         finally:
             for task in tasks:
                 task.cancel()
+
+    def _budget_rules(self) -> tuple[ReviewRule, ...]:
+        """Each request is reviewed by one of the replicas; what that knew then is noted."""
+        replicas = [
+            reviewers(
+                admission_settings(self._gates),
+                clock=self._clock,
+                rng=self._rng,
+                budgeting=Budgeting(one, clock=self._clock, rng=self._rng),
+                on_prevented=lambda prevented: self._on_prevented(prevented.pod),
+            )
+            for one in self._budgets
+        ]
+        return tuple(
+            msgspec.structs.replace(same[0], reviewer=self._any_of([one.reviewer for one in same]))
+            for same in zip(*replicas, strict=True)
+        )
+
+    def _any_of(self, replicas: Sequence[Reviewer]) -> Reviewer:
+        async def review(request: AdmissionRequest) -> AdmissionAnswer:
+            number = self._rng.randrange(len(replicas))
+            if request.resource == PODS:
+                operation = "EVICT" if request.subresource == "eviction" else request.operation
+                REVIEW.set(Review(operation, request.name, self._revision(), self._known(number)))
+            return await replicas[number](request)
+
+        return review
+
+    def _known(self, number: int) -> int:
+        """Which version of budgets a replica's cache shows."""
+        held = [
+            version - 1
+            for path, version in self._wires[number].held.items()
+            if path.endswith(POD_UNAVAILABLE_BUDGETS.plural)
+        ]
+        return min([self._budgets[number].cache.stats().position, *held])
 
 
 class _AnySpreading:

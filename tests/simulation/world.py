@@ -39,6 +39,7 @@ from pykruise.plans.reconcile import Reconciler
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
 from pykruise.sandbox.virtual_time import VirtualLoop
+from simulation.beside import Together
 from simulation.deeds import Deeds
 from simulation.history import SENDER, TURN, Commit, RecordingStorage, Turn
 from simulation.kinds import KINDS as SIMULATED
@@ -269,8 +270,19 @@ class _World:
 
         assert self._beside is not None
         return Webhooks(
-            self._beside.plural, wire, clock=self._clock, branch=self._branch, versioned=self._versioned()
+            self._beside.plural,
+            wire,
+            clock=self._clock,
+            branch=self._branch,
+            versioned=self._versioned(),
+            gates=self._kind.gates,
+            revision=lambda: self._storage.revision,
+            on_prevented=self._on_prevented,
         )
+
+    def _on_prevented(self, pod: str) -> None:
+        assert isinstance(self._rules, Together)
+        self._found += self._rules.on_prevented(pod, self._now())
 
     def _versioned(self) -> tuple[str, ...]:
         """Kinds whose revisions a WorkloadSpread tells apart."""
@@ -296,7 +308,9 @@ class _World:
         kinds = [kind for kind in all_kinds() if kind.resource in (self._resource, self._beside)]
         manager = Manager(
             client,
-            settings=Settings(flags={"ws-enabled-versioned-status": self._versioned()}),
+            settings=Settings(
+                gates=self._kind.gates, flags={"ws-enabled-versioned-status": self._versioned()}
+            ),
             clock=clock,
             rng=self._branch(),
             cpu_time=unmeasured,

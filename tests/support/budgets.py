@@ -20,12 +20,12 @@ from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.errors import ConflictError, Status
+from pykruise.kube.errors import ConflictError, NotFoundError, Status
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference
 from pykruise.kube.patches import apply_merge_patch
-from pykruise.kube.resources import PODS
+from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.budgets import BudgetView, project_budget, related_annotations
@@ -202,8 +202,11 @@ def world(
     *,
     others: Iterable[Document] = (),
     gates: Gates = BOTH_GATES,
+    stored: Iterable[Document] | None = None,
 ) -> Snapshot:
-    """The snapshot of a budget, by the kind's own function."""
+    """The snapshot of a budget, by the kind's own function. `stored`: pods as the API server has them, where that is
+    not what is known of them."""
+    pods = list(pods)
     objects: dict[Any, list[Any]] = {
         BUDGET_VIEWS: [view(one) for one in (document, *others)],
         POD_VIEWS: [pod_view(one) for one in pods],
@@ -213,11 +216,23 @@ def world(
         },
     }
     settings = settings_from(Settings, gates=gates.__getitem__)
-    found = taken(
-        snapshot(view(document), read_of(KIND, view(document), objects, settings=settings, now=NOW))
-    )
+    live = StoredPods(pods if stored is None else stored)
+    read = read_of(KIND, view(document), objects, settings=settings, now=NOW, live=live)
+    found = taken(snapshot(view(document), read))
     assert found is not None
     return found
+
+
+class StoredPods:
+    """An API server that is asked for pods."""
+
+    def __init__(self, pods: Iterable[Document]) -> None:
+        self._pods = {one["metadata"]["name"]: one for one in pods}
+
+    async def get(self, _: Resource, namespace: str, name: str) -> bytes:
+        if name not in self._pods:
+            raise NotFoundError(Status(status="Failure", code=404, reason="NotFound", message="not found"))
+        return orjson.dumps(self._pods[name])
 
 
 # ── reviews ──────────────────────────────────────────────────────────────────
@@ -304,14 +319,17 @@ class Replica:
         """A new pod as `/mutate-pod` makes it."""
         return await self._tie.change(doc, request(PODS, doc)) or doc
 
+    def _known(self) -> Mapping[str, Document]:
+        return self._server.budgets if self._cached is None else self._cached
+
     # ── BudgetReader ─────────────────────────────────────────────────────────
 
     async def in_namespace(self, namespace: str) -> Sequence[BudgetView]:
-        return [view(one) for one in (self._cached or self._server.budgets).values()]
+        return [view(one) for one in self._known().values()]
 
     async def newest(self, key: Key) -> BudgetView | None:
         self.asked_for.append(key.name)
-        found = (self._cached or self._server.budgets).get(key.name)
+        found = self._known().get(key.name)
         return view(found) if found is not None else None
 
     async def fresh(self, key: Key) -> BudgetView | None:

@@ -55,9 +55,10 @@ def read_of(
     now: Instant,
     seed: int = 1,
     memories: Memories | None = None,
+    live: Any = None,
 ) -> Read[Any]:
-    """What a snapshot of the object reads: these objects as far as the kind says that it reads them, and no API
-    server."""
+    """What a snapshot of the object reads: these objects as far as the kind says that it reads them; and `live`, in
+    place of an API server."""
     control = control_of(kind)
     return Read(
         listed(views_of(control, settings), {control.objects: [view], **objects}),
@@ -66,7 +67,7 @@ def read_of(
         now=lambda: now,
         rng=Seed(seed),
         settings=settings,
-        live=None,
+        live=live,
         memories=memories,
     )
 

@@ -30,9 +30,10 @@ GATES = Gates.of(
     DeletionProtectionForCRDCascadingGate=True,
     ImagePullJobGate=True,
     ResourceDistributionGate=True,
+    PodUnavailableBudgetUpdateGate=True,
 )
-"""Of webhooks in scenarios on every cluster. Protection concerns labelled objects only, and kinds of the other
-gates only those who make them, so they can always be on."""
+"""Of webhooks in scenarios on every cluster. Protection concerns labelled objects only, budgets only pods that are tied
+to them, and kinds of the other gates only those who make them, so they can always be on."""
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""`pykruise explain clonesets/web`: what a rollout does, and why it does not go on.
+"""`pykruise explain clonesets/web`: what a rollout does, and why it does not go on; `pod/web-x`: what holds a pod.
 
 kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ explain() ──▶ text or JSON
 """
@@ -17,6 +17,8 @@ from pykruise.cli.insight.explaining import Explanation, explain, text
 from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.known import named
 from pykruise.cli.insight.look import look
+from pykruise.cli.insight.pods import NAMES as POD_NAMES
+from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.reach import Reach, reached
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
@@ -25,7 +27,7 @@ from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind
 
-__all__ = ["explained", "run_explain"]
+__all__ = ["explained", "explained_pod", "run_explain"]
 
 
 async def explained(
@@ -46,6 +48,16 @@ async def explained(
     return explain(sight, sight.plan())
 
 
+async def explained_pod(
+    client: Client, key: Key, *, now: Instant, settings: Settings | None = None
+) -> Explanation:
+    """The same of a pod: which budgets hold it."""
+    try:
+        return explain_pod(await look_at_pod(client, key, now=now, settings=settings))
+    except NotFoundError as error:
+        raise CommandError(f"there is no Pod {key}: {error}") from error
+
+
 async def run_explain(
     target: str,
     *,
@@ -60,17 +72,23 @@ async def run_explain(
     reach: Reach = reached,
 ) -> None:
     """Print the explanation; with `watch`, again whenever it changes, until the rollout is done."""
-    kind, name = named(target)
+    said, _, pod = target.partition("/")
+    is_pod = said.lower() in POD_NAMES and bool(pod) and "/" not in pod
+    kind, name = (None, pod) if is_pod else named(target)
     if output not in ("text", "json"):
         raise CommandError(f"-o {output}: there is text and json")
     given = given_settings(feature_gates) if feature_gates else None
     async with reach(kubeconfig, context) as (client, default_namespace):
         settings = given or await manager_settings(client, time.time)
-        key = Key((namespace or default_namespace) if kind.resource.namespaced else "", name)
+        is_namespaced = kind is None or kind.resource.namespaced
+        key = Key((namespace or default_namespace) if is_namespaced else "", name)
         shown: Explanation | None = None
         while True:
             now = time.time()
-            found = await explained(client, key, now=now, kind=kind, settings=settings)
+            if kind is None:
+                found = await explained_pod(client, key, now=now, settings=settings)
+            else:
+                found = await explained(client, key, now=now, kind=kind, settings=settings)
             if found != shown:
                 say(_rendered(found, output, now) if shown is None else f"\n{_rendered(found, output, now)}")
                 shown = found

@@ -294,7 +294,7 @@ def explain(
 ) -> None:
     """Say what a rollout does now, what it waits for, and what can be done about it. Reads only.
 
-    TARGET is kind and name: clonesets/web.
+    TARGET is kind and name: clonesets/web. Of a pod (pod/web-x) it says which budgets hold it.
     """
     from pykruise.cli.explain import run_explain
 
@@ -357,8 +357,9 @@ def plan(
     raise click.exceptions.Exit(code or 0)
 
 
-@app.command(short_help="Play a rollout in virtual time.")
-@click.option("--file", "-f", type=_PATH, required=True, help="The workload as it is now.")
+@app.command(short_help="Play a rollout, a job or a schedule in virtual time.")
+@click.argument("target", required=False)
+@click.option("--file", "-f", type=_PATH, help="The workload, job or schedule as it is now.")
 @click.option(
     "--change",
     type=_PATH,
@@ -368,33 +369,89 @@ def plan(
 @click.option(
     "--pods-ready-after", default="2s", help="How long a pod takes to become ready: 10s, or 5s..30s."
 )
-@click.option("--fail-pod", default="0%", help="Share of new pods that never become ready: 3%.")
+@click.option(
+    "--fail-pod", default="0%", help="Share of new pods that never become ready, or of runs that fail: 3%."
+)
 @click.option("--drain", multiple=True, help="Drain a node that long after the change: node-1@60s.")
+@click.option("--join", multiple=True, help="A further node that long after the change: node-9@60s.")
+@click.option("--leave", multiple=True, help="A node is gone for good: node-1@60s.")
+@click.option(
+    "--takes", default="1s", help="How long a job's pod runs, or what a schedule makes: 10m, or 5m..1h."
+)
+@click.option("--for", "lasts", default="30d", help="How long a schedule is played.")
+@click.option(
+    "--from", "begin", default="", help="From when on: 2026-03-01T00:00:00Z (default: from now on)."
+)
+@click.option(
+    "--outage", multiple=True, help="The nodes of a subset go, and come back: zone-a@60s, or zone-a@60s..5m."
+)
 @click.option("--nodes", type=click.IntRange(1, 1000), default=3, help="Nodes, named node-1 and on.")
 @click.option("--seed", type=int, default=1, help="Another seed: other delays, other pods that fail.")
 @click.option("--svg", type=_PATH, help="Where to write a chart to (SVG).")
+@_namespace
 @_output
+@_kubeconfig
+@_context
+@_feature_gates
 def simulate(
-    file: Path,
+    target: str | None,
+    file: Path | None,
     change: tuple[Path, ...],
     pods_ready_after: str,
     fail_pod: str,
     drain: tuple[str, ...],
+    join: tuple[str, ...],
+    leave: tuple[str, ...],
+    takes: str,
+    lasts: str,
+    begin: str,
+    outage: tuple[str, ...],
     nodes: int,
     seed: int,
     svg: Path | None,
+    namespace: str | None,
     output: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    feature_gates: str,
 ) -> None:
-    """Play a rollout in virtual time and show how it goes. Needs no cluster."""
-    from pykruise.cli.simulate import Conditions, run_simulate
+    """Play a rollout, a job or a month of a schedule in virtual time, and show how it goes.
+
+    TARGET, instead of -f: a live object, advancedcronjobs/nightly. With -f no cluster is needed.
+    """
+    from pykruise.cli.simulate import Conditions, Target, run_simulate
 
     _log(False)
     conditions = Conditions(
-        pods_ready_after=pods_ready_after, fail_pod=fail_pod, drain=drain, nodes=nodes, seed=seed
+        pods_ready_after=pods_ready_after,
+        fail_pod=fail_pod,
+        drain=drain,
+        join=join,
+        leave=leave,
+        takes=takes,
+        lasts=lasts,
+        begin=begin,
+        outage=outage,
+        nodes=nodes,
+        seed=seed,
+        feature_gates=feature_gates,
+    )
+    live = (
+        Target(
+            name=target,
+            namespace=namespace,
+            kubeconfig=kubeconfig,
+            context=context,
+            feature_gates=feature_gates,
+        )
+        if target is not None
+        else None
     )
     _run(
-        run_simulate(file, changes=change, conditions=conditions, svg=svg, output=output, say=click.echo),
-        on=asyncio.new_event_loop,  # nothing comes from a network
+        run_simulate(
+            file, target=live, changes=change, conditions=conditions, svg=svg, output=output, say=click.echo
+        ),
+        on=asyncio.new_event_loop if live is None else None,  # from a file, nothing comes from a network
     )
 
 

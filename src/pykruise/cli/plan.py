@@ -207,7 +207,8 @@ def _set_image(document: Document, path: Sequence[str], value: str, said: str) -
 def described(one: Forecast | Outlook) -> list[str]:
     """A forecast as a person reads it."""
     if isinstance(one, Outlook):
-        return outlook_lines(one)
+        within = [f"  {line}" if line else "" for part in one.within for line in ("", *described(part))]
+        return [*outlook_lines(one), *within]
     title = f"{one.kind} {one.namespace}/{one.name}"
     if one.change == "refused":
         return [f"{title}: would be refused", *(f"  {error}" for error in one.errors)]

@@ -1,15 +1,18 @@
 """`pykruise simulate -f app.yaml --change new.yaml`: how a rollout would go, played in virtual time.
 
 manifests + how pods and nodes behave ──▶ Play ──▶ play() ──▶ timeline, chart (terminal, SVG), extremes
+a manifest with a schedule, or a live object ──▶ simulate_clock.py
 
-Needs no cluster. Two changes are played under the same conditions and shown side by side.
+Needs no cluster, but for live objects. Two changes are played under the same conditions and shown side by side.
 """
 
 import asyncio
 import json
 import re
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -17,10 +20,14 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
 from pykruise.cli.insight.charts import svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import waits_lines
-from pykruise.cli.insight.known import is_of, workloads
+from pykruise.cli.insight.gates import given_settings, manager_settings
+from pykruise.cli.insight.known import clocks, is_of, workloads
+from pykruise.cli.insight.known import named as of_name
 from pykruise.cli.insight.playing import (
     Action,
     Drain,
+    NodeChange,
+    Outage,
     Play,
     Played,
     World,
@@ -28,19 +35,27 @@ from pykruise.cli.insight.playing import (
     nodes_of_subsets,
     play,
 )
+from pykruise.cli.insight.playing.by_clock import ClockPlay, ClockPlayed, play_clock
+from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.manifests import read_documents
+from pykruise.cli.simulate_clock import clock_json, clock_report, live_play, manifest_play
 from pykruise.kinds import named
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kube.clock import parse_time
-from pykruise.kube.documents import Document
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document, decode
 from pykruise.kube.durations import short_duration
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.manager.settings import Settings
+from pykruise.plans.insight import ClockInsight
 from pykruise.sandbox.nodes import NodeSpec
 
-__all__ = ["Conditions", "comparison", "report", "run_simulate"]
+__all__ = ["Conditions", "Target", "comparison", "report", "run_simulate"]
 
 START = parse_time("2026-01-01T00:00:00Z")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_UNITED = "UnitedDeployment"
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 class Conditions(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,12 +64,74 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     pods_ready_after: str = "2s"
     fail_pod: str = "0%"
     drain: Sequence[str] = ()
+    takes: str = "1s"
+    """How long a job's pod runs, or what a clock makes."""
+    join: Sequence[str] = ()
+    leave: Sequence[str] = ()
+    outage: Sequence[str] = ()
     nodes: int = 3
     seed: int = 1
+    feature_gates: str = ""
+    lasts: str = "30d"
+    """Of a clock: how long it is played."""
+    begin: str = ""
+    """Of a clock: from when on; empty: from now on."""
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A live object, and where it is."""
+
+    name: str
+    """`clonesets/web`."""
+    namespace: str | None = None
+    kubeconfig: Path | None = None
+    context: str | None = None
+    feature_gates: str = ""
 
 
 async def run_simulate(
-    file: Path,
+    file: Path | None,
+    *,
+    target: Target | None = None,
+    changes: Sequence[Path],
+    conditions: Conditions,
+    svg: Path | None,
+    output: str,
+    say: Callable[[str], None],
+    now: Instant | None = None,
+    reach: Reach = reached,
+) -> None:
+    """Play and print. Raises CommandError for what cannot be read or meant. `now`: the present time."""
+    if output not in ("text", "json"):
+        raise CommandError(f"-o {output}: there is text and json")
+    if len(changes) > 2:
+        raise CommandError("--change can be given twice at most: two strategies are compared")
+    if (file is None) == (target is None):
+        raise CommandError("say what to simulate: either -f FILE or a live object such as clonesets/web")
+    begin = _begin(conditions, time.time() if now is None else now)
+    clock: ClockPlay | ClockPlayed | None
+    if target is not None:
+        source = name = target.name
+        documents, clock = await _live(target, conditions, begin, reach)
+    else:
+        assert file is not None
+        source, name = str(file), file.name
+        documents = read_documents(file)
+        clock = await _clock_of(documents, conditions, begin)
+    if clock is None:
+        given = _given(source, documents, conditions)
+        await _say_rollouts(
+            name, given, changes=changes, conditions=conditions, svg=svg, output=output, say=say
+        )
+    elif changes or svg is not None:
+        raise CommandError("--change and --svg are for rollouts: what is played here is a schedule")
+    else:
+        _say_clock(name, clock, output, say)
+
+
+async def _say_rollouts(
+    name: str,
+    given: "_Given",
     *,
     changes: Sequence[Path],
     conditions: Conditions,
@@ -62,15 +139,9 @@ async def run_simulate(
     output: str,
     say: Callable[[str], None],
 ) -> None:
-    """Play and print. Raises CommandError for what cannot be read or meant."""
-    if output not in ("text", "json"):
-        raise CommandError(f"-o {output}: there is text and json")
-    if len(changes) > 2:
-        raise CommandError("--change can be given twice at most: two strategies are compared")
-    given = _given(file, conditions)
     plays = [_play_of(given, _changed(path), conditions) for path in changes] or [_created(given, conditions)]
     played = [await asyncio.to_thread(play, one) for one in plays]
-    names = [path.name for path in changes] or [file.name]
+    names = [path.name for path in changes] or [name]
     for name, one in zip(names, played, strict=True):
         if one.refused:
             raise CommandError(f"{name} is refused: {'; '.join(one.refused)}")
@@ -92,26 +163,26 @@ async def run_simulate(
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file has in it. `nodes_for`: which nodes were made for which subset, in words."""
+    """What a file has in it. `nodes_for`: which nodes were made, by subset."""
 
     workload: Document | None
     beside: tuple[Document, ...] = ()
     nodes: tuple[NodeSpec, ...] = ()
-    nodes_for: tuple[str, ...] = ()
+    nodes_for: Mapping[str, Sequence[str]] = {}
 
 
-def _given(path: Path, conditions: Conditions) -> _Given:
+def _given(name: str, documents: Sequence[Document], conditions: Conditions) -> _Given:
     """What is there before the change: a workload, what stands beside it, and nodes."""
-    documents = read_documents(path)
     beside = _beside(documents)
-    nodes, told = nodes_in(documents), list[str]()
+    nodes, told = nodes_in(documents), dict[str, list[str]]()
     if not nodes:
-        nodes, told = nodes_of_subsets(beside, conditions.nodes)
+        united = [doc for doc in documents if is_of(named(_UNITED), doc)]
+        nodes, told = nodes_of_subsets([*beside, *united], conditions.nodes)
     return _Given(
-        workload=_workload(path, documents, is_needed=True),
+        workload=_workload(name, documents, is_needed=True),
         beside=beside,
         nodes=tuple(nodes),
-        nodes_for=tuple(told),
+        nodes_for=told,
     )
 
 
@@ -121,23 +192,26 @@ def _changed(path: Path) -> _Given:
     beside = _beside(documents)
     if len([one for one in beside if one["kind"] == SIDECAR_SETS.kind]) > 1:
         raise CommandError(f"{path}: a change is of one SidecarSet at most")
-    return _Given(workload=_workload(path, documents, is_needed=not beside), beside=beside)
+    return _Given(workload=_workload(str(path), documents, is_needed=not beside), beside=beside)
 
 
-def _workload(path: Path, documents: Sequence[Document], *, is_needed: bool) -> Document | None:
+def _workload(name: str, documents: Sequence[Document], *, is_needed: bool) -> Document | None:
     """The one workload; None: there is none, and it is not needed."""
-    found = [doc for doc in documents if any(is_of(one, doc) for one in workloads())]
+    played = (*workloads(), named(_UNITED))
+    found = [doc for doc in documents if any(is_of(one, doc) for one in played)]
     if not found and not is_needed:
         return None
     if len(found) != 1:
-        kinds = " or ".join(f"{one.resource.kind} ({one.resource.group})" for one in workloads())
-        raise CommandError(f"{path}: want one {kinds}, found {len(found)}")
+        known = (*played, *clocks())
+        kinds = " or ".join(f"{one.resource.kind} ({one.resource.group})" for one in known)
+        raise CommandError(f"{name}: want one {kinds}, found {len(found)}")
     return found[0]
 
 
 def _beside(documents: Sequence[Document]) -> tuple[Document, ...]:
     """The SidecarSets, WorkloadSpreads and PodUnavailableBudgets."""
-    return tuple(_plain(doc) for doc in documents if any(is_of(named(one), doc) for one in ATTACHED))
+    kinds = [named(one) for one in ATTACHED if one != _UNITED.lower()]
+    return tuple(_plain(doc) for doc in documents if any(is_of(one, doc) for one in kinds))
 
 
 def _created(given: _Given, conditions: Conditions) -> Play:
@@ -167,13 +241,17 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
         nodes=conditions.nodes,
         ready_after_s=(least, most),
         fail_share=share(conditions.fail_pod),
+        takes_s=span(conditions.takes, "--takes"),
         drains=tuple(drain_of(text, nodes) for text in conditions.drain),
+        node_changes=tuple(_node_changes(conditions, nodes)),
+        outages=tuple(outage_of(text, given.nodes_for) for text in conditions.outage),
         seed=conditions.seed,
+        settings=given_settings(conditions.feature_gates),
     )
 
 
 def _about_nodes(given: _Given) -> list[str]:
-    told = "; ".join(given.nodes_for)
+    told = "; ".join(f"{', '.join(nodes)} for subset {name}" for name, nodes in given.nodes_for.items())
     return [f"nodes               made for this: {told} (a Node in -f is taken as it is)"] if told else []
 
 
@@ -219,12 +297,110 @@ def share(text: str) -> float:
 
 def drain_of(text: str, nodes: Sequence[str]) -> Drain:
     """`node-1@60s`, of these nodes. Raises CommandError."""
+    return Drain(*_at("--drain", text, nodes))
+
+
+def _node_changes(conditions: Conditions, nodes: Sequence[str]) -> Iterator[NodeChange]:
+    for text in conditions.join:
+        node, at_s = _at("--join", text, None)
+        if node in nodes:
+            raise CommandError(f"--join {text!r}: {node} is there already")
+        yield NodeChange(node, at_s, joins=True)
+    for text in conditions.leave:
+        yield NodeChange(*_at("--leave", text, nodes), joins=False)
+
+
+def _at(flag: str, text: str, nodes: Sequence[str] | None) -> tuple[str, float]:
+    """Node and seconds of `node-1@60s`; of these nodes, if any are said. Raises CommandError."""
     node, at, when = text.partition("@")
+    if not at or not node:
+        raise CommandError(f"{flag} {text!r}: want node and time, such as node-1@60s")
+    if nodes is not None and node not in nodes:
+        raise CommandError(f"{flag} {text!r}: there is no {node!r}, only {', '.join(nodes)}")
+    return node, seconds(when, flag)
+
+
+# A kind with a clock
+
+
+def _begin(conditions: Conditions, now: Instant) -> Instant:
+    if not conditions.begin:
+        return float(int(now))
+    try:
+        return parse_time(conditions.begin)
+    except ValueError as error:
+        raise CommandError(
+            f"--from {conditions.begin!r}: want a time such as 2026-03-01T00:00:00Z"
+        ) from error
+
+
+def _of_clock(conditions: Conditions) -> dict[str, Any]:
+    """What the command line says of a clock, as fields of a ClockPlay."""
+    return {
+        "for_s": seconds(conditions.lasts, "--for"),
+        "takes_s": span(conditions.takes, "--takes"),
+        "fail_share": share(conditions.fail_pod),
+        "seed": conditions.seed,
+    }
+
+
+async def _clock_of(
+    documents: Sequence[Document], conditions: Conditions, begin: Instant
+) -> ClockPlay | ClockPlayed | None:
+    """The play of the one document that has a clock, or why it is refused; None: none has one."""
+    kinds = clocks()
+    found = [(kind, doc) for doc in documents for kind in kinds if is_of(kind, doc)]
+    if not found:
+        return None
+    if len(found) > 1:
+        names = ", ".join(doc["metadata"]["name"] for _, doc in found)
+        raise CommandError(f"one schedule is played at a time, found {names}")
+    kind, document = found[0]
+    given = await manifest_play(kind, document, start=begin, settings=Settings(), **_of_clock(conditions))
+    return given if isinstance(given, ClockPlay) else ClockPlayed(refused=given)
+
+
+async def _live(
+    target: Target, conditions: Conditions, begin: Instant, reach: Reach
+) -> tuple[list[Document], ClockPlay | None]:
+    """A live object as a manifest, or as the play of its clock."""
+    kind, name = of_name(target.name)
+    given = given_settings(target.feature_gates) if target.feature_gates else None
+    async with reach(target.kubeconfig, target.context) as (client, default_namespace):
+        settings = given or await manager_settings(client, time.time)
+        namespace = (target.namespace or default_namespace) if kind.resource.namespaced else ""
+        key = Key(namespace, name)
+        try:
+            if isinstance(kind.insight, ClockInsight):
+                more = _of_clock(conditions)
+                return [], await live_play(client, kind, key, start=begin, settings=settings, **more)
+            document = decode(await client.get(kind.resource, key.namespace, key.name))
+        except NotFoundError as error:
+            raise CommandError(f"there is no {kind.resource.kind} {key}: {error}") from error
+    return [document], None
+
+
+def _say_clock(name: str, given: ClockPlay | ClockPlayed, output: str, say: Callable[[str], None]) -> None:
+    played = given if isinstance(given, ClockPlayed) else play_clock(given)
+    if isinstance(given, ClockPlayed) or played.refused:
+        raise CommandError(f"{name} is refused: {'; '.join(played.refused)}")
+    say(clock_json(name, played) if output == "json" else "\n".join(clock_report(name, given, played)))
+
+
+def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:
+    """`zone-a@60s` or `zone-a@60s..5m`, of the nodes of these subsets. Raises CommandError."""
+    subset, at, when = text.partition("@")
     if not at:
-        raise CommandError(f"--drain {text!r}: want node and time, such as node-1@60s")
-    if node not in nodes:
-        raise CommandError(f"--drain {text!r}: there is no {node!r}, only {', '.join(nodes)}")
-    return Drain(node, seconds(when, "--drain"))
+        raise CommandError(f"--outage {text!r}: want subset and time, such as zone-a@60s or zone-a@60s..5m")
+    if subset not in nodes_for:
+        known = ", ".join(nodes_for) or "none that requires nodes"
+        raise CommandError(f"--outage {text!r}: there is no subset {subset!r}, only {known}")
+    first, dots, last = when.partition("..")
+    begins = seconds(first, "--outage")
+    ends = seconds(last, "--outage") if dots else None
+    if ends is not None and ends < begins:
+        raise CommandError(f"--outage {text!r}: the second time must not be less than the first")
+    return Outage(name=subset, nodes=tuple(nodes_for[subset]), at_s=begins, until_s=ends)
 
 
 # Text
@@ -261,6 +437,8 @@ def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
         ("pods created", [str(_count(one, "create")) for one in played]),
         ("pods deleted", [str(_count(one, "delete")) for one in played]),
     ]
+    if any(one.kept for one in played):
+        rows.append(("refused by budgets", [str(sum(one.kept.values())) for one in played]))
     width = max(len(name) for name in names) + 2
     lines.append(f"{'':20s}" + "".join(f"{name:>{width}s}" for name in names))
     lines += [f"{title:20s}" + "".join(f"{value:>{width}s}" for value in values) for title, values in rows]
@@ -269,6 +447,9 @@ def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
 
 def _outcome(played: Played) -> str:
     """In one line. Pods that a partition keeps are no reason not to be complete."""
+    if played.is_job and played.is_over:
+        state = played.end.headline if played.end is not None else "it is over, and deleted"
+        return f"{state} after {short_duration(played.duration_s)}"
     if not played.is_over or played.end is None:
         return f"not over after {short_duration(played.duration_s)}"
     if played.end.verdict == "done":
@@ -283,6 +464,13 @@ def _waits(played: Played) -> list[str]:
 
 
 def _facts(played: Played) -> list[str]:
+    if played.is_job:
+        return [
+            f"duration            {short_duration(played.duration_s)}",
+            f"at the same time    {max((sample.total for sample in played.samples), default=0)} at most",
+            f"pods                {_count(played, 'create')} created, {_count(played, 'delete')} deleted, "
+            f"{_ended(played, 'Succeeded')} succeeded, {_ended(played, 'Failed')} failed",
+        ]
     return [
         f"duration            {short_duration(played.duration_s)}",
         f"lowest available    {played.lowest_available}",
@@ -291,7 +479,14 @@ def _facts(played: Played) -> list[str]:
         f"{_count(played, 'update in place')} updated in place"
         + (f", {upgraded} got new sidecars" if (upgraded := _count(played, "upgrade sidecars")) else ""),
         *_subsets(played),
+        *_budgets(played),
     ]
+
+
+def _budgets(played: Played) -> list[str]:
+    """How often budgets refused to let pods go."""
+    told = ", ".join(f"{name} refused {count} requests" for name, count in sorted(played.kept.items()))
+    return [f"budgets             {told}"] if told else []
 
 
 def _subsets(played: Played) -> list[str]:
@@ -300,6 +495,11 @@ def _subsets(played: Played) -> list[str]:
     last = played.samples[-1].subsets if played.samples else {}
     told = ", ".join(f"{name} {last.get(name, 0)}" for name in names)
     return [f"subsets             {told}"] if told else []
+
+
+def _ended(played: Played, phase: str) -> int:
+    """Pods that ended so; some may be gone in the end, with their job."""
+    return max((sample.ended.get(phase, 0) for sample in played.samples), default=0)
 
 
 def _count(played: Played, do: str) -> int:
@@ -318,4 +518,5 @@ def _timeline(played: Played) -> list[str]:
 
 
 def _named(action: Action) -> str:
-    return f"{action.name} ({action.subset})" if action.subset else action.name
+    where = action.subset or action.node
+    return f"{action.name} ({where})" if where else action.name

@@ -463,6 +463,11 @@ _BROADCAST_JOB: Final = _of(
         "a person sees it, and resumes the job there",
     ),
     (
+        "a pod that Kubernetes fails since its node is gone may fail the job",
+        "it does not count",
+        "nodes may come and go",
+    ),
+    (
         "`nodeName` in the template is overwritten",
         "the job runs on that node alone",
         "what the template says counts",
@@ -488,6 +493,35 @@ _ADVANCED_CRON_JOB: Final = _of(
     ),
 )
 
+_EPHEMERAL_JOB: Final = _of(
+    "EphemeralJob",
+    (
+        "some pods succeeded and others failed: `Unknown` for ever",
+        "`Failed` once all have ended",
+        "a job ends",
+    ),
+    (
+        "more `replicas` than pods match: it never ends",
+        "it ends when all pods that match have",
+        "a job ends",
+    ),
+    (
+        "what has not started does not count against `parallelism`; a job past its deadline goes on",
+        "it counts; nothing more is injected",
+        "both mean what they say",
+    ),
+    (
+        "every job carries a finalizer, which protects nothing",
+        "none is set, and the original's is taken away when the job is deleted",
+        "a deletion needs no manager",
+    ),
+    (
+        "times of conditions move with every write",
+        "they stay while the condition says the same",
+        "fewer writes",
+    ),
+)
+
 DIFFERENCES: Final = (
     *_EVERYWHERE,
     *_CLONE_SET,
@@ -500,6 +534,7 @@ DIFFERENCES: Final = (
     *_POD_UNAVAILABLE_BUDGET,
     *_BROADCAST_JOB,
     *_ADVANCED_CRON_JOB,
+    *_EPHEMERAL_JOB,
     *_ADMISSION,
     *_MANAGER,
 )

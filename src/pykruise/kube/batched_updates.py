@@ -13,6 +13,7 @@ batch is refused go with its next attempt.
 """
 
 import asyncio
+import itertools
 import random
 from collections.abc import Sequence
 from typing import Final, Generic, Protocol, TypeVar
@@ -34,12 +35,15 @@ __all__ = [
 ]
 
 ATTEMPTS: Final = 4
-"""Writes of one batch before it is given up, each after a conflict."""
+"""Writes of one request before it is given up, each after a conflict; where there is patience, more."""
 
 FIRST_WAIT_S: Final = 0.01
 GROWTH: Final = 5.0
 JITTER: Final = 0.1
 """Between attempts: 10, 50, 250 ms, each with up to 10 % more."""
+
+LATER_WAITS_S: Final = (0.05, 0.3)
+"""Between further attempts, by chance: whoever keeps meeting the same other should stop to."""
 
 GATHER_S: Final = 0.03
 """In a burst: how long a batch waits for more to come."""
@@ -71,6 +75,8 @@ class UpdateRequest(msgspec.Struct, kw_only=True):
 
     attempts: int = 0
     """Writes that it was part of."""
+    came_at: float = 0.0
+    """Time of the loop."""
     error: Exception | None = None
     is_settled: bool = False
 
@@ -158,10 +164,15 @@ class _Queue(Generic[V, R]):
 
 
 class BatchedUpdates(Generic[V, R, C]):
-    """Settles requests about the objects of one ledger, for everything that this process decides."""
+    """Settles requests about the objects of one ledger, for everything that this process decides.
 
-    def __init__(self, ledger: Ledger[V, R, C], *, rng: random.Random) -> None:
+    `patience_s`: so long a request that meets conflicts is tried; at least ATTEMPTS times in any case. It has to be
+    less than its sender waits for the answer.
+    """
+
+    def __init__(self, ledger: Ledger[V, R, C], *, rng: random.Random, patience_s: float = 0.0) -> None:
         self._ledger = ledger
+        self._patience_s = patience_s
         self._rng = rng
         self._queues: dict[str, _Queue[V, R]] = {}
         self._asked = self._writes = self._conflicts = 0
@@ -177,6 +188,7 @@ class BatchedUpdates(Generic[V, R, C]):
         queue = self._queue(view.uid)
         if queue.is_idle and not queue.is_unknown and self._ledger.is_free(_newer(queue.last, view), request):
             return
+        request.came_at = asyncio.get_running_loop().time()
         queue.waiting.append(request)
         async with queue.lock:
             # Those before may have taken it along.
@@ -201,10 +213,11 @@ class BatchedUpdates(Generic[V, R, C]):
             raise
         except ContendedError:
             # Those that joined it later have attempts left.
-            queue.waiting[:0] = [one for one in batch if one.attempts < ATTEMPTS]
-            batch = [one for one in batch if one.attempts >= ATTEMPTS]
-            text = f"{self._ledger.kind} {view.key} was changed by others {ATTEMPTS} times; try again"
-            _fail(batch, ContendedError(text))
+            queue.waiting[:0] = [one for one in batch if not self._is_over(one)]
+            batch = [one for one in batch if self._is_over(one)]
+            for one in batch:
+                text = f"{self._ledger.kind} {view.key} was changed by others {one.attempts} times; try again"
+                one.error = ContendedError(text)
         except Exception as error:
             _fail(batch, error)
         for one in batch:
@@ -220,11 +233,9 @@ class BatchedUpdates(Generic[V, R, C]):
 
     async def _settle(self, queue: _Queue[V, R], key: Key, uid: str, batch: list[R]) -> None:
         """Store what the batch decides; it grows by what comes while it is refused."""
-        wait_s = FIRST_WAIT_S
-        for attempt in range(ATTEMPTS):
+        for attempt in itertools.count():
             if attempt:
-                await asyncio.sleep(wait_s * self._rng.uniform(1.0, 1.0 + JITTER))
-                wait_s *= GROWTH
+                await asyncio.sleep(self._wait_s(attempt))
                 batch += queue.waiting
                 queue.waiting = []
             view = await self._base(queue, key)
@@ -243,6 +254,8 @@ class BatchedUpdates(Generic[V, R, C]):
             except ConflictError:
                 self._conflicts += 1
                 queue.conflicted_at = asyncio.get_running_loop().time()
+                if any(map(self._is_over, batch)):
+                    raise ContendedError from None
                 continue
             except NotFoundError:
                 self._ledger.settle_without(batch)
@@ -251,7 +264,16 @@ class BatchedUpdates(Generic[V, R, C]):
                 queue.is_unknown = True
                 raise UnsettledError(f"{self._ledger.kind} {key}: {error}") from error
             return
-        raise ContendedError
+
+    def _wait_s(self, attempt: int) -> float:
+        if attempt < ATTEMPTS:
+            return FIRST_WAIT_S * GROWTH ** (attempt - 1) * self._rng.uniform(1.0, 1.0 + JITTER)
+        return self._rng.uniform(*LATER_WAITS_S)
+
+    def _is_over(self, request: R) -> bool:
+        """Whether the request has had its attempts."""
+        waited_s = asyncio.get_running_loop().time() - request.came_at
+        return request.attempts >= ATTEMPTS and waited_s >= self._patience_s
 
     async def _base(self, queue: _Queue[V, R], key: Key) -> V | None:
         """What to decide on: the newest that is known, or what is stored."""

@@ -32,6 +32,10 @@ __all__ = ["Cache", "CacheStats", "Change", "Projected"]
 
 T = TypeVar("T", bound=Projected)
 
+FOLLOW_S: Final = 5.0
+"""How long a watch may take to show what is known to be stored."""
+_LOOK_S: Final = 0.02
+
 NOT_SERVED: Final = 404
 """What an API server answers to a list of a resource that it does not know."""
 
@@ -183,6 +187,22 @@ class Cache(Generic[T]):
         """Open the watch again, from where it is: what serves it has been replaced (kube/definitions.py)."""
         self._reflector.watch_anew()
 
+    async def catch_up(self, version: int | None = None) -> None:
+        """Return when it has all that was stored up to `version` of the cluster; None: up to this call.
+
+        With a version it is followed by the watch, which shows it promptly where it is that of a write to this
+        resource. A watch that does not within FOLLOW_S, or no version, costs a list.
+        """
+        if version is None or not await self._has_followed(version):
+            await self._reflector.list_anew()
+
+    async def _has_followed(self, version: int) -> bool:
+        for _ in range(round(FOLLOW_S / _LOOK_S)):
+            if self.position >= version:
+                return True
+            await asyncio.sleep(_LOOK_S)
+        return False
+
     def subscribe(self, handler: Callable[[Change[T]], None]) -> Callable[[], None]:
         """Call `handler` with every change from now on; returns what ends that.
 
@@ -202,6 +222,12 @@ class Cache(Generic[T]):
                     self._delivery.put(Change(key, held, held))
             self._delivery.deliver()
             await asyncio.sleep(0)
+
+    @property
+    def answered(self) -> int:
+        """The highest version that an own write was answered with; 0: there was none."""
+        self._inbox.empty()
+        return self._store.answered
 
     @property
     def position(self) -> int:

@@ -13,6 +13,9 @@ What no program can exclude: a machine that stands still as a whole (a suspended
 that time passes. A write that had left it before may arrive late; `resourceVersion` and uid preconditions, which
 all writes of plans/ carry where a decision depends on them, make it fail then.
 
+Who releases a Lease leaves a note on it: up to which versions of the cluster its writes go, by resource. Its successor
+finds them in `inherited` (kube/hand_over.py).
+
 Format and rules: Lease of coordination.k8s.io/v1 as client-go's leader election reads and writes it.
 """
 
@@ -28,7 +31,7 @@ import msgspec
 
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, format_micro_time
-from pykruise.kube.documents import Document, decode
+from pykruise.kube.documents import Document, annotations_of, decode, encode
 from pykruise.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError, UnreachableError
 from pykruise.kube.resources import LEASES
 from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
@@ -36,6 +39,9 @@ from pykruise.kube.transport import Request, Response, Transport, WrappedTranspo
 __all__ = ["ElectorStats", "FencedTransport", "LeaderElector", "LeaseLostError", "NotLeadingError", "Term"]
 
 _log = logging.getLogger(__name__)
+
+WRITTEN = "pykruise.io/written"
+"""An annotation of a released Lease: when it was released, and the highest version written of each resource."""
 
 _JITTER = 0.2
 """Waits are up to this much longer, so that candidates do not come at the same moment."""
@@ -97,6 +103,17 @@ class FencedTransport(WrappedTransport):
         return await self._inner.request(request)
 
 
+class _Note(msgspec.Struct, frozen=True):
+    """Valid as long as nobody has written the Lease since."""
+
+    at: str
+    """The Lease's renewTime when it was released."""
+    versions: dict[str, int]
+
+
+_decode_note = msgspec.json.Decoder(_Note).decode
+
+
 class ElectorStats(msgspec.Struct, frozen=True, kw_only=True):
     """How an elector is."""
 
@@ -148,6 +165,8 @@ class LeaderElector:
         self._rng = rng
         self._now = now or asyncio.get_running_loop().time
         self.term = Term(self._now)
+        self.inherited: Mapping[str, int] | None = None
+        """What the leader before wrote, as it said: the highest version of each resource. None: it said nothing."""
 
         self._lease: Document | None = None  # as last seen
         self._seen_at = 0.0  # when it was first seen like that
@@ -155,6 +174,7 @@ class LeaderElector:
         self._leading = asyncio.Event()
         self._releasing = asyncio.Event()
         self._released = asyncio.Event()
+        self._written: Mapping[str, int] | None = None
         self._renewals = 0
         self._slow_renewals = 0
         self._errors = 0
@@ -182,8 +202,12 @@ class LeaderElector:
             self._resign()
             self._released.set()
 
-    async def release(self) -> None:
-        """Lead no more and let others know at once; returns when they can. Stop what the leader does first."""
+    async def release(self, written: Mapping[str, int] | None = None) -> None:
+        """Lead no more and let others know at once; returns when they can. Stop what the leader does first.
+
+        `written`: the highest version written of each resource, for the successor; None: unknown.
+        """
+        self._written = written
         self._releasing.set()
         await self._released.wait()
 
@@ -246,9 +270,10 @@ class LeaderElector:
         now = format_micro_time(self._clock())
         spec = {**_spec(self._lease), "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
         spec.pop("holderIdentity", None)
+        lease = {**self._lease, "metadata": self._noted(self._lease["metadata"], at=now), "spec": spec}
         try:
             async with asyncio.timeout(self._retry_s):
-                await self._client.update(LEASES, self._namespace, self._name, {**self._lease, "spec": spec})
+                await self._client.update(LEASES, self._namespace, self._name, lease)
         except (KubeError, TimeoutError) as error:
             _log.warning(
                 "lease %s/%s could not be given back (%s); it runs out in %g s",
@@ -259,6 +284,16 @@ class LeaderElector:
             )
         else:
             _log.info("lease %s/%s is given back", self._namespace, self._name)
+
+    def _noted(self, metadata: Document, *, at: str) -> Document:
+        annotations = {
+            name: text for name, text in (metadata.get("annotations") or {}).items() if name != WRITTEN
+        }
+        if self._written is not None:
+            annotations[WRITTEN] = encode(
+                {"at": at, "versions": dict(self._written)},
+            ).decode()
+        return {**metadata, "annotations": annotations}
 
     # ── one attempt ──────────────────────────────────────────────────────────
 
@@ -299,6 +334,7 @@ class LeaderElector:
                 raw = await self._client.create(LEASES, self._namespace, self._new())
             except AlreadyExistsError:
                 return False
+            self.inherited = {}  # nobody led before
             self._note(decode(raw), renewed_at=started)
             return True
         lease = decode(raw)
@@ -311,6 +347,8 @@ class LeaderElector:
             if self._leading.is_set() or not is_over:
                 return False
         started = self._now()
+        if not self._leading.is_set():
+            self.inherited = _versions_in(lease)
         self._note(await self._write(lease, is_mine=holder == self.identity), renewed_at=started)
         return True
 
@@ -367,6 +405,17 @@ class LeaderElector:
 def _spec(lease: Document | None) -> Mapping[str, Any]:
     spec = (lease or {}).get("spec")
     return spec if isinstance(spec, dict) else {}
+
+
+def _versions_in(lease: Document) -> Mapping[str, int] | None:
+    """What the holder before left on a Lease that nobody has had since; None: nothing, or nothing to rely on."""
+    spec = _spec(lease)
+    try:
+        note = _decode_note(annotations_of(lease)[WRITTEN])
+    except (KeyError, msgspec.DecodeError):
+        return None
+    is_released = not spec.get("holderIdentity")
+    return note.versions if is_released and note.at == spec.get("renewTime") else None
 
 
 def _whole(value: object) -> int:

@@ -93,6 +93,7 @@ class Reflector:
         self._distrust = ""
         self._end_watch: Callable[[], None] = _nothing
         self._is_replaced = False  # what is watched: the present watch may hear nothing of what comes
+        self._wanted_lists: list[asyncio.Future[None]] = []
         self._stale_lists = 0
         self._is_running = False
         self._has_progressed = False
@@ -126,12 +127,19 @@ class Reflector:
             self._is_replaced = self._has_progressed = True
             self._end_watch()
 
+    async def list_anew(self) -> None:
+        """Return when a list that was asked for after this call is taken over, however often that fails before."""
+        wanted = asyncio.get_running_loop().create_future()
+        self._wanted_lists.append(wanted)
+        self.watch_anew()
+        await wanted
+
     async def _list_and_watch(self) -> float:
         """List if need be, then watch until that ends; returns the seconds to wait before the next time."""
         self._has_progressed = False
         self._open_s = 0.0
         try:
-            if self._must_list or self._distrust:
+            if self._must_list or self._distrust or self._wanted_lists:
                 await self._list()
             await self._watch()
         except SilentStreamError as error:
@@ -153,6 +161,7 @@ class Reflector:
 
     async def _list(self) -> None:
         listing = self._ingest.begin_list()
+        wanted = tuple(self._wanted_lists)
         text = await self._client.read_list(
             self._resource,
             self._namespace,
@@ -169,6 +178,10 @@ class Reflector:
         self._must_list = False
         self._distrust = ""
         await self._ingest.deliver()
+        self._wanted_lists = [one for one in self._wanted_lists if one not in wanted]
+        for one in wanted:
+            if not one.done():
+                one.set_result(None)
 
     def _check_not_stale(self, version: int, floor: int) -> None:
         if version >= floor:

@@ -175,7 +175,8 @@ class Store(Generic[T]):
         self._objects: dict[Key, T] = {}
         self._indexes = {name: _Index(values_of) for name, values_of in indexes.items()}
         self._index_list = list(self._indexes.values())
-        self._answered = 0  # highest version an own write was answered with
+        self.answered = 0
+        """The highest version that an own write was answered with."""
         self._pending: dict[Key, int] = {}
         self._pending_order: list[tuple[int, Key]] = []  # heap; entries that `pending` does not have are void
         self._measured: tuple[int, float] | None = None  # an own write, and when its answer came
@@ -217,7 +218,7 @@ class Store(Generic[T]):
     @property
     def floor(self) -> int:
         """A list below this version is stale."""
-        return max(self.position, self._answered)
+        return max(self.position, self.answered)
 
     def index_values(self, obj: T) -> IndexValues:
         """Under which `obj` is found. Raises what an index function raises, TypeError for values without a hash."""
@@ -232,7 +233,7 @@ class Store(Generic[T]):
     def put_written(self, key: Key, obj: T, values: IndexValues, *, matches: bool) -> None:
         """The answer to an own write. `matches`: selectors let it through."""
         version = obj.resource_version
-        self._answered = max(self._answered, version)
+        self.answered = max(self.answered, version)
         if (
             version <= self.position
             or version <= self._pending.get(key, 0)
@@ -251,7 +252,7 @@ class Store(Generic[T]):
 
     def put_deleted(self, key: Key, uid: str, *, known: int) -> None:
         """The answer to an own deletion: `uid` is gone. `known`: a version it is known to have had; 0: none."""
-        self._answered = max(self._answered, known)
+        self.answered = max(self.answered, known)
         old = self._objects.get(key)
         if old is not None and old.uid == uid:
             known = max(known, old.resource_version)
@@ -408,7 +409,7 @@ class Store(Generic[T]):
     def reset(self) -> None:
         """Forget every version and object: the server's versions have begun again below them."""
         self.position = 0
-        self._answered = 0
+        self.answered = 0
         self._pending.clear()
         self._pending_order.clear()
         self._tombstones.clear()

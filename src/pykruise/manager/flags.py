@@ -30,10 +30,8 @@ from pykruise.pods.settings import FromFlag, flags_of
 __all__ = ["Flag", "FlagError", "Parsed", "all_flags", "help_text", "parse"]
 
 WORKERS = (
-    "crr",
     "nodepodprobe",
     "podprobemarker",
-    "uniteddeployment",
 )
 """Controllers of the original that are not here yet; their flags `--<name>-workers` are taken all the same."""
 

@@ -10,7 +10,8 @@ missing) waits alone and starts when it comes. `stop()` lets plans under way fin
 nothing either: all is planned anew from what is stored.
 
 With an elector, several managers share a cluster: all have full caches and serve webhooks, one runs controllers.
-A replica that could not work does not stand for election. A leader that loses its Lease cannot write any more
+A replica that could not work does not stand for election. A new leader works when it has seen what the one before
+wrote (kube/hand_over.py). A leader that loses its Lease cannot write any more
 from that moment (kube/leases.py), ends its controllers, and `run()` raises: the process ends and starts anew.
 """
 
@@ -31,6 +32,7 @@ from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.controller import Controller, ControllerStats
 from pykruise.kube.definitions import Renewal, definitions_of
 from pykruise.kube.event_batching import Pace
+from pykruise.kube.hand_over import HandOver
 from pykruise.kube.ids import Key
 from pykruise.kube.leases import FencedTransport, LeaderElector, LeaseLostError
 from pykruise.kube.queue import QueueStats
@@ -126,6 +128,7 @@ class Manager:
         )
         self._definitions = definitions_of(client, clock=clock, rng=rng)
         self._definitions.subscribe(Renewal(self._sources.caches).on_definition)
+        self._hand_over = HandOver(self._sources.by_resource, elector) if elector is not None else None
         self._recorders = context.recorders
         self._is_frozen = False
         self._stop = asyncio.Event()
@@ -211,14 +214,16 @@ class Manager:
             background += [tasks.create_task(recorder.run(), name="events") for recorder in self._recorders]
             background += [tasks.create_task(one.run(), name=one.name) for one in self._components]
             background.append(tasks.create_task(self._stand_for_election(), name="election"))
+            if self._hand_over is not None:
+                background.append(tasks.create_task(self._hand_over.run(), name="hand-over"))
             work = [tasks.create_task(self._work(one), name=one.kind.name) for one in self._kinds]
             await self._stop.wait()
             lingering = tasks.create_task(asyncio.sleep(self.settings.linger_s if self._components else 0.0))
             grace_s = self.settings.stop_grace_s
             await asyncio.gather(*(one.controller.stop(grace_s=grace_s) for one in self._kinds))
             await asyncio.gather(*(recorder.flush() for recorder in self._recorders))
-            if self.elector is not None and self.elector.is_leading:
-                await self.elector.release()
+            if self.elector is not None and self._hand_over is not None and self.elector.is_leading:
+                await self.elector.release(self._hand_over.versions())
             await lingering
             await asyncio.gather(*(one.stop() for one in self._components))
             for task in (*work, *background):
@@ -232,8 +237,8 @@ class Manager:
         """One kind: wait for what it needs, then work."""
         await self._sources.wait_synced(running.needs)
         await self._components_ready()
-        if self.elector is not None:
-            await self.elector.wait_leading()
+        if self._hand_over is not None:
+            await self._hand_over.wait(views.resource for views in running.needs)
         self._freeze()
         _log.info("%s: caches are synced, the controller starts", running.kind.name)
         await running.controller.run()

@@ -112,12 +112,20 @@ class WebhookMetrics:
             prevented.namespace,
             prevented.pod,
             username=prevented.username,
+            Budget=prevented.budget,
         )
 
-    def _write(self, event: str, kind: str, namespace: str, name: str, *, username: str) -> None:
+    def _write(self, event: str, kind: str, namespace: str, name: str, *, username: str, **more: str) -> None:
         if self._log_path is None:
             return
-        line = {"Event": event, "Kind": kind, "Namespace": namespace, "Name": name, "UserAgent": username}
+        line = {
+            "Event": event,
+            "Kind": kind,
+            "Namespace": namespace,
+            "Name": name,
+            "UserAgent": username,
+            **more,
+        }
         try:
             self._log_path.parent.mkdir(parents=True, exist_ok=True)
             with self._log_path.open("ab") as file:

@@ -138,7 +138,7 @@ class _Run:
         self.notes: list[tuple[str, Note]] = []
         self.interrupted = False
         self.incomplete: set[Purpose | None] = set()
-        """Purposes of optional stages of which something has failed."""
+        """Purposes of optional and independent stages of which something has failed."""
         self.is_incomplete = False
         self.passed_over = 0
         """Failures that the present stage does not mind: of earlier ones, or its own."""
@@ -243,7 +243,9 @@ class Executor:
                 failure = Failure(stage.purpose, chain.subject, step, error)
                 if not stage.is_optional:
                     run.failures.append(failure)
-                    run.passed_over += stage.is_independent
+                    if stage.is_independent:
+                        run.passed_over += 1
+                        run.incomplete.add(stage.purpose)
                 else:
                     run.is_incomplete = True
                     if not failure.is_stale:

@@ -5,19 +5,22 @@ KIND.insight ──▶ cli/insight: a spec ──▶ strategy() ──▶ Strate
 Pure.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.plans.plan import Plan
 from pykruise.pods.lifecycle import Lifecycle
 
 __all__ = [
     "ROLLING_UPDATE",
+    "ClockInsight",
     "Counts",
     "Insight",
+    "JobInsight",
     "Strategy",
     "WorkloadInsight",
     "is_owner",
@@ -116,3 +119,25 @@ class WorkloadInsight(Insight, frozen=True, kw_only=True):
     """Pods go to nodes by name, so all nodes have to be known."""
     has_known_names: bool = False
     """Pods that are made have names that are known beforehand."""
+
+
+class JobInsight(Insight, frozen=True, kw_only=True):
+    """A kind whose pods run to their end on nodes; simulate plays it while nodes come and go."""
+
+    waits_s: Callable[[Mapping[str, Any]], float] = lambda _: 0.0
+    """Of a spec: how long it may wait for a time of its own (a deadline, a time to live) while nothing else happens."""
+
+
+class ClockInsight(Insight, frozen=True, kw_only=True):
+    """A kind that makes objects by a clock; simulate plays its plans on paper, a month of them in a moment."""
+
+    ticks: Callable[[Any, Instant], Iterator[Instant]]
+    """Of a snapshot: the times of its schedule after the snapshot's and up to that instant."""
+    tick_of: Callable[[Mapping[str, Any]], Instant | None]
+    """Of an object that it made: the time that it was made for; None: it does not say."""
+    is_active: Callable[[Any], bool]
+    """Of the view of such an object: whether it has not ended."""
+    ended: Callable[[Document, Instant, Instant, bool], Document]
+    """An object that it made, as it is after it began and ended at these times, well (True) or not."""
+    zone: Callable[[Any], str]
+    """Of a snapshot: the IANA name of the zone whose clocks its schedule follows; empty: UTC."""

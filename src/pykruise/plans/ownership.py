@@ -34,6 +34,7 @@ __all__ = [
     "release_pod",
     "release_stages",
     "revision_stages",
+    "still_there",
 ]
 
 _ADOPTED: Final = "it matches the selector, and nobody controls it"
@@ -75,10 +76,10 @@ def adoption_stages(
         *(_adopt_revision(adopter, one) for one in revisions),
         *(_adopt_pod(adopter, one) for one in pods),
     ]
-    return [_still_there(adopter), Stage(purpose=Purpose.ADOPT, chains=tuple(chains))]
+    return [still_there(adopter), Stage(purpose=Purpose.ADOPT, chains=tuple(chains))]
 
 
-def _still_there(adopter: Adopter) -> Stage:
+def still_there(adopter: Adopter) -> Stage:
     """A write that changes nothing, and that the API server refuses when the adopter is gone, is going, or is
     another: an adoption would bring back what its deletion has just let go."""
     action = Patch(

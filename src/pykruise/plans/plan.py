@@ -104,6 +104,7 @@ class Purpose(StrEnum):
     DISTRIBUTE = "distribute"
     GENERATE_STATES = "keep what workloads ask for"
     DELETE_COPIES = "delete copies"
+    INJECT_CONTAINERS = "put containers into pods"
     KEEP_NODE_IMAGE = "keep the node's images"
     HOLD_JOB = "hold the job"
     COPY_SECRETS = "copy secrets"
@@ -116,6 +117,10 @@ class Purpose(StrEnum):
     REPLACE_JOBS = "replace jobs"
     PAUSE_JOB = "pause the job"
     DELETE_JOB = "delete the job"
+    CREATE_WORKLOADS = "create workloads"
+    DELETE_WORKLOADS = "delete workloads"
+    UPDATE_WORKLOADS = "update workloads"
+    GROW_WORKLOADS = "let workloads grow"
     REPORT_STATUS = "status"
     TIDY_UP = "tidy up"
 
@@ -137,7 +142,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     is_independent: bool = False
     """A chain that fails does not stop the others of the stage; the stages after it do not begin."""
     only_after: Purpose | None = None
-    """An optional stage: this one is left out when something of that has failed."""
+    """A stage that is optional or independent: this one is left out when something of that has failed."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 bytes of a workload ──▶ project_target() ──▶ TargetView (what TARGET_VIEWS keep of workloads)
 group, kind, name   ──▶ WorkloadReader   ──▶ the document, or its scale
 
-All but the reader is pure.
+All but the readers is pure.
 """
 
 import hashlib
@@ -15,16 +15,17 @@ import msgspec
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.discovery import Discovery
-from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.documents import Document, canonical, decode, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.group_kinds import GroupKind, group_of
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference, controller_of
-from pykruise.kube.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
+from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
 from pykruise.kube.selectors import EVERYTHING, Selector, SelectorError, selector_from
 from pykruise.plans.read import Mirrors
 from pykruise.plans.views import BY_CONTROLLER, Views
 from pykruise.pods.keys import TEMPLATE_HASH_LABEL
+from pykruise.pods.white_list import CONFIGURATION, WhiteList, WhiteListError, read_white_list
 
 __all__ = [
     "CLONE_SETS",
@@ -36,9 +37,11 @@ __all__ = [
     "OwnerMissingError",
     "OwnerReader",
     "TargetView",
+    "WhiteListReader",
     "WorkloadReader",
     "deployment_of",
     "project_target",
+    "read_configuration",
 ]
 
 REVISION_ANNOTATION: Final = "deployment.kubernetes.io/revision"
@@ -273,3 +276,43 @@ class OwnerReader(WorkloadReader):
             self._owners = {}
         self._owners[owner.uid] = (now + _OWNER_S, found)
         return found
+
+
+_WHITE_LIST_S: Final = 5.0
+"""How long a white list is remembered."""
+
+
+class WhiteListReader:
+    """Reads one white list of the ConfigMap kruise-configuration. Remembers it for a moment."""
+
+    def __init__(self, client: Callable[[], Client], *, namespace: str, key: str, clock: Clock) -> None:
+        """`namespace`: the manager's own; `key`: of the ConfigMap's data."""
+        self._client = client
+        self._namespace = namespace
+        self._key = key
+        self._clock = clock
+        self._found: tuple[float, WhiteList | WhiteListError] | None = None
+
+    async def read(self) -> WhiteList:
+        """Further kinds of workloads; none where there is no such list. Raises WhiteListError, KubeError."""
+        now = self._clock()
+        if self._found is None or now >= self._found[0]:
+            text = await read_configuration(self._client(), self._namespace, self._key)
+            try:
+                self._found = (now + _WHITE_LIST_S, read_white_list(text))
+            except WhiteListError as error:
+                self._found = (now + _WHITE_LIST_S, error)
+        found = self._found[1]
+        if isinstance(found, WhiteListError):
+            raise found
+        return found
+
+
+async def read_configuration(client: Client, namespace: str, key: str) -> str | None:
+    """The text under a key of the ConfigMap kruise-configuration; None: there is none. Raises KubeError."""
+    try:
+        found = decode(await client.get(CONFIG_MAPS, namespace, CONFIGURATION))
+    except NotFoundError:
+        return None
+    text = get_path(found, "data", key)
+    return text if isinstance(text, str) else None

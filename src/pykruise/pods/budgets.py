@@ -27,8 +27,10 @@ from pykruise.pods.sidecars import replaced_image_ids
 from pykruise.pods.views import PodView
 
 __all__ = [
+    "DISRUPTED_S",
     "POD_UNAVAILABLE_BUDGETS",
     "UNAVAILABLE_LABEL",
+    "UPDATED_S",
     "Answer",
     "BudgetView",
     "Operation",
@@ -39,8 +41,10 @@ __all__ = [
     "counts_at",
     "is_exempt",
     "is_recorded",
+    "lets_go_again",
     "project_budget",
     "protected_operations",
+    "record_time",
     "related_annotations",
     "related_budget",
     "spend_patch",
@@ -52,6 +56,12 @@ POD_UNAVAILABLE_BUDGETS: Final = Resource(
 
 MOST_UNCONFIRMED: Final = 2000
 """Pods that a budget may have on its lists before its controller has confirmed them."""
+
+DISRUPTED_S: Final = 20.0
+"""A pod whose deletion was admitted must be on its way out in this time; else it counts again."""
+
+UPDATED_S: Final = 10.0
+"""A pod whose update was admitted shows it in this time; else it counts again."""
 
 UNAVAILABLE_LABEL: Final = "unavailable-pod.kruise.io/"
 """Any label that begins so makes a pod count as not ready."""
@@ -299,6 +309,29 @@ def is_recorded(budget: BudgetView, pod: PodView) -> bool:
         return True
 
 
+def lets_go_again(budget: BudgetView, pod: PodView, *, now: Instant) -> bool:
+    """Whether a record lets its pod go once more, for nothing: in the first half of its time.
+
+    After that the pod has to be asked for again. The budget as it is known here may be old, and the record may be gone
+    and its place given to another pod; or it runs out before it is seen what this request does.
+    """
+    if not is_recorded(budget, pod):
+        return False
+    lists = ((budget.disrupted, DISRUPTED_S), (budget.unavailable, UPDATED_S))
+    return any(
+        pod.name in records and now - record_time(records[pod.name]) < lasting_s / 2
+        for records, lasting_s in lists
+    )
+
+
+def record_time(text: str) -> Instant:
+    """When a pod was recorded. A time that cannot be read is long over."""
+    try:
+        return parse_time(text)
+    except ValueError:
+        return 0.0
+
+
 def ask(
     budget: BudgetView | None,
     pod: PodView,
@@ -329,7 +362,7 @@ def ask(
         return FREE
     if operation not in protected_operations(budget, is_resize_apart=is_resize_apart):
         return FREE
-    if is_recorded(budget, pod):
+    if lets_go_again(budget, pod, now=now):
         return FREE
     if budget.unavailable_allowed - spent <= 0:
         text = f"PodUnavailableBudget {budget.name} allows no more unavailable pods"

@@ -89,6 +89,7 @@ class Code(StrEnum):
     PAUSED = "Paused"
     ON_DELETE = "OnDelete"
     DISRUPTION_BUDGET = "DisruptionBudget"
+    EVICTION_BUDGET = "EvictionBudget"
     BUDGET = "Budget"
     MAX_UNAVAILABLE = "MaxUnavailable"
     TURN = "Turn"
@@ -113,9 +114,12 @@ class Code(StrEnum):
     CREATING = "Creating"
     LEAVING = "Leaving"
     SURPLUS = "Surplus"
+    SUBSETS = "Subsets"
+    IN_RESERVE = "InReserve"
     PARALLELISM = "Parallelism"
     JOB_OVER = "JobOver"
     PODS_ACTIVE = "PodsActive"
+    NO_AGENT = "NoAgent"
     CHILD_ACTIVE = "ChildActive"
     UNFIT_NODE = "UnfitNode"
     NEXT_TICK = "NextTick"
@@ -244,6 +248,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a PodUnavailableBudget allows no more pods to be out of service",
         "wait until more of its pods serve, or let the budget allow more",
     ),
+    Code.EVICTION_BUDGET: Meaning(
+        "a PodDisruptionBudget lets no more pods be evicted",
+        "wait until more of its pods are healthy, or let it allow more",
+    ),
     Code.BUDGET: Meaning(
         "maxUnavailable or maxSurge is used up", "wait, or raise maxUnavailable or maxSurge"
     ),
@@ -302,6 +310,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.JOB_OVER: Meaning("the job is over and starts nothing more"),
     Code.PODS_ACTIVE: Meaning("pods of a job run, or have still to start"),
+    Code.NO_AGENT: Meaning("the agent of a node does not answer", "look at the agent's pod on that node"),
     Code.CHILD_ACTIVE: Meaning(
         "what was made before is active still, and concurrencyPolicy is Forbid",
         "wait until it ends, or set concurrencyPolicy to Allow or Replace",
@@ -318,6 +327,11 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "correct the name; a new node gets one when it has been ready a while",
     ),
     Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),
+    Code.SUBSETS: Meaning("workloads of subsets are being created, scaled or updated, or their pods start"),
+    Code.IN_RESERVE: Meaning(
+        "pods of a subset find no node; they are kept, and other subsets stand in for them",
+        "make room on the subset's nodes",
+    ),
 }
 """Every code."""
 
@@ -332,7 +346,7 @@ AT_REST: Final = frozenset(
     {
         *(Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN),
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
-        *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER),
+        *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER, Code.IN_RESERVE),
         *(Code.NEXT_TICK, Code.OTHER_BUDGET),
     }
 )

@@ -13,6 +13,7 @@ from pykruise.kube.group_kinds import GroupKind
 
 __all__ = [
     "CONFIGURATION",
+    "STATEFUL_KINDS",
     "Listed",
     "WhiteList",
     "WhiteListError",
@@ -21,6 +22,9 @@ __all__ = [
 
 CONFIGURATION: Final = "kruise-configuration"
 """Name of the ConfigMap, in the manager's own namespace."""
+
+STATEFUL_KINDS: Final = "PPS_Watch_Custom_Workload_WhiteList"
+"""Key of the list of kinds like StatefulSets, whose pods PersistentPodStates and PodUnavailableBudgets know."""
 
 
 class WhiteListError(ValueError):

@@ -81,7 +81,7 @@ class SpecTable(Generic[S]):
     """Workloads from their JSON text; specs by their text, for most events change nothing but the status.
 
     `read`: the typed spec of a document, or None and what is wrong with it. `template_of`: its pod template.
-    Remembers up to `limit` specs, and then starts afresh.
+    `candidate_of`: the revision of a template. Remembers up to `limit` specs, and then starts afresh.
     """
 
     def __init__(
@@ -89,8 +89,10 @@ class SpecTable(Generic[S]):
         read: Callable[[Mapping[str, Any]], tuple[S | None, str]],
         template_of: Callable[[S], Document],
         *,
+        candidate_of: Callable[[Document], Candidate] = candidate,
         limit: int = 1000,
     ) -> None:
+        self._candidate_of = candidate_of
         self._read = read
         self._template_of = template_of
         self._known: dict[bytes, tuple[S | None, str, Candidate | None]] = {}
@@ -105,7 +107,8 @@ class SpecTable(Generic[S]):
             if len(self._known) >= self._limit:
                 self._known = {}
             spec, problem = self._read(decode(found.spec) or {})
-            known = spec, problem, candidate(self._template_of(spec)) if spec is not None else None
+            wanted = self._candidate_of(self._template_of(spec)) if spec is not None else None
+            known = spec, problem, wanted
             self._known[text] = known
         spec, problem, wanted = known
         return {**_fields(found.metadata, found.status), "problem": problem, "candidate": wanted}, spec

@@ -51,6 +51,7 @@ from pykruise.sandbox.pod_state import (
     begin,
     recover,
     wants_resize,
+    with_added,
 )
 from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
 from pykruise.sandbox.pod_view import PodProjector, PodView, amounts
@@ -372,7 +373,7 @@ class Kubelets:
     def _state_of(self, pod: PodView, now: Instant) -> PodState:
         state = self._states.get(pod.key)
         if state is not None and state.uid == pod.uid:
-            return state
+            return with_added(state, pod)
         self._forget(pod.key)
         if address := pod.status.pod_ip:
             self._addresses.reserve(address)

@@ -48,6 +48,7 @@ __all__ = [
     "removal_due",
     "wants_resize",
     "will_restart",
+    "with_added",
 ]
 
 NEVER: Instant = math.inf
@@ -73,7 +74,8 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     init_s: float = 0.0
     """How long an init container runs."""
     job_s: float | None = 1.0
-    """How long the containers of a Job's pod run before they complete; None: until something ends them."""
+    """How long the containers of a Job's pod, and ephemeral ones, run before they complete; None: until something ends
+    them."""
     stop_s: float = 1.0
     """How long a pod takes to stop, after its preStop hooks, if its grace period allows."""
     resize_s: float = 0.0
@@ -127,6 +129,8 @@ class Role(Enum):
     INIT = "init"
     SIDECAR = "sidecar"
     MAIN = "main"
+    EPHEMERAL = "ephemeral"
+    """Put into a running pod; it starts once, and nothing about the pod depends on it."""
 
 
 class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -166,7 +170,7 @@ class PodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ip: str
     accepted_at: Instant
     runs: tuple[Run, ...]
-    """Init containers first, then the main ones, in the order of the spec."""
+    """Init containers first, then the main ones, then the ephemeral ones, in the order of the spec."""
     stopping_since: Instant | None = None
     resizing_since: Instant | None = None
     """A change of resources is being carried out."""
@@ -193,6 +197,8 @@ def container_roles(pod: PodView) -> Iterator[tuple[Container, Role]]:
         yield container, Role.SIDECAR if container.is_sidecar else Role.INIT
     for container in pod.containers.items:
         yield container, Role.MAIN
+    for container in pod.ephemeral_containers:
+        yield container, Role.EPHEMERAL
 
 
 # ── beginnings ───────────────────────────────────────────────────────────────
@@ -208,12 +214,21 @@ def begin(pod: PodView, *, ip: str, now: Instant) -> PodState:
     )
 
 
+def with_added(state: PodState, pod: PodView) -> PodState:
+    """The state with the ephemeral containers that the pod has got since."""
+    names = [container.name for container, _ in container_roles(pod)]
+    added = tuple(Run(name=name) for name in names[len(state.runs) :])
+    return msgspec.structs.replace(state, runs=state.runs + added) if added else state
+
+
 def recover(pod: PodView, *, ip: str, now: Instant) -> PodState:
     """The state that the pod's status tells, for a program that has just started.
 
     What is not in it (how often a pull failed) begins anew.
     """
-    statuses = {status.name: status for status in (*pod.status.init_containers, *pod.status.containers)}
+    known = pod.status
+    found = (*known.init_containers, *known.containers, *known.ephemeral_containers)
+    statuses = {status.name: status for status in found}
     runs = []
     for container, _ in container_roles(pod):
         status = statuses.get(container.name)
@@ -299,11 +314,11 @@ def advance(
                 run = msgspec.structs.replace(run, missing=lacks)
                 look_at = min(look_at, now + _MISSING_S)
             else:
-                since = now if run.missing else opens_at
+                since = now if run.missing or role is Role.EPHEMERAL else opens_at
                 run = msgspec.structs.replace(run, state=RunState.STARTING, since=since, missing="")
         run, due = life.advance(run, now)
         look_at = min(look_at, due)
-        if role is not Role.MAIN:
+        if role in (Role.INIT, Role.SIDECAR):
             opens_at = max(opens_at, life.opens_at(run))
         runs.append(run)
     if _is_over(runs, roles, pod):
@@ -411,6 +426,8 @@ def will_restart(run: Run, role: Role, pod: PodView) -> bool:
             return True
         case Role.INIT:
             return code != 0 and pod.restart_policy != "Never"
+        case Role.EPHEMERAL:
+            return False
         case Role.MAIN:
             return pod.restart_policy == "Always" or (pod.restart_policy == "OnFailure" and code != 0)
         case _:
@@ -463,7 +480,7 @@ class _Life:
             case Role.SIDECAR:
                 # A sidecar that restarts later does not hold up what it has let start.
                 return run.since if run.state is RunState.RUNNING else 0.0 if run.number else NEVER
-            case Role.MAIN:
+            case Role.MAIN | Role.EPHEMERAL:
                 return NEVER
             case _:
                 assert_never(self.role)
@@ -568,6 +585,8 @@ class _Life:
             case Role.INIT:
                 return run.since + self.settings.init_s
             case Role.MAIN if self.pod.is_for_a_job and self.settings.job_s is not None:
+                return run.since + self.settings.job_s
+            case Role.EPHEMERAL if not self.container.stdin and self.settings.job_s is not None:
                 return run.since + self.settings.job_s
             case _:
                 return NEVER

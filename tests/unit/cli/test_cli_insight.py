@@ -24,6 +24,8 @@ from pykruise.cli.insight.forecasting import Forecast
 from pykruise.cli.insight.known import known_kinds, named, of_document
 from pykruise.cli.insight.outlook import Batch, Fate
 from pykruise.cli.insight.playing import Action, Drain, Play, Played, Sample, play
+from pykruise.cli.insight.playing.by_clock import ClockPlayed
+from pykruise.cli.insight.playing.by_clock import Fate as ClockFate
 from pykruise.cli.main import app
 from pykruise.cli.plan import changed_by, described, exit_code
 from pykruise.cli.simulate import comparison, drain_of, report, seconds, share, span
@@ -325,7 +327,9 @@ def test_the_json_of_a_play_has_what_is_shown(tmp_path: Path) -> None:
     assert found["samples"][-1]["available"] == 2
 
 
-@pytest.mark.parametrize("struct", [Forecast, Batch, Fate, Explanation, Wait, Played, Action, Sample])
+@pytest.mark.parametrize(
+    "struct", [Forecast, Batch, Fate, Explanation, Wait, Played, Action, Sample, ClockPlayed, ClockFate]
+)
 def test_every_field_of_the_json_is_documented(struct: type[msgspec.Struct]) -> None:
     page = (Path(__file__).parents[3] / "docs" / "plan-and-explain.md").read_text("utf-8")
     section = page[page.index("## JSON") :]

@@ -107,8 +107,8 @@ def test_an_output_that_there_is_not_is_one_line(arguments: tuple[str, ...], tmp
     [
         ("a: [1,\nb: 2", "not valid YAML"),
         ("just words", "not a Kubernetes object but str"),
-        ("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}", "want one CloneSet"),
-        ("", "want one CloneSet"),
+        ("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}", "or CloneSet (apps.kruise.io)"),
+        ("", "or CloneSet (apps.kruise.io)"),
     ],
     ids=["no YAML", "no object", "unknown kind", "nothing"],
 )

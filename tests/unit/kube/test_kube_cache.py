@@ -1041,6 +1041,41 @@ async def test_a_stream_that_falls_silent_is_opened_again_and_nothing_is_lost(
         assert not [one for one in caplog.records if one.levelno > logging.DEBUG]
 
 
+async def test_catching_up_without_a_version_lists_what_a_silent_watch_does_not_tell() -> None:
+    server = ModelServer()
+    async with mirrored(server) as mirror:
+        server.stalled = True
+        server.create("a", 1)
+        # when a list fails first
+        server.refuse("list", failure(503, "ServiceUnavailable"))
+        await mirror.cache.catch_up()
+        # then
+        assert mirror.shown() == {"a": ("uid-1", 1)}
+        assert server.lists == 2
+
+
+async def test_catching_up_with_a_version_costs_a_list_only_when_the_watch_does_not_come_there() -> None:
+    # given a watch that lags
+    server = ModelServer()
+    async with mirrored(server) as mirror:
+        server.hold()
+        server.create("a", 1)
+        following = asyncio.create_task(mirror.cache.catch_up(server.version))
+        await asyncio.sleep(1)
+        assert not following.done()
+        # when it goes on
+        server.deliver()
+        await following
+        # then
+        assert (mirror.shown(), server.lists) == ({"a": ("uid-1", 1)}, 1)
+        # and one that is silent does not keep anyone waiting for long
+        server.stalled = True
+        server.create("b", 2)
+        async with asyncio.timeout(10):
+            await mirror.cache.catch_up(server.version)
+        assert (set(mirror.shown()), server.lists) == ({"a", "b"}, 2)
+
+
 async def test_a_watch_whose_server_has_been_replaced_goes_on_with_another_at_once() -> None:
     # given a watch that hears nothing of what happens
     server = ModelServer()

@@ -125,6 +125,51 @@ async def test_a_lease_given_back_is_taken_within_seconds() -> None:
         assert (found["holderIdentity"], found["leaseTransitions"]) == ("b", 1)
 
 
+async def test_a_leader_that_ends_tells_the_next_one_what_it_has_written() -> None:
+    async with stand() as (place, candidate):
+        a = candidate("a")
+        await a.elector.wait_leading()
+        assert a.elector.inherited == {}  # nobody was there before
+        b = candidate("b")
+        # when
+        await a.elector.release({"pods": 17})
+        await place.until(lambda: b.leads)
+        # then
+        assert b.elector.inherited == {"pods": 17}
+
+
+async def test_of_a_leader_that_was_killed_nothing_is_known_whatever_others_said_before() -> None:
+    async with stand() as (place, candidate):
+        # given a note of one that ended well
+        a = candidate("a")
+        await a.elector.wait_leading()
+        await a.elector.release({"pods": 17})
+        b = candidate("b")
+        await b.elector.wait_leading()
+        # when
+        await b.kill()
+        c = candidate("c")
+        await place.until(lambda: c.leads)
+        # then
+        assert c.elector.inherited is None
+
+
+async def test_a_note_is_void_once_another_program_has_led() -> None:
+    async with stand() as (place, candidate):
+        # given a program that keeps the Lease's annotations, and releases it without a note
+        a = candidate("a")
+        await a.elector.wait_leading()
+        await a.elector.release({"pods": 17})
+        lease = await place.get(LEASES, "kruise-manager")
+        lease["spec"] |= {"renewTime": "2030-01-01T00:00:00.000000Z", "leaseTransitions": 5}
+        await place.client.update(LEASES, "default", "kruise-manager", lease)
+        # when
+        b = candidate("b")
+        await place.until(lambda: b.leads)
+        # then
+        assert b.elector.inherited is None
+
+
 async def test_the_lease_of_a_killed_leader_is_taken_when_it_runs_out_and_not_before() -> None:
     """operations case_14"""
     async with stand() as (place, candidate):

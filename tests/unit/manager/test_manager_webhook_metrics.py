@@ -7,7 +7,9 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
+from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.protection import RefusedDeletion
+from pykruise.kube.owners import OwnerReference
 from pykruise.manager.webhook_metrics import WebhookMetrics
 
 
@@ -32,6 +34,40 @@ def test_reviews_are_counted_by_path_and_code() -> None:
     assert 'controller_runtime_webhook_latency_seconds_count{webhook="/mutate-pod"} 3.0' in text
     assert "controller_runtime_webhook_requests_in_flight 3.0" in text
     assert "pykruise_webhook_requests_shed 7.0" in text
+
+
+def prevented(*, namespace: str = "shop", owner: str = "web") -> PreventedDisruption:
+    reference = OwnerReference(api_version="apps/v1", kind="StatefulSet", name=owner, uid="u")
+    return PreventedDisruption(
+        namespace=namespace,
+        pod="web-0",
+        budget="pub",
+        uid="uid-web-0",
+        owner=reference if owner else None,
+        username="alice",
+    )
+
+
+def test_pods_that_a_budget_kept_are_counted_by_owner_and_logged_with_their_budget(tmp_path: Path) -> None:
+    """podunavailablebudget case 65"""
+    metrics = WebhookMetrics(log_folder=str(tmp_path))
+    for each in (prevented(), prevented(), prevented(owner=""), prevented(namespace="")):
+        metrics.prevent(each)
+    text = shown(metrics)
+    name = "pod_unavailable_budget"
+    assert f'{name}{{kind_namespace_name="StatefulSet_shop_web",username="alice"}} 2.0' in text
+    assert f'{name}{{kind_namespace_name="unknown_shop_web-0",username="alice"}} 1.0' in text
+    assert f'{name}{{kind_namespace_name="StatefulSet_default_web",username="alice"}} 1.0' in text
+    lines = (tmp_path / "protection.log").read_text().splitlines()
+    assert len(lines) == 4
+    assert json.loads(lines[0]) == {
+        "Event": "PodUnavailableBudget",
+        "Kind": "Pod",
+        "Namespace": "shop",
+        "Name": "web-0",
+        "UserAgent": "alice",
+        "Budget": "pub",
+    }
 
 
 def test_refused_deletions_are_counted_under_the_originals_names_and_logged(tmp_path: Path) -> None:

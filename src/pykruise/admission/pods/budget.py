@@ -52,6 +52,8 @@ class PreventedDisruption(msgspec.Struct, frozen=True, kw_only=True):
 
     namespace: str
     pod: str
+    budget: str
+    """Name of the PodUnavailableBudget."""
     uid: str
     owner: OwnerReference | None
     username: str
@@ -189,7 +191,9 @@ class BudgetGuard:
         named = related_budget(annotations)
         if not named or is_exempt(annotations):
             return None
-        budget = await budgeting.reader.newest(Key(request.namespace, named))
+        key = Key(request.namespace, named)
+        # Nothing is free because a cache has not heard of its budget yet.
+        budget = await budgeting.reader.newest(key) or await budgeting.reader.fresh(key)
         if budget is None:
             return None
         view = project_pod(orjson.dumps(pod))
@@ -201,15 +205,16 @@ class BudgetGuard:
             return None
         if answer.code == RefusalCode.INVALID:
             raise StepError(answer.refusal)
-        self._tell(request, pod)
+        self._tell(request, pod, budget)
         return _status(operation, _words(budget, answer.code))
 
-    def _tell(self, request: AdmissionRequest, pod: Document) -> None:
+    def _tell(self, request: AdmissionRequest, pod: Document, budget: BudgetView) -> None:
         metadata = pod.get("metadata") or {}
         self._on_prevented(
             PreventedDisruption(
                 namespace=request.namespace,
                 pod=metadata.get("name") or request.name,
+                budget=budget.name,
                 uid=metadata.get("uid") or "",
                 owner=controller_of(pod),
                 username=request.username,

@@ -1,4 +1,4 @@
-"""The kinds that change pods of others: they own none, so they are looked at in their own way.
+"""The kinds that own no pods: they change those of others, or make workloads, and are looked at in their own way.
 
 a kind's folder (sidecars/, spreads/) or module (unavailability.py) ──▶ Attached ──▶ explain, plan
 """
@@ -18,6 +18,8 @@ from pykruise.cli.insight.spreads.forecasting import forecast_spread
 from pykruise.cli.insight.spreads.look import look_at as look_at_spread
 from pykruise.cli.insight.unavailability import explain_budget, forecast_budget
 from pykruise.cli.insight.unavailability import look_at as look_at_budget
+from pykruise.cli.insight.united.explaining import explain_united
+from pykruise.cli.insight.united.forecasting import forecast_united
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
@@ -50,6 +52,7 @@ async def _explain_budget(client: Client, key: Key, now: Instant, settings: Sett
 
 ATTACHED: Final[Mapping[str, Attached]] = {
     "podunavailablebudget": Attached(explain=_explain_budget, plan=forecast_budget),
+    "uniteddeployment": Attached(explain=explain_united, plan=forecast_united),
     "sidecarset": Attached(explain=_explain_sidecars, plan=forecast_sidecars),
     "workloadspread": Attached(explain=_explain_spread, plan=forecast_spread),
 }

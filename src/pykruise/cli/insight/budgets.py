@@ -19,7 +19,14 @@ from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, budget_name_of
 from pykruise.pods.views import PodView
 
-__all__ = ["Budgets", "gone_below", "read_budgets"]
+__all__ = [
+    "Budgets",
+    "gone_below",
+    "read_budgets",
+    "read_disruption_budgets",
+    "says_disruption_budget",
+    "selected_by",
+]
 
 
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,9 +40,24 @@ class Budgets(msgspec.Struct, frozen=True, kw_only=True):
 async def read_budgets(client: Client, namespace: str, *, are_asked: bool) -> Budgets:
     """What there is and may be read. `are_asked`: PodUnavailableBudgets are left to the manager."""
     return Budgets(
-        disruption=await _read(client, POD_DISRUPTION_BUDGETS, namespace),
+        disruption=await read_disruption_budgets(client, namespace),
         unavailable=() if are_asked else await _read(client, POD_UNAVAILABLE_BUDGETS, namespace),
     )
+
+
+async def read_disruption_budgets(client: Client, namespace: str) -> Sequence[Document]:
+    """PodDisruptionBudgets of a namespace, as far as they may be read."""
+    return await _read(client, POD_DISRUPTION_BUDGETS, namespace)
+
+
+def says_disruption_budget(budget: Document) -> str:
+    """What a PodDisruptionBudget says of evictions, which it has to allow too."""
+    status: Mapping[str, int] = budget.get("status") or {}
+    healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+    allowed = status.get("disruptionsAllowed", 0)
+    counts = f"{healthy} of its pods are healthy, {desired} must be"
+    name = budget["metadata"]["name"]
+    return f"PodDisruptionBudget {name} has to allow evictions too, and allows {allowed} now: {counts}"
 
 
 async def _read(client: Client, resource: Resource, namespace: str) -> Sequence[Document]:
@@ -49,7 +71,9 @@ async def _read(client: Client, resource: Resource, namespace: str) -> Sequence[
 def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Iterator[str]:
     """Each budget that protects some of a workload's `pods`, and more of them than `lowest` available ones leave."""
     for one in budgets.disruption:
-        told = _told(one, _selected(one), pods, lowest=lowest, wanted="desiredHealthy", now="currentHealthy")
+        told = _told(
+            one, selected_by(one), pods, lowest=lowest, wanted="desiredHealthy", now="currentHealthy"
+        )
         for name, wanted, left in told:
             yield (
                 f"PodDisruptionBudget {name} wants {wanted} available, and {left} are left at times: "
@@ -93,7 +117,8 @@ def _told(
         yield str(budget["metadata"]["name"]), status[wanted], left
 
 
-def _selected(budget: Document) -> Callable[[PodView], bool]:
+def selected_by(budget: Document) -> Callable[[PodView], bool]:
+    """Whether a PodDisruptionBudget is about a pod of its namespace."""
     given = (budget.get("spec") or {}).get("selector")
     if given is None:
         return lambda _: False

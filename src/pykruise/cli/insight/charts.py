@@ -24,7 +24,7 @@ def terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
     if not played.samples:
         return []
     end_s = max(played.duration_s, played.samples[-1].at_s, 1.0)
-    top = max(1, *(sample.total for sample in played.samples))
+    top = max(1, *(max(sample.total, *sample.ended.values(), 0) for sample in played.samples))
 
     def row(title: str, value: Callable[[Sample], int], worst: Callable[[Sequence[int]], int]) -> str:
         cells: list[str] = []
@@ -37,9 +37,19 @@ def terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
         return f"{title:>9s} │{''.join(cells)}│ {min(extremes)}…{max(extremes)}"
 
     return [
-        row("new", lambda sample: sample.revisions.get(played.target, 0), max),
-        row("older", lambda sample: sample.total - sample.revisions.get(played.target, 0), max),
-        row("available", lambda sample: sample.available, min),  # a dip must not hide in its column
+        *(
+            [
+                row("active", lambda sample: sample.total, max),
+                row("succeeded", lambda sample: sample.ended.get("Succeeded", 0), max),
+                row("failed", lambda sample: sample.ended.get("Failed", 0), max),
+            ]
+            if played.is_job
+            else [
+                row("new", lambda sample: sample.revisions.get(played.target, 0), max),
+                row("older", lambda sample: sample.total - sample.revisions.get(played.target, 0), max),
+                row("available", lambda sample: sample.available, min),  # a dip must not hide in its column
+            ]
+        ),
         *(row(one[:9], partial(_in_subset, one), max) for one in _subsets(played)),
         f"{'':9s} └0s{short_duration(end_s):─>{width - 2}s}┘",
     ]

@@ -10,10 +10,19 @@ from typing import Any
 
 from pykruise.cli.errors import CommandError
 from pykruise.kinds import find, kinds
-from pykruise.plans.insight import Insight, WorkloadInsight
+from pykruise.plans.insight import ClockInsight, Insight, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 
-__all__ = ["insight_of", "is_of", "known_kinds", "named", "of_document", "workload_insight", "workloads"]
+__all__ = [
+    "clocks",
+    "insight_of",
+    "is_of",
+    "known_kinds",
+    "named",
+    "of_document",
+    "workload_insight",
+    "workloads",
+]
 
 
 def known_kinds() -> Sequence[Kind]:
@@ -35,8 +44,13 @@ def _likely(name: str) -> Iterator[Kind]:
 
 
 def workloads() -> Sequence[Kind]:
-    """Those of them that own pods, whose rollouts can be simulated."""
-    return tuple(one for one in known_kinds() if isinstance(one.insight, WorkloadInsight))
+    """Those of them that own pods, whose rollouts and runs can be simulated."""
+    return tuple(one for one in known_kinds() if isinstance(one.insight, WorkloadInsight | JobInsight))
+
+
+def clocks() -> Sequence[Kind]:
+    """Those of them that make objects by a clock."""
+    return tuple(one for one in known_kinds() if isinstance(one.insight, ClockInsight))
 
 
 def insight_of(kind: Kind) -> Insight:

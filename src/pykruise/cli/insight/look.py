@@ -35,7 +35,7 @@ from pykruise.plans.views import (
 )
 from pykruise.pods.claims import ClaimView
 
-__all__ = ["Sight", "look", "look_at", "nodes_of"]
+__all__ = ["Sight", "look", "look_at", "lost_nodes", "nodes_of"]
 
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +129,7 @@ async def look_at(
     )
     if not sight.nodes:
         return sight
-    return msgspec.structs.replace(sight, lost_nodes=_lost(sight.pods, nodes.documents()))
+    return msgspec.structs.replace(sight, lost_nodes=lost_nodes(sight.pods, nodes.documents()))
 
 
 async def nodes_of(client: Client) -> dict[str, NodeView]:
@@ -141,7 +141,8 @@ async def nodes_of(client: Client) -> dict[str, NodeView]:
     return {(view := project_node(raw)).name: view for raw in listed.items}
 
 
-def _lost(pods: Mapping[str, Document], nodes: Sequence[Document]) -> frozenset[str]:
+def lost_nodes(pods: Mapping[str, Document], nodes: Sequence[Document]) -> frozenset[str]:
+    """Nodes of these pods that are not ready, or not there."""
     used = {pod["spec"].get("nodeName") or "" for pod in pods.values()} - {""}
     ready = {node["metadata"]["name"] for node in nodes if _is_ready(node)}
     return frozenset(used - ready)

@@ -6,6 +6,7 @@ Pure. Workloads, whose rollouts are played, have a Forecast instead (forecasting
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -46,6 +47,8 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """What pods get that are created afterwards."""
     notes: tuple[str, ...] = ()
     """What else is worth knowing."""
+    within: tuple[Any, ...] = ()
+    """Forecasts and Outlooks of workloads that it would write to."""
 
     @property
     def has_changes(self) -> bool:

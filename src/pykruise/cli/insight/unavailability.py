@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.insight.admitted import asked, changed_paths
+from pykruise.cli.insight.budgets import read_disruption_budgets, says_disruption_budget, selected_by
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.explaining import (
     Explanation,
@@ -30,13 +31,7 @@ from pykruise.cli.insight.webhooks import is_fresh
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
 from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
-from pykruise.kinds.podunavailablebudget.status import (
-    DISRUPTED_S,
-    UPDATED_S,
-    AmountError,
-    Computed,
-    compute,
-)
+from pykruise.kinds.podunavailablebudget.status import AmountError, Computed, compute
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
@@ -46,10 +41,10 @@ from pykruise.kube.resources import EVENTS
 from pykruise.manager.settings import Settings
 from pykruise.plans.plan import Plan
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, counts_as_available
+from pykruise.pods.budgets import DISRUPTED_S, POD_UNAVAILABLE_BUDGETS, UPDATED_S, counts_as_available
 from pykruise.pods.reasons import Code
 
-__all__ = ["BudgetSight", "explain_budget", "forecast_budget", "look_at"]
+__all__ = ["BudgetSight", "explain_budget", "forecast_budget", "headline_of", "look_at"]
 
 KEPT_S: Final = 120.0
 """So long ago at most a pod was kept that counts as waiting."""
@@ -64,6 +59,8 @@ class BudgetSight(msgspec.Struct, frozen=True, kw_only=True):
     """Those that it is about, by name."""
     kept: Mapping[str, int] = {}
     """Pods that it kept a short time ago, and how often."""
+    disruption: Sequence[Document] = ()
+    """PodDisruptionBudgets that are about some of its pods."""
 
 
 async def look_at(client: Client, key: Key, *, now: Instant, settings: Settings | None = None) -> BudgetSight:
@@ -82,11 +79,13 @@ async def _sight_of(
     snapshot = msgspec.structs.replace(sight.snapshot, others=frozenset(names - {meta["name"]}))
     wanted = {pod.name for pod in snapshot.pods}
     documents = sight.listed[POD_VIEWS].documents()
+    disruption = await read_disruption_budgets(client, meta["namespace"])
     return BudgetSight(
         document=document,
         snapshot=snapshot,
         pods={one["metadata"]["name"]: one for one in documents if one["metadata"]["name"] in wanted},
         kept=await _kept(client, meta["namespace"], wanted, now=now),
+        disruption=[one for one in disruption if any(map(selected_by(one), snapshot.pods))],
     )
 
 
@@ -127,8 +126,20 @@ def explain_budget(sight: BudgetSight) -> Explanation:
         headline=_headline(found),
         done=tuple(_records(sight.snapshot, found)),
         waits=waits,
-        next=(*_frees(sight.snapshot, found), *next_of(plan, waits)),
+        next=(
+            *_frees(sight.snapshot, found),
+            *map(says_disruption_budget, sight.disruption),
+            *next_of(plan, waits),
+        ),
     )
+
+
+def headline_of(sight: BudgetSight) -> str:
+    """How many of its pods serve, how many must, and what is left."""
+    try:
+        return _headline(compute(sight.snapshot))
+    except AmountError:
+        return _headline(None)
 
 
 def _headline(found: Computed | None) -> str:

@@ -28,7 +28,9 @@ __all__ = [
     "Ending",
     "child_document",
     "child_name",
+    "ended_document",
     "project_child",
+    "tick_of",
 ]
 
 SCHEDULED_AT: Final = "apps.kruise.io/scheduled-at"
@@ -116,14 +118,20 @@ def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
         resource_version=int(meta.resource_version),
         kind=kind,
         controller_uid=next((one.uid for one in meta.owner_references or () if one.controller), ""),
-        scheduled_at=_instant((meta.annotations or {}).get(SCHEDULED_AT)),
+        scheduled_at=_scheduled_at(meta.annotations),
         started_at=status.start_time or "",
         ending=_pull_ending(status) if kind == IMAGE_LIST_PULL_JOB.kind else _job_ending(status),
         is_deleting=meta.deletion_timestamp is not None,
     )
 
 
-def _instant(text: str | None) -> Instant | None:
+def tick_of(document: Mapping[str, Any]) -> Instant | None:
+    """The time that a child was made for; None: it does not say, or not in a way that can be read."""
+    return _scheduled_at((document.get("metadata") or {}).get("annotations"))
+
+
+def _scheduled_at(annotations: Mapping[str, str] | None) -> Instant | None:
+    text = (annotations or {}).get(SCHEDULED_AT)
     try:
         return parse_time(text) if text else None
     except ValueError:
@@ -189,3 +197,13 @@ def child_document(
         "metadata": metadata,
         "spec": template.get("spec") or {},
     }
+
+
+def ended_document(document: Document, began: Instant, ended: Instant, is_good: bool) -> Document:
+    """A child as its own controller leaves it, once it has ended."""
+    status: Document = {"startTime": format_time(began), "completionTime": format_time(ended)}
+    if document["kind"] == IMAGE_LIST_PULL_JOB.kind:
+        status |= {"desired": 1, "succeeded": int(is_good)}
+    else:
+        status["conditions"] = [{"type": "Complete" if is_good else "Failed", "status": "True"}]
+    return {**document, "status": status}

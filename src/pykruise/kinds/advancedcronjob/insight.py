@@ -1,12 +1,18 @@
-"""AdvancedCronJob, as explain and plan know it.
+"""AdvancedCronJob, as explain, plan and simulate know it.
 
-status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
+status ──▶ headline_of()                                  ──▶ INSIGHT (plans/insight.py)
+snapshot ──▶ ticks(), zone_of()      child ──▶ tick_of()
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pykruise.plans.insight import Insight
+from pykruise.kinds.advancedcronjob.children import Ending, ended_document, tick_of
+from pykruise.kinds.advancedcronjob.plan import last_tick, schedule_of
+from pykruise.kinds.advancedcronjob.snapshot import Snapshot
+from pykruise.kube.clock import Instant
+from pykruise.kube.cron import Every, Fields, Schedule, ScheduleError, ticks_between
+from pykruise.plans.insight import ClockInsight
 
 __all__ = ["INSIGHT"]
 
@@ -19,10 +25,42 @@ def headline_of(status: Mapping[str, Any]) -> str:
     return f"{len(active)} active {kind}s{names}; last due {last or 'never'}"
 
 
-INSIGHT: Final = Insight(
+def ticks(snapshot: Snapshot, until: Instant) -> Iterator[Instant]:
+    """The times of its schedule from now on; none for a schedule that cannot be read."""
+    schedule = _schedule(snapshot)
+    if schedule is None:
+        return
+    moment: Instant | None = snapshot.now
+    if isinstance(schedule, Every):  # goes on from where it was
+        last = last_tick(snapshot)
+        begin = snapshot.cron.created_at if last is None else last
+        moment = ticks_between(schedule, begin, snapshot.now, most=1).latest or begin
+    while moment is not None and (moment := schedule.next(moment)) is not None and moment <= until:
+        yield moment
+
+
+def zone_of(snapshot: Snapshot) -> str:
+    """Whose clocks its schedule follows; empty: UTC."""
+    schedule = _schedule(snapshot)
+    return getattr(schedule.zone, "key", "") if isinstance(schedule, Fields) else ""
+
+
+def _schedule(snapshot: Snapshot) -> Schedule | None:
+    try:
+        return schedule_of(snapshot) if snapshot.cron.spec is not None else None
+    except ScheduleError:
+        return None
+
+
+INSIGHT: Final = ClockInsight(
     names=frozenset({"acj"}),
     fields={"schedule": ("spec", "schedule"), "paused": ("spec", "paused")},
     containers=(),
     headline=headline_of,
     has_observed_generation=False,
+    ticks=ticks,
+    tick_of=tick_of,
+    is_active=lambda child: child.ending is Ending.ACTIVE,
+    ended=ended_document,
+    zone=zone_of,
 )

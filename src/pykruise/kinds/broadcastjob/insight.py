@@ -1,12 +1,12 @@
-"""BroadcastJob, as explain and plan know it.
+"""BroadcastJob, as explain, plan and simulate know it.
 
-status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
+status ──▶ headline_of()      spec ──▶ waits_s()      ──▶ INSIGHT (plans/insight.py)
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.plans.insight import Insight
+from pykruise.plans.insight import JobInsight
 
 __all__ = ["INSIGHT"]
 
@@ -21,9 +21,16 @@ def headline_of(status: Mapping[str, Any]) -> str:
     return f"{phase}: of {nodes} {succeeded} succeeded, {failed} failed, {active} active"
 
 
-INSIGHT: Final = Insight(
+def waits_s(spec: Mapping[str, Any]) -> float:
+    """The longer of its deadline and its time to live."""
+    policy = spec.get("completionPolicy") or {}
+    return float(max(policy.get(name) or 0 for name in ("activeDeadlineSeconds", "ttlSecondsAfterFinished")))
+
+
+INSIGHT: Final = JobInsight(
     names=frozenset({"bcj"}),
     fields={"parallelism": ("spec", "parallelism"), "paused": ("spec", "paused")},
     headline=headline_of,
     has_observed_generation=False,
+    waits_s=waits_s,
 )

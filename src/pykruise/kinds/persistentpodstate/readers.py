@@ -26,18 +26,15 @@ from pykruise.kinds.persistentpodstate.view import (
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.resources import CONFIG_MAPS
 from pykruise.kube.rights import READ, Right, on
-from pykruise.plans.targets import WorkloadReader
+from pykruise.plans.targets import WhiteListReader, WorkloadReader
 from pykruise.plans.views import BY_NAMESPACE
-from pykruise.pods.white_list import CONFIGURATION, WhiteList, WhiteListError, read_white_list
+from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS, WhiteList
 
-__all__ = ["RIGHTS", "WHITE_LIST_KEY", "CachedStates", "KindReader", "LiveStates", "StateReader"]
-
-WHITE_LIST_KEY: Final = "PPS_Watch_Custom_Workload_WhiteList"
+__all__ = ["RIGHTS", "CachedStates", "KindReader", "LiveStates", "StateReader"]
 
 RIGHTS: tuple[Right, ...] = (
     on(PERSISTENT_POD_STATES, *READ, why="PersistentPodState: to see them"),
@@ -51,7 +48,6 @@ RIGHTS: tuple[Right, ...] = (
 )
 """What both admission and controller need. Kinds on the white list an administrator has to allow apart."""
 
-_WHITE_LIST_S: Final = 5.0
 _NOT_SERVED: Final = 404
 _POLL_S: Final = 0.2
 
@@ -62,31 +58,12 @@ class KindReader:
     def __init__(self, client: Callable[[], Client], *, namespace: str, clock: Clock) -> None:
         """`namespace`: the manager's own, where the white list is."""
         self._client = client
-        self._namespace = namespace
-        self._clock = clock
         self._workloads = WorkloadReader(client)
-        self._listed: tuple[float, WhiteList | WhiteListError] | None = None
+        self._listed = WhiteListReader(client, namespace=namespace, key=STATEFUL_KINDS, clock=clock)
 
     async def white_list(self) -> WhiteList:
         """Further kinds of workloads. Raises WhiteListError, KubeError."""
-        now = self._clock()
-        if self._listed is None or now >= self._listed[0]:
-            try:
-                self._listed = (now + _WHITE_LIST_S, await self._read_white_list())
-            except WhiteListError as error:
-                self._listed = (now + _WHITE_LIST_S, error)
-        found = self._listed[1]
-        if isinstance(found, WhiteListError):
-            raise found
-        return found
-
-    async def _read_white_list(self) -> WhiteList:
-        try:
-            found = decode(await self._client().get(CONFIG_MAPS, self._namespace, CONFIGURATION))
-        except NotFoundError:
-            return WhiteList()
-        text = get_path(found, "data", WHITE_LIST_KEY)
-        return read_white_list(text if isinstance(text, str) else None)
+        return await self._listed.read()
 
     async def is_supported(self, kind: GroupKind | None) -> bool:
         """Whether pods of this kind are remembered. Raises WhiteListError, KubeError."""

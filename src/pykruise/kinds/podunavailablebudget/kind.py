@@ -12,13 +12,14 @@ from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS, P
 from pykruise.kinds.podunavailablebudget.v1alpha1 import PodUnavailableBudgetV1Alpha1
 from pykruise.kinds.podunavailablebudget.wakes import wakes
 from pykruise.kube.crds import Column, Version
-from pykruise.kube.resources import PODS
+from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.kube.rights import READ, Right, on
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Control, Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
+from pykruise.pods.white_list import CONFIGURATION
 
 __all__ = ["COMPONENT", "KIND"]
 
@@ -74,7 +75,14 @@ KIND = Kind(
             verbs=("get",),
             why="PodUnavailableBudget: how many pods a workload of another kind wants",
         ),
-        on(PODS, "get", why="PodUnavailableBudget: which pod is evicted"),
+        on(
+            CONFIG_MAPS,
+            *READ,
+            names=(CONFIGURATION,),
+            in_namespace=True,
+            why="PodUnavailableBudget: which other kinds say how many pods they want",
+        ),
+        on(PODS, "get", why="PodUnavailableBudget: which pod is evicted, and whether one is gone"),
         on(PODS, "patch", why="PodUnavailableBudget: to tie pods to their budget"),
     ),
     insight=Insight(names=frozenset({"pub"}), containers=()),

@@ -2,19 +2,23 @@
 
 BudgetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
-Workloads of known kinds are mirrored; others, with a scale subresource, are read each time.
+Workloads of known kinds are mirrored; others, with a scale subresource, are read each time. So is a pod whose record
+has run out although it seems to be as it was: before it counts again the API server is asked, since a watch that
+hangs may have told of nothing.
 """
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import get_path
-from pykruise.kube.errors import ForbiddenError
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, parse_label_selector
 from pykruise.plans.read import Read
 from pykruise.plans.targets import (
@@ -22,15 +26,19 @@ from pykruise.plans.targets import (
     REPLICA_SET,
     TARGET_VIEWS,
     TargetView,
+    WhiteListReader,
     WorkloadReader,
     deployment_of,
 )
 from pykruise.plans.views import BUDGET_VIEWS, BY_NAMESPACE, POD_VIEWS
-from pykruise.pods.budgets import BudgetView
+from pykruise.pods.budgets import DISRUPTED_S, UPDATED_S, BudgetView, record_time
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.in_place import Settings as InPlaceSettings
-from pykruise.pods.settings import OnGate
-from pykruise.pods.views import ControllerView, PodView
+from pykruise.pods.settings import FromManager, OnGate
+from pykruise.pods.views import ControllerView, PodView, project_pod
+from pykruise.pods.white_list import STATEFUL_KINDS, WhiteListError
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["COUNTED_VIEWS", "JOB", "Settings", "Snapshot", "snapshot"]
 
@@ -61,6 +69,8 @@ class Settings(GateSettings, frozen=True, kw_only=True):
     guards_updates: Annotated[bool, OnGate("PodUnavailableBudgetUpdateGate")] = False
     is_resize_apart: Annotated[bool, OnGate("InPlacePodVerticalScaling")] = False
     """A resize is an operation of its own; else it is an update."""
+    namespace: Annotated[str, FromManager("own_namespace")] = "kruise-system"
+    """The manager's own, where the white list is."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +123,7 @@ async def snapshot(view: BudgetView, read: Read[Settings]) -> Snapshot | None:
     budget = read.get(BUDGET_VIEWS, view.key)
     if budget is None:
         return None
+    pods = [one for pod in pods if (one := await _verified(pod, budget, read)) is not None]
     is_polled = any(not one.is_mirrored for one in workloads.values())
     return Snapshot(
         budget=budget,
@@ -128,6 +139,21 @@ async def snapshot(view: BudgetView, read: Read[Settings]) -> Snapshot | None:
         in_place=read.settings.in_place,
         now=read.now(),
     )
+
+
+async def _verified(pod: PodView, budget: BudgetView, read: Read[Settings]) -> PodView | None:
+    """The pod, as it is stored now where its record has run out; None: it is gone or on its way out."""
+    lists = ((budget.disrupted, DISRUPTED_S), (budget.unavailable, UPDATED_S))
+    times = [
+        record_time(records[pod.name]) + lasting_s for records, lasting_s in lists if pod.name in records
+    ]
+    if not times or max(times) > read.now():
+        return pod
+    try:
+        found = project_pod(await read.live.get(PODS, pod.namespace, pod.name))
+    except NotFoundError:
+        return None
+    return found if found.uid == pod.uid and found.is_active else None
 
 
 def _total(budget: BudgetView, workloads: Iterable[_Workload]) -> int:
@@ -211,6 +237,13 @@ async def _unmirrored(
 ) -> _Workload:
     reader = read.memory_of_kind(WorkloadReader, lambda: WorkloadReader(lambda: read.live))
     where = (kind, key.namespace, key.name)
+    if await _is_listed(kind, read):
+        try:
+            return _listed(await reader.read(*where, version=version), uid)
+        except ForbiddenError:
+            _log.info(
+                "%s %s of the white list may not be read; its scale may say how many pods it wants", kind, key
+            )
     # The scale first: generated roles allow it of every kind, and it says what is needed.
     scale = await reader.read_scale(*where, version=version)
     try:
@@ -228,6 +261,30 @@ async def _unmirrored(
         selector=_selector(get_path(scale, "status", "selector")),
         is_mirrored=False,
     )
+
+
+async def _is_listed(kind: GroupKind, read: Read[Settings]) -> bool:
+    """Whether the kind is on the white list; one that cannot be read has none on it."""
+
+    def make() -> WhiteListReader:
+        namespace = read.settings.namespace
+        return WhiteListReader(lambda: read.live, namespace=namespace, key=STATEFUL_KINDS, clock=read.now)
+
+    try:
+        return (await read.memory_of_kind(WhiteListReader, make).read()).find(kind) is not None
+    except (WhiteListError, ForbiddenError) as error:
+        _log.info("the white list of kinds like StatefulSets cannot be read: %s", error)
+        return False
+
+
+def _listed(document: Document | None, uid: str) -> _Workload:
+    """A workload of the white list says itself how many pods it wants; where it does not, none."""
+    found = get_path(document, "metadata", "uid", default="")
+    if document is None or get_path(document, "metadata", "deletionTimestamp") or (uid and found != uid):
+        return _Workload(is_mirrored=False)
+    replicas = get_path(document, "spec", "replicas", default=0)
+    wanted = replicas if isinstance(replicas, int) else 0
+    return _Workload(uid=found, replicas=wanted, owners=(found,), is_mirrored=False)
 
 
 def _selector(text: object) -> Selector:

@@ -8,6 +8,7 @@ controller gives it back when the record has run out (status.py).
 
 import random
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pykruise.kinds.podunavailablebudget.readers import BudgetReader
 from pykruise.kube.batched_updates import BatchedUpdates, BatchStats, ContendedError, UpdateRequest
@@ -18,6 +19,11 @@ from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.views import PodView
 
 __all__ = ["BudgetSpender", "Budgeting", "ConflictsError"]
+
+PATIENCE_S: Final = 6.0
+"""So long others may be faster each time: API servers wait 10 s for an answer (admission/settings.py). Each of the
+others' writes takes a pod of the budget, or counts, so a request that is refused for conflicts alone is one that
+could not be written for all that time."""
 
 _FREE = Answer()
 
@@ -48,7 +54,7 @@ class BudgetSpender:
         is_resize_apart: bool,
     ) -> None:
         ledger = _Status(reader, clock=clock, in_place=in_place, is_resize_apart=is_resize_apart)
-        self._updates = BatchedUpdates(ledger, rng=rng)
+        self._updates = BatchedUpdates(ledger, rng=rng, patience_s=PATIENCE_S)
 
     def stats(self) -> BatchStats:
         """What it has done so far."""

@@ -7,26 +7,27 @@ change in between is a conflict, and all is worked out anew.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
-from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.clock import Instant
 from pykruise.kube.int_or_percent import Rounding, resolve
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import pod_key
 from pykruise.plans.plan import Note, Subject
-from pykruise.pods.budgets import BudgetView, counts_as_available, counts_at
+from pykruise.pods.budgets import (
+    DISRUPTED_S,
+    UPDATED_S,
+    BudgetView,
+    counts_as_available,
+    counts_at,
+    record_time,
+)
 from pykruise.pods.views import PodView
 
-__all__ = ["DISRUPTED_S", "UPDATED_S", "AmountError", "Computed", "compute", "desired_available"]
-
-DISRUPTED_S: Final = 20.0
-"""A pod whose deletion was admitted must be on its way out in this time; else it counts again."""
-
-UPDATED_S: Final = 10.0
-"""A pod whose update was admitted shows it in this time; else it counts again."""
+__all__ = ["AmountError", "Computed", "compute", "desired_available"]
 
 
 class AmountError(ValueError):
@@ -99,7 +100,7 @@ class _Records:
 
     def take(self, records: Mapping[str, str]) -> None:
         for name, text in records.items():
-            pod, since = self._pods.get(name), _time(text)
+            pod, since = self._pods.get(name), record_time(text)
             if pod is None or (pod.created_at is not None and since < int(pod.created_at)):
                 continue  # gone, or a successor under the same name
             until = since + self._lasting_s
@@ -108,14 +109,6 @@ class _Records:
                 continue
             self.kept[name] = text
             self.due.append(until)
-
-
-def _time(text: str) -> Instant:
-    """A record that cannot be read is long over."""
-    try:
-        return parse_time(text)
-    except ValueError:
-        return 0.0
 
 
 def _not_deleted(pod: PodView) -> Note:

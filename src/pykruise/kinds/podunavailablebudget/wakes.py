@@ -47,10 +47,15 @@ def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key |
     old, new = change.old, change.new
     if old is None or new is None or new.is_deleting != old.is_deleting:
         yield from _of_arrival_or_departure(old, new, budgets, around)
-    elif old.labels != new.labels or budget_name_of(old) != budget_name_of(new):
+    elif _means_of(old) != _means_of(new):
         yield from dict.fromkeys((*_keys(old, budgets, around), *_keys(new, budgets, around)))
     elif _counts(old, around) != _counts(new, around) or old.is_active != new.is_active:
         yield from _keys(new, budgets, around)
+
+
+def _means_of(pod: PodView) -> tuple[object, ...]:
+    """What decides which budgets a pod is of: it may be relabelled, released and adopted."""
+    return pod.labels, pod.controller, budget_name_of(pod)
 
 
 def _of_arrival_or_departure(

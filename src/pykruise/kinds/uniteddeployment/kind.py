@@ -1,6 +1,6 @@
-"""UnitedDeployment: its definition, and the protection from deletion; there is no controller yet.
+"""UnitedDeployment, as the rest of the program knows it.
 
-KIND ──▶ definitions, conversion, admission (plans/kind.py)
+KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 
 A CloneSet template of v1alpha1 has the fields of a v1beta1 CloneSet, and on top of them the flat update strategy of
 a v1alpha1 CloneSet, which manifests from before OpenKruise 1.9 use.
@@ -8,13 +8,22 @@ a v1alpha1 CloneSet, which manifests from before OpenKruise 1.9 use.
 
 from typing import Any, Final
 
+from pykruise.kinds.uniteddeployment.admission import mutating, validate_united
 from pykruise.kinds.uniteddeployment.conversion import CONVERSION
+from pykruise.kinds.uniteddeployment.insight import INSIGHT
+from pykruise.kinds.uniteddeployment.plan import plan_united, status_after
+from pykruise.kinds.uniteddeployment.snapshot import REPLICA_SET_VIEWS, UNITED_VIEWS, Settings, snapshot
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDeployment
 from pykruise.kinds.uniteddeployment.v1alpha1 import UnitedDeploymentV1Alpha1
+from pykruise.kinds.uniteddeployment.wakes import wakes
+from pykruise.kinds.uniteddeployment.workloads import TEMPLATES, WORKLOAD_VIEWS
 from pykruise.kube.crds import Column, ScalePaths, Version
 from pykruise.kube.documents import Document
-from pykruise.plans.kind import Kind, SpecSchema
+from pykruise.kube.resources import REPLICA_SETS
+from pykruise.kube.rights import READ, WRITE, on
+from pykruise.plans.kind import Control, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
+from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.flat_strategy import FLAT_FIELDS
 
 __all__ = ["KIND"]
@@ -57,5 +66,30 @@ KIND = Kind(
     versions=_versions,
     short_names=("ud",),
     conversion=CONVERSION,
-    reviews=Reviews(is_protected=True),
+    settings=Settings,
+    reviews=Reviews(
+        mutating=lambda settings, _: mutating(settings),
+        validating=lambda *_: validate_united,
+        is_protected=True,
+    ),
+    control=Control(
+        name="uniteddeployment",
+        component="uniteddeployment-controller",
+        objects=UNITED_VIEWS,
+        reads=lambda _: (POD_VIEWS, REVISION_VIEWS, REPLICA_SET_VIEWS, *WORKLOAD_VIEWS.values()),
+        wakes=wakes,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.united,
+        plan=plan_united,
+        failed=status_after,
+    ),
+    rights=(
+        *workload_rights(UNITED_DEPLOYMENTS),
+        *(
+            on(resource, *READ, *WRITE, why="UnitedDeployment: the workloads of its subsets")
+            for resource in TEMPLATES.values()
+        ),
+        on(REPLICA_SETS, *READ, why="UnitedDeployment: which pods are whose"),
+    ),
+    insight=INSIGHT,
 )

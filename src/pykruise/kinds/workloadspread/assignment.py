@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pykruise.kinds.workloadspread.claims import Desk
-from pykruise.kinds.workloadspread.injection import InjectionError, Matched, inject, read_matched
+from pykruise.kinds.workloadspread.injection import Matched, inject, read_matched
 from pykruise.kinds.workloadspread.limits import depends_on_replicas
 from pykruise.kinds.workloadspread.ordinals import numbering_of, subset_by_ordinal
 from pykruise.kinds.workloadspread.readers import SpreadReader
@@ -30,6 +30,7 @@ from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.kube.quota import Quota
 from pykruise.plans.targets import OwnerMissingError
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.subset_placement import PlacementError
 from pykruise.pods.views import is_active
 from pykruise.pods.white_list import WhiteListError
 
@@ -62,7 +63,7 @@ class Assignment:
             if view is None:
                 return None
             return await self._injected(pod, owner, view)
-        except (UnsettledError, InjectionError, KubeError, OwnerMissingError, PathError) as error:
+        except (UnsettledError, PlacementError, KubeError, OwnerMissingError, PathError) as error:
             raise AssignmentError(str(error)) from error
 
     async def gone(self, pod: Document, *, namespace: str) -> None:

@@ -14,7 +14,6 @@ import msgspec
 import orjson
 
 from pykruise.kinds.workloadspread.injection import (
-    InjectionError,
     Matched,
     read_matched,
     required_terms,
@@ -30,6 +29,7 @@ from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, matches_term, tole
 from pykruise.plans.views import NodeView
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.subset_placement import PlacementError
 from pykruise.pods.views import PodView
 
 __all__ = ["IGNORES_METADATA", "NOWHERE", "Adoption", "Grouped", "grouped"]
@@ -196,7 +196,7 @@ def _score(pod: Document, node: NodeView, subset: Subset) -> int | None:
         terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
         try:
             wanted = required_terms(terms, subset)
-        except InjectionError:
+        except PlacementError:
             return None
         if not any(matches_term(term, labels=node.labels, name=node.name) for term in wanted):
             return None
@@ -214,7 +214,7 @@ def _is_as_patched(pod: Document, subset: Subset) -> bool:
         return False
     try:
         return same(_without_annotations(tried(pod, subset)), _without_annotations(pod))
-    except InjectionError:
+    except PlacementError:
         return False
 
 

@@ -14,29 +14,12 @@ import orjson
 
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kube.documents import Document
-from pykruise.kube.patches import PatchError, apply_strategic_merge, definition_for
-from pykruise.kube.resources import PODS
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.template_shape import shape_problem
+from pykruise.pods.subset_placement import REQUIRED, with_patch, with_required
 
-__all__ = ["InjectionError", "Matched", "inject", "read_matched", "tried"]
+__all__ = ["Matched", "inject", "read_matched", "tried"]
 
-REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-
-_found = definition_for(PODS)
-assert _found is not None
-_POD: Final = _found
-
-
-MOST_EXPRESSIONS: Final = 50_000
-"""With 30 bytes each they are as large as an object of a cluster can be (1.5 MB)."""
-
-_EXPRESSIONS: Final = ("matchExpressions", "matchFields")
-
-
-class InjectionError(ValueError):
-    """A patch cannot be applied to the pod."""
 
 
 class Matched(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,7 +46,7 @@ def read_matched(text: str | None) -> Matched | None:
 
 
 def inject(pod: Mapping[str, Any], subset: Subset, matched: Matched) -> Document:
-    """The pod as one of the subset. Raises InjectionError."""
+    """The pod as one of the subset. Raises PlacementError."""
     placed: Document = {**pod, "spec": _placed(pod.get("spec") or {}, subset)}
     found = tried(placed, subset) if subset.patch is not None else placed
     metadata: Mapping[str, Any] = found.get("metadata") or {}
@@ -72,19 +55,8 @@ def inject(pod: Mapping[str, Any], subset: Subset, matched: Matched) -> Document
 
 
 def tried(pod: Mapping[str, Any], subset: Subset) -> Document:
-    """The pod with the subset's patch. Raises InjectionError: it cannot be merged, or gives no pod."""
-    try:
-        found = apply_strategic_merge(pod, subset.patch or {}, definition=_POD)
-    except PatchError as error:
-        raise InjectionError(f"failed to merge patch: {error}") from error
-    if problem := shape_problem({"spec": {"template": found}}):
-        raise InjectionError(f"patch gives no pod: {problem.removeprefix('spec.template.')}")
-    spec = found.get("spec") or {}
-    before = (pod.get("spec") or {}).get("priorityClassName") or ""
-    # The number was worked out of the class before; a pod whose two do not fit is refused.
-    if "priority" in spec and (spec.get("priorityClassName") or "") != before:
-        found["spec"] = {key: value for key, value in spec.items() if key != "priority"}
-    return found
+    """The pod with the subset's patch. Raises PlacementError: it cannot be merged, or gives no pod."""
+    return with_patch(pod, subset.patch)
 
 
 def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
@@ -104,28 +76,9 @@ def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
 
 
 def required_terms(terms: list[Mapping[str, Any]], subset: Subset) -> list[Document]:
-    """The terms of a pod, each also with what the subset requires: one of the terms must hold, so this is an AND.
-
-    Raises InjectionError for more expressions than an object of a cluster can hold.
-    """
+    """The terms of a pod, each also with what the subset requires. Raises PlacementError for too many expressions."""
     wanted: Document = _plain(subset.required_node_selector) if subset.required_node_selector else {}
-    if not terms:
-        return [wanted]
-    count = len(terms) * sum(len(wanted.get(field) or ()) for field in _EXPRESSIONS)
-    if count > MOST_EXPRESSIONS:
-        raise InjectionError(
-            f"requiredNodeSelector would add {count} expressions to the pod's {len(terms)} terms; "
-            f"at most {MOST_EXPRESSIONS} fit an object"
-        )
-    return [_both(term, wanted) for term in terms]
-
-
-def _both(term: Mapping[str, Any], wanted: Mapping[str, Any]) -> Document:
-    found: Document = dict(term)
-    for field in _EXPRESSIONS:
-        if wanted.get(field):
-            found[field] = [*(term.get(field) or ()), *wanted[field]]
-    return found
+    return with_required(terms, wanted, field="requiredNodeSelector")
 
 
 def _plain(value: Any) -> Any:

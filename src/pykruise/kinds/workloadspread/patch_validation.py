@@ -9,7 +9,7 @@ that cannot be merged is not looked at any further.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.workloadspread.injection import InjectionError, tried
+from pykruise.kinds.workloadspread.injection import tried
 from pykruise.kinds.workloadspread.targets import BUILT_IN, KRUISE
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.view import STATEFUL_SET
@@ -18,6 +18,7 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.pods.placement_validation import toleration_errors
+from pykruise.pods.subset_placement import PlacementError
 from pykruise.pods.template_defaults import with_defaults
 from pykruise.pods.template_shape import shape_problem
 from pykruise.pods.template_validation import pod_spec_errors
@@ -55,7 +56,7 @@ def patch_errors(
     template = template_of(document, target[0])
     try:
         pod = with_defaults(tried(template, subset))
-    except InjectionError as error:
+    except PlacementError as error:
         yield invalid(path, subset.patch, str(error))
         return
     spec: Mapping[str, Any] = pod.get("spec") or {}

@@ -27,7 +27,7 @@ from pykruise.kube.owners import OwnerReference
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.kube.rights import READ, Right, on
 from pykruise.plans.object_reader import CachedObjects, LiveObjects
-from pykruise.plans.targets import TARGET_RESOURCES, OwnerReader, WorkloadReader
+from pykruise.plans.targets import TARGET_RESOURCES, OwnerReader, WorkloadReader, read_configuration
 from pykruise.pods.white_list import CONFIGURATION, Listed, WhiteList, WhiteListError, read_white_list
 
 __all__ = [
@@ -75,12 +75,7 @@ class TargetReader(WorkloadReader):
 
     async def white_list(self) -> WhiteList:
         """Further kinds of workloads. Raises WhiteListError, KubeError."""
-        try:
-            found = decode(await self._client().get(CONFIG_MAPS, self._namespace, CONFIGURATION))
-        except NotFoundError:
-            return WhiteList()
-        text = get_path(found, "data", WHITE_LIST_KEY)
-        return read_white_list(text if isinstance(text, str) else None)
+        return read_white_list(await read_configuration(self._client(), self._namespace, WHITE_LIST_KEY))
 
     async def target(self, view: SpreadView) -> Document | None:
         """The workload that is spread."""

@@ -6,7 +6,7 @@ from pykruise.kube.documents import Document, annotations_of, get_path, labels_o
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, PODS
 from pykruise.kube.selectors import SelectorError, selector_from
-from pykruise.manager.doctor.findings import Finding, fine, warning
+from pykruise.manager.doctor.findings import Finding, Level, fine, warning
 from pykruise.manager.doctor.live import Live
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, related_budget
 
@@ -28,15 +28,12 @@ async def check_budgets(live: Live) -> Sequence[Finding]:
 def budget_findings(
     unavailable: Sequence[Document], disruption: Sequence[Document], pods: Sequence[Document]
 ) -> list[Finding]:
-    """What is wrong with PodUnavailableBudgets, and with pods that have several budgets. Pure."""
-    found = [
-        *_useless(unavailable),
-        *_doubled(unavailable, disruption, [pod for pod in pods if _is_active(pod)]),
-    ]
+    """What is wrong with PodUnavailableBudgets, and pods that have several budgets. Pure."""
+    doubled = list(_doubled(unavailable, disruption, [pod for pod in pods if _is_active(pod)]))
+    found = [*_useless(unavailable), *(one for one in doubled if one.level != Level.OK)]
     count = len(unavailable)
-    return found or [
-        fine("budgets", f"nothing is wrong with {count} PodUnavailableBudget{'s' * (count != 1)}")
-    ]
+    nothing = f"nothing is wrong with {count} PodUnavailableBudget{'s' * (count != 1)}"
+    return [*(found or [fine("budgets", nothing)]), *(one for one in doubled if one.level == Level.OK)]
 
 
 def _useless(budgets: Sequence[Document]) -> Iterator[Finding]:
@@ -59,27 +56,31 @@ def _useless(budgets: Sequence[Document]) -> Iterator[Finding]:
 def _doubled(
     unavailable: Sequence[Document], disruption: Sequence[Document], pods: Sequence[Document]
 ) -> Iterator[Finding]:
-    """Pods that no eviction can remove: of two PodDisruptionBudgets, or of two budgets of which one allows nothing."""
+    """Pods of several budgets. No eviction can remove those of two PodDisruptionBudgets, or of two budgets of which
+    one allows nothing; of others it is good to know that both are asked."""
     closed = {
         (one["metadata"]["namespace"], one["metadata"]["name"]) for one in unavailable if _allows_nothing(one)
     }
-    two: dict[str, list[str]] = {}
+    two: dict[tuple[bool, str], list[str]] = {}
     for pod in pods:
-        namespace = pod["metadata"]["namespace"]
+        namespace, name = pod["metadata"]["namespace"], str(pod["metadata"]["name"])
         own = [one for one in disruption if one["metadata"]["namespace"] == namespace and _covers(one, pod)]
         named = related_budget(annotations_of(pod))
         if len(own) > 1:
             names = " and ".join(sorted(str(one["metadata"]["name"]) for one in own))
             what = f"are of PodDisruptionBudgets {names} of {namespace}: API servers evict no pod of two"
-            two.setdefault(what, []).append(str(pod["metadata"]["name"]))
-        elif own and named and ((namespace, named) in closed or _is_closed(own[0])):
+            two.setdefault((True, what), []).append(name)
+        elif own and named:
+            is_closed = (namespace, named) in closed or _is_closed(own[0])
             names = f"PodDisruptionBudget {own[0]['metadata']['name']} and PodUnavailableBudget {named}"
-            what = f"are of {names} of {namespace}, both must allow an eviction, and one allows none, ever"
-            two.setdefault(what, []).append(str(pod["metadata"]["name"]))
-    for what, some in two.items():
+            what = f"are of {names} of {namespace}, both must allow an eviction"
+            what += ", and one allows none, ever" if is_closed else ""
+            two.setdefault((is_closed, what), []).append(name)
+    for (is_blocked, what), some in two.items():
         more = f" and {len(some) - SHOWN} more" if len(some) > SHOWN else ""
-        yield warning(
-            "budgets", f"pods {', '.join(some[:SHOWN])}{more} {what}", "have one budget for each pod"
+        told = f"pods {', '.join(some[:SHOWN])}{more} {what}"
+        yield (
+            warning("budgets", told, "have one budget for each pod") if is_blocked else fine("budgets", told)
         )
 
 

@@ -422,6 +422,16 @@ def test_a_pod_on_a_node_that_left_is_left_to_kubernetes_and_not_waited_for() ->
     assert world.status["phase"] == "completed"
 
 
+def test_a_pod_that_kubernetes_fails_since_its_node_left_does_not_fail_the_job() -> None:
+    world = BroadcastWorld(3).sync().run()
+    world.leave("n2").end("n2", phase="Failed").sync()
+    assert (world.status["phase"], world.counts["failed"]) == ("running", 0)
+
+    world.end("n1", "n3").sync()
+
+    assert (world.condition, world.counts["desired"]) == ("Complete", 2)
+
+
 def test_a_pod_for_a_node_that_left_before_it_was_there_goes() -> None:
     world = BroadcastWorld(2).sync().leave("n2").sync().let_go()
 

@@ -101,8 +101,8 @@ def test_with_the_gate_off_nobody_is_asked() -> None:
             budget(
                 0,
                 status={
-                    "unavailablePods": {f"web-{pod}": None for pod in "ab"},
-                    "disruptedPods": {"web-c": None, "web-d": None},
+                    "unavailablePods": {f"web-{pod}": format_time(NOW) for pod in "ab"},
+                    "disruptedPods": {f"web-{pod}": format_time(NOW) for pod in "cd"},
                 },
             ),
         ),

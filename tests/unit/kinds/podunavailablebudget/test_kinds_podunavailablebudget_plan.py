@@ -106,6 +106,29 @@ def test_a_pod_that_was_not_deleted_counts_again_and_is_told_of_case_27() -> Non
     assert plan.requeue_after_s == 15
 
 
+@pytest.mark.parametrize(
+    ("status", "stored", "current"),
+    [
+        ({"disruptedPods": {"p0": ago(21)}}, [], 9),
+        ({"disruptedPods": {"p0": ago(21)}}, [tied("p0", deleting=True)], 9),
+        ({"unavailablePods": {"p0": ago(11)}}, [tied("p0", ready=False)], 9),
+        ({"unavailablePods": {"p0": ago(11)}}, [tied("p0")], 10),
+        # and what has not run out costs no request
+        ({"disruptedPods": {"p0": ago(19)}}, [], 9),
+    ],
+)
+def test_a_record_that_runs_out_frees_nothing_before_the_pod_is_looked_at(
+    status: Document, stored: list[Document], current: int
+) -> None:
+    # given a watch of pods that hangs: ten of them seem to serve
+    plan = plan_budget(
+        world(budget(maxUnavailable=1, status=status), ready(10), [workload(CLONE_SET, 10)], stored=stored)
+    )
+    assert plan.status is not None
+    assert plan.status["currentAvailable"] == current
+    assert "NotDeleted" not in events(plan)
+
+
 def test_the_record_of_a_pod_that_goes_is_dropped_case_28() -> None:
     doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(5)}})
     found = status_of(doc, [*ready(9, first=1), tied("p0", deleting=True)], 10)

@@ -102,6 +102,11 @@ def test_a_pod_that_begins_or_ceases_to_serve_is_about_its_budget_at_once(
     assert woken(old, new) == [KEY]
 
 
+def test_a_pod_that_is_released_or_adopted_is_about_the_budget() -> None:
+    assert woken(tied("p1"), tied("p1", owner=None)) == [KEY]
+    assert woken(tied("p1", owner=None), tied("p1")) == [KEY]
+
+
 def test_other_changes_of_a_pod_are_about_none() -> None:
     assert woken(tied("p1"), tied("p1", annotations={"a": "b"})) == []
     assert woken(tied("p1", ready=False), tied("p1", ready=False, phase="Pending")) == []

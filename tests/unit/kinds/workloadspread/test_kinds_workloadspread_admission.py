@@ -10,13 +10,14 @@ from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.workloadspread.admission import validating
-from pykruise.kinds.workloadspread.injection import InjectionError, required_terms
+from pykruise.kinds.workloadspread.injection import required_terms
 from pykruise.kinds.workloadspread.targets import PathError, value_at
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import project_spread
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.group_kinds import GroupKind
+from pykruise.pods.subset_placement import PlacementError
 from pykruise.pods.white_list import WhiteListError, read_white_list
 from support.reviews import at_once, request
 from support.spreads import (
@@ -308,7 +309,7 @@ def test_a_node_selector_is_not_multiplied_without_end() -> None:
     view = project_spread(orjson.dumps(spread(subset("a", requiredNodeSelector=wanted))))
     # then
     assert len(required_terms(terms[:250], view.subsets[0])) == 250
-    with pytest.raises(InjectionError, match="at most 50000 fit an object"):
+    with pytest.raises(PlacementError, match="at most 50000 fit an object"):
         required_terms(terms, view.subsets[0])
 
 

@@ -13,11 +13,13 @@ time.
 
 from pykruise.cli.insight.playing.nodes import nodes_in, nodes_of_subsets, room_for
 from pykruise.cli.insight.playing.stage import play
-from pykruise.cli.insight.playing.values import Action, Drain, Play, Played, Sample, World
+from pykruise.cli.insight.playing.values import Action, Drain, NodeChange, Outage, Play, Played, Sample, World
 
 __all__ = [
     "Action",
     "Drain",
+    "NodeChange",
+    "Outage",
     "Play",
     "Played",
     "Sample",

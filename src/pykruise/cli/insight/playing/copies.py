@@ -16,17 +16,20 @@ import msgspec
 from pykruise.admission.pods.launch_priority import priorities
 from pykruise.admission.pods.steps import StepError
 from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import admission_settings
 from pykruise.cli.insight.playing.record import Record, acting
 from pykruise.cli.insight.playing.values import Play
 from pykruise.kinds import crds_of, kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.launchpriority.kind import KIND as LAUNCH_PRIORITY
 from pykruise.kinds.podreadiness.kind import KIND as POD_READINESS
+from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
 from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
 from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.uniteddeployment.workloads import TEMPLATES
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
@@ -43,11 +46,13 @@ from pykruise.kube.resources import (
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
+    REPLICA_SETS,
     Resource,
 )
 from pykruise.kube.transport import Request, Response, WrappedTransport
 from pykruise.manager.manager import Manager
 from pykruise.plans.assemble import Tuning
+from pykruise.plans.insight import JobInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import live_lookups
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
@@ -63,6 +68,7 @@ STATUS_EVERY_S: Final = 300.0
 """How often the manager writes a status that keeps changing, where nobody reads it before the end."""
 
 _OF_CLAIMS: Final = ("claims", "ephemeral-volumes", "storage-class", "volumes")
+_OF_WORKLOADS: Final = ("deployments", "replicasets", "statefulsets")
 _OF_NODES: Final = ("disruption", "node-lifecycle", "pod-collector", "taint-eviction")
 
 
@@ -77,9 +83,13 @@ def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
         steady_watches=True,
         waits_for_volumes=False,  # they are not among what was looked at
         # Nodes of a copy may be lost already; those that are made are well all the time.
-        controllers=(*(_OF_CLAIMS if has_claims else ()), *(_OF_NODES if is_copy else ())),
-        collected=(PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, kind.resource)
-        if has_claims or is_copy
+        controllers=(
+            *(_OF_CLAIMS if has_claims else ()),
+            *(_OF_NODES if is_copy or given.node_changes else ()),
+            *(_OF_WORKLOADS if given.united is not None else ()),
+        ),
+        collected=(PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, kind.resource, *_made_of(given))
+        if has_claims or is_copy or isinstance(kind.insight, JobInsight) or given.united is not None
         else (),
     )
     # Reviews begin once the cluster is there.
@@ -89,14 +99,27 @@ def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
             clock=clock,
             rng=random.Random(given.seed),
             storage=_Told(record),
-            reviewers=() if given.is_admitted else _reviewers(lambda: cluster.client, clock, given),
+            reviewers=() if given.is_admitted else _reviewers(lambda: cluster.client, clock, given, record),
         )
     )
 
 
+def _made_of(given: Play) -> Sequence[Resource]:
+    """What a UnitedDeployment makes, and what is made of that."""
+    return (*TEMPLATES.values(), REPLICA_SETS) if given.united is not None else ()
+
+
 def _workloads(given: Play) -> list[Document]:
-    """The workload in all its forms."""
-    return [one for one in (given.first, given.change, given.world.workload) if one is not None]
+    """The workload in all its forms; of a UnitedDeployment, its templates."""
+    found = [one for one in (given.first, given.change, given.world.workload) if one is not None]
+    if given.united is None:
+        return found
+    return [
+        template
+        for one in found
+        for template in (get_path(one, "spec", "template", default=None) or {}).values()
+        if template
+    ]
 
 
 def _has_claims(given: Play) -> bool:
@@ -113,11 +136,16 @@ def _has_claims(given: Play) -> bool:
     )
 
 
-def _reviewers(client: Callable[[], Client], clock: Clock, given: Play) -> Sequence[ReviewRule]:
+def _reviewers(
+    client: Callable[[], Client], clock: Clock, given: Play, record: Record
+) -> Sequence[ReviewRule]:
     """What the manager's webhooks do, in process."""
     namespace, rng = given.settings.own_namespace, random.Random(given.seed)
+    budgets = given.settings.of(POD_UNAVAILABLE_BUDGET)
     spreads = given.has(WORKLOAD_SPREADS)
     return reviewers(
+        admission_settings(given.settings.gates, namespace=namespace),
+        kind_settings=given.settings.of,
         lookups=live_lookups(
             client,
             namespace=namespace,
@@ -128,9 +156,16 @@ def _reviewers(client: Callable[[], Client], clock: Clock, given: Play) -> Seque
         spreading=Spreading(LiveSpreads(client, namespace=namespace, clock=clock), clock=clock, rng=rng)
         if spreads
         else None,
-        budgeting=Budgeting(LiveBudgets(client, clock=clock), clock=clock, rng=rng)
+        budgeting=Budgeting(
+            LiveBudgets(client, clock=clock),
+            clock=clock,
+            rng=rng,
+            in_place=budgets.in_place,
+            is_resize_apart=budgets.is_resize_apart,
+        )
         if _has_budgets(given)
         else None,
+        on_prevented=record.keep,
         clock=clock,
         rng=rng,
     )
@@ -155,15 +190,18 @@ def _kubelet(given: Play) -> KubeletSettings:
 
 
 def has_quiet_status(given: Play) -> bool:
-    """Whether nobody reads statuses before the end. Admission reads those of WorkloadSpreads and budgets; a copy is to
+    """Whether nobody reads statuses before the end. Admission reads those of WorkloadSpreads and budgets,
+    a UnitedDeployment those of its workloads; a copy is to
     do just what its original does."""
-    return given.world.workload is None and not given.has(WORKLOAD_SPREADS) and not _has_budgets(given)
+    is_read = given.united is not None or given.has(WORKLOAD_SPREADS) or _has_budgets(given)
+    return given.world.workload is None and not is_read
 
 
 def resources_of(given: Play, kind: Kind) -> tuple[Resource, ...]:
     """The kinds that take part."""
     return (
         kind.resource,
+        *((CLONE_SETS, ADVANCED_STATEFUL_SETS) if given.united is not None else ()),
         *((POD_UNAVAILABLE_BUDGETS,) if _has_budgets(given) else ()),
         *((SIDECAR_SETS,) if given.has(SIDECAR_SETS) else ()),
         *((WORKLOAD_SPREADS,) if given.has(WORKLOAD_SPREADS) else ()),

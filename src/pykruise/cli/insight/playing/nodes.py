@@ -41,29 +41,35 @@ def _node(document: Document) -> NodeSpec:
     )
 
 
-def nodes_of_subsets(spreads: Sequence[Document], count: int) -> tuple[list[NodeSpec], list[str]]:
+def nodes_of_subsets(spreads: Sequence[Document], count: int) -> tuple[list[NodeSpec], dict[str, list[str]]]:
     """`count` nodes, or one for each subset where these are more, that take turns in the labels that subsets of
-    these WorkloadSpreads require; and which nodes are for which subset, in words. No subset requires any: none."""
+    these WorkloadSpreads or UnitedDeployments require; and the nodes by subset. No subset requires any: none."""
     wanted = [
         (str(subset.get("name")), labels)
         for one in spreads
-        for subset in get_path(one, "spec", "subsets", default=None) or ()
+        for subset in _subsets(one)
         if (labels := _required(subset))
     ]
     if not wanted:
-        return [], []
+        return [], {}
     nodes: list[NodeSpec] = []
     told: dict[str, list[str]] = {}
     for number, spec in enumerate(node_specs(max(count, len(wanted)))):
         name, labels = wanted[number % len(wanted)]
         nodes.append(msgspec.structs.replace(spec, zone="", labels=labels))
         told.setdefault(name, []).append(spec.name)
-    return nodes, [f"{', '.join(names)} for subset {subset}" for subset, names in told.items()]
+    return nodes, told
+
+
+def _subsets(document: Document) -> Sequence[Document]:
+    found = get_path(document, "spec", "subsets", default=None)
+    return found or get_path(document, "spec", "topology", "subsets", default=None) or ()
 
 
 def _required(subset: Mapping[str, Any]) -> dict[str, str]:
     """Labels that let a node be of the subset, as far as one value or mere presence is asked for."""
-    term = subset.get("requiredNodeSelectorTerm") or subset.get("requiredNodeSelector") or {}
+    fields = ("requiredNodeSelectorTerm", "requiredNodeSelector", "nodeSelectorTerm")
+    term: Mapping[str, Any] = next((subset[field] for field in fields if subset.get(field)), {})
     asked = term.get("matchExpressions") or ()
     return {
         str(one["key"]): str((one.get("values") or [""])[0])

@@ -5,27 +5,35 @@ Record.pods ──▶ Others ──▶ requests, as kubectl and owners of hooks 
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
 
 from pykruise.cli.insight.playing.record import Record
-from pykruise.cli.insight.playing.values import Drain, Play
+from pykruise.cli.insight.playing.values import Drain, NodeChange, Outage, Play
 from pykruise.kube.client import Client
 from pykruise.kube.documents import decode
-from pykruise.kube.errors import ApiError
+from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS, Resource
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.views import PodView
 from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.kubelet import Kubelets
+from pykruise.sandbox.nodes import node_specs
 
 __all__ = ["Others"]
 
 _HOOKED = (LifecycleState.PREPARING_DELETE, LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATED)
 
+AGAIN_S: Final = 5.0
+"""How often `kubectl drain` tries again to evict a pod that a budget keeps."""
+
 
 class Others:
-    """Everybody but the manager. `set_rules` tells kubelets which pods fail."""
+    """Everybody but the manager. `is_job`: pods run to their end."""
 
     def __init__(
         self,
@@ -34,13 +42,15 @@ class Others:
         resource: Resource,
         *,
         client: Client,
-        set_rules: Callable[[list[Rule]], None],
+        kubelets: Kubelets,
+        is_job: bool = False,
     ) -> None:
         self._given = given
         self._record = record
         self._resource = resource
         self._client = client
-        self._set_rules = set_rules
+        self._kubelets = kubelets
+        self._is_job = is_job
         self._rng = random.Random(given.seed)
         self._rules: list[Rule] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -49,6 +59,10 @@ class Others:
         """The change is made: drains are due from here on."""
         for drain in self._given.drains:
             self._run(self._drain(drain))
+        for change in self._given.node_changes:
+            self._run(self._change_node(change))
+        for outage in self._given.outages:
+            self._run(self._lose(outage))
 
     def end(self) -> None:
         """Nobody does anything any more."""
@@ -59,7 +73,10 @@ class Others:
         """A pod has changed."""
         if after is None:
             return
-        if self._record.has_begun and self._given.fail_share > 0:
+        if self._is_job:
+            if before is None:
+                self._end_after_a_while(after)
+        elif self._record.has_begun and self._given.fail_share > 0:
             self._fail_by_chance(before, after)
         if self._given.hooks_released_after_s is not None and after.state in _HOOKED:
             self._run(self._serve_hook(after, self._given.hooks_released_after_s))
@@ -69,8 +86,14 @@ class Others:
             return
         if self._rng.random() < self._given.fail_share:
             self._rules.append(Rule(pod=after.name, never_ready=True))
-            self._set_rules(self._rules)
+            self._kubelets.set_rules(self._rules)
             self._record.tell(f"{after.name} will not become ready (by chance)")
+
+    def _end_after_a_while(self, pod: PodView) -> None:
+        fails = self._rng.random() < self._given.fail_share
+        after_s = self._rng.uniform(*self._given.takes_s)
+        self._rules.append(Rule(pod=pod.name, exit_code=int(fails), after_s=after_s))
+        self._kubelets.set_rules(self._rules)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -82,15 +105,56 @@ class Others:
         patch = {"spec": {"unschedulable": True}}
         await self._client.patch(NODES, "", drain.node, patch, patch_type=PatchType.MERGE)
         self._record.tell(f"{drain.node} is drained")
-        for pod in list(self._record.pods.values()):
-            if pod.node_name == drain.node and not pod.is_deleting:
-                body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
-                try:
-                    await self._client.create(
-                        PODS, pod.namespace, body, name=pod.name, subresource="eviction"
-                    )
-                except ApiError as error:
+        told: set[str] = set()
+        while left := [pod for pod in self._record.pods.values() if _is_on(pod, drain.node)]:
+            for pod in left:
+                if (error := await self._evict(pod)) is not None and pod.uid not in told:
+                    told.add(pod.uid)
                     self._record.tell(f"{pod.name} is not evicted: {error}")
+            await asyncio.sleep(AGAIN_S)
+
+    async def _evict(self, pod: PodView) -> ApiError | None:
+        """What refuses it; None: nothing does, or its budget, which is told apart."""
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
+        kept = self._record.kept.total()
+        try:
+            await self._client.create(PODS, pod.namespace, body, name=pod.name, subresource="eviction")
+        except NotFoundError:
+            return None
+        except ApiError as error:
+            return error if self._record.kept.total() == kept else None
+        return None
+
+    async def _change_node(self, change: NodeChange) -> None:
+        await asyncio.sleep(change.at_s)
+        if change.joins:
+            (like,) = node_specs(1)
+            self._kubelets.add_node(msgspec.structs.replace(like, name=change.node))
+            self._record.tell(f"{change.node} joins")
+            return
+        self._kubelets.stop_node(change.node)
+        await self._client.delete(NODES, "", change.node)
+        self._record.tell(f"{change.node} leaves")
+
+    async def _lose(self, outage: Outage) -> None:
+        await asyncio.sleep(outage.at_s)
+        self._record.tell(f"the nodes of {outage.name} are gone: {', '.join(outage.nodes)}")
+        for node in outage.nodes:
+            await self._cordon(node, is_on=True)
+        for pod in list(self._record.pods.values()):
+            if pod.node_name in outage.nodes and not pod.is_deleting:
+                with suppress(ApiError):  # gone meanwhile
+                    await self._client.delete(PODS, pod.namespace, pod.name, grace_period_s=0)
+        if outage.until_s is None:
+            return
+        await asyncio.sleep(max(outage.until_s - outage.at_s, 0.0))
+        for node in outage.nodes:
+            await self._cordon(node, is_on=False)
+        self._record.tell(f"the nodes of {outage.name} are back")
+
+    async def _cordon(self, node: str, *, is_on: bool) -> None:
+        patch = {"spec": {"unschedulable": is_on or None}}
+        await self._client.patch(NODES, "", node, patch, patch_type=PatchType.MERGE)
 
     async def _serve_hook(self, pod: PodView, after_s: float) -> None:
         """What a hook's owner does: take it off a pod that prepares, put it on one that is updated."""
@@ -118,3 +182,8 @@ class Others:
             )
         except ApiError:
             return  # gone meanwhile
+
+
+def _is_on(pod: PodView, node: str) -> bool:
+    """Whether a drain of the node still has to evict it."""
+    return pod.node_name == node and pod.is_active

@@ -11,8 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import msgspec
+
+from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.cli.insight.playing.values import Action, Sample
 from pykruise.kinds.sidecarset.records import RecordError, read_records
+from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, SUBSET_LABEL
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION, SIDECARSET_HASH_ANNOTATION
 from pykruise.pods.lifecycle import LifecycleState
@@ -36,13 +40,21 @@ def acting() -> Iterator[None]:
 
 
 class Record:
-    """Of one play. `sidecars`: name of the SidecarSet whose revisions count instead of the workload's.
+    """Of one play. `sidecars`: name of the SidecarSet whose revisions count instead of the workload's. `is_job`: pods
+    that have ended count too.
 
     `on_change` is told of every pod that changed, before and after.
     """
 
-    def __init__(self, *, sidecars: str, on_change: Callable[[PodView | None, PodView | None], None]) -> None:
+    def __init__(
+        self,
+        *,
+        sidecars: str,
+        on_change: Callable[[PodView | None, PodView | None], None],
+        is_job: bool = False,
+    ) -> None:
         self._sidecars = sidecars
+        self._is_job = is_job
         self._on_change = on_change
         self._project = PodProjector()
         self._batch = 0
@@ -52,6 +64,7 @@ class Record:
         """By uid: revision, subset, and whether it is available, of the active pods as they are counted."""
         self._revisions: Counter[str] = Counter()
         self._subsets: Counter[str] = Counter()
+        self._ended: Counter[str] = Counter()
         self._available = 0
         self.pods: dict[str, PodView] = {}
         """By uid."""
@@ -59,6 +72,8 @@ class Record:
         self.samples: list[Sample] = []
         self.events: list[tuple[float, str]] = []
         self.restarts = 0
+        self.kept: Counter[tuple[str, str]] = Counter()
+        """Requests that PodUnavailableBudgets refused, by budget and pod."""
         self.last = 0.0
         """When a pod changed last, in the loop's time."""
 
@@ -79,6 +94,7 @@ class Record:
         self.events.clear()
         self.samples.clear()
         self.restarts = 0
+        self.kept.clear()
         self._batch = 0
         self._has_moved = True
         self._sample()
@@ -87,10 +103,19 @@ class Record:
         """Something happens besides."""
         self.events.append((self._at(), what))
 
+    def keep(self, prevented: PreventedDisruption) -> None:
+        """A budget refused to let a pod go; told once."""
+        about = (prevented.budget, prevented.pod)
+        self.kept[about] += 1
+        if self.kept[about] == 1:
+            self.tell(f"{prevented.pod} is kept by PodUnavailableBudget {prevented.budget}")
+
     def revision_of(self, pod: PodView) -> str:
         """The revision that the play is about."""
         if not self._sidecars:
-            return str(pod.revision)
+            # Of a UnitedDeployment: each of its workloads has revisions of its own.
+            united = pod.labels.get(REVISION_LABEL)
+            return str(short_hash(united) if united else pod.revision)
         try:
             records = read_records(pod.annotations, SIDECARSET_HASH_ANNOTATION)
         except RecordError:
@@ -140,7 +165,7 @@ class Record:
     def _note_deed(self, before: PodView | None, after: PodView | None) -> None:
         if before is None and after is not None:
             self._act("create", after)
-        elif before is not None and (after is None or (after.is_deleting and not before.is_deleting)):
+        elif before is not None and not before.is_deleting and (after is None or after.is_deleting):
             self._act("delete", before)
         elif before is not None and after is not None:
             if before.revision != after.revision:
@@ -164,6 +189,7 @@ class Record:
                 name=pod.name,
                 revision=self.revision_of(pod),
                 subset=_subset_of(pod),
+                node=pod.target_node if self._is_job else "",
             )
         )
 
@@ -171,11 +197,14 @@ class Record:
         if before is None or after is None:
             self._has_moved = True
             return
-        if before.is_ready != after.is_ready:
+        if before.is_ready != after.is_ready and not self._is_job:
             self._has_moved = True
             self.tell(f"{after.name} is {'ready' if after.is_ready else 'not ready'}")
         elif before.is_deleting != after.is_deleting:
             self._has_moved = True
+        if self._is_job and before.phase != after.phase and after.phase in ("Succeeded", "Failed"):
+            self._has_moved = True
+            self.tell(f"{after.name} on {after.node_name} has {after.phase.lower()}")
         self.restarts += max(_restart_count(after) - _restart_count(before), 0)
 
     def _sample(self) -> None:
@@ -186,19 +215,20 @@ class Record:
             revisions=dict(+self._revisions),
             available=self._available,
             subsets=dict(+self._subsets),
+            ended=dict(+self._ended),
         )
         last = self.samples[-1] if self.samples else None
         if last is not None and last.at_s == sample.at_s:
             self.samples[-1] = sample
-        elif last is None or (last.revisions, last.available, last.subsets) != (
-            sample.revisions,
-            sample.available,
-            sample.subsets,
-        ):
+        elif last is None or msgspec.structs.replace(last, at_s=sample.at_s) != sample:
             self.samples.append(sample)
 
     def _count(self, uid: str, pod: PodView | None) -> None:
         """Count the pod as it is now, and no longer as it was."""
+        if self._is_job:
+            self._ended = Counter(
+                one.phase for one in self.pods.values() if one.phase in ("Succeeded", "Failed")
+            )
         new: tuple[str, str, bool] | None = None
         if pod is not None and pod.is_active and pod.controller is not None:
             new = (self.revision_of(pod), _subset_of(pod), pod.is_serving)
@@ -215,9 +245,9 @@ class Record:
 
 
 def _subset_of(pod: PodView) -> str:
-    """The subset of a WorkloadSpread that it is in; empty: none."""
+    """The subset of a WorkloadSpread or UnitedDeployment that it is in; empty: none."""
     matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
-    return matched.subset if matched is not None else ""
+    return matched.subset if matched is not None else pod.labels.get(SUBSET_LABEL, "")
 
 
 def _now() -> float:

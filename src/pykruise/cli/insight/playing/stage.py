@@ -5,7 +5,8 @@ what is there settles ──▶ the change is written ──▶ time runs until 
 
 import asyncio
 import gc
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -27,15 +28,19 @@ from pykruise.cli.insight.playing.record import Record
 from pykruise.cli.insight.playing.values import Play, Played
 from pykruise.cli.insight.sidecars.explaining import explain_sidecars
 from pykruise.cli.insight.sidecars.look import sight_of
+from pykruise.cli.insight.unavailability import explain_budget
+from pykruise.cli.insight.unavailability import look_at as look_at_budget
+from pykruise.cli.insight.united.explaining import explain_united
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import ApiError
+from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+from pykruise.plans.insight import JobInsight
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodView
@@ -86,7 +91,8 @@ class _Stage:
         self._tells_starts = tells_starts
         self._kind = of_document(given.workload)
         self._others: Others | None = None
-        self._record = Record(sidecars=given.sidecars, on_change=self._see)
+        self._job = self._kind.insight if isinstance(self._kind.insight, JobInsight) else None
+        self._record = Record(sidecars=given.sidecars, on_change=self._see, is_job=self._job is not None)
         self._longest_s: float | None = None
         """How long nothing may happen while it still goes on; None: objects were written since it was worked out."""
 
@@ -97,7 +103,12 @@ class _Stage:
         cluster = made(given, kind, self._record, clock=clock)
         client = cluster.client
         self._others = Others(
-            given, self._record, kind.resource, client=client, set_rules=cluster.kubelets.set_rules
+            given,
+            self._record,
+            kind.resource,
+            client=client,
+            kubelets=cluster.kubelets,
+            is_job=self._job is not None,
         )
         await defined(cluster, given, kind)
         async with cluster:
@@ -163,8 +174,13 @@ class _Stage:
         """True once nothing has happened for long; False at the limit."""
         end = _now() + limit_s
         longest = max(self._given.ready_after_s[1], self._given.stop_s, QUIET_S) + QUIET_S
+        if self._job is not None:
+            longest += self._given.takes_s[1]
         if self._record.has_begun:
-            longest += max((drain.at_s for drain in self._given.drains), default=0.0)
+            moments = [one.at_s for one in self._given.drains]
+            moments += [one.at_s for one in self._given.node_changes]
+            moments += [one.until_s or one.at_s for one in self._given.outages]
+            longest += max(moments, default=0.0)
         looks = 1  # of how many it is clear what they would see
         while _now() < end:
             await asyncio.sleep(looks * LOOK_EVERY_S)
@@ -177,38 +193,45 @@ class _Stage:
 
     async def _longest(self, client: Client) -> float:
         """How long the workload, or whoever moves its pods on, may wait without doing anything."""
+        if self._given.united is not None:
+            return _moves_after_s(self._given.united)
         if self._longest_s is None:
             listed = await client.list(self._kind.resource, self._given.namespace)
-            strategies = [
-                workload_insight(self._kind).strategy(decode(raw)["spec"])[0] for raw in listed.items
-            ]
-            waits = [float(one.min_ready_s) for one in strategies if one]
+            waits = [self._waits_s(decode(raw)["spec"]) for raw in listed.items]
             waits += [_moves_after_s(one) for one in (*self._given.beside, *self._given.beside_changes)]
             self._longest_s = max((one + QUIET_S for one in waits), default=0.0)
         return self._longest_s
 
+    def _waits_s(self, spec: Document) -> float:
+        """How long an object with this spec may wait for time alone."""
+        if self._job is not None:
+            return self._job.waits_s(spec)
+        strategy, _ = workload_insight(self._kind).strategy(spec)
+        return float(strategy.min_ready_s) if strategy is not None else 0.0
+
     async def _result(self, client: Client, is_over: bool) -> Played:
-        given, record = self._given, self._record
+        given = self._given
         if is_over and has_quiet_status(given):
             await asyncio.sleep(STATUS_EVERY_S)  # the last one has been written by then
-        sight = await self._last_sight(client, given.workload["metadata"]["name"])
+        try:
+            sight = await self._last_sight(client, given.workload["metadata"]["name"])
+        except NotFoundError:  # a job whose time to live is over
+            return self._of_what_is_gone(is_over)
         plan = sight.plan()
         ends = [explain(sight, plan)]
+        if given.united is not None:
+            key = Key(given.namespace, given.workload["metadata"]["name"])
+            ends = [await explain_united(client, key, sight.snapshot.now, given.settings)]
         status = plan.status if plan.status is not None else sight.document.get("status") or {}
-        target = status.get("updateRevision") or ""
+        target = status.get("updateRevision") or status.get("updatedRevision") or ""
         if given.sidecars:
             sidecars = decode(await client.get(SIDECAR_SETS, "", given.sidecars))
             status = sidecars.get("status") or {}
             target = status.get("latestRevision") or ""
             ends.insert(0, explain_sidecars(await sight_of(client, sidecars, now=sight.snapshot.now)))
-        return Played(
-            actions=tuple(record.actions),
-            samples=tuple(record.samples),
-            events=tuple(record.events),
-            lowest_available=min((sample.available for sample in record.samples), default=0),
-            duration_s=record.duration_s,
-            restarts=record.restarts,
-            is_over=is_over,
+        ends += await self._of_budgets(client)
+        return replace(
+            self._of_what_is_gone(is_over),
             status=status,
             target=short_hash(target),
             skipped=dict(plan.skipped),
@@ -216,10 +239,49 @@ class _Stage:
             end=_end(ends),
         )
 
+    def _of_what_is_gone(self, is_over: bool) -> Played:
+        """What was seen, without the object."""
+        record = self._record
+        return Played(
+            actions=tuple(record.actions),
+            samples=tuple(record.samples),
+            events=tuple(record.events),
+            lowest_available=min((sample.available for sample in record.samples), default=0),
+            duration_s=record.duration_s,
+            restarts=record.restarts,
+            kept=_by_budget(record.kept),
+            is_over=is_over,
+            is_job=self._job is not None,
+        )
+
+    async def _of_budgets(self, client: Client) -> list[Explanation]:
+        """What is said of budgets that pods or drains still wait for."""
+        there = {pod.name for pod in self._record.pods.values() if pod.is_active}
+        kept: dict[str, dict[str, int]] = {}
+        for (budget, pod), count in self._record.kept.items():
+            if pod in there:
+                kept.setdefault(budget, {})[pod] = count
+        found: list[Explanation] = []
+        for budget, pods in sorted(kept.items()):
+            key, now = Key(self._given.namespace, budget), self._given.start + _now()
+            try:
+                sight = await look_at_budget(client, key, now=now, settings=self._given.settings)
+            except NotFoundError:
+                continue
+            found.append(explain_budget(replace(sight, kept=pods)))
+        return found
+
     async def _last_sight(self, client: Client, name: str) -> Sight:
         key = Key(self._given.namespace, name)
         now = self._given.start + _now()
         return await look(client, self._kind, key, now=now, settings=self._given.settings)
+
+
+def _by_budget(kept: Mapping[tuple[str, str], int]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for (budget, _), count in kept.items():
+        found[budget] += count
+    return dict(found)
 
 
 def _end(found: Sequence[Explanation]) -> Explanation:
@@ -233,11 +295,21 @@ def _now() -> float:
 
 
 def _moves_after_s(document: Document) -> float:
-    """After which time a WorkloadSpread moves pods on that cannot be scheduled; 0: never."""
-    seconds = get_path(
-        document, "spec", "scheduleStrategy", "adaptive", "rescheduleCriticalSeconds", default=None
-    )
-    return float(seconds or 0)
+    """How long a WorkloadSpread or UnitedDeployment waits before it moves on pods that cannot be scheduled, or opens
+    a subset again; 0: it never does."""
+    for path in (("spec", "scheduleStrategy"), ("spec", "topology", "scheduleStrategy")):
+        strategy = get_path(document, *path, default=None) or {}
+        if strategy.get("type") == "Adaptive" and path[1] == "topology":
+            adaptive = strategy.get("adaptive") or {}
+            return float(
+                sum(
+                    default if (given := adaptive.get(field)) is None else max(given, 0)
+                    for field, default in (("rescheduleCriticalSeconds", 30), ("unschedulableDuration", 300))
+                )
+            )
+        if seconds := (strategy.get("adaptive") or {}).get("rescheduleCriticalSeconds"):
+            return float(seconds)
+    return 0.0
 
 
 def _errors(error: ApiError) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import msgspec
 
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
@@ -13,7 +14,7 @@ from pykruise.manager.settings import Settings
 from pykruise.pods.reasons import Reason
 from pykruise.sandbox.nodes import NodeSpec
 
-__all__ = ["Action", "Drain", "Play", "Played", "Sample", "World"]
+__all__ = ["Action", "Drain", "NodeChange", "Outage", "Play", "Played", "Sample", "World"]
 
 
 class Drain(msgspec.Struct, frozen=True):
@@ -21,6 +22,25 @@ class Drain(msgspec.Struct, frozen=True):
 
     node: str
     at_s: float
+
+
+class NodeChange(msgspec.Struct, frozen=True):
+    """At `at_s` seconds after the change a node joins, or leaves for good."""
+
+    node: str
+    at_s: float
+    joins: bool
+
+
+class Outage(msgspec.Struct, frozen=True, kw_only=True):
+    """From `at_s` to `until_s` seconds after the change, nodes take no pods, and lose those that they have."""
+
+    name: str
+    """Of the subset that they are for."""
+    nodes: tuple[str, ...]
+    at_s: float
+    until_s: float | None = None
+    """None: they do not come back."""
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +78,13 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     """From the start of a container to its readiness: at least, at most."""
     stop_s: float = 1.0
     fail_share: float = 0.0
-    """Share of pods whose containers never become ready, of those that start after the change."""
+    """Share of pods whose containers never become ready, of those that start after the change; of a job's pods: that
+    fail."""
+    takes_s: tuple[float, float] = (1.0, 1.0)
+    """Of a job: how long each of its pods runs until it ends."""
     drains: Sequence[Drain] = ()
+    node_changes: Sequence[NodeChange] = ()
+    outages: Sequence[Outage] = ()
     hooks_released_after_s: float | None = 1.0
     """How long whoever owns lifecycle hooks takes; None: they are never released."""
     seed: int = 1
@@ -79,6 +104,12 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
         changed = (one["metadata"]["name"] for one in self.beside_changes if one["kind"] == SIDECAR_SETS.kind)
         return str(next(changed, ""))
 
+    @property
+    def united(self) -> Document | None:
+        """The UnitedDeployment that makes the workloads; None: the workload is made as it is."""
+        about = self.workload
+        return about if about.get("kind") == UNITED_DEPLOYMENTS.kind else None
+
     def has(self, resource: Resource) -> bool:
         """Whether objects of a kind stand beside the workload."""
         return any(one["kind"] == resource.kind for one in (*self.beside, *self.beside_changes))
@@ -96,7 +127,9 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     revision: str = ""
     subset: str = ""
-    """Of a WorkloadSpread, that the pod is in."""
+    """Of a WorkloadSpread or a UnitedDeployment, that the pod is in."""
+    node: str = ""
+    """Of a job: the node that the pod is made for."""
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +141,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     available: int
     subsets: Mapping[str, int] = {}
     """Active pods by the subset that they are in, of those that are in one."""
+    ended: Mapping[str, int] = {}
+    """Of a job: pods that have ended, by their phase."""
 
     @property
     def total(self) -> int:
@@ -128,9 +163,13 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float = 0.0
     """Until the last change of a pod."""
     restarts: int = 0
+    kept: Mapping[str, int] = {}
+    """Requests that PodUnavailableBudgets refused, by the name of the budget."""
     is_over: bool = True
     """False: `limit_s` was reached while things still happened."""
     status: Document = {}
+    is_job: bool = False
+    """Pods run to their end: there are no revisions, and nothing has to be available."""
     target: str = ""
     """Hash of the update revision."""
     skipped: Mapping[str, Reason] = {}

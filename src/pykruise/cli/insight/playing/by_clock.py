@@ -1,0 +1,382 @@
+"""A month of a clock in a moment: a kind that makes objects by a schedule, played on paper.
+
+ClockPlay (the object, what it has made, how long that runs) ──▶ play_clock() ──▶ ClockPlayed: what becomes of each time
+
+Plans are the manager's own, of snapshots that the kind's own function takes. On paper are the API server, which does
+what a plan says, and what is made: it runs for a while, and ends. Time goes from one moment at which something
+happens to the next, so a month costs what its runs cost.
+"""
+
+import heapq
+import math
+import random
+from bisect import bisect_left
+from collections.abc import Awaitable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from pykruise.kube.cache import Projected
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document, encode
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.merge import apply_merge_patch
+from pykruise.manager.settings import Settings
+from pykruise.plans.actions import Action, Create, Delete
+from pykruise.plans.assemble import views_of
+from pykruise.plans.insight import ClockInsight
+from pykruise.plans.kind import Control, Kind
+from pykruise.plans.plan import Plan, Purpose
+from pykruise.plans.read import Memories, Read
+from pykruise.plans.views import Views
+
+__all__ = ["ClockPlay", "ClockPlayed", "Fate", "play_clock"]
+
+T = TypeVar("T", bound=Projected)
+
+LAG_S: Final = 0.05
+"""So long after a time of the schedule a manager looks at it."""
+
+MOST_LOOKS: Final = 10
+"""So many plans come to rest at one moment, or never do."""
+
+
+class ClockPlay(msgspec.Struct, frozen=True, kw_only=True):
+    """One play. Times are in seconds."""
+
+    kind: Kind
+    document: Document
+    """The object as it is stored."""
+    made: Sequence[Document] = ()
+    """What it has made until now, as stored."""
+    start: Instant
+    for_s: float
+    takes_s: tuple[float, float] = (1.0, 1.0)
+    """How long what is made runs: at least, at most."""
+    fail_share: float = 0.0
+    """Share of what is made that fails."""
+    seed: int = 1
+    settings: Settings = Settings()
+
+
+class Fate(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one time of the schedule. Times are in RFC 3339."""
+
+    tick: str
+    do: str
+    """start or skip."""
+    name: str = ""
+    """What is made."""
+    late_s: float = 0.0
+    """How long after its time it is made."""
+    ending: str = ""
+    """succeeded, failed, replaced, active (at the end of the play)."""
+    ended: str = ""
+    replaces: tuple[str, ...] = ()
+    """What was deleted to make room for it."""
+    code: str = ""
+    """Why it is skipped, in one word."""
+    why: str = ""
+
+
+class ClockPlayed(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a play."""
+
+    refused: tuple[str, ...] = ()
+    """Why the object was not taken; then nothing else is here."""
+    begin: str = ""
+    zone: str = ""
+    """Whose clocks the schedule follows; empty: UTC."""
+    fates: tuple[Fate, ...] = ()
+    most_active: int = 0
+    """Objects that ran at the same time, at most."""
+    tidied: int = 0
+    """Objects that were deleted beyond the limits of the history."""
+    waiting: str = ""
+    """What it waits for in the end."""
+
+
+def play_clock(given: ClockPlay) -> ClockPlayed:
+    """Play it to the end."""
+    return _Stage(given).played()
+
+
+class _Paper(Generic[T]):
+    """A `plans.read.Mirror` of what is on paper."""
+
+    synced = True
+
+    def __init__(self, views: Views[T]) -> None:
+        self._indexes = views.indexes
+        self._project = views.projector()
+        self._found: dict[Key, T] = {}
+
+    def put(self, document: Document) -> None:
+        """Stored, or stored anew."""
+        view = self._project(encode(document))
+        self._found[Key(view.namespace, view.name)] = view
+
+    def remove(self, key: Key) -> None:
+        """Gone."""
+        self._found.pop(key, None)
+
+    async def wait_served(self) -> bool:
+        """Nothing to wait for."""
+        return True
+
+    def get(self, key: Key) -> T | None:
+        """One of them."""
+        return self._found.get(key)
+
+    def values(self) -> Sequence[T]:
+        """All of them."""
+        return tuple(self._found.values())
+
+    def by_index(self, index: str, value: Hashable) -> Sequence[T]:
+        """Those with this value."""
+        values_of = self._indexes[index]
+        return [one for one in self._found.values() if value in values_of(one)]
+
+
+class _Run(msgspec.Struct, kw_only=True):
+    """Something that was made, on its way."""
+
+    document: Document
+    tick: Instant
+    began: Instant
+    replaces: tuple[str, ...] = ()
+    is_good: bool = True
+    ended: Instant | None = None
+    ending: str = "active"
+    was_there: bool = False
+    """Made before the play began."""
+
+
+class _Look(msgspec.Struct, frozen=True):
+    """What a plan said about why nothing was made."""
+
+    at: Instant
+    code: str
+    why: str
+
+
+class _Stage:
+    """One play under way."""
+
+    def __init__(self, given: ClockPlay) -> None:
+        control, insight = given.kind.control, given.kind.insight
+        assert control is not None
+        assert isinstance(insight, ClockInsight), "a play is of a kind with a clock"
+        self._given = given
+        self._control: Control = control
+        self._insight: ClockInsight = insight
+        self._settings = given.settings.of(given.kind)
+        self._papers: dict[Views[Any], _Paper[Any]] = {
+            views: _Paper(views) for views in views_of(control, self._settings)
+        }
+        self._by_kind = {views.resource.kind: paper for views, paper in self._papers.items()}
+        self._rng = random.Random(given.seed)
+        self._memories = Memories()
+        self._now = given.start
+        self._version = 0
+        self._document = given.document
+        self._runs: dict[str, _Run] = {}
+        """By name: what is there."""
+        self._past: list[_Run] = []
+        self._ends: list[tuple[Instant, str]] = []
+        self._looks: list[_Look] = []
+        self._most_active = 0
+        self._tidied = 0
+
+    def played(self) -> ClockPlayed:
+        """From begin to end."""
+        given = self._given
+        self._store(given.document)
+        for one in given.made:
+            self._take_over(one)
+        until = given.start + given.for_s
+        before = self._snapshot()
+        ticks = list(self._insight.ticks(before, until))
+        waiting = ""
+        while self._now <= until + LAG_S:
+            plan = self._settle()
+            waiting = plan.waiting.message if plan.waiting is not None else ""
+            self._pass_time(plan)
+        runs = [*self._past, *self._runs.values()]
+        fates = [*map(self._fate, runs), *self._skipped(ticks, {one.tick for one in runs})]
+        return ClockPlayed(
+            begin=format_time(given.start),
+            zone=self._insight.zone(before),
+            fates=tuple(sorted((one for one in fates if one is not None), key=lambda one: one.tick)),
+            most_active=self._most_active,
+            tidied=self._tidied,
+            waiting=waiting,
+        )
+
+    # ── time ─────────────────────────────────────────────────────────────────
+
+    def _settle(self) -> Plan:
+        """Carry out plans until nothing is left to do at this moment; the last one."""
+        for _ in range(MOST_LOOKS):
+            plan = self._control.plan(self._snapshot())
+            self._note(plan)
+            self._carry_out(plan)
+            if not plan.stages:
+                break
+        return plan
+
+    def _pass_time(self, plan: Plan) -> None:
+        """On to the next moment at which something happens."""
+        look = math.inf if plan.requeue_after_s is None else self._now + plan.requeue_after_s + LAG_S
+        end = self._ends[0][0] if self._ends else math.inf
+        self._now = min(look, end)
+        while self._ends and self._ends[0][0] <= self._now:
+            self._end(heapq.heappop(self._ends)[1])
+
+    def _end(self, name: str) -> None:
+        run = self._runs.get(name)
+        if run is None:
+            return  # it was deleted before
+        run.ended, run.ending = self._now, "succeeded" if run.is_good else "failed"
+        run.document = self._insight.ended(run.document, run.began, self._now, run.is_good)
+        self._store(run.document)
+
+    # ── plans ────────────────────────────────────────────────────────────────
+
+    def _snapshot(self) -> Any:
+        key = _key_of(self._document)
+        view: Any = self._papers[self._control.objects].get(key)
+        read: Read[Any] = Read(
+            self._papers,
+            key=key,
+            uid=view.uid,
+            now=lambda: self._now,
+            rng=self._rng,
+            settings=self._settings,
+            live=None,
+            memories=self._memories,
+        )
+        return _at_once(self._control.snapshot(view, read))
+
+    def _note(self, plan: Plan) -> None:
+        if plan.notes:
+            note = plan.notes[0]
+            self._looks.append(_Look(self._now, note.reason, note.message))
+        elif plan.waiting is not None:
+            self._looks.append(_Look(self._now, plan.waiting.code, plan.waiting.message))
+
+    def _carry_out(self, plan: Plan) -> None:
+        replaced: list[str] = []
+        for stage in plan.stages:
+            for chain in stage.chains:
+                for step in chain.steps:
+                    if isinstance(step.action, Delete):
+                        self._delete(step.action, stage.purpose, replaced)
+                    else:
+                        self._write(step.action, tuple(replaced))
+        if plan.status is not None:
+            self._document = {**self._document, "status": plan.status}
+            self._store(self._document)
+
+    def _write(self, action: Action, replaced: tuple[str, ...]) -> None:
+        if isinstance(action, Create):
+            self._create(action, replaced)
+        elif not isinstance(action, Delete):
+            self._document = apply_merge_patch(self._document, action.body)
+            self._store(self._document)
+
+    def _create(self, action: Create, replaced: tuple[str, ...]) -> None:
+        name = action.key.name
+        meta = {
+            **action.body["metadata"],
+            "uid": f"uid-{name}",
+            "creationTimestamp": format_time(self._now),
+        }
+        run = _Run(
+            document={**action.body, "metadata": meta},
+            tick=self._tick_of(action.body),
+            began=self._now,
+            replaces=replaced,
+            is_good=self._rng.random() >= self._given.fail_share,
+        )
+        self._begin(run)
+
+    def _begin(self, run: _Run) -> None:
+        least, most = self._given.takes_s
+        name = run.document["metadata"]["name"]
+        self._runs[name] = run
+        heapq.heappush(self._ends, (self._now + self._rng.uniform(least, most), name))
+        self._store(run.document)
+        active = sum(one.ended is None for one in self._runs.values())
+        self._most_active = max(self._most_active, active)
+
+    def _delete(self, action: Delete, purpose: Purpose, replaced: list[str]) -> None:
+        self._by_kind[action.resource.kind].remove(action.key)
+        run = self._runs.pop(action.key.name, None)
+        if purpose is Purpose.TIDY_UP:
+            self._tidied += 1
+        if run is None:
+            return
+        self._past.append(run)
+        if run.ended is None:
+            run.ended, run.ending = self._now, "replaced"
+            replaced.append(action.key.name)
+
+    # ── paper ────────────────────────────────────────────────────────────────
+
+    def _take_over(self, document: Document) -> None:
+        """What is there at the begin: what has not ended goes on for as long as anything new."""
+        self._store(document)
+        if self._insight.is_active(self._by_kind[document["kind"]].get(_key_of(document))):
+            run = _Run(document=document, tick=self._tick_of(document), began=self._now, was_there=True)
+            self._begin(run)
+
+    def _store(self, document: Document) -> None:
+        self._version += 1
+        meta = {**document["metadata"], "resourceVersion": str(self._version)}
+        self._by_kind[document["kind"]].put({**document, "metadata": meta})
+
+    def _tick_of(self, document: Mapping[str, Any]) -> Instant:
+        tick = self._insight.tick_of(document)
+        return self._now if tick is None else tick
+
+    # ── what is told ─────────────────────────────────────────────────────────
+
+    def _fate(self, run: _Run) -> Fate | None:
+        if run.was_there:
+            return None
+        late = run.began - run.tick
+        return Fate(
+            tick=format_time(run.tick),
+            do="start",
+            name=run.document["metadata"]["name"],
+            late_s=round(late, 3) if late > 2 * LAG_S else 0.0,
+            ending=run.ending,
+            ended=format_time(run.ended) if run.ended is not None else "",
+            replaces=run.replaces,
+        )
+
+    def _skipped(self, ticks: Sequence[Instant], served: set[Instant]) -> Iterator[Fate]:
+        moments = [look.at for look in self._looks]
+        for tick in ticks:
+            if tick in served or not moments:
+                continue
+            number = bisect_left(moments, tick)
+            # Where nothing was looked at then, it still waits for what it waited for before.
+            if number == len(moments) or moments[number] > tick + 2 * LAG_S:
+                number = max(number - 1, 0)
+            look = self._looks[number]
+            yield Fate(tick=format_time(tick), do="skip", code=look.code, why=look.why)
+
+
+def _key_of(document: Document) -> Key:
+    return Key(document["metadata"].get("namespace") or "", document["metadata"]["name"])
+
+
+def _at_once(snapshot: Awaitable[Any]) -> Any:
+    """The snapshot, which has nothing to wait for."""
+    try:
+        snapshot.__await__().__next__()
+    except StopIteration as stop:
+        return stop.value
+    raise RuntimeError("a snapshot on paper asked an API server")

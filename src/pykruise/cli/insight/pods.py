@@ -1,0 +1,229 @@
+"""A pod in words: which budget covers it, whether it may go now, and who holds it too.
+
+Client ──▶ look_at_pod() ──▶ PodSight ──▶ explain_pod() ──▶ Explanation
+
+Reads only. What is said of the budget is what `explain pub/NAME` says (unavailability.py), and the answers are those
+that admission gives (pods/budgets.py).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.cli.insight.budgets import read_disruption_budgets, says_disruption_budget, selected_by
+from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.explaining import Explanation, Wait, ranked, wait_of
+from pykruise.cli.insight.unavailability import BudgetSight, explain_budget, headline_of, look_at
+from pykruise.kinds.podunavailablebudget.kind import KIND
+from pykruise.kinds.podunavailablebudget.snapshot import Settings as BudgetSettings
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
+from pykruise.manager.settings import Settings
+from pykruise.plans.targets import TARGET_VIEWS
+from pykruise.pods.budgets import (
+    POD_UNAVAILABLE_BUDGETS,
+    BudgetView,
+    Operation,
+    ask,
+    budget_name_of,
+    counts_as_available,
+    is_exempt,
+    lets_go_again,
+    project_budget,
+    protected_operations,
+)
+from pykruise.pods.reasons import Code
+from pykruise.pods.views import PodView, project_pod
+
+__all__ = ["NAMES", "PodSight", "explain_pod", "look_at_pod"]
+
+NAMES: Final = frozenset({"po", "pod", "pods"})
+"""How people name pods."""
+
+_NOUNS: Final = {
+    Operation.DELETE: "deletion",
+    Operation.EVICT: "eviction",
+    Operation.UPDATE: "update",
+    Operation.RESIZE: "resize",
+}
+
+
+class PodSight(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod with the budgets around it."""
+
+    document: Document
+    view: PodView
+    budget: BudgetSight | None = None
+    """The one that it names, where that is there."""
+    meant_by: Sequence[str] = ()
+    """Names of the budgets that mean it, tied to it or not."""
+    disruption: Sequence[Document] = ()
+    """PodDisruptionBudgets that select it."""
+    settings: BudgetSettings = BudgetSettings()
+    now: Instant
+
+
+async def look_at_pod(
+    client: Client, key: Key, *, now: Instant, settings: Settings | None = None
+) -> PodSight:
+    """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
+    raw = await client.get(PODS, key.namespace, key.name)
+    view = project_pod(raw)
+    named = budget_name_of(view)
+    sights: dict[str, BudgetSight] = {}
+    for one in await _budgets_about(client, view, named):
+        sights[one.name] = await look_at(client, one.key, now=now, settings=settings)
+    disruption = await read_disruption_budgets(client, key.namespace)
+    own: BudgetSettings = (settings or Settings()).of(KIND)
+    return PodSight(
+        document=decode(raw),
+        view=view,
+        budget=sights.get(named),
+        meant_by=sorted(name for name, sight in sights.items() if key.name in sight.pods),
+        disruption=[one for one in disruption if selected_by(one)(view)],
+        settings=own,
+        now=now,
+    )
+
+
+async def _budgets_about(client: Client, pod: PodView, named: str) -> list[BudgetView]:
+    """Those that may mean the pod, and the one that it names."""
+    try:
+        listed = await client.list(POD_UNAVAILABLE_BUDGETS, pod.namespace)
+    except NotFoundError:
+        return []
+    return [one for one in map(project_budget, listed.items) if one.name == named or _may_mean(one, pod)]
+
+
+def _may_mean(budget: BudgetView, pod: PodView) -> bool:
+    if budget.target is None:
+        return budget.selector.matches(pod.labels)
+    kind, name = budget.target
+    owner = pod.controller
+    if kind not in TARGET_VIEWS:
+        return True  # its scale says which pods
+    return owner is not None and (owner.name == name or owner.name.startswith(f"{name}-"))
+
+
+def explain_pod(sight: PodSight) -> Explanation:
+    """Which budget covers the pod, who has spent it, what is left, who waits, when it is free again."""
+    meta, pod = sight.document["metadata"], sight.view
+    of_budget = explain_budget(sight.budget) if sight.budget is not None else None
+    answers = dict(_answers(sight))
+    waits = ranked([*_own_waits(sight), *(of_budget.waits if of_budget is not None else ())])
+    return Explanation(
+        kind="Pod",
+        namespace=meta["namespace"],
+        name=meta["name"],
+        verdict=_verdict(pod, answers, waits),
+        headline=_headline(sight),
+        done=of_budget.done if of_budget is not None else (),
+        waits=waits,
+        next=(
+            *_told(answers),
+            *(says_disruption_budget(one) for one in sight.disruption),
+            *(of_budget.next if of_budget is not None else ()),
+        ),
+    )
+
+
+def _verdict(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait]) -> str:
+    if pod.is_deleting:
+        return "terminating"
+    is_held = _REFUSED in answers.values() or any(wait.code == Code.EVICTION_BUDGET for wait in waits)
+    return "waiting" if is_held or any(pod.name in wait.pods for wait in waits) else "done"
+
+
+def _headline(sight: PodSight) -> str:
+    named = budget_name_of(sight.view)
+    if sight.budget is not None:
+        return f"PodUnavailableBudget {named} covers it: {headline_of(sight.budget)}"
+    if named:
+        return f"it names PodUnavailableBudget {named}, which is not there: none covers it"
+    if sight.meant_by:
+        return f"PodUnavailableBudget {sight.meant_by[0]} means it, and is not tied to it yet: none covers it"
+    return "no PodUnavailableBudget covers it"
+
+
+def _own_waits(sight: PodSight) -> Iterator[Wait]:
+    pod, names = sight.view, sorted(str(one["metadata"]["name"]) for one in sight.disruption)
+    others = [name for name in sight.meant_by if name != budget_name_of(pod)]
+    if sight.budget is not None and others:
+        words = f"{' and '.join(others)} means it too, and is not asked about it"
+        yield Wait(code=Code.OTHER_BUDGET, words=words, pods=(pod.name,))
+    if len(names) > 1:
+        words = f"is of PodDisruptionBudgets {' and '.join(names)}: API servers evict no pod of two"
+        yield Wait(code=Code.EVICTION_BUDGET, words=words, pods=(pod.name,), remedy="have one for each pod")
+    elif sight.disruption and pod.has_ready_condition and not _allows(sight.disruption[0]):
+        words = f"PodDisruptionBudget {names[0]} lets none of its pods be evicted now"
+        yield Wait(code=Code.EVICTION_BUDGET, words=words, pods=(pod.name,))
+    if sight.budget is None or pod.name not in sight.budget.pods:  # else its budget says it
+        cause = cause_of(sight.document, pod, now=sight.now)
+        if cause is not None:
+            yield wait_of(cause, pod.name)
+
+
+def _allows(budget: Document) -> int:
+    return int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
+
+
+# ── what admission would answer ──────────────────────────────────────────────
+
+_REFUSED: Final = "would be refused"
+
+
+def _told(answers: dict[Operation, str]) -> Iterator[str]:
+    """Operations with the same answer together."""
+    for answer in dict.fromkeys(answers.values()):
+        nouns = [_NOUNS[operation] for operation, found in answers.items() if found == answer]
+        yield f"{', '.join(nouns)}: {answer}"
+
+
+def _answers(sight: PodSight) -> Iterator[tuple[Operation, str]]:
+    if sight.budget is None or sight.view.is_deleting:
+        return
+    for operation in Operation:
+        yield operation, _answer(sight, sight.budget.snapshot.budget, operation)
+
+
+def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
+    settings, pod = sight.settings, sight.view
+    is_deletion = operation in (Operation.DELETE, Operation.EVICT)
+    if not (settings.guards_deletion if is_deletion else settings.guards_updates):
+        gate = "PodUnavailableBudgetDeleteGate" if is_deletion else "PodUnavailableBudgetUpdateGate"
+        return f"no budget is asked (feature gate {gate})"
+    found = ask(
+        budget,
+        pod,
+        operation,
+        spent=0,
+        now=sight.now,
+        settings=settings.in_place,
+        is_resize_apart=settings.is_resize_apart,
+    )
+    if found.refusal:
+        return _REFUSED
+    if found.spends:
+        return f"would be let through, and spend one of {budget.unavailable_allowed}"
+    return f"costs nothing: {_why_free(sight, budget, operation)}"
+
+
+def _why_free(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
+    settings, pod = sight.settings, sight.view
+    if is_exempt(pod.annotations):
+        return "its annotation exempts it"
+    if not counts_as_available(pod, now=sight.now, settings=settings.in_place):
+        return "it does not serve"
+    if budget.ignored is not None and budget.ignored.matches(pod.labels):
+        return "spec.ignoredPodSelector leaves it out"
+    if budget.desired_available == 0:
+        return "none of its pods must serve"
+    if operation not in protected_operations(budget, is_resize_apart=settings.is_resize_apart):
+        return "spec.protectOperations leaves that out"
+    assert lets_go_again(budget, pod, now=sight.now)
+    return "it was let go already"

@@ -1,0 +1,176 @@
+"""The state of a UnitedDeployment in words: how its pods are divided, and the one cause why it does not go on.
+
+Client ──look()──▶ Sight ──the kind's plan──▶ what the UnitedDeployment itself waits for ─┐
+                   workloads of its subsets ──their own explain, or their pods──▶ waits ──┴▶ Explanation
+
+What a subset's workload waits for, and its pods, comes before what only follows from it here.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.explaining import (
+    Explanation,
+    Wait,
+    explain,
+    next_of,
+    ranked,
+    verdict_of,
+    wait_of,
+)
+from pykruise.cli.insight.look import Sight, look, lost_nodes
+from pykruise.kinds import named
+from pykruise.kinds.uniteddeployment.kind import KIND
+from pykruise.kinds.uniteddeployment.schedulability import is_passed_over
+from pykruise.kinds.uniteddeployment.snapshot import Snapshot
+from pykruise.kinds.uniteddeployment.status import PROVISIONED, SUBSETS_UPDATED
+from pykruise.kinds.uniteddeployment.workloads import (
+    ADVANCED_STATEFUL_SET,
+    CLONE_SET,
+    SubsetWorkload,
+    type_of,
+)
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.manager.settings import Settings
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.pods.reasons import AT_REST, CODES, Code
+
+__all__ = ["EXPLAINED", "explain_united"]
+
+EXPLAINED: Final[Mapping[str, str]] = {CLONE_SET: "CloneSet", ADVANCED_STATEFUL_SET: "StatefulSet"}
+"""Templates of whose workloads more is known than their pods: the kind."""
+
+_VAGUE: Final = frozenset({Code.SUBSETS, Code.CREATING, Code.UPDATING, Code.STARTING})
+"""What only says that it goes on."""
+
+_NOT_DONE: Final = frozenset({Code.PATCH, Code.WRITE_FAILED})
+"""What its manager has said that it cannot do."""
+
+
+async def explain_united(client: Client, key: Key, now: Instant, settings: Settings | None) -> Explanation:
+    """Look and explain. Raises NotFoundError, and KubeError for what cannot be read."""
+    sight = await look(client, KIND, key, now=now, settings=settings)
+    plan = sight.plan()
+    own = explain(sight, plan)
+    below: list[Wait] = []
+    moving = False
+    for workload in _of_subsets(sight.snapshot):
+        found = await _of_workload(client, sight, workload, now=now, settings=settings)
+        below += found.waits
+        moving = moving or found.verdict == "moving"
+    waits = ranked(_most_telling([*own.waits, *_failures(sight.document), *below]))
+    verdict = own.verdict
+    if verdict not in ("terminating", "refused"):
+        verdict = verdict_of(waits, plan, sight.document)
+        if moving and not {one.code for one in waits} - AT_REST - _VAGUE:
+            verdict = "moving"
+    return msgspec.structs.replace(
+        own,
+        verdict=verdict,
+        done=tuple(_subsets(sight.snapshot)),
+        waits=waits,
+        next=tuple(next_of(plan, waits)),
+    )
+
+
+def _of_subsets(snapshot: Snapshot) -> Iterator[SubsetWorkload]:
+    """Its workloads of the template's kind, by subset."""
+    wanted = [one for one in snapshot.workloads if one.template == snapshot.united.template and one.subset]
+    return iter(sorted(wanted, key=lambda one: one.subset))
+
+
+def _most_telling(waits: Sequence[Wait]) -> Iterator[Wait]:
+    """Without what only says that subsets are not yet as they are to be, where one of them says why."""
+    codes = {one.code for one in waits}
+    dropped = _VAGUE if codes - _VAGUE - AT_REST else frozenset()
+    if codes & _NOT_DONE:
+        # The generation counts as seen only once all of it is done.
+        dropped |= {Code.NO_MANAGER}
+    return (one for one in waits if one.code not in dropped)
+
+
+def _subsets(snapshot: Snapshot) -> Iterator[str]:
+    for entry in snapshot.united.status.subset_statuses or ():
+        words = f"subset {entry.name}: {entry.ready_replicas} of {entry.replicas} pods are ready"
+        if entry.reserved_pods:
+            words += f", {entry.reserved_pods} in reserve"
+        yield f"{words}, passed over now" if is_passed_over(entry) else words
+
+
+def _failures(document: Document) -> Iterator[Wait]:
+    """Writes that were refused when they were last tried."""
+    for one in (document.get("status") or {}).get("conditions") or ():
+        if one.get("type") in (PROVISIONED, SUBSETS_UPDATED) and one.get("status") == "False":
+            yield Wait(
+                code=Code.WRITE_FAILED,
+                words=str(one.get("message") or ""),
+                since=one.get("lastTransitionTime") or "",
+                remedy=CODES[Code.WRITE_FAILED].helps,
+            )
+
+
+async def _of_workload(
+    client: Client, sight: Sight, workload: SubsetWorkload, *, now: Instant, settings: Settings | None
+) -> Explanation:
+    """What one of its workloads says, each wait with its subset."""
+    if workload.template in EXPLAINED:
+        kind = named(EXPLAINED[workload.template])
+        try:
+            inner = await look(client, kind, workload.key, now=now, settings=settings)
+        except NotFoundError:
+            return Explanation(kind="", namespace="", name="", verdict="moving", headline="")
+        found = explain(inner, inner.plan())
+    else:
+        document = decode(await client.get(workload.resource, workload.namespace, workload.name))
+        waits = tuple(_of_built_in(sight, workload, document, now))
+        found = Explanation(
+            kind=workload.resource.kind,
+            namespace=workload.namespace,
+            name=workload.name,
+            verdict="waiting" if waits else "done",
+            headline="",
+            waits=waits,
+        )
+    told = (
+        msgspec.structs.replace(one, words=f"{one.words} (subset {workload.subset})") for one in found.waits
+    )
+    return msgspec.structs.replace(found, waits=tuple(told))
+
+
+def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now: Instant) -> Iterator[Wait]:
+    """Of a Deployment or StatefulSet: what its conditions say, and its pods."""
+    kind = type_of(workload.template)
+    for one in (document.get("status") or {}).get("conditions") or ():
+        if one.get("type") == "ReplicaFailure" and one.get("status") == "True":
+            words = f"{kind} {workload.name} cannot create pods: {one.get('message')}"
+            yield Wait(code=Code.WRITE_FAILED, words=words, since=one.get("lastTransitionTime") or "")
+    if document["spec"].get("paused"):
+        remedy = "set spec.template.deploymentTemplate.spec.paused to false"
+        yield Wait(code=Code.PAUSED, words=f"{kind} {workload.name} is paused", remedy=remedy)
+    pods = sight.snapshot.subset_pods.get(workload.uid, ())
+    names = {pod.name for pod in pods}
+    documents = {
+        name: doc for doc in sight.listed[POD_VIEWS].documents() if (name := doc["metadata"]["name"]) in names
+    }
+    lost = lost_nodes(documents, sight.listed[NODE_VIEWS].documents()) if sight.nodes else frozenset[str]()
+    for pod in pods:
+        if not (pod.is_active or pod.is_deleting):
+            continue
+        min_ready_s = _whole(document["spec"].get("minReadySeconds"))
+        cause = cause_of(documents[pod.name], pod, now=now, min_ready_s=min_ready_s, lost_nodes=lost)
+        if cause is not None:
+            yield wait_of(cause, pod.name)
+    missing = workload.replicas - sum(pod.is_active for pod in pods)
+    if missing > 0:
+        yield Wait(code=Code.CREATING, words=f"{missing} pods of {kind} {workload.name} are missing")
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,132 @@
+"""What applying a UnitedDeployment would do: how its pods would be divided, and what each subset's workload does then.
+
+manifest ──dry run──▶ Sight as it would be ──the kind's plan──▶ writes to workloads ──▶ Outlook
+                                     each of them ──forecast() of its kind──▶ Forecast within
+
+A workload of which a rollout can be played is played as it would be written; of others is said what changes.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from pykruise.cli.insight.admitted import asked, changed_paths
+from pykruise.cli.insight.forecasting import Forecast, forecast
+from pykruise.cli.insight.look import Sight, look_at
+from pykruise.cli.insight.outlook import Batch, Fate, Outlook
+from pykruise.cli.insight.united.explaining import EXPLAINED
+from pykruise.kinds.uniteddeployment.kind import KIND
+from pykruise.kinds.uniteddeployment.workloads import TEMPLATES, SubsetWorkload
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.merge import apply_merge_patch
+from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.manager.settings import Settings
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Plan, Purpose, Step
+from pykruise.pods.reasons import Reason
+
+__all__ = ["forecast_united"]
+
+
+async def forecast_united(
+    client: Client, document: Document, key: Key, now: Instant, settings: Settings | None = None
+) -> Outlook:
+    """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
+    verdict = await asked(client, KIND.resource, key, document)
+    about: dict[str, Any] = {"kind": KIND.resource.kind, "namespace": key.namespace, "name": key.name}
+    if verdict.wanted is None:
+        return Outlook(**about, change=verdict.change, errors=verdict.errors)
+    wanted = {**verdict.wanted, "metadata": {**verdict.wanted["metadata"], "namespace": key.namespace}}
+    sight = await look_at(client, KIND, wanted, now=now, settings=settings)
+    plan = sight.plan()
+    before = verdict.live.get("spec") if verdict.live is not None else None
+    return Outlook(
+        **about,
+        change=verdict.change,
+        fields=tuple(changed_paths(before, verdict.wanted.get("spec"), "spec")) if before is not None else (),
+        batches=tuple(_batches(sight, plan)),
+        notes=tuple(_notes(plan, plan.waiting)),
+        within=tuple([one async for one in _within(client, sight, plan, now, settings)]),
+    )
+
+
+def _batches(sight: Sight, plan: Plan) -> Iterator[Batch]:
+    """What is done to workloads and pods."""
+    workloads = {one.key: one for one in sight.snapshot.workloads}
+    number = 0
+    for stage in plan.stages:
+        fates = [
+            Fate(pod=chain.subject, do=_deed(step, workloads.get(step.action.key)))
+            for chain in stage.chains
+            for step in chain.steps
+            if step.action.resource != CONTROLLER_REVISIONS and stage.purpose != Purpose.REPORT_STATUS
+        ]
+        if fates:
+            number += 1
+            yield Batch(number=number, fates=tuple(fates))
+
+
+def _deed(step: Step, workload: SubsetWorkload | None) -> str:
+    action = step.action
+    kind = action.resource.kind
+    match action:
+        case Create():
+            return f"create a {kind} of {action.body['spec'].get('replicas', 0)} pods"
+        case Delete():
+            return f"delete {kind} {action.key.name}: {step.because}"
+        case Patch() if workload is not None:
+            wanted = (action.body.get("spec") or {}).get("replicas", workload.replicas)
+            size = "" if wanted == workload.replicas else f" {workload.replicas} → {wanted} pods"
+            return f"update {kind} {action.key.name}:{size or f' {step.because}'}"
+        case _:
+            return step.because
+
+
+def _notes(plan: Plan, waiting: Reason | None) -> Iterator[str]:
+    yield from (note.message for note in plan.notes)
+    entries = (plan.status or {}).get("subsetStatuses") or ()
+    sizes = [f"{one['name']} {one.get('replicas') or 0}" for one in entries]
+    if sizes and not plan.notes:
+        yield f"in the end subsets that are there have: {', '.join(sizes)}"
+    if waiting is not None and waiting.remedy and not plan.notes:
+        yield waiting.full_message
+
+
+async def _within(
+    client: Client, sight: Sight, plan: Plan, now: Instant, settings: Settings | None
+) -> AsyncIterator[Forecast | Outlook]:
+    """What each workload that is written to would do."""
+    templates = {resource: name for name, resource in TEMPLATES.items()}
+    for step in plan.steps:
+        action = step.action
+        template = templates.get(action.resource)
+        if template is None or isinstance(action, Delete):
+            continue
+        if isinstance(action, Create):
+            document = action.body
+            live: Document | None = None
+        else:
+            live = decode(await client.get(action.resource, action.key.namespace, action.key.name))
+            document = apply_merge_patch(live, action.body)
+        if template in EXPLAINED:
+            yield await forecast(
+                client, document, namespace=sight.snapshot.united.namespace, now=now, settings=settings
+            )
+        elif live is not None:
+            yield Outlook(
+                kind=action.resource.kind,
+                namespace=action.key.namespace,
+                name=action.key.name,
+                change="changed",
+                fields=tuple(changed_paths(live["spec"], document["spec"], "spec")),
+            )
+        else:
+            yield Outlook(
+                kind=action.resource.kind,
+                namespace=action.key.namespace,
+                name=action.key.name,
+                change="created",
+                new_pods=(f"{document['spec'].get('replicas', 0)} of them",),
+            )

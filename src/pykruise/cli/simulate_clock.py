@@ -1,0 +1,173 @@
+"""`pykruise simulate` of a kind that makes objects by a clock: a month of its runs in a moment.
+
+manifest, or a live object with what it has made ──▶ ClockPlay ──▶ play_clock() ──▶ text or JSON
+
+A manifest is reviewed as admission would do it. A live object goes on from where it is.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, tzinfo
+from itertools import groupby
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from pykruise.cli.insight.look import look
+from pykruise.cli.insight.playing.by_clock import ClockPlay, ClockPlayed, Fate
+from pykruise.kinds import conversions
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.conversion import ConversionError, convert
+from pykruise.kube.documents import Document
+from pykruise.kube.durations import short_duration
+from pykruise.kube.ids import Key
+from pykruise.manager.settings import Settings
+from pykruise.plans.assemble import views_of
+from pykruise.plans.kind import Kind
+from pykruise.plans.review import Lookups
+
+__all__ = ["clock_json", "clock_report", "live_play", "manifest_play"]
+
+_LINES: Final = 40
+
+
+async def manifest_play(
+    kind: Kind, document: Document, *, start: Instant, settings: Settings, **more: Any
+) -> ClockPlay | tuple[str, ...]:
+    """A play of a manifest that is created at `start`; or why admission refuses it. `more`: fields of ClockPlay."""
+    namespace = document["metadata"].get("namespace") or "default"
+    name = document["metadata"]["name"]
+    try:
+        hub = convert(document, kind.resource.api_version, conversions())
+    except ConversionError as error:
+        return (str(error),)
+    own = settings.of(kind)
+    reviews = kind.reviews
+    for make in (reviews.mutating, reviews.validating):
+        if make is None:
+            continue
+        request = AdmissionRequest(
+            uid="simulated",
+            operation="CREATE",
+            resource=kind.resource,
+            namespace=namespace,
+            name=name,
+            object=hub,
+        )
+        answer = await make(own, Lookups())(request)
+        if answer.refusal is not None:
+            details = answer.refusal.details
+            causes = [f"{one.field}: {one.message}" for one in (details.causes if details else ())]
+            return tuple(causes) or (answer.refusal.message,)
+        hub = answer.object if answer.object is not None else hub
+    kept = {part: hub["metadata"][part] for part in ("labels", "annotations") if part in hub["metadata"]}
+    metadata = {
+        **kept,
+        "name": name,
+        "namespace": namespace,
+        "uid": "simulated",
+        "resourceVersion": "1",
+        "generation": 1,
+        "creationTimestamp": format_time(start),
+    }
+    hub = {name: value for name, value in hub.items() if name != "status"} | {"metadata": metadata}
+    return ClockPlay(kind=kind, document=hub, start=start, settings=settings, **more)
+
+
+async def live_play(
+    client: Client, kind: Kind, key: Key, *, start: Instant, settings: Settings, **more: Any
+) -> ClockPlay:
+    """A play of a live object with what it has made. Raises NotFoundError, and the error of what may not be read."""
+    sight = await look(client, kind, key, now=start, settings=settings)
+    assert kind.control is not None
+    made: list[Document] = []
+    for views in views_of(kind.control, settings.of(kind)):
+        if views is not kind.control.objects:
+            typed = {"apiVersion": views.resource.api_version, "kind": views.resource.kind}
+            made += [{**one, **typed} for one in sight.listed[views].owned_documents(sight.uid)]
+    return ClockPlay(kind=kind, document=sight.document, made=made, start=start, settings=settings, **more)
+
+
+def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
+    """What becomes of each time, equal ones together, and how it went on the whole."""
+    zone: tzinfo = ZoneInfo(played.zone) if played.zone else UTC
+    starts = [one for one in played.fates if one.do == "start"]
+    skips = Counter(one.code for one in played.fates if one.do == "skip")
+    endings = Counter(one.ending for one in starts)
+    shown = [_line(group, zone) for group in _groups(played.fates)]
+    rest = len(shown) - _LINES
+    if rest > 0:
+        shown[_LINES:] = [f"  … {rest} more lines (-o json has every time)"]
+    told = ", ".join(f"{count} {word}" for word, count in sorted(endings.items()) if word)
+    why = ", ".join(f"{code} {count}" for code, count in sorted(skips.items()))
+    late = sum(one.late_s > 0 for one in starts)
+    return [
+        f"{name}: {short_days(given.for_s)} from {_shown(played.begin, zone)}: {len(played.fates)} times, "
+        f"{len(starts)} start, {skips.total()} are skipped",
+        "",
+        *shown,
+        *([""] if shown else []),
+        f"started             {len(starts)}{f' ({told})' if told else ''}{f', {late} of them late' if late else ''}",
+        f"skipped             {skips.total()}{f' ({why})' if why else ''}",
+        f"at the same time    {played.most_active} at most",
+        f"history             {played.tidied} deleted beyond its limits",
+        *([f"in the end          {played.waiting}"] if played.waiting else []),
+    ]
+
+
+def clock_json(name: str, played: ClockPlayed) -> str:
+    """All of it."""
+    return json.dumps([{"change": name, **msgspec.to_builtins(played)}], indent=1)
+
+
+def short_days(seconds: float) -> str:
+    """`30 days`, `1 day`, or a shorter time."""
+    days, rest = divmod(seconds, 86_400)
+    if rest or not days:
+        return short_duration(seconds)
+    return "1 day" if days == 1 else f"{days:.0f} days"
+
+
+def _groups(fates: Sequence[Fate]) -> Iterator[list[Fate]]:
+    for _, group in groupby(
+        fates, key=lambda one: (one.do, one.code, one.ending, bool(one.replaces), one.late_s > 0)
+    ):
+        yield list(group)
+
+
+def _line(group: Sequence[Fate], zone: tzinfo) -> str:
+    first, last = group[0], group[-1]
+    if len(group) == 1:
+        return f"  {_shown(first.tick, zone)}  {_words(first, zone)}"
+    words = _words(first, zone, many=True)
+    return f"  {_shown(first.tick, zone)} … {_shown(last.tick, zone)}  {len(group)} times: {words}"
+
+
+def _words(one: Fate, zone: tzinfo, *, many: bool = False) -> str:
+    if one.do == "skip":
+        return f"skipped: {one.code}" if many else f"skipped: {one.code}: {one.why}"
+    words = "start" if many else f"starts {one.name}"
+    if one.late_s > 0:
+        words += " late" if many else f" {short_duration(one.late_s)} late"
+    if one.replaces:
+        words += ", replacing what still runs" if many else f", replacing {', '.join(one.replaces)}"
+    ends = {
+        "succeeded": "succeeds",
+        "failed": "fails",
+        "replaced": "is replaced",
+        "active": "runs still in the end",
+    }
+    return f"{words}; {ends[one.ending]}" + (f" {_clock(one.ended, zone)}" if one.ended and not many else "")
+
+
+def _clock(time: str, zone: tzinfo) -> str:
+    return f"at {datetime.fromtimestamp(parse_time(time), zone):%H:%M:%S}"
+
+
+def _shown(time: str, zone: tzinfo) -> str:
+    moment = datetime.fromtimestamp(parse_time(time), zone)
+    return time if zone is UTC else moment.isoformat()

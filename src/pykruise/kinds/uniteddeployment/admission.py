@@ -1,0 +1,36 @@
+"""UnitedDeployment's two admission reviews.
+
+AdmissionRequest ──▶ mutating()        ──▶ the object with its defaults
+                 ──▶ validate_united() ──▶ allowed, or refused (422) with every field error
+
+Reviewed is the hub version; what comes in the older one is converted first.
+"""
+
+from typing import Final
+
+from pykruise.kinds.uniteddeployment.defaults import DefaultingSettings, with_defaults
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDeploymentSpec
+from pykruise.kinds.uniteddeployment.validation import errors_of, read_reviewed, warnings_of
+from pykruise.kube.admission import Reviewer
+from pykruise.pods.workload_admission import Reviews
+
+__all__ = ["mutating", "validate_united"]
+
+_REVIEWS: Final = Reviews[UnitedDeploymentSpec](
+    resource=UNITED_DEPLOYMENTS,
+    versions=(UNITED_DEPLOYMENTS.version,),
+    read_spec=read_reviewed,
+    placeholders=("selector",),
+)
+
+
+def mutating(settings: DefaultingSettings) -> Reviewer:
+    """The mutating review under these settings."""
+    return _REVIEWS.mutating(
+        lambda request, doc: with_defaults(doc, old=request.old_object, settings=settings)
+    )
+
+
+validate_united: Final[Reviewer] = _REVIEWS.validating(
+    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object), warnings_of=warnings_of
+)

@@ -1,0 +1,236 @@
+"""How many pods each subset gets.
+
+shares + replicas + mode ──▶ allocate() ──▶ name of the subset → replicas, or AllocationError
+
+    FIXED      a number or percentage each, and what is left in equal parts; or, with bounds, the minimums in the
+               order of the spec, and then up to the maximums
+    ADAPTIVE   as with bounds; subsets that find no nodes keep what is ready and get nothing more
+    RESERVE    the same; replicas that are reserved do not count, so that others stand in for them
+
+Pure. The order of subsets is a priority where there are bounds, and means nothing where parts are equal. Rule: the
+original's three allocators; what is done otherwise is marked as such.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.go_text import excerpt
+
+__all__ = ["UNBOUNDED", "AllocationError", "Mode", "Share", "allocate", "has_bounds", "scaled"]
+
+_PERCENT: Final = re.compile(r"[0-9]{1,3}%", re.ASCII)
+
+UNBOUNDED: Final = 1_000_000
+"""The maximum of a subset without one. Rule: the original's."""
+
+_NO_END: Final = 2**62
+
+
+class AllocationError(ValueError):
+    """What the subsets say does not fit the replicas."""
+
+
+class Mode(StrEnum):
+    """What is done about pods that find no node."""
+
+    FIXED = "Fixed"
+    ADAPTIVE = "Adaptive"
+    RESERVE = "Reserve"
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """One subset: what it asks for, and how its workload is."""
+
+    name: str
+    replicas: int | str | None = None
+    min_replicas: int | str | None = None
+    max_replicas: int | str | None = None
+    current: int | None = None
+    """`spec.replicas` of its workload; None: it has none."""
+    ready: int = 0
+    reserved: int = 0
+    """Pods in reserve."""
+    is_unschedulable: bool = False
+    was_unschedulable: bool = False
+    """Its condition said so before this look."""
+
+
+def scaled(value: int | str, *, of: int | None) -> int:
+    """The number that a field of a subset means: `scaled("50%", of=5)` is 3, half of a pod is rounded up.
+
+    Raises ValueError for what is below 0, above 100%, or neither a number nor a whole percentage, and for a
+    percentage of an unknown number.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError(f"{excerpt(repr(value))} is neither a whole number nor a percentage such as 50%")
+    if isinstance(value, int):
+        if value < 0:
+            raise ValueError("must be greater than or equal to 0")
+        return value
+    if not _PERCENT.fullmatch(value) or int(value[:-1]) > 100:
+        raise ValueError(f'"{excerpt(value)}" is not a whole percentage between 0% and 100%')
+    if of is None:
+        raise ValueError("a percentage needs spec.replicas")
+    return (of * int(value[:-1]) * 2 + 100) // 200
+
+
+def has_bounds(shares: Iterable[Share]) -> bool:
+    """Whether some subset has a minimum or a maximum."""
+    return any(one.min_replicas is not None or one.max_replicas is not None for one in shares)
+
+
+def allocate(shares: Sequence[Share], *, replicas: int | None, mode: Mode = Mode.FIXED) -> dict[str, int]:
+    """Replicas by subset, in the order of `shares`. Raises AllocationError where they cannot be divided so."""
+    match mode:
+        case Mode.RESERVE:
+            return _reserving(shares, replicas or 0)
+        case Mode.ADAPTIVE:
+            return _bounded([_adapted(one, replicas) for one in shares], replicas or 0)
+        case Mode.FIXED if has_bounds(shares):
+            return _bounded([(one.name, *_bounds(one, replicas)) for one in shares], replicas or 0)
+        case Mode.FIXED:
+            return _divided(shares, replicas)
+
+
+# ── numbers, percentages and equal parts ─────────────────────────────────
+
+
+def _divided(shares: Sequence[Share], replicas: int | None) -> dict[str, int]:
+    specified = {one.name: number for one in shares if (number := _specified(one, replicas)) is not None}
+    others = [one for one in shares if one.name not in specified]
+    total = sum(specified.values())
+    if replicas is None:
+        if others:
+            raise AllocationError("spec.replicas is not set, and not every subset has replicas")
+        return specified
+    if shares and total != replicas and _is_whole(shares):
+        return _by_fractions(shares, replicas)
+    if total > replicas:
+        raise AllocationError(f"subsets have {total} replicas, and spec.replicas is {replicas}")
+    if shares and not others and total < replicas:
+        raise AllocationError(f"all subsets together have {total} replicas, and spec.replicas is {replicas}")
+    # Subsets that are larger now get the odd pods: nothing moves because of the order of names.
+    others.sort(key=lambda one: (one.current or 0, one.name))
+    count = len(others)
+    odd = (replicas - total) % count if count else 0
+    parts = {
+        one.name: (replicas - total) // count + (index >= count - odd) for index, one in enumerate(others)
+    }
+    return {one.name: (specified | parts)[one.name] for one in shares}
+
+
+def _specified(share: Share, replicas: int | None) -> int | None:
+    """None: nothing that can be read is specified."""
+    if share.replicas is None:
+        return None
+    try:
+        return scaled(share.replicas, of=replicas)
+    except ValueError:
+        return None
+
+
+def _is_whole(shares: Iterable[Share]) -> bool:
+    """Whether all subsets have percentages that make up the whole, so that only rounding is in the way."""
+    total = 0
+    for one in shares:
+        if not isinstance(one.replicas, str) or not _PERCENT.fullmatch(one.replicas):
+            return False
+        total += int(one.replicas[:-1])
+    return total == 100
+
+
+def _by_fractions(shares: Sequence[Share], replicas: int) -> dict[str, int]:
+    """Rounded down, and the pods that are missing one each by the largest fraction. The original does nothing here,
+    where the scale subresource, which no webhook sees, has made a sum wrong by rounding."""
+    parts = {one.name: divmod(replicas * int(str(one.replicas)[:-1]), 100) for one in shares}
+    found = {name: whole for name, (whole, _) in parts.items()}
+    missing = replicas - sum(found.values())
+    for name in sorted(parts, key=lambda name: -parts[name][1])[:missing]:
+        found[name] += 1
+    return found
+
+
+# ── minimums and maximums ────────────────────────────────────────────────
+
+_Bounds = tuple[str, int, int]
+
+
+def _bounds(share: Share, replicas: int | None) -> tuple[int, int]:
+    """Raises AllocationError for a minimum above the maximum. What cannot be read is no bound."""
+    least = _bound(share.min_replicas, replicas, default=0)
+    most = _bound(share.max_replicas, replicas, default=UNBOUNDED)
+    if share.max_replicas is None:
+        most = max(most, replicas or 0, least)
+    if least > most:
+        raise AllocationError(f"subset {share.name}: minReplicas {least} is above maxReplicas {most}")
+    return least, most
+
+
+def _bound(value: int | str | None, replicas: int | None, *, default: int) -> int:
+    if value is None:
+        return default
+    try:
+        return scaled(value, of=replicas)
+    except ValueError:
+        return default
+
+
+def _bounded(bounds: Sequence[_Bounds], replicas: int) -> dict[str, int]:
+    """The minimums first, then up to the maximums. More than all maximums is left over."""
+    found: dict[str, int] = {}
+    rest = replicas
+    for name, least, _ in bounds:
+        found[name] = min(least, rest)
+        rest -= found[name]
+    for name, least, most in bounds:
+        more = max(min(most - least, rest), 0)
+        found[name] += more
+        rest -= more
+    return found
+
+
+def _adapted(share: Share, replicas: int | None) -> _Bounds:
+    least, most = _bounds(share, replicas)
+    if share.current is None:
+        return share.name, least, most
+    if share.is_unschedulable:
+        return share.name, max(least, share.ready), min(most, share.ready)
+    # Pods that run already are not moved.
+    return share.name, max(least, min(share.ready, most)), most
+
+
+# ── pods in reserve ──────────────────────────────────────────────────────
+
+
+def _reserving(shares: Sequence[Share], replicas: int) -> dict[str, int]:
+    bounds = {one.name: _bounds(one, replicas) for one in shares}
+    given = dict.fromkeys(bounds, 0)
+    room = {one.name: _working_room(one) for one in shares}
+    targets = [(one.name, bounds[one.name][0]) for one in shares]
+    targets += [(one.name, _most(one, bounds[one.name][1])) for one in shares]
+    rest = replicas
+    for name, target in targets:
+        if rest <= 0:
+            break
+        more = max(0, min(target - given[name], rest))
+        given[name] += more
+        counted = max(0, min(more, room[name]))
+        room[name] -= more
+        rest -= counted
+    return given
+
+
+def _working_room(share: Share) -> int:
+    """How many replicas of it are expected to work."""
+    if share.current is None or not (share.is_unschedulable or share.was_unschedulable):
+        return _NO_END
+    return share.current - share.reserved
+
+
+def _most(share: Share, maximum: int) -> int:
+    """One that finds no nodes stays as large as it is."""
+    return maximum if share.current is None or not share.is_unschedulable else share.current

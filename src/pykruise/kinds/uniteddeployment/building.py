@@ -1,0 +1,278 @@
+"""What the workload of a subset looks like, and what has to be changed of one that is there.
+
+template + subset + revision ──▶ Wanted ──▶ document_of() ──▶ a workload to be created
+                                        ──▶ change_of()   ──▶ a merge patch of one that is there, or nothing
+
+Pure. A workload of the wanted revision and patch is only compared in what the UnitedDeployment decides beyond them:
+replicas, partition, maxUnavailable. So what API servers and webhooks write into it is left alone.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.kinds.uniteddeployment.types import Subset
+from pykruise.kinds.uniteddeployment.workloads import (
+    ADVANCED_STATEFUL_SET,
+    CLONE_SET,
+    DEPLOYMENT,
+    PATCH_ANNOTATION,
+    REVISION_LABEL,
+    STATEFUL_SET,
+    SUBSET_LABEL,
+    TEMPLATES,
+    SubsetWorkload,
+)
+from pykruise.kube.documents import Document, same
+from pykruise.kube.go_text import go_json
+from pykruise.kube.hashing import fnv32, hash_text
+from pykruise.kube.int_or_percent import Rounding, resolve
+from pykruise.kube.patches.merge import diff_merge
+from pykruise.kube.validation_rules import is_dns1123_subdomain
+from pykruise.pods.subset_placement import REQUIRED, with_patch, with_required
+
+__all__ = [
+    "Wanted",
+    "change_of",
+    "document_of",
+    "is_on_delete",
+    "pod_template_of",
+    "replicas_change_of",
+    "workload_name",
+]
+
+_SUFFIX: Final = 5
+_LONGEST_PREFIX: Final = 253 - _SUFFIX
+
+_ROLLING: Final = ("", "RollingUpdate")
+
+_DEFAULT_UNAVAILABLE: Final[Mapping[str, Any]] = {
+    STATEFUL_SET: None,
+    ADVANCED_STATEFUL_SET: 1,
+    CLONE_SET: "20%",
+    DEPLOYMENT: "25%",
+}
+"""What maxUnavailable is where the template says nothing. Rule: the kinds' own defaults."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """One workload as it is to be."""
+
+    template: str
+    """The field of `spec.template`."""
+    metadata: Mapping[str, Any]
+    """`metadata` of the template."""
+    spec: Mapping[str, Any]
+    """`spec` of the template."""
+    selector: Mapping[str, Any]
+    """`spec.selector` of the UnitedDeployment."""
+    subset: Subset
+    revision: str
+    replicas: int
+    partition: int
+    max_unavailable: int | None = None
+    """Pods that may be unavailable, where those in reserve must not hold up an update."""
+    restores_max_unavailable: bool = False
+    """Whether one that was changed for pods in reserve is set back."""
+
+
+# ── names ────────────────────────────────────────────────────────────────
+
+
+def name_prefix(united: str, subset: str) -> str:
+    """What names of the subset's workload begin with; they are cut as API servers cut theirs."""
+    prefix = f"{united}-{subset}-"
+    return f"{united}-" if is_dns1123_subdomain(f"{prefix[:-1]}a") else prefix
+
+
+def workload_name(united: str, subset: str, *, uid: str, attempt: int = 0) -> str:
+    """The name of the subset's workload: the same for the same UnitedDeployment, so that it is not made twice."""
+    suffix = hash_text(fnv32(f"{uid}/{subset}/{attempt}".encode()))[:_SUFFIX]
+    return f"{name_prefix(united, subset)[:_LONGEST_PREFIX]}{suffix}"
+
+
+# ── as it is to be ───────────────────────────────────────────────────────
+
+
+def document_of(wanted: Wanted, *, name: str, namespace: str, united: str, owner: Document) -> Document:
+    """The workload to be created. Raises PlacementError when its subset's patch cannot be applied."""
+    resource = TEMPLATES[wanted.template]
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {
+            "generateName": name_prefix(united, wanted.subset.name),
+            "name": name,
+            "namespace": namespace,
+            "labels": _labels(wanted),
+            "annotations": _annotations(wanted),
+            "ownerReferences": [owner],
+        },
+        "spec": _spec(wanted),
+    }
+
+
+def pod_template_of(wanted: Wanted) -> Document:
+    """The pod template of the subset. Raises PlacementError."""
+    subset = wanted.subset
+    template: Mapping[str, Any] = wanted.spec.get("template") or {}
+    metadata: Mapping[str, Any] = template.get("metadata") or {}
+    labels = {**(metadata.get("labels") or {}), SUBSET_LABEL: subset.name, REVISION_LABEL: wanted.revision}
+    spec: Document = dict(template.get("spec") or {})
+    if subset.tolerations:
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), *_json(subset.tolerations)]
+    term: Document = _json(subset.node_selector_term) if subset.node_selector_term is not None else {}
+    if term.get("matchExpressions") or term.get("matchFields"):
+        spec["affinity"] = _affinity(spec.get("affinity") or {}, term)
+    found: Document = {**template, "metadata": {**metadata, "labels": labels}, "spec": spec}
+    return with_patch(found, subset.patch) if subset.patch is not None else found
+
+
+def _affinity(affinity: Mapping[str, Any], term: Document) -> Document:
+    nodes: Document = dict(affinity.get("nodeAffinity") or {})
+    terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms") or []
+    nodes[REQUIRED] = {"nodeSelectorTerms": with_required(terms, term, field="nodeSelectorTerm")}
+    return {**affinity, "nodeAffinity": nodes}
+
+
+def _labels(wanted: Wanted) -> Document:
+    return {
+        **(wanted.metadata.get("labels") or {}),
+        **(wanted.selector.get("matchLabels") or {}),
+        REVISION_LABEL: wanted.revision,
+        SUBSET_LABEL: wanted.subset.name,
+    }
+
+
+def _annotations(wanted: Wanted) -> Document:
+    patch = wanted.subset.patch
+    text = "" if patch is None else go_json(patch, sort_keys=True)
+    return {**(wanted.metadata.get("annotations") or {}), PATCH_ANNOTATION: text}
+
+
+def _spec(wanted: Wanted) -> Document:
+    matched = {**(wanted.selector.get("matchLabels") or {}), SUBSET_LABEL: wanted.subset.name}
+    found: Document = {
+        **wanted.spec,
+        "selector": {**wanted.selector, "matchLabels": matched},
+        "replicas": wanted.replicas,
+        "template": pod_template_of(wanted),
+    }
+    strategy = _strategy(wanted)
+    if strategy is not None:
+        found[_strategy_field(wanted.template)] = strategy
+    return found
+
+
+def _strategy(wanted: Wanted) -> Document | None:
+    """How it is updated, with the partition; None: as it is."""
+    field = _strategy_field(wanted.template)
+    strategy: Document = dict(wanted.spec.get(field) or {})
+    block: Document = dict(strategy.get("rollingUpdate") or {})
+    is_rolling = strategy.get("type", "") in _ROLLING
+    if wanted.template == CLONE_SET or (wanted.template != DEPLOYMENT and is_rolling):
+        block["partition"] = wanted.partition
+    if wanted.template == STATEFUL_SET and is_rolling:
+        strategy["type"] = "RollingUpdate"
+    if wanted.max_unavailable is not None and is_rolling:
+        block["maxUnavailable"] = wanted.max_unavailable
+        if wanted.template == DEPLOYMENT:
+            strategy["type"] = "RollingUpdate"
+    if block:
+        strategy["rollingUpdate"] = block
+    return strategy or None
+
+
+# ── what has to be changed ───────────────────────────────────────────────
+
+
+def change_of(workload: SubsetWorkload, wanted: Wanted) -> Document | None:
+    """A merge patch that makes the workload what is wanted; None: it is. Raises PlacementError.
+
+    It is worked out from the whole spec where the revision or the patch is another; else it has only numbers.
+    """
+    is_applied = workload.revision == wanted.revision and _has_patch(workload, wanted.subset.patch)
+    if is_applied:
+        return _numbers(workload, wanted)
+    labels, annotations = _labels(wanted), _annotations(wanted)
+    old = {
+        "metadata": {"labels": dict(workload.labels), "annotations": dict(workload.annotations)},
+        "spec": workload.spec,
+    }
+    new = {
+        "metadata": {
+            "labels": {**workload.labels, **labels},
+            "annotations": {**workload.annotations, **annotations},
+        },
+        "spec": _spec(wanted),
+    }
+    return diff_merge(old, new) or None
+
+
+def replicas_change_of(workload: SubsetWorkload, replicas: int) -> Document | None:
+    """A patch of the size alone, for a workload whose template cannot be applied; None: it has that size."""
+    return None if workload.replicas == replicas else {"spec": {"replicas": replicas}}
+
+
+def _has_patch(workload: SubsetWorkload, patch: Any) -> bool:
+    stored = workload.annotations.get(PATCH_ANNOTATION, "")
+    if not stored or patch is None:
+        return not stored and patch is None
+    try:
+        return same(orjson.loads(stored), patch)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _numbers(workload: SubsetWorkload, wanted: Wanted) -> Document | None:
+    spec: Document = {}
+    if workload.replicas != wanted.replicas:
+        spec["replicas"] = wanted.replicas
+    block: Document = {}
+    partition = _partition_of(workload)
+    if partition is not None and partition != wanted.partition:
+        block["partition"] = wanted.partition
+    stored, kept = _max_unavailable_of(workload.template, workload.spec)
+    default = _DEFAULT_UNAVAILABLE[workload.template]
+    if kept and wanted.max_unavailable is not None and stored != wanted.max_unavailable:
+        block["maxUnavailable"] = wanted.max_unavailable
+    elif kept and wanted.max_unavailable is None and wanted.restores_max_unavailable:
+        given, _ = _max_unavailable_of(workload.template, wanted.spec)
+        if stored not in (given, default if given is None else given):
+            block["maxUnavailable"] = given
+    if block:
+        spec[_strategy_field(workload.template)] = {"rollingUpdate": block}
+    return {"spec": spec} if spec else None
+
+
+def _strategy_field(template: str) -> str:
+    return "strategy" if template == DEPLOYMENT else "updateStrategy"
+
+
+def is_on_delete(workload: SubsetWorkload) -> bool:
+    """Whether its pods are updated only as they are deleted."""
+    return bool((workload.spec.get("updateStrategy") or {}).get("type") == "OnDelete")
+
+
+def _partition_of(workload: SubsetWorkload) -> int | None:
+    """None: it has none that could be set."""
+    if workload.template == DEPLOYMENT or (workload.template != CLONE_SET and is_on_delete(workload)):
+        return None
+    block = (workload.spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    try:
+        return resolve(block.get("partition") or 0, of=workload.replicas, rounding=Rounding.UP)
+    except ValueError:
+        return -1
+
+
+def _max_unavailable_of(template: str, spec: Mapping[str, Any]) -> tuple[Any, bool]:
+    """The field as it is, and whether there is a rolling update that it is of."""
+    strategy = spec.get(_strategy_field(template)) or {}
+    block = strategy.get("rollingUpdate") or {}
+    return block.get("maxUnavailable"), strategy.get("type", "") in _ROLLING
+
+
+def _json(value: Any) -> Any:
+    return orjson.loads(msgspec.json.encode(value))

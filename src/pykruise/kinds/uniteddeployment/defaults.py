@@ -1,0 +1,76 @@
+"""What admission writes into a UnitedDeployment (either version) that leaves it out.
+
+document [+ the stored one] ──▶ with_defaults() ──▶ the document as it is to be stored
+
+Pure; the document that comes in is not changed. Rule: the original's mutating webhook. Only the template of built-in
+StatefulSets gets its defaults here: workloads of the other kinds get theirs when they are made.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+
+from pykruise.kinds.uniteddeployment.workloads import STATEFUL_SET
+from pykruise.kube.documents import Document, same, without_nulls
+from pykruise.pods import template_defaults
+from pykruise.pods.settings import OnGate
+
+__all__ = ["DefaultingSettings", "with_defaults"]
+
+
+class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates that change defaults."""
+
+    template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
+    """Templates are stored as they are given."""
+
+
+def with_defaults(
+    doc: Mapping[str, Any],
+    *,
+    old: Mapping[str, Any] | None = None,
+    settings: DefaultingSettings = DefaultingSettings(),  # noqa: B008 - frozen
+) -> Document:
+    """The document with defaults. `old` is the stored one on an update: a template that did not change is left as it
+    is."""
+    spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **without_nulls(doc.get("spec"))}
+    strategy = without_nulls(spec.get("updateStrategy"))
+    strategy["type"] = strategy.get("type") or "Manual"
+    if strategy["type"] == "Manual":
+        strategy.setdefault("manualUpdate", {})
+    spec["updateStrategy"] = strategy
+    template = spec.get("template")
+    stored = ((old or {}).get("spec") or {}).get("template")
+    is_new = stored is None or not same(stored, template)
+    if template and is_new and not settings.template_no_defaults:
+        spec["template"] = _template(template)
+    topology = spec.get("topology")
+    if isinstance(topology, Mapping) and topology.get("subsets"):
+        spec["topology"] = {**topology, "subsets": _subsets(topology["subsets"])}
+    return {**doc, "spec": spec}
+
+
+def _template(template: Mapping[str, Any]) -> Document:
+    found = dict(template)
+    given = found.get(STATEFUL_SET)
+    if not isinstance(given, Mapping) or not isinstance(inner := given.get("spec"), Mapping):
+        return found
+    spec = dict(inner)
+    if isinstance(spec.get("template"), Mapping):
+        spec["template"] = template_defaults.with_defaults(spec["template"])
+    if spec.get("volumeClaimTemplates"):
+        spec["volumeClaimTemplates"] = [
+            template_defaults.with_claim_defaults(claim) for claim in spec["volumeClaimTemplates"]
+        ]
+    return {**found, STATEFUL_SET: {**given, "spec": spec}}
+
+
+def _subsets(subsets: list[Any]) -> list[Any]:
+    """Minimums are spelled out where there are bounds, and nothing else."""
+    has_bounds = any(
+        one.get("minReplicas") is not None or one.get("maxReplicas") is not None for one in subsets
+    )
+    if not has_bounds or any(one.get("replicas") is not None for one in subsets):
+        return subsets
+    return [one if one.get("minReplicas") is not None else {**one, "minReplicas": 0} for one in subsets]

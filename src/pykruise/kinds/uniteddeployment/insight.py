@@ -1,0 +1,31 @@
+"""UnitedDeployment, as explain and plan know it.
+
+status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.plans.insight import Insight
+
+__all__ = ["INSIGHT"]
+
+
+def headline_of(status: Mapping[str, Any]) -> str:
+    """How far it is, and how its pods are divided."""
+    counts = [f"{status.get('readyReplicas') or 0} of {status.get('replicas') or 0} pods are ready"]
+    counts.append(f"{status.get('updatedReplicas') or 0} are updated")
+    if reserved := status.get("reservedPods"):
+        counts.append(f"{reserved} more are in reserve")
+    entries = ", ".join(
+        f"{one.get('name')} {one.get('replicas') or 0}" for one in status.get("subsetStatuses") or ()
+    )
+    return ", ".join(counts) + (f" ({entries})" if entries else "")
+
+
+INSIGHT: Final = Insight(
+    names=frozenset({"ud"}),
+    fields={"replicas": ("spec", "replicas")},
+    containers=(),
+    headline=headline_of,
+)

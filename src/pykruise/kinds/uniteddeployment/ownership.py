@@ -1,0 +1,121 @@
+"""Whose workloads are whose: which one each subset has, and which are adopted, released or not wanted.
+
+Snapshot ──▶ ownership_of() ──▶ Ownership        adoption(), release() ──▶ stages of a plan
+
+Pure. Only workloads of the own namespace are looked at, and only those that say their subset are adopted. Of two for
+one subset the older one stays, whatever order they are listed in.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.uniteddeployment.snapshot import Snapshot, UnitedView
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
+from pykruise.kinds.uniteddeployment.workloads import SubsetWorkload, type_of
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.types import PatchType
+from pykruise.plans.actions import Patch
+from pykruise.plans.ownership import adopter_of, still_there
+from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
+from pykruise.pods.workloads import selector_of
+
+__all__ = ["Ownership", "adoption", "ownership_of", "release"]
+
+_AGAIN_S: Final = 600.0
+
+
+class Ownership(msgspec.Struct, frozen=True, kw_only=True):
+    """The workloads of one UnitedDeployment."""
+
+    workloads: dict[str, SubsetWorkload]
+    """By subset: the one that counts, of the template's kind; of subsets that are not in the spec too."""
+    unwanted: Sequence[tuple[SubsetWorkload, str]] = ()
+    """To be deleted, and why."""
+    adopted: Sequence[SubsetWorkload] = ()
+    released: Sequence[tuple[SubsetWorkload, str]] = ()
+    """No longer matched by the selector, and the uid of the owner that they lose."""
+    notes: Sequence[Note] = ()
+
+
+def ownership_of(snapshot: Snapshot) -> Ownership:
+    """What is to become of each workload."""
+    united = snapshot.united
+    assert united.spec is not None
+    selector = selector_of(united.spec.selector)
+    workloads: dict[str, SubsetWorkload] = {}
+    unwanted: list[tuple[SubsetWorkload, str]] = []
+    released: list[tuple[SubsetWorkload, str]] = []
+    notes: list[Note] = []
+    wanted = {one.name for one in united.subsets}
+    for one in snapshot.workloads:
+        if selector is not None and not selector.matches(one.labels):
+            released.append((one, united.uid))
+        elif not one.subset:
+            notes.append(_without_subset(one))
+        elif one.template != united.template:
+            unwanted.append((one, "the template makes another kind"))
+        elif one.subset in workloads:
+            unwanted.append((one, f"subset {one.subset} has {workloads[one.subset].name}, which is older"))
+        else:
+            workloads[one.subset] = one
+            if one.subset not in wanted:
+                unwanted.append((one, f"there is no subset {one.subset} any more"))
+    adopted: dict[str, SubsetWorkload] = {}
+    for one in snapshot.orphans:
+        is_free = one.subset in wanted and one.subset not in workloads and one.subset not in adopted
+        if is_free and not one.is_deleting and selector is not None and selector.matches(one.labels):
+            adopted[one.subset] = one
+    return Ownership(
+        workloads=workloads,
+        unwanted=unwanted,
+        adopted=tuple(adopted.values()),
+        released=released,
+        notes=notes,
+    )
+
+
+def _without_subset(workload: SubsetWorkload) -> Note:
+    message = f"{type_of(workload.template)} {workload.name} has no subset label: it is left as it is"
+    return Note(reason="InvalidSubset", message=message, warning=True, again_after_s=_AGAIN_S)
+
+
+def adoption(united: UnitedView, workloads: Sequence[SubsetWorkload]) -> list[Stage]:
+    """The writes by which these become its own, after a check that it is still there."""
+    if not workloads:
+        return []
+    assert united.spec is not None
+    reference = united.reference_as(UNITED_DEPLOYMENTS)
+    chains = [
+        _owned_by(one, [*one.owners, reference], "it matches the selector, and nobody controls it")
+        for one in workloads
+    ]
+    adopter = adopter_of(united, UNITED_DEPLOYMENTS, selector=united.spec.selector)
+    return [still_there(adopter), Stage(purpose=Purpose.ADOPT, chains=tuple(chains))]
+
+
+def release(workloads: Sequence[tuple[SubsetWorkload, str]]) -> list[Stage]:
+    """The writes by which these are nobody's again; they and their pods stay."""
+    chains = [
+        _owned_by(
+            one,
+            [ref for ref in one.owners if ref.get("uid") != uid],
+            "the selector does not match it any more",
+        )
+        for one, uid in workloads
+    ]
+    return [Stage(purpose=Purpose.RELEASE, chains=tuple(chains))] if chains else []
+
+
+def _owned_by(workload: SubsetWorkload, owners: Sequence[Document], because: str) -> Chain:
+    """A list is replaced as a whole, so the workload must still be as it was seen."""
+    action = Patch(
+        resource=workload.resource,
+        key=workload.key,
+        patch_type=PatchType.MERGE,
+        body={"metadata": {"ownerReferences": list(owners)}},
+        uid=workload.uid,
+        resource_version=str(workload.resource_version),
+    )
+    return Chain(subject=workload.subset, steps=(Step(action=action, because=because),))

@@ -1,0 +1,592 @@
+"""What is done for a UnitedDeployment now: the table of contents of the decision.
+
+Snapshot ──▶ revision ▸ whose workloads ▸ schedulability ▸ allocation ──▶ Plan:
+             which subsets are passed over ▸ adopt, release ▸ mark pods ▸ create ▸ delete ▸ shrink and update ▸ grow
+             ▸ stuck pods ▸ old revisions
+
+Pure. At every moment the workloads together are to have no more than what is allocated: a new workload begins with
+what the others leave free, what shrinks is written before what grows, and nothing grows while something that is to
+shrink could not be written. A subset that cannot be written does not hold up the others.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode, Share, allocate
+from pykruise.kinds.uniteddeployment.building import Wanted, change_of, document_of, replicas_change_of
+from pykruise.kinds.uniteddeployment.ownership import Ownership, adoption, ownership_of, release
+from pykruise.kinds.uniteddeployment.schedulability import (
+    Verdict,
+    judge,
+    passed_over_again,
+    schedulable_of,
+)
+from pykruise.kinds.uniteddeployment.snapshot import Snapshot
+from pykruise.kinds.uniteddeployment.status import (
+    PROVISIONED,
+    SUBSETS_UPDATED,
+    Conditions,
+    Seen,
+    condition_of,
+    entries_of,
+    status_of,
+    updating_since,
+    with_condition,
+    with_updated,
+)
+from pykruise.kinds.uniteddeployment.stuck_pods import stuck_pods
+from pykruise.kinds.uniteddeployment.types import (
+    UNITED_DEPLOYMENTS,
+    Subset,
+    UnitedDeploymentStatus,
+)
+from pykruise.kinds.uniteddeployment.workloads import (
+    RESERVED_LABEL,
+    TEMPLATES,
+    SubsetWorkload,
+    type_of,
+)
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.execute import Failure
+from pykruise.plans.ownership import delete_revision, revision_stages
+from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.status import status_patch
+from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current, choose_update, revision_body
+from pykruise.pods.subset_placement import PlacementError
+
+__all__ = ["plan_united", "status_after"]
+
+_AGAIN_S: Final = 600.0
+
+
+def plan_united(snapshot: Snapshot) -> Plan:
+    """Everything to be written for this object now, its status, and when to look again."""
+    united = snapshot.united
+    if united.is_deleting:
+        return Plan()
+    if united.spec is None:
+        return _refused(united.problem)
+    if not united.template:
+        return _refused("spec.template: exactly one of the templates must be set")
+    if not snapshot.is_served:
+        kind = type_of(united.template)
+        message = f"the API server does not serve {kind}: its definition is not installed"
+        return Plan(waiting=Reason(Code.NO_TARGET, message, f"install the definition of {kind}"))
+    return _Planning(snapshot).plan()
+
+
+def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document | None:
+    """The status with the error. The generation counts as seen only once everything of it was written."""
+    united = snapshot.united
+    kind = _CONDITIONS.get(failure.purpose)
+    if plan.status is None and kind is None:
+        return None
+    status = united.status
+    if plan.status is not None:
+        status = msgspec.convert(plan.status, UnitedDeploymentStatus)
+    conditions: Conditions = status.conditions or ()
+    if kind is not None:
+        error = f"subset {failure.subject}: {failure.reason.message}"
+        conditions = with_condition(conditions, kind, error=error, now=snapshot.now)
+    return _document(
+        msgspec.structs.replace(
+            status,
+            conditions=list(conditions) or None,
+            observed_generation=united.status.observed_generation,
+        )
+    )
+
+
+_CONDITIONS: Final = {
+    Purpose.CREATE_WORKLOADS: PROVISIONED,
+    Purpose.DELETE_WORKLOADS: PROVISIONED,
+    Purpose.UPDATE_WORKLOADS: SUBSETS_UPDATED,
+    Purpose.GROW_WORKLOADS: SUBSETS_UPDATED,
+}
+"""Which condition says that a stage has failed."""
+
+
+class _Planning:
+    """One decision, step by step; what a later step reads an earlier one has set."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._united = snapshot.united
+        self._now = snapshot.now
+        self._entries = entries_of(self._united, now=self._now)
+        self._own: Ownership = ownership_of(snapshot)
+        self._choice = _choose(snapshot)
+        self._errors: dict[str, dict[str, str]] = {PROVISIONED: {}, SUBSETS_UPDATED: {}}
+        """By condition and subset: what cannot be done, known before anything is written."""
+        self._notes: list[Note] = list(self._own.notes)
+        self._dues: list[Instant] = []
+
+    def plan(self) -> Plan:
+        current = choose_current(
+            self._snapshot.revisions.own, self._united.status.current_revision, update=self._choice.revision
+        )
+        conditions = with_updated(
+            self._united.status.conditions or (),
+            current=current.name,
+            target=self._target,
+            now=self._now,
+        )
+        verdict = judge(
+            self._united,
+            self._own.workloads,
+            self._snapshot.subset_pods,
+            self._entries,
+            target=self._target,
+            updating_since=updating_since(conditions),
+            now=self._now,
+        )
+        if verdict.due is not None:
+            self._dues.append(verdict.due)
+        try:
+            allocated = self._allocate(verdict)
+        except AllocationError as error:
+            return self._ineffective(current, conditions, verdict, str(error))
+        verdict = self._with_relapses(verdict, allocated)
+        stages = self._stages(verdict, allocated)
+        return self._planned(stages, current, conditions, verdict, allocated)
+
+    @property
+    def _target(self) -> str:
+        return self._choice.revision.name
+
+    # ── how many ─────────────────────────────────────────────────────────
+
+    def _allocate(self, verdict: Verdict) -> dict[str, int]:
+        assert self._united.spec is not None
+        shares = [self._share(subset, verdict) for subset in self._united.subsets]
+        return allocate(shares, replicas=self._united.spec.replicas, mode=self._united.mode)
+
+    def _share(self, subset: Subset, verdict: Verdict) -> Share:
+        workload = self._own.workloads.get(subset.name)
+        name = subset.name
+        return Share(
+            name=name,
+            replicas=subset.replicas,
+            min_replicas=subset.min_replicas,
+            max_replicas=subset.max_replicas,
+            current=None if workload is None else workload.replicas,
+            ready=0 if workload is None else workload.ready,
+            reserved=verdict.reserved.get(name, 0) + verdict.unborn.get(name, 0),
+            is_unschedulable=name in verdict.unschedulable,
+            was_unschedulable=name in verdict.were_unschedulable,
+        )
+
+    def _with_relapses(self, verdict: Verdict, allocated: Mapping[str, int]) -> Verdict:
+        """In reserve mode: subsets that have just recovered and grow are closed again, so that their new pods begin in
+        reserve."""
+        if self._united.mode is not Mode.RESERVE:
+            return verdict
+        growing = [
+            name
+            for name in verdict.were_unschedulable - verdict.unschedulable
+            if allocated.get(name, 0) > self._own.workloads[name].replicas
+        ]
+        # Written anew in one go: the stored condition says False all the time.
+        closed = {
+            name: passed_over_again(schedulable_of(self._entries[name]), now=self._now) for name in growing
+        }
+        return msgspec.structs.replace(verdict, conditions={**verdict.conditions, **closed})
+
+    # ── what is written ──────────────────────────────────────────────────
+
+    def _stages(self, verdict: Verdict, allocated: Mapping[str, int]) -> list[Stage]:
+        stages = [
+            *revision_stages(self._choice, namespace=self._united.namespace, selector={}, unrecorded=None),
+            *adoption(self._united, self._own.adopted),
+            *release(self._own.released),
+        ]
+        if verdict.labels:
+            stages.append(Stage(purpose=Purpose.MARK_PODS, chains=tuple(_marks(verdict))))
+        shrinking, growing = self._changes(verdict, allocated)
+        stages += _stage(Purpose.CREATE_WORKLOADS, self._creations(allocated), ramp=True)
+        stages += _stage(Purpose.DELETE_WORKLOADS, self._deletions())
+        stages += _stage(Purpose.UPDATE_WORKLOADS, shrinking)
+        stages += _stage(Purpose.GROW_WORKLOADS, growing, only_after=Purpose.UPDATE_WORKLOADS)
+        stages += _stage(Purpose.DELETE_PODS, stuck_pods(self._snapshot, self._own.workloads, self._target))
+        stages += _stage(Purpose.TRUNCATE_REVISIONS, self._old_revisions())
+        return stages
+
+    def _wanted(self, subset: Subset, replicas: int, *, allocated: int) -> Wanted:
+        assert self._united.spec is not None
+        template = self._united.workload
+        return Wanted(
+            template=self._united.template,
+            metadata=template.get("metadata") or {},
+            spec=template["spec"],
+            selector=msgspec.to_builtins(self._united.spec.selector),
+            subset=subset,
+            revision=self._target,
+            replicas=replicas,
+            partition=self._partition(subset.name, allocated),
+        )
+
+    def _partition(self, subset: str, allocated: int) -> int:
+        return min(self._united.partition(subset), allocated)
+
+    def _creations(self, allocated: Mapping[str, int]) -> list[Chain]:
+        """Workloads of subsets without one. They begin with what the others leave free."""
+        assert self._united.spec is not None
+        free = sum(allocated.values()) - sum(one.replicas for one in self._own.workloads.values())
+        adopted = {one.subset for one in self._own.adopted}
+        chains = []
+        for subset in sorted(self._united.subsets, key=lambda one: one.name):
+            name = self._snapshot.names.get(subset.name)
+            if subset.name in self._own.workloads or subset.name in adopted or name is None:
+                continue
+            replicas = max(min(allocated[subset.name], free), 0)
+            wanted = self._wanted(subset, replicas, allocated=allocated[subset.name])
+            try:
+                chains.append(self._creation(wanted, name))
+            except PlacementError as error:
+                self._fails(PROVISIONED, subset.name, str(error))
+                continue
+            free -= replicas
+        return chains
+
+    def _creation(self, wanted: Wanted, name: str) -> Chain:
+        united, kind = self._united, type_of(wanted.template)
+        body = document_of(
+            wanted,
+            name=name,
+            namespace=united.namespace,
+            united=united.name,
+            owner=united.reference_as(UNITED_DEPLOYMENTS),
+        )
+        step = Step(
+            action=Create(resource=TEMPLATES[wanted.template], key=Key(united.namespace, name), body=body),
+            because=f"subset {wanted.subset.name} has no {kind}",
+            done=Note(
+                reason="SuccessfulUpdateSubset",
+                message=f"created {kind} {name} of subset {wanted.subset.name}",
+            ),
+            failed=Note(
+                reason="FailedUpdateSubset",
+                message=f"failed to create the {kind} of subset {wanted.subset.name}",
+                warning=True,
+            ),
+        )
+        return Chain(subject=wanted.subset.name, steps=(step,))
+
+    def _deletions(self) -> list[Chain]:
+        """Workloads that are not wanted, but not before everything that stands in for them is there."""
+        return [
+            _deletion(workload, because)
+            for workload, because in self._own.unwanted
+            if not workload.is_deleting
+        ]
+
+    def _changes(self, verdict: Verdict, allocated: Mapping[str, int]) -> tuple[list[Chain], list[Chain]]:
+        """Of workloads that are there: those that do not grow, and those that do."""
+        shrinking: list[Chain] = []
+        growing: list[Chain] = []
+        for subset in sorted(self._united.subsets, key=lambda one: one.name):
+            workload = self._own.workloads.get(subset.name)
+            if workload is None or workload.is_deleting:
+                continue
+            replicas = allocated[subset.name]
+            chain = self._change(workload, subset, replicas, verdict)
+            if chain is not None:
+                (growing if replicas > workload.replicas else shrinking).append(chain)
+        return shrinking, growing
+
+    def _change(
+        self, workload: SubsetWorkload, subset: Subset, replicas: int, verdict: Verdict
+    ) -> Chain | None:
+        wanted = self._wanted(subset, replicas, allocated=replicas)
+        if self._united.mode is Mode.RESERVE:
+            late = verdict.update_timeouts.get(subset.name, 0)
+            unavailable = max(workload.replicas - workload.ready + late, 1)
+            wanted = msgspec.structs.replace(
+                wanted,
+                max_unavailable=unavailable if subset.name in verdict.unschedulable else None,
+                restores_max_unavailable=True,
+            )
+        try:
+            body = change_of(workload, wanted)
+        except PlacementError as error:
+            self._fails(SUBSETS_UPDATED, subset.name, str(error))
+            body = replicas_change_of(workload, replicas)
+        return None if body is None else _patch(workload, body, _because(workload, wanted))
+
+    def _fails(self, condition: str, subset: str, error: str) -> None:
+        """Only this subset is left as it is."""
+        self._errors[condition][subset] = error
+        message = f"subset {subset}: {error}"
+        self._notes.append(
+            Note(reason="FailedUpdateSubset", message=message, warning=True, again_after_s=_AGAIN_S)
+        )
+
+    def _old_revisions(self) -> list[Chain]:
+        assert self._united.spec is not None
+        limit = self._united.spec.revision_history_limit
+        own = self._snapshot.revisions.own
+        status = self._united.status
+        live = {status.current_revision, status.updated_revision, self._target}
+        live |= {one.revision for one in self._own.workloads.values()}
+        oldest = own[: max(len(own) - max(10 if limit is None else limit, 0), 0)]
+        return [
+            delete_revision(one, "beyond revisionHistoryLimit")
+            for one in oldest
+            if one.name not in live and not one.is_deleting
+        ]
+
+    # ── what is said ─────────────────────────────────────────────────────
+
+    def _planned(
+        self,
+        stages: list[Stage],
+        current: RevisionView,
+        conditions: Conditions,
+        verdict: Verdict,
+        allocated: Mapping[str, int],
+    ) -> Plan:
+        purposes = {stage.purpose for stage in stages}
+        is_provisioning = bool(purposes & {Purpose.CREATE_WORKLOADS, Purpose.DELETE_WORKLOADS})
+        is_updating = bool(purposes & {Purpose.UPDATE_WORKLOADS, Purpose.GROW_WORKLOADS})
+        has_any = bool(self._own.workloads)
+        conditions = self._judged(conditions, PROVISIONED, is_pending=is_provisioning or not has_any)
+        conditions = self._judged(conditions, SUBSETS_UPDATED, is_pending=is_updating)
+        if condition_of(conditions, SUBSETS_UPDATED) is None:
+            conditions = with_condition(conditions, SUBSETS_UPDATED, now=self._now)
+        is_growing = bool(purposes & {Purpose.CREATE_WORKLOADS, Purpose.GROW_WORKLOADS})
+        if is_growing and self._united.mode is not Mode.FIXED:
+            self._dues.append(self._now + self._united.critical_s)
+        status = status_of(
+            Seen(
+                united=self._united,
+                workloads=self._own.workloads,
+                pods=self._snapshot.subset_pods,
+                entries=self._entries,
+                schedulable=verdict.conditions,
+                reserved=verdict.reserved,
+                allocated=allocated,
+                partitions={name: self._partition(name, count) for name, count in allocated.items()},
+                current=current.name,
+                target=self._target,
+                collision_count=self._choice.collision_count,
+                is_settled=not (is_provisioning or is_updating),
+            ),
+            conditions,
+        )
+        # An update that has just come to its end is over in the same status.
+        conditions = with_updated(
+            conditions, current=status.current_revision, target=self._target, now=self._now
+        )
+        status = msgspec.structs.replace(status, conditions=list(conditions))
+        if any(self._errors.values()):
+            seen = self._united.status.observed_generation
+            status = msgspec.structs.replace(status, observed_generation=seen)
+        document = _document(status)
+        stages = [*self._closed_first(verdict, status), *stages] if stages else stages
+        return Plan(
+            stages=tuple(stages),
+            status=None if document == self._united.stored_status else document,
+            requeue_after_s=self._requeue_after_s(),
+            waiting=self._waiting(status, allocated, is_pending=is_provisioning or is_updating),
+            notes=tuple(self._notes),
+        )
+
+    def _closed_first(self, verdict: Verdict, status: UnitedDeploymentStatus) -> Iterator[Stage]:
+        """Which subsets are passed over is stored before anything is done about it: once their pods are gone, nothing
+        else would tell."""
+        stored = {name: schedulable_of(entry) for name, entry in self._entries.items()}
+        if all(stored.get(name) == one for name, one in verdict.conditions.items()):
+            return
+        seen = self._united.status.observed_generation
+        patch = status_patch(
+            UNITED_DEPLOYMENTS,
+            self._united.key,
+            uid=self._united.uid,
+            stored=self._united.stored_status,
+            wanted=_document(msgspec.structs.replace(status, observed_generation=seen)),
+        )
+        if patch is not None:
+            step = Step(action=patch, because="which subsets find nodes has changed")
+            chain = Chain(subject=self._united.name, steps=(step,))
+            yield Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,))
+
+    def _judged(self, conditions: Conditions, kind: str, *, is_pending: bool) -> Conditions:
+        """False for what cannot be done; as it was while something is being written; else True."""
+        errors = self._errors[kind]
+        if errors:
+            error = "; ".join(f"subset {name}: {text}" for name, text in sorted(errors.items()))
+            return with_condition(conditions, kind, error=error, now=self._now)
+        return conditions if is_pending else with_condition(conditions, kind, now=self._now)
+
+    def _requeue_after_s(self) -> float | None:
+        due = min(self._dues, default=None)
+        return None if due is None else max(due - self._now, 0.0)
+
+    def _waiting(
+        self, status: UnitedDeploymentStatus, allocated: Mapping[str, int], *, is_pending: bool
+    ) -> Reason | None:
+        for errors in self._errors.values():
+            for name, text in sorted(errors.items()):
+                message = f"subset {name}: {text}"
+                return Reason(Code.PATCH, message, "correct the patch of the subset")
+        reserved = status.reserved_pods
+        missing = sum(allocated.values()) - reserved - status.ready_replicas
+        if is_pending or missing > 0:
+            return Reason(Code.SUBSETS, "its subsets are not yet as they are to be")
+        if reserved:
+            message = f"{reserved} pods find no node and are kept in reserve; others stand in for them"
+            return Reason(Code.IN_RESERVE, message)
+        if status.current_revision != status.updated_revision:
+            return Reason(Code.SUBSETS, f"its subsets are not all at revision {status.updated_revision}")
+        return None
+
+    def _ineffective(
+        self, current: RevisionView, conditions: Conditions, verdict: Verdict, error: str
+    ) -> Plan:
+        """Nothing is scaled or updated; pods stay as they are, and an event says why."""
+        text = f"Specified subset replicas is ineffective: {error}"
+        note = Note(reason="Failed SpecifySubsetReplicas", message=text, warning=True, again_after_s=_AGAIN_S)
+        as_they_are = {name: one.replicas for name, one in self._own.workloads.items()}
+        plan = self._planned(
+            list(
+                revision_stages(self._choice, namespace=self._united.namespace, selector={}, unrecorded=None)
+            ),
+            current,
+            conditions,
+            verdict,
+            as_they_are,
+        )
+        status = plan.status
+        if status is not None:
+            status = {**status, "observedGeneration": self._united.status.observed_generation}
+            status = None if status == self._united.stored_status else status
+        remedy = "correct replicas of the subsets, or spec.replicas"
+        return msgspec.structs.replace(
+            plan,
+            status=status,
+            waiting=Reason(Code.INVALID_SPEC, text, remedy),
+            notes=(*plan.notes, note),
+        )
+
+
+def _choose(snapshot: Snapshot) -> UpdateChoice:
+    """The revision of the template. Labels are those of the template and of the selector, by which it is found."""
+    united = snapshot.united
+    assert united.candidate is not None
+    assert united.spec is not None
+    metadata = united.workload.get("metadata") or {}
+    labels = {**(metadata.get("labels") or {}), **(united.spec.selector.match_labels or {})}
+    return choose_update(
+        united.candidate,
+        snapshot.revisions.own,
+        owner=united.name,
+        collision_count=united.status.collision_count or 0,
+        others=snapshot.revisions.others,
+        body=lambda name, name_hash, number: revision_body(
+            name,
+            name_hash,
+            number,
+            namespace=united.namespace,
+            labels=labels,
+            annotations={},
+            owner=united.reference_as(UNITED_DEPLOYMENTS),
+        ),
+        annotations={},
+    )
+
+
+def _stage(
+    purpose: Purpose,
+    chains: Sequence[Chain],
+    *,
+    ramp: bool = False,
+    only_after: Purpose | None = None,
+) -> Iterator[Stage]:
+    """A stage in which one subset does not hold up another, nor those of other stages."""
+    if chains:
+        yield Stage(
+            purpose=purpose,
+            chains=tuple(chains),
+            ramp=ramp,
+            regardless=True,
+            is_independent=True,
+            only_after=only_after,
+        )
+
+
+def _marks(verdict: Verdict) -> Iterator[Chain]:
+    for pod, value in verdict.labels.values():
+        because = "it is in reserve" if value == "true" else "it works"
+        action = Patch(
+            resource=PODS,
+            key=pod_key(pod),
+            patch_type=PatchType.STRATEGIC,
+            body={"metadata": {"labels": {RESERVED_LABEL: value}}},
+            uid=pod.uid,
+        )
+        yield pod_chain(pod, Step(action=action, because=because))
+
+
+def _patch(workload: SubsetWorkload, body: Document, because: str) -> Chain:
+    """A change worked out from the whole spec needs the workload as it was seen; numbers do not."""
+    is_whole = "metadata" in body
+    subject, kind = workload.subset, type_of(workload.template)
+    action = Patch(
+        resource=workload.resource,
+        key=workload.key,
+        patch_type=PatchType.MERGE,
+        body=body,
+        uid=workload.uid,
+        resource_version=str(workload.resource_version) if is_whole else "",
+    )
+    failed = Note(
+        reason="FailedUpdateSubset",
+        message=f"failed to update {kind} {workload.name} of subset {subject}",
+        warning=True,
+    )
+    return Chain(subject=subject, steps=(Step(action=action, because=because, failed=failed),))
+
+
+def _because(workload: SubsetWorkload, wanted: Wanted) -> str:
+    found = []
+    if workload.replicas != wanted.replicas:
+        found.append(f"subset {wanted.subset.name} gets {wanted.replicas} of the replicas")
+    if workload.revision != wanted.revision:
+        found.append("the template is another")
+    return ", and ".join(found) or f"subset {wanted.subset.name} says otherwise"
+
+
+def _deletion(workload: SubsetWorkload, because: str) -> Chain:
+    kind = type_of(workload.template)
+    step = Step(
+        action=Delete(
+            resource=workload.resource, key=workload.key, uid=workload.uid, propagation="Background"
+        ),
+        because=because,
+        done=Note(reason="SuccessfulUpdateSubset", message=f"deleted {kind} {workload.name}: {because}"),
+        failed=Note(
+            reason="FailedUpdateSubset", message=f"failed to delete {kind} {workload.name}", warning=True
+        ),
+    )
+    return Chain(subject=workload.subset, steps=(step,))
+
+
+def _document(status: UnitedDeploymentStatus) -> Document:
+    """As it is stored: the current revision always, be it empty."""
+    return {"currentRevision": status.current_revision, **status.document()}
+
+
+def _refused(problem: str) -> Plan:
+    return Plan(
+        waiting=Reason(Code.INVALID_SPEC, problem, "correct the field"),
+        notes=(Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=_AGAIN_S),),
+    )

@@ -1,0 +1,250 @@
+"""Everything a decision about one UnitedDeployment needs, as one value.
+
+bytes of a UnitedDeployment ──▶ UnitedProjector ──▶ UnitedView (what a cache keeps)
+UnitedView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+
+The name of a workload that is missing is chosen here, the same each time: what was made already, and is not seen yet,
+is not made twice.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.uniteddeployment.allocation import Mode
+from pykruise.kinds.uniteddeployment.building import workload_name
+from pykruise.kinds.uniteddeployment.defaults import DefaultingSettings
+from pykruise.kinds.uniteddeployment.revisions import as_own, candidate_of
+from pykruise.kinds.uniteddeployment.types import (
+    UNITED_DEPLOYMENTS,
+    AdaptiveStrategy,
+    Subset,
+    UnitedDeploymentSpec,
+    UnitedDeploymentStatus,
+)
+from pykruise.kinds.uniteddeployment.workloads import (
+    DEPLOYMENT,
+    TEMPLATES,
+    WORKLOAD_VIEWS,
+    SubsetWorkload,
+)
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.typed_documents import read as read_typed
+from pykruise.plans.read import Read
+from pykruise.plans.targets import REPLICA_SET, TARGET_VIEWS
+from pykruise.plans.views import BY_NAMESPACE, POD_VIEWS, Views
+from pykruise.plans.workloads import revisions_around
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.views import PodView
+from pykruise.pods.workloads import OwnRevisions, SpecTable, WorkloadView, sort_out
+
+__all__ = [
+    "REPLICA_SET_VIEWS",
+    "UNITED_VIEWS",
+    "Settings",
+    "Snapshot",
+    "UnitedProjector",
+    "UnitedView",
+    "given_templates",
+    "mode_of",
+    "read_spec",
+    "snapshot",
+]
+
+_RAW: Final = frozenset({"template", "patch"})
+"""Fields that stay documents, nulls and all."""
+
+REPLICA_SET_VIEWS: Final = TARGET_VIEWS[REPLICA_SET]
+
+DEFAULT_CRITICAL_S: Final = 30
+DEFAULT_UNSCHEDULABLE_S: Final = 300
+
+
+class Settings(DefaultingSettings, frozen=True, kw_only=True):
+    """Feature gates that change how UnitedDeployments are reviewed. None changes decisions about them."""
+
+
+class UnitedView(WorkloadView, frozen=True, kw_only=True):
+    """One UnitedDeployment as the cache keeps it."""
+
+    spec: UnitedDeploymentSpec | None
+    """None: it cannot be read; `problem` says why."""
+    status: UnitedDeploymentStatus = UnitedDeploymentStatus()
+
+    @property
+    def template(self) -> str:
+        """The field of `spec.template` that is set; empty: none, or more than one."""
+        given = given_templates(self.spec) if self.spec is not None else {}
+        return next(iter(given)) if len(given) == 1 else ""
+
+    @property
+    def workload(self) -> Document:
+        """What `spec.template` says of the workloads: their metadata and spec."""
+        assert self.spec is not None
+        return given_templates(self.spec)[self.template]
+
+    @property
+    def subsets(self) -> Sequence[Subset]:
+        """In the order of the spec."""
+        topology = self.spec.topology if self.spec is not None else None
+        return (topology.subsets or ()) if topology is not None else ()
+
+    @property
+    def mode(self) -> Mode:
+        """What is done about pods that find no node."""
+        return Mode.FIXED if self.spec is None else mode_of(self.spec)
+
+    @property
+    def adaptive(self) -> AdaptiveStrategy:
+        """The settings of the adaptive strategy."""
+        return AdaptiveStrategy() if self.spec is None else _adaptive(self.spec)
+
+    @property
+    def critical_s(self) -> int:
+        """Seconds after which a pod without a node counts as failed; below 0 counts as 0."""
+        given = self.adaptive.reschedule_critical_seconds
+        return max(DEFAULT_CRITICAL_S if given is None else given, 0)
+
+    @property
+    def unschedulable_s(self) -> int:
+        """Seconds for which a subset is passed over; in reserve: that a pod must be ready."""
+        given = self.adaptive.unschedulable_duration
+        return max(DEFAULT_UNSCHEDULABLE_S if given is None else given, 0)
+
+    def partition(self, subset: str) -> int:
+        """Pods of the subset that stay at older revisions; below 0 counts as 0."""
+        strategy = self.spec.update_strategy if self.spec is not None else None
+        manual = strategy.manual_update if strategy is not None else None
+        partitions = (manual.partitions or {}) if manual is not None else {}
+        return max(partitions.get(subset, 0), 0)
+
+
+def mode_of(spec: UnitedDeploymentSpec) -> Mode:
+    """What is done about pods that find no node."""
+    strategy = spec.topology.schedule_strategy if spec.topology is not None else None
+    if strategy is None or strategy.type != "Adaptive":
+        return Mode.FIXED
+    return Mode.RESERVE if _adaptive(spec).reserve_unschedulable_pods else Mode.ADAPTIVE
+
+
+def _adaptive(spec: UnitedDeploymentSpec) -> AdaptiveStrategy:
+    strategy = spec.topology.schedule_strategy if spec.topology is not None else None
+    return (strategy.adaptive if strategy is not None else None) or AdaptiveStrategy()
+
+
+def given_templates(spec: UnitedDeploymentSpec) -> dict[str, Document]:
+    """The templates that are set, by their field."""
+    given = msgspec.to_builtins(spec.template) if spec.template is not None else {}
+    return {name: given[name] for name in TEMPLATES if given.get(name) is not None}
+
+
+class UnitedProjector:
+    """Makes views of UnitedDeployments' JSON text (v1beta1); one per cache.
+
+    A spec that does not fit the types gives a view with `problem`. Raises ValueError only for something that is no
+    Kubernetes object.
+    """
+
+    def __init__(self) -> None:
+        self._specs = SpecTable(read_spec, given_templates, candidate_of=candidate_of)
+
+    def __call__(self, raw: bytes | msgspec.Raw) -> UnitedView:
+        fields, spec = self._specs(raw)
+        status, _ = read_typed(fields["stored_status"], UnitedDeploymentStatus, path="status")
+        return UnitedView(**fields, spec=spec, status=status or UnitedDeploymentStatus())
+
+
+def read_spec(spec: Mapping[str, Any]) -> tuple[UnitedDeploymentSpec | None, str]:
+    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
+    return read_typed(spec, UnitedDeploymentSpec, path="spec", raw=_RAW)
+
+
+UNITED_VIEWS: Final = Views[UnitedView](
+    resource=UNITED_DEPLOYMENTS,
+    projector=UnitedProjector,
+    indexes={BY_NAMESPACE: lambda one: (one.namespace,)},
+)
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of one UnitedDeployment at one instant."""
+
+    united: UnitedView
+    workloads: Sequence[SubsetWorkload]
+    """All that it controls, of every kind, oldest first."""
+    orphans: Sequence[SubsetWorkload] = ()
+    """Of the template's kind, which nobody controls and which say a subset, oldest first."""
+    subset_pods: Mapping[str, Sequence[PodView]] = {}
+    """Of its workloads, by the workload's uid, finished and terminating ones too, by name."""
+    revisions: OwnRevisions
+    names: Mapping[str, str] = {}
+    """By subset without a workload: what its workload is to be called."""
+    is_served: bool = True
+    """Whether the API server knows the kind of its workloads."""
+    now: Instant
+    settings: Settings = Settings()
+
+
+async def snapshot(view: UnitedView, read: Read[Settings]) -> Snapshot:
+    """The UnitedDeployment with its workloads and their pods, as they are known now. Waits for the first lists of the
+    workloads' kinds."""
+    served = {name for name, views in WORKLOAD_VIEWS.items() if await read.wait_served(views)}
+    workloads = _oldest_first(one for name in served for one in read.owned(WORKLOAD_VIEWS[name], view.uid))
+    own = view.template
+    orphans = read.orphans(WORKLOAD_VIEWS[own], view.namespace) if own in served else ()
+    return Snapshot(
+        united=view,
+        workloads=workloads,
+        orphans=_oldest_first(iter(orphans)),
+        subset_pods={one.uid: tuple(_pods_of(one, read)) for one in workloads},
+        revisions=_revisions(view, read),
+        names=dict(_names(view, workloads, read)) if own in served else {},
+        is_served=own in served,
+        now=read.now(),
+        settings=read.settings,
+    )
+
+
+def _oldest_first(found: Iterator[SubsetWorkload]) -> list[SubsetWorkload]:
+    return sorted(found, key=lambda one: (one.created_at, one.name, one.template))
+
+
+def _pods_of(workload: SubsetWorkload, read: Read[Settings]) -> Iterator[PodView]:
+    """By owner: nobody's pods are adopted or released here."""
+    owners = [workload.uid]
+    if workload.template == DEPLOYMENT:
+        owners = [one.uid for one in read.owned(REPLICA_SET_VIEWS, workload.uid)]
+    found = [pod for uid in owners for pod in read.owned(POD_VIEWS, uid)]
+    return iter(sorted(found, key=lambda pod: pod.name))
+
+
+def _revisions(view: UnitedView, read: Read[Settings]) -> OwnRevisions:
+    """Its own by owner: those that OpenKruise stored for CloneSets have no labels to select them by."""
+    around = sort_out(revisions_around(view, read), view, selector=None)
+
+    def own(found: Sequence[RevisionView]) -> list[RevisionView]:
+        return [as_own(one) for one in found]
+
+    return OwnRevisions(
+        own=own(around.own),
+        free=[],
+        others={name: as_own(one) for name, one in around.others.items()},
+    )
+
+
+def _names(
+    view: UnitedView, workloads: Sequence[SubsetWorkload], read: Read[Settings]
+) -> Iterator[tuple[str, str]]:
+    views = WORKLOAD_VIEWS[view.template]
+    present = {one.subset for one in workloads if one.template == view.template}
+    for subset in view.subsets:
+        if subset.name in present:
+            continue
+        for attempt in range(100):
+            name = workload_name(view.name, subset.name, uid=view.uid, attempt=attempt)
+            if read.get(views, Key(view.namespace, name)) is None:
+                yield subset.name, name
+                break

@@ -1,0 +1,234 @@
+"""The status of a UnitedDeployment: counts, revisions, an entry for each subset, conditions.
+
+Seen ──▶ status_of() ──▶ UnitedDeploymentStatus        + a failed write ──▶ with_failure()
+
+Pure. Counts are those of the workloads as they were looked at, before anything is written.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.uniteddeployment.allocation import Mode
+from pykruise.kinds.uniteddeployment.snapshot import UnitedView
+from pykruise.kinds.uniteddeployment.types import (
+    SubsetStatus,
+    UnitedDeploymentCondition,
+    UnitedDeploymentStatus,
+)
+from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL, REVISION_LABEL, SubsetWorkload
+from pykruise.kube.api import PlainCondition
+from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.selectors import SelectorError, format_label_selector
+from pykruise.pods.views import PodView
+
+__all__ = [
+    "PROVISIONED",
+    "SUBSETS_UPDATED",
+    "UPDATED",
+    "Seen",
+    "condition_of",
+    "entries_of",
+    "selector_text",
+    "status_of",
+    "updating_since",
+    "with_condition",
+    "with_updated",
+]
+
+PROVISIONED: Final = "SubsetProvisioned"
+SUBSETS_UPDATED: Final = "SubsetUpdated"
+UPDATED: Final = "UnitedDeploymentUpdated"
+_FAILURE: Final = "SubsetFailure"
+"""Types of the conditions. The last one is only ever removed."""
+
+ERROR: Final = "Error"
+
+Conditions = Sequence[UnitedDeploymentCondition]
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What a status is made of. By subset where it is a mapping."""
+
+    united: UnitedView
+    workloads: Mapping[str, SubsetWorkload]
+    """Of the template's kind, of subsets that the spec has and of others."""
+    pods: Mapping[str, Sequence[PodView]]
+    """By uid of the workload."""
+    entries: Mapping[str, SubsetStatus]
+    """As stored, with those of new subsets."""
+    schedulable: Mapping[str, PlainCondition]
+    reserved: Mapping[str, int]
+    allocated: Mapping[str, int]
+    partitions: Mapping[str, int]
+    current: str
+    target: str
+    """Names of revisions."""
+    collision_count: int
+    is_settled: bool
+    """No workload is to be created, changed or deleted."""
+
+
+def entries_of(united: UnitedView, *, now: Instant) -> dict[str, SubsetStatus]:
+    """The stored entries by subset, and one for each subset that has none."""
+    found = {one.name: one for one in united.status.subset_statuses or ()}
+    born_in_reserve = bool(found) and united.mode is Mode.RESERVE
+    for subset in united.subsets:
+        if subset.name not in found:
+            conditions = [_created(now)] if born_in_reserve else None
+            found[subset.name] = SubsetStatus(name=subset.name, conditions=conditions)
+    return found
+
+
+def _created(now: Instant) -> PlainCondition:
+    return PlainCondition(
+        type="Schedulable",
+        status="False",
+        reason="created",
+        message="newly-created subsets in reservation strategy",
+        last_transition_time=format_time(now),
+    )
+
+
+def status_of(seen: Seen, conditions: Conditions) -> UnitedDeploymentStatus:
+    """The whole status, with these conditions."""
+    workloads = list(seen.workloads.values())
+    updated = [pod for one in workloads for pod in _updated(seen, one)]
+    ready = sum(pod.has_ready_condition for pod in updated)
+    reserved = sum(seen.reserved.values())
+    united = seen.united
+    return UnitedDeploymentStatus(
+        observed_generation=united.generation,
+        replicas=sum(one.status_replicas for one in workloads) - reserved,
+        ready_replicas=sum(one.ready for one in workloads),
+        updated_replicas=len(updated),
+        updated_ready_replicas=ready,
+        reserved_pods=reserved,
+        collision_count=seen.collision_count or united.status.collision_count,
+        current_revision=_current(seen, updated_ready=ready),
+        updated_revision=seen.target,
+        subset_statuses=_subset_statuses(seen),
+        conditions=list(conditions) or None,
+        label_selector=selector_text(united),
+    )
+
+
+def _updated(seen: Seen, workload: SubsetWorkload) -> list[PodView]:
+    return [
+        pod
+        for pod in seen.pods.get(workload.uid, ())
+        if pod.is_active and pod.labels.get(REVISION_LABEL) == seen.target
+    ]
+
+
+def _current(seen: Seen, *, updated_ready: int) -> str:
+    """The revision before the update, until the update is over."""
+    stored = seen.united.status.current_revision
+    if not stored:
+        return seen.current
+    if stored == seen.target:
+        return stored
+    workloads = seen.workloads.values()
+    reserved = sum(seen.reserved.values())
+    there = sum(one.status_replicas for one in workloads) - reserved
+    wanted = sum(seen.allocated.values()) - reserved
+    is_over = (
+        seen.is_settled and updated_ready >= max(there, wanted) and all(one.is_observed for one in workloads)
+    )
+    return seen.target if is_over else stored
+
+
+def _subset_statuses(seen: Seen) -> list[SubsetStatus] | None:
+    """Entries of subsets in the order in which they came, without those that are gone."""
+    kept = {one.name for one in seen.united.subsets} | set(seen.workloads)
+    found = [_entry(seen, name) for name in seen.entries if name in kept]
+    found += [_entry(seen, name) for name in sorted(seen.workloads) if name not in seen.entries]
+    return found or None
+
+
+def _entry(seen: Seen, name: str) -> SubsetStatus:
+    entry = seen.entries.get(name) or SubsetStatus(name=name)
+    workload = seen.workloads.get(name)
+    condition = seen.schedulable.get(name)
+    others = [one for one in entry.conditions or () if condition is None or one.type != condition.type]
+    conditions = [*others, *([condition] if condition is not None else [])]
+    entry = msgspec.structs.replace(entry, conditions=conditions or None)
+    if workload is None:
+        return entry
+    return msgspec.structs.replace(
+        entry,
+        replicas=seen.allocated.get(name, 0),
+        ready_replicas=workload.ready,
+        partition=seen.partitions.get(name, 0),
+        reserved_pods=seen.reserved.get(name, 0),
+    )
+
+
+def selector_text(united: UnitedView) -> str:
+    """For autoscalers: the selector, without pods in reserve."""
+    assert united.spec is not None
+    try:
+        text = format_label_selector(msgspec.to_builtins(united.spec.selector))
+    except SelectorError:
+        return united.status.label_selector
+    return f"{text},{RESERVED_LABEL}=false" if united.mode is Mode.RESERVE else text
+
+
+# ── conditions ───────────────────────────────────────────────────────────
+
+
+def condition_of(conditions: Conditions, kind: str) -> UnitedDeploymentCondition | None:
+    """The condition of this type."""
+    return next((one for one in conditions if one.type == kind), None)
+
+
+def with_updated(conditions: Conditions, *, current: str, target: str, now: Instant) -> Conditions:
+    """Whether everything is at the target revision. Another target begins anew."""
+    status, reason, verb = "False", "UnitedDeploymentRevisionUpdating", "updating"
+    if current == target:
+        status, reason, verb = "True", "UnitedDeploymentRevisionUpdated", "updated"
+    message = f"{verb} to revision {target}"
+    old = condition_of(conditions, UPDATED)
+    if old is not None and old.status == status and old.reason == reason and old.message == message:
+        return conditions
+    kept = old.last_transition_time if old is not None and old.status == status == "True" else None
+    new = UnitedDeploymentCondition(
+        type=UPDATED,
+        status=status,
+        reason=reason,
+        message=message,
+        last_transition_time=kept or format_time(now),
+    )
+    return [*_without(conditions, UPDATED), new]
+
+
+def updating_since(conditions: Conditions) -> Instant | None:
+    """Since when pods are updated to the target revision."""
+    found = condition_of(conditions, UPDATED)
+    try:
+        return parse_time((found.last_transition_time if found is not None else "") or "")
+    except ValueError:
+        return None
+
+
+def with_condition(conditions: Conditions, kind: str, *, error: str = "", now: Instant) -> Conditions:
+    """A condition that is True, or False with the error. One that says so already stays where it is."""
+    status, reason = ("False", ERROR) if error else ("True", "")
+    conditions = _without(conditions, _FAILURE)
+    old = condition_of(conditions, kind)
+    if old is not None and old.status == status and old.reason == reason and old.message == error:
+        return conditions
+    kept = old.last_transition_time if old is not None and old.status == status else None
+    new = UnitedDeploymentCondition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=error,
+        last_transition_time=kept or format_time(now),
+    )
+    return [*_without(conditions, kind), new]
+
+
+def _without(conditions: Conditions, kind: str) -> Conditions:
+    return [one for one in conditions if one.type != kind]

@@ -1,0 +1,56 @@
+"""Pods that Kubernetes' own StatefulSets wait for in vain: of an older template, and not ready.
+
+Snapshot + workloads ──▶ stuck_pods() ──▶ deletions
+
+Pure. A built-in StatefulSet updates no pod while one below it is not ready, be it of the broken template that the
+update is to replace. Rule: the original's, for the StatefulSet template only.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from pykruise.kinds.uniteddeployment.building import is_on_delete
+from pykruise.kinds.uniteddeployment.snapshot import Snapshot
+from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, STATEFUL_SET, SubsetWorkload
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Delete
+from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.plan import Chain, Step
+from pykruise.pods.views import PodView
+
+__all__ = ["stuck_pods"]
+
+
+def stuck_pods(snapshot: Snapshot, workloads: Mapping[str, SubsetWorkload], target: str) -> list[Chain]:
+    """One deletion for each. Only of workloads that are at the target already: else the pod comes back as it was."""
+    if snapshot.united.template != STATEFUL_SET:
+        return []
+    return [
+        chain
+        for name, workload in workloads.items()
+        if workload.revision == target and not workload.is_deleting and not is_on_delete(workload)
+        for chain in _of(workload, snapshot, partition=snapshot.united.partition(name), target=target)
+    ]
+
+
+def _of(workload: SubsetWorkload, snapshot: Snapshot, *, partition: int, target: str) -> Iterator[Chain]:
+    for pod in snapshot.subset_pods.get(workload.uid, ()):
+        ordinal = _ordinal(pod, workload)
+        is_old = pod.labels.get(REVISION_LABEL) != target
+        if ordinal is None or ordinal < min(partition, workload.replicas) or not is_old:
+            continue
+        if pod.is_deleting or pod.has_ready_condition:
+            continue
+        action = Delete(
+            resource=PODS,
+            key=pod_key(pod),
+            uid=pod.uid,
+            resource_version=str(pod.resource_version),
+            propagation="Background",
+        )
+        because = "it is of an older template and not ready: its StatefulSet would wait for it"
+        yield pod_chain(pod, Step(action=action, because=because))
+
+
+def _ordinal(pod: PodView, workload: SubsetWorkload) -> int | None:
+    number = pod.name.removeprefix(f"{workload.name}-")
+    return int(number) if number.isascii() and number.isdigit() else None

@@ -1,0 +1,379 @@
+"""What is wrong with a UnitedDeployment (v1beta1), every error at once, each with its field.
+
+document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ doubts
+
+Pure. Numbers of rules are those of the specification's tables. What can only fail when a subset's workload is made is
+a warning: each subset's pod template is tried as it will be applied, patch and all.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.kinds.uniteddeployment.allocation import UNBOUNDED, Mode, Share, has_bounds, scaled
+from pykruise.kinds.uniteddeployment.building import Wanted, pod_template_of
+from pykruise.kinds.uniteddeployment.snapshot import given_templates, mode_of, read_spec
+from pykruise.kinds.uniteddeployment.types import Subset, UnitedDeploymentSpec
+from pykruise.kinds.uniteddeployment.workloads import (
+    ADVANCED_STATEFUL_SET,
+    CLONE_SET,
+    DEPLOYMENT,
+    STATEFUL_SET,
+    TEMPLATES,
+)
+from pykruise.kube.documents import Document, labels_of, same, without_nulls
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import (
+    forbidden,
+    go_string_map,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+)
+from pykruise.kube.field_rules import check_not_negative
+from pykruise.kube.selectors import Selector, SelectorError, selector_from
+from pykruise.kube.validation_rules import is_dns1123_label
+from pykruise.pods.placement_validation import node_term_errors, toleration_errors
+from pykruise.pods.subset_placement import PlacementError
+from pykruise.pods.template_shape import shape_problem
+from pykruise.pods.template_validation import template_errors, unknown_field_warnings
+from pykruise.pods.workload_validation import metadata_errors, selector_errors
+
+__all__ = ["errors_of", "read_reviewed", "warnings_of"]
+
+SUBSETS: Final = "spec.topology.subsets"
+
+MOST_TRIED: Final = 16
+"""Subsets whose template is tried, and warnings that come of one."""
+
+_MUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
+    STATEFUL_SET: (
+        "replicas",
+        "template",
+        "updateStrategy",
+        "minReadySeconds",
+        "ordinals",
+        "persistentVolumeClaimRetentionPolicy",
+    ),
+    ADVANCED_STATEFUL_SET: ("replicas", "template", "updateStrategy"),
+}
+"""Fields of a template's spec that an update may change; templates of other kinds may change as they like."""
+
+_LABEL_VALUE: Final = re.compile(r".*\.values\[\d+\]")
+"""Values that are no label's are tolerated here. Rule: the original's."""
+
+
+def read_reviewed(spec: Mapping[str, Any]) -> tuple[UnitedDeploymentSpec | None, str]:
+    """The typed spec, or None and what cannot be read of it: its templates are looked into too."""
+    found, problem = read_spec(spec)
+    if found is None:
+        return None, problem
+    for name, template in given_templates(found).items():
+        if problem := shape_problem(template):
+            return None, f"spec.template.{name}.{problem}"
+    return found, ""
+
+
+def errors_of(
+    doc: Mapping[str, Any], spec: UnitedDeploymentSpec, *, old: Mapping[str, Any] | None = None
+) -> list[Cause]:
+    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
+    given: Mapping[str, Any] = doc.get("spec") or {}
+    errors = list(metadata_errors(doc.get("metadata") or {}))  # rule 1
+    errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 2
+    errors += selector_errors({"selector": given.get("selector")}, kind="uniteddeployment")  # rule 3
+    errors += _template_errors(spec)  # rules 4 to 11
+    errors += _allocation_errors(spec)  # rules 12 to 17
+    errors += _subsets_errors(spec)  # rules 18 to 23
+    errors += _strategy_errors(spec)  # rules 24 and 25
+    if old is not None:
+        errors += _update_errors(spec, old.get("spec") or {})
+    return errors
+
+
+def _subsets(spec: UnitedDeploymentSpec) -> Sequence[Subset]:
+    return (spec.topology.subsets or ()) if spec.topology is not None else ()
+
+
+# ── the template ─────────────────────────────────────────────────────────
+
+
+def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
+    templates = given_templates(spec)
+    if mode_of(spec) is Mode.RESERVE and {STATEFUL_SET, ADVANCED_STATEFUL_SET} & set(templates):
+        detail = "pods can only be kept in reserve with a CloneSet or a Deployment template"
+        yield invalid("spec.topology.scheduleStrategy", _json(_strategy_of(spec)), detail)
+    if not templates:
+        yield required("spec.template", f"one of {', '.join(TEMPLATES)} must be given")
+    elif len(templates) > 1:
+        yield invalid("spec.template", sorted(templates), "only one of the templates may be given")
+    selector = _selector(spec)
+    for name, template in templates.items():
+        path = f"spec.template.{name}"
+        inner: Mapping[str, Any] = template.get("spec") or {}
+        if name == CLONE_SET:
+            continue
+        yield from _matched(selector, template, f"{path}.metadata.labels")
+        if inner.get("replicas") is not None:
+            yield invalid(f"{path}.spec.replicas", inner["replicas"], "is divided among the subsets")
+        yield from _strategy_of_template(name, inner, f"{path}.spec")
+        pod = inner.get("template") or {}
+        yield from _matched(selector, pod, f"{path}.spec.template.metadata.labels")
+        if name != ADVANCED_STATEFUL_SET:
+            yield from _pod_errors(pod, f"{path}.spec.template.spec")
+
+
+def _strategy_of(spec: UnitedDeploymentSpec) -> Any:
+    return spec.topology.schedule_strategy if spec.topology is not None else None
+
+
+def _selector(spec: UnitedDeploymentSpec) -> Selector | None:
+    """None: what is wrong with it is told elsewhere."""
+    try:
+        found = selector_from(msgspec.to_builtins(spec.selector))
+    except SelectorError:
+        return None
+    return None if found.is_empty else found
+
+
+def _matched(selector: Selector | None, holder: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    labels = labels_of(holder)
+    if selector is not None and not selector.matches(labels):
+        yield invalid_shown(path, go_string_map(labels), "`selector` does not match template `labels`")
+
+
+def _strategy_of_template(name: str, spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    """Rules 8 and 9. What is left out is what the kind has by default."""
+    if name == DEPLOYMENT:
+        return
+    strategy = spec.get("updateStrategy") or {}
+    kind = strategy.get("type") or "RollingUpdate"
+    block = strategy.get("rollingUpdate") or {}
+    if kind == "RollingUpdate" and block.get("partition") is not None:
+        detail = "is set by spec.updateStrategy.manualUpdate.partitions"
+        yield invalid(f"{path}.updateStrategy.rollingUpdate.partition", block["partition"], detail)
+    if name != STATEFUL_SET:
+        return
+    if kind not in ("RollingUpdate", "OnDelete"):
+        yield invalid(f"{path}.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'")
+    policy = spec.get("podManagementPolicy") or "OrderedReady"
+    if policy not in ("OrderedReady", "Parallel"):
+        yield invalid(f"{path}.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
+    for field in ("minReadySeconds", "revisionHistoryLimit"):
+        value = spec.get(field)
+        if isinstance(value, int):
+            yield from check_not_negative(value, f"{path}.{field}")
+
+
+def _pod_errors(template: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    pod = template.get("spec") or {}
+    policy = pod.get("restartPolicy")
+    if policy and policy != "Always":
+        yield not_supported(f"{path}.restartPolicy", policy, ["Always"])
+    if pod.get("activeDeadlineSeconds") is not None:
+        yield forbidden(f"{path}.activeDeadlineSeconds", "pods of the workload are to run for ever")
+
+
+# ── replicas of the subsets ──────────────────────────────────────────────
+
+
+def _allocation_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
+    subsets = _subsets(spec)
+    problems = [cause for index, one in enumerate(subsets) for cause in _size_errors(one, index, spec)]
+    yield from problems
+    bounded = has_bounds(
+        Share(name="", min_replicas=one.min_replicas, max_replicas=one.max_replicas) for one in subsets
+    )
+    if bounded and any(one.replicas is not None for one in subsets):
+        yield _of_subsets(spec, "replicas cannot be used together with minReplicas or maxReplicas")
+    elif not problems and bounded:
+        yield from _bounds_errors(spec, subsets)
+    elif not problems and subsets:
+        yield from _replicas_errors(spec, subsets)
+
+
+def _of_subsets(spec: UnitedDeploymentSpec, detail: str) -> Cause:
+    return invalid(SUBSETS, [one.name for one in _subsets(spec)], detail)
+
+
+def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iterator[Cause]:
+    found: dict[str, int] = {}
+    sizes = {
+        "replicas": subset.replicas,
+        "minReplicas": subset.min_replicas,
+        "maxReplicas": subset.max_replicas,
+    }
+    for field, value in sizes.items():
+        if value is None:
+            continue
+        try:
+            found[field] = scaled(value, of=spec.replicas)
+        except ValueError as error:
+            yield invalid(f"{SUBSETS}[{index}].{field}", value, str(error))
+    if found.get("minReplicas", 0) > found.get("maxReplicas", UNBOUNDED):
+        detail = "must not be above maxReplicas"
+        yield invalid(f"{SUBSETS}[{index}].minReplicas", subset.min_replicas, detail)
+
+
+def _bounds_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
+    if spec.replicas is None:
+        yield _of_subsets(spec, "minReplicas and maxReplicas need spec.replicas")
+        return
+    if all(one.max_replicas is not None for one in subsets):
+        yield _of_subsets(spec, "one subset at least must have no maxReplicas")
+    least = sum(scaled(one.min_replicas or 0, of=spec.replicas) for one in subsets)
+    most = sum(
+        UNBOUNDED if one.max_replicas is None else scaled(one.max_replicas, of=spec.replicas)
+        for one in subsets
+    )
+    if least > most:
+        yield _of_subsets(spec, f"minReplicas are {least} together, and maxReplicas {most}")
+
+
+def _replicas_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
+    given = [one.replicas for one in subsets if one.replicas is not None]
+    if spec.replicas is None:
+        if len(given) < len(subsets):
+            yield _of_subsets(spec, "spec.replicas is not set, so each subset must have replicas")
+        return
+    total = sum(scaled(one, of=spec.replicas) for one in given)
+    if total > spec.replicas:
+        yield _of_subsets(spec, f"replicas are {total} together, and spec.replicas is {spec.replicas}")
+    if len(given) == len(subsets) and total != spec.replicas:
+        detail = f"all subsets have replicas, {total} together, and spec.replicas is {spec.replicas}"
+        yield _of_subsets(spec, detail)
+
+
+# ── subsets ──────────────────────────────────────────────────────────────
+
+
+def _subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
+    seen: set[str] = set()
+    is_adaptive = mode_of(spec) is not Mode.FIXED
+    for index, one in enumerate(_subsets(spec)):
+        path = f"{SUBSETS}[{index}]"
+        if not one.name:
+            yield required(f"{path}.name")
+        elif one.name in seen:
+            yield invalid(f"{path}.name", one.name, "each name may occur once")
+        seen.add(one.name)
+        yield from (invalid(f"{path}.name", one.name, problem) for problem in is_dns1123_label(one.name))
+        if one.node_selector_term is not None:
+            errors = node_term_errors(_json(one.node_selector_term), f"{path}.nodeSelectorTerm")
+            yield from (error for error in errors if not _LABEL_VALUE.fullmatch(error.field))
+        if one.tolerations:
+            yield from toleration_errors(_json(one.tolerations), f"{path}.tolerations")
+        if is_adaptive and one.replicas is not None:
+            detail = "subsets of the Adaptive strategy have minReplicas and maxReplicas"
+            yield forbidden(f"{path}.replicas", detail)
+
+
+def _strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
+    strategy = spec.update_strategy
+    if strategy is None:
+        return
+    if strategy.type not in ("", "Manual"):
+        yield not_supported("spec.updateStrategy.type", strategy.type, ["Manual"])
+    names = {one.name for one in _subsets(spec)}
+    partitions = (strategy.manual_update.partitions or {}) if strategy.manual_update is not None else {}
+    for name in sorted(set(partitions) - names):
+        field = "spec.updateStrategy.manualUpdate.partitions"
+        yield invalid(field, name, "is the name of no subset")
+
+
+# ── updates ──────────────────────────────────────────────────────────────
+
+
+def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterator[Cause]:
+    stored, _ = read_spec({"selector": {}, **old})
+    if stored is None:
+        return
+    templates, before = given_templates(spec), given_templates(stored)
+    for name, mutable in _MUTABLE.items():
+        if name in templates and name in before:
+            yield from _immutable_errors(name, templates[name], before[name], mutable)
+    known = {one.name: one for one in _subsets(stored)}
+    for index, one in enumerate(_subsets(spec)):
+        was = known.get(one.name)
+        if was is None:
+            continue
+        for field, new, stayed in (
+            ("nodeSelectorTerm", one.node_selector_term, was.node_selector_term),
+            ("tolerations", one.tolerations or None, was.tolerations or None),
+        ):
+            if new != stayed:
+                detail = "may not be changed; remove the subset, and add one of another name"
+                yield forbidden(f"{SUBSETS}[{index}].{field}", detail)
+
+
+def _immutable_errors(
+    name: str, new: Mapping[str, Any], old: Mapping[str, Any], mutable: Sequence[str]
+) -> Iterator[Cause]:
+    after, before = (_said(one.get("spec") or {}) for one in (new, old))
+    fields = {*after, *before} - {*mutable, "selector"}
+    if any(not same(after.get(field), before.get(field)) for field in fields):
+        allowed = ", ".join(f"'{field}'" for field in mutable)
+        detail = f"updates to statefulset spec for fields other than {allowed} are forbidden"
+        yield forbidden(f"spec.template.{name}.spec", detail)
+
+
+def _said(spec: Mapping[str, Any]) -> Document:
+    """Without what says nothing, and with what is meant where nothing is said."""
+    said = {field: value for field, value in without_nulls(spec).items() if value not in ("", [], {})}
+    return {"podManagementPolicy": "OrderedReady", **said}
+
+
+# ── doubts ───────────────────────────────────────────────────────────────
+
+
+def warnings_of(spec: UnitedDeploymentSpec) -> list[str]:
+    """What is admitted, and of which no workload or no pod can be made."""
+    templates = given_templates(spec)
+    if len(templates) != 1:
+        return []
+    ((name, template),) = templates.items()
+    path = f"spec.template.{name}.spec.template"
+    inner: Mapping[str, Any] = template.get("spec") or {}
+    found = list(_doubts(inner.get("template") or {}, path, inner))
+    found += unknown_field_warnings(inner.get("template") or {}, path)
+    if found:
+        return found[:MOST_TRIED]
+    for index, subset in enumerate(_subsets(spec)[:MOST_TRIED]):
+        where = f"{SUBSETS}[{index}].patch"
+        wanted = _wanted(name, template, spec, subset)
+        try:
+            found += _doubts(pod_template_of(wanted), where, inner)
+        except PlacementError as error:
+            found.append(f"{where}: {error}")
+    return found[:MOST_TRIED]
+
+
+def _doubts(template: Mapping[str, Any], path: str, spec: Mapping[str, Any]) -> Iterator[str]:
+    claims = [(one.get("metadata") or {}).get("name") or "" for one in spec.get("volumeClaimTemplates") or ()]
+    own = {one.get("name") for one in (template.get("spec") or {}).get("volumes") or ()}
+    further = [one for one in dict.fromkeys(claims) if one and one not in own]
+    for error in template_errors(template, path, further_volumes=further):
+        yield f"{error.field}: {error.message}"
+    for error in _pod_errors(template, f"{path}.spec"):
+        yield f"{error.field}: {error.message}"
+
+
+def _wanted(name: str, template: Document, spec: UnitedDeploymentSpec, subset: Subset) -> Wanted:
+    return Wanted(
+        template=name,
+        metadata=template.get("metadata") or {},
+        spec=template.get("spec") or {},
+        selector=msgspec.to_builtins(spec.selector),
+        subset=subset,
+        revision="revision",
+        replicas=0,
+        partition=0,
+    )
+
+
+def _json(value: Any) -> Any:
+    return orjson.loads(msgspec.json.encode(value))

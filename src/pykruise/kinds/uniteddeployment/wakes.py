@@ -1,0 +1,98 @@
+"""Which events enqueue which UnitedDeployments.
+
+change of a workload  ──▶ its controller, before and after; an orphan: those that may adopt it
+change of a pod       ──▶ the controller of its workload (of a Deployment: of its ReplicaSet's Deployment)
+change of a revision  ──▶ the one that it is named after
+
+Pure, but for what `around` shows.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pykruise.kinds.uniteddeployment.snapshot import REPLICA_SET_VIEWS, UNITED_VIEWS, Settings
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
+from pykruise.kinds.uniteddeployment.workloads import (
+    DEPLOYMENT,
+    TEMPLATE_OF,
+    WORKLOAD_VIEWS,
+    SubsetWorkload,
+)
+from pykruise.kube.cache import Change
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.ids import Key
+from pykruise.plans.read import Around
+from pykruise.plans.targets import REPLICA_SET
+from pykruise.plans.views import BY_NAMESPACE, POD_VIEWS, REVISION_VIEWS
+from pykruise.plans.wakes import Wake, is_controller, itself, named_after
+from pykruise.pods.views import PodView
+from pykruise.pods.workloads import selector_of
+
+__all__ = ["wakes"]
+
+
+def wakes(_: Settings) -> Sequence[Wake]:
+    """All of them."""
+    return (
+        itself(UNITED_VIEWS),
+        *(Wake(on=views, keys=_of_workload) for views in WORKLOAD_VIEWS.values()),
+        Wake(on=POD_VIEWS, keys=_of_pod),
+        named_after(REVISION_VIEWS, UNITED_VIEWS),
+    )
+
+
+def _of_workload(change: Change[SubsetWorkload], around: Around[Settings]) -> Iterator[Key]:
+    seen: set[Key] = set()
+    for one in (change.old, change.new):
+        key = _owner(one) if one is not None else None
+        if key is not None and key not in seen:
+            seen.add(key)
+            yield key
+    new = change.new
+    if new is not None and new.controller is None and new.subset and not new.is_deleting:
+        for united in around.by_index(UNITED_VIEWS, BY_NAMESPACE, new.namespace):
+            selector = selector_of(united.spec.selector) if united.spec is not None else None
+            if selector is not None and selector.matches(new.labels):
+                yield united.key
+
+
+def _owner(workload: SubsetWorkload) -> Key | None:
+    owner = workload.controller
+    if owner is None or not is_controller(owner, UNITED_DEPLOYMENTS):
+        return None
+    return Key(workload.namespace, owner.name)
+
+
+def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
+    """Its subset counts it, and waits for a node for it."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and _counts_alike(old, new):
+        return
+    pod = new or old
+    if pod is None or pod.controller is None:
+        return
+    kind, name = GroupKind(pod.controller.group, pod.controller.kind), pod.controller.name
+    if kind == REPLICA_SET:
+        found = around.get(REPLICA_SET_VIEWS, Key(pod.namespace, name))
+        # Its name begins with the Deployment's; the uid says whether it is that one.
+        workload = around.get(WORKLOAD_VIEWS[DEPLOYMENT], Key(pod.namespace, name.rpartition("-")[0]))
+        if found is None or workload is None or workload.uid != found.controller_uid:
+            return
+    elif kind in TEMPLATE_OF:
+        workload = around.get(WORKLOAD_VIEWS[TEMPLATE_OF[kind]], Key(pod.namespace, name))
+    else:
+        return
+    key = _owner(workload) if workload is not None else None
+    if key is not None:
+        yield key
+
+
+def _counts_alike(old: PodView, new: PodView) -> bool:
+    return (
+        old.labels == new.labels
+        and old.is_active == new.is_active
+        and old.phase == new.phase
+        and old.node_name == new.node_name
+        and old.has_ready_condition == new.has_ready_condition
+        and old.ready_since == new.ready_since
+        and old.condition("PodScheduled") == new.condition("PodScheduled")
+    )

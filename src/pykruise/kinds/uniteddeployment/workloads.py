@@ -1,0 +1,224 @@
+"""The workloads of subsets: of which kinds they are, and what is seen of one.
+
+bytes of a StatefulSet, Advanced StatefulSet, CloneSet or Deployment ──▶ project_workload() ──▶ SubsetWorkload
+
+Pure. The spec is kept of those that say their subset; of all others only whose they are.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
+from pykruise.plans.targets import CLONE_SETS, STATEFUL_SETS_OF_KRUISE
+from pykruise.plans.views import BY_CONTROLLER, ORPHANS, Views
+from pykruise.pods.views import ControllerView
+
+__all__ = [
+    "ADVANCED_STATEFUL_SET",
+    "CLONE_SET",
+    "DEPLOYMENT",
+    "PATCH_ANNOTATION",
+    "RESERVED_LABEL",
+    "REVISION_LABEL",
+    "STATEFUL_SET",
+    "SUBSET_LABEL",
+    "TEMPLATES",
+    "TEMPLATE_OF",
+    "WORKLOAD_VIEWS",
+    "SubsetWorkload",
+    "project_workload",
+    "type_of",
+]
+
+SUBSET_LABEL: Final = "apps.kruise.io/subset-name"
+"""On a workload and its pods: name of the subset."""
+
+REVISION_LABEL: Final = "apps.kruise.io/controller-revision-hash"
+"""On a workload and its pods: name of the revision of the UnitedDeployment."""
+
+PATCH_ANNOTATION: Final = "apps.kruise.io/subset-patch"
+"""On a workload: the patch of its subset, as JSON; empty where there is none."""
+
+RESERVED_LABEL: Final = "apps.kruise.io/united-deployment-reserved-pod"
+"""On a pod: `true` while it is in reserve, `false` once it works."""
+
+STATEFUL_SET: Final = "statefulSetTemplate"
+ADVANCED_STATEFUL_SET: Final = "advancedStatefulSetTemplate"
+CLONE_SET: Final = "cloneSetTemplate"
+DEPLOYMENT: Final = "deploymentTemplate"
+
+TEMPLATES: Final[Mapping[str, Resource]] = {
+    STATEFUL_SET: STATEFUL_SETS,
+    ADVANCED_STATEFUL_SET: STATEFUL_SETS_OF_KRUISE,
+    CLONE_SET: CLONE_SETS,
+    DEPLOYMENT: DEPLOYMENTS,
+}
+"""Field of `spec.template` → what is made of it."""
+
+TEMPLATE_OF: Final[Mapping[GroupKind, str]] = {
+    GroupKind(resource.group, resource.kind): name for name, resource in TEMPLATES.items()
+}
+
+
+class SubsetWorkload(msgspec.Struct, frozen=True, kw_only=True):
+    """One workload. Counts are those of its spec and status; unit: pods."""
+
+    template: str
+    """The field of `spec.template` that its kind is made of."""
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    generation: int = 0
+    observed_generation: int = 0
+    created_at: Instant = 0.0
+    is_deleting: bool = False
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    owners: tuple[Document, ...] = ()
+    """`metadata.ownerReferences`."""
+    controller: ControllerView | None = None
+    spec: Document = {}
+    replicas: int = 1
+    status_replicas: int = 0
+    ready: int = 0
+    status_revisions: tuple[str, str] = ("", "")
+    """`status.currentRevision` and `status.updateRevision`."""
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def resource(self) -> Resource:
+        """What it is."""
+        return TEMPLATES[self.template]
+
+    @property
+    def subset(self) -> str:
+        """Name of its subset; empty: it does not say."""
+        return self.labels.get(SUBSET_LABEL, "")
+
+    @property
+    def revision(self) -> str:
+        """Name of the revision that it was made or updated from."""
+        return self.labels.get(REVISION_LABEL, "")
+
+    @property
+    def is_observed(self) -> bool:
+        """Whether its status is about the spec as it is."""
+        return self.observed_generation >= self.generation
+
+
+class _Owner(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: msgspec.Raw = msgspec.Raw(b"[]")
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Spec(msgspec.Struct):
+    replicas: int | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    observed_generation: int | None = None
+    replicas: int | None = None
+    ready_replicas: int | None = None
+    current_revision: str | None = None
+    update_revision: str | None = None
+
+
+class _Workload(msgspec.Struct):
+    metadata: _Meta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: _Status | None = None
+
+
+_decode = msgspec.json.Decoder(_Workload).decode
+_decode_owners = msgspec.json.Decoder(list[Document] | None).decode
+_decode_spec = msgspec.json.Decoder(_Spec | None).decode
+
+
+def project_workload(raw: bytes | msgspec.Raw, template: str) -> SubsetWorkload:
+    """The view of a workload of this template's kind. Raises msgspec.DecodeError for what is no workload."""
+    found = _decode(raw)
+    meta, status = found.metadata, found.status or _Status()
+    owners = tuple(_decode_owners(found.metadata.owner_references) or ())
+    replicas = (_decode_spec(found.spec) or _Spec()).replicas
+    labels = meta.labels or {}
+    keeps = bool(labels.get(SUBSET_LABEL))
+    return SubsetWorkload(
+        template=template,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        generation=meta.generation,
+        observed_generation=status.observed_generation or 0,
+        created_at=parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0,
+        is_deleting=meta.deletion_timestamp is not None,
+        labels=labels,
+        annotations=(meta.annotations or {}) if keeps else {},
+        owners=owners,
+        controller=_controller(owners),
+        spec=decode(found.spec) if keeps else {},
+        replicas=1 if replicas is None else replicas,
+        status_replicas=status.replicas or 0,
+        ready=status.ready_replicas or 0,
+        status_revisions=(status.current_revision or "", status.update_revision or ""),
+    )
+
+
+def _controller(owners: tuple[Document, ...]) -> ControllerView | None:
+    for one in owners:
+        owner = msgspec.convert(one, _Owner)
+        if owner.controller:
+            group = owner.api_version.rpartition("/")[0]
+            return ControllerView(group=group, kind=owner.kind, name=owner.name, uid=owner.uid)
+    return None
+
+
+def _views(template: str, resource: Resource) -> Views[SubsetWorkload]:
+    """Beside the cache that its own controller may have."""
+    return Views[SubsetWorkload](
+        resource=resource,
+        projector=lambda: lambda raw: project_workload(raw, template),
+        indexes={
+            BY_CONTROLLER: lambda one: (one.controller.uid,) if one.controller else (),
+            ORPHANS: lambda one: (one.namespace,) if one.controller is None and one.subset else (),
+        },
+        is_apart=True,
+    )
+
+
+WORKLOAD_VIEWS: Final[Mapping[str, Views[SubsetWorkload]]] = {
+    template: _views(template, resource) for template, resource in TEMPLATES.items()
+}
+"""By template: all workloads of its kind, whoever made them."""
+
+
+def type_of(template: str) -> str:
+    """What people call the kind: two are called StatefulSet."""
+    return "AdvancedStatefulSet" if template == ADVANCED_STATEFUL_SET else TEMPLATES[template].kind

@@ -1,0 +1,197 @@
+"""`pykruise explain pod/NAME`: which budgets hold a pod, who has spent them, and when it may go."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pykruise.admission.pods.budget import PreventedDisruption
+from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents
+from pykruise.cli.errors import CommandError
+from pykruise.cli.explain import explained, explained_pod
+from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget.kind import KIND
+from pykruise.kube.errors import ForbiddenError
+from pykruise.kube.ids import Key
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, PODS
+from pykruise.manager.settings import Settings
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.pods.views import PodView
+from pykruise.sandbox.faults import Rule
+from support.scenario import Object, Stage, cloneset
+
+BOTH_GATES = Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
+SELECTED = {"selector": {"matchLabels": {"app": "web"}}}
+
+
+def budget(name: str = "pub", **spec: Any) -> Object:
+    return {
+        "apiVersion": POD_UNAVAILABLE_BUDGETS.api_version,
+        "kind": POD_UNAVAILABLE_BUDGETS.kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+async def four_pods(stage: Stage, *budgets: Object) -> Sequence[PodView]:
+    """They serve, and the budgets know it."""
+    for one in budgets:
+        await stage.create(one, resource=POD_UNAVAILABLE_BUDGETS)
+    await stage.create(cloneset(replicas=4))
+
+    async def are_counted() -> bool:
+        found = [
+            await stage.get(one["metadata"]["name"], resource=POD_UNAVAILABLE_BUDGETS) for one in budgets
+        ]
+        return all((one.get("status") or {}).get("currentAvailable") == 4 for one in found) and (
+            sum(pod.is_serving for pod in await stage.pods()) == 4
+        )
+
+    await stage.until(are_counted, what="four pods that serve")
+    return sorted(await stage.pods(), key=lambda pod: pod.name)
+
+
+async def disruption_budget(stage: Stage, name: str, least: int) -> None:
+    body: Object = {"metadata": {"name": name}, "spec": {"minAvailable": least, **SELECTED}}
+    await stage.create(body, resource=POD_DISRUPTION_BUDGETS)
+
+    async def is_counted() -> bool:
+        status = (await stage.get(name, resource=POD_DISRUPTION_BUDGETS)).get("status") or {}
+        return bool(status.get("currentHealthy") == 4)
+
+    await stage.until(is_counted, what="a PodDisruptionBudget's status")
+
+
+async def of_pod(stage: Stage, name: str, settings: Settings | None = None) -> Explanation:
+    return await explained_pod(stage.client, Key(stage.namespace, name), now=stage.clock(), settings=settings)
+
+
+async def test_it_says_which_budget_covers_a_pod_and_what_a_request_would_be_answered(stage: Stage) -> None:
+    await stage.start_manager()
+    pods = await four_pods(stage, budget(**SELECTED, maxUnavailable=1))
+    # when nothing is spent
+    found = await of_pod(stage, pods[0].name)
+    # then
+    assert (found.kind, found.verdict) == ("Pod", "done")
+    assert found.headline == "PodUnavailableBudget pub covers it: 4 of 4 pods serve, 3 must: 1 may go"
+    assert found.next[:2] == (
+        "deletion, eviction: would be let through, and spend one of 1",
+        "update, resize: no budget is asked (feature gate PodUnavailableBudgetUpdateGate)",
+    )
+    # and with the gate updates are asked about too
+    found = await of_pod(stage, pods[0].name, BOTH_GATES)
+    assert found.next[:1] == ("deletion, update, eviction, resize: would be let through, and spend one of 1",)
+
+
+async def test_it_says_who_has_spent_it_who_waits_and_when_the_next_may_go(stage: Stage) -> None:
+    # given a budget of one that a deleted pod has used up, whose successor takes its time
+    await stage.start_manager()
+    first, second, third, _ = await four_pods(stage, budget(**SELECTED, maxUnavailable=1))
+    stage.kubelets.set_rules([Rule(image="nginx:1", start_s=20)])
+    await stage.delete(first.name, resource=PODS)
+    # and somebody who was refused another one
+    with pytest.raises(ForbiddenError):
+        await stage.delete(second.name, resource=PODS)
+    await refused(stage, second)
+
+    async def has_come() -> bool:
+        return any(not pod.is_serving for pod in await stage.pods() if pod.is_active)
+
+    await stage.until(has_come, what="a successor that does not serve yet")
+    successor = next(pod.name for pod in await stage.pods() if pod.is_active and not pod.is_serving)
+    # then a pod that serves has to wait, and is told why
+    found = await of_pod(stage, third.name)
+    assert found.verdict == "waiting"
+    assert found.headline == "PodUnavailableBudget pub covers it: 3 of 4 pods serve, 3 must: none may go"
+    assert found.next[0] == "deletion, eviction: would be refused"
+    assert "the next pod may go when 1 more pod serves" in found.next
+    by_pod = {wait.pods: wait for wait in found.waits}
+    assert by_pod[(second.name,)].words.endswith("and was kept by the budget")
+    assert (successor,) in by_pod  # which uses the budget up
+    # and the one that does not serve may go at any time
+    found = await of_pod(stage, successor)
+    assert found.next[0] == "deletion, eviction: costs nothing: it does not serve"
+    # and the budget says the same
+    said = await explained(stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND)
+    assert {wait.pods for wait in said.waits} == {(second.name,), (successor,)}
+    assert "the next pod may go when 1 more pod serves" in said.next
+    stage.kubelets.set_rules([])
+
+
+async def refused(stage: Stage, pod: PodView) -> None:
+    """What the webhooks tell of a pod that a budget kept."""
+    recorder = EventRecorder(stage.client, PUB_COMPONENT, clock=stage.clock, rng=stage.rng)
+    PreventionEvents(recorder).tell(
+        PreventedDisruption(
+            namespace=pod.namespace, pod=pod.name, budget="pub", uid=pod.uid, owner=None, username="alice"
+        )
+    )
+    await recorder.flush()
+    await asyncio.sleep(0)
+
+
+async def test_it_says_that_a_pod_disruption_budget_holds_it_too(stage: Stage) -> None:
+    await stage.start_manager()
+    pods = await four_pods(stage, budget(**SELECTED, maxUnavailable=1))
+    await disruption_budget(stage, "pdb", 3)
+    line = "PodDisruptionBudget pdb has to allow evictions too, and allows {}"
+    # when it allows one
+    found = await of_pod(stage, pods[0].name)
+    assert found.verdict == "done"
+    assert f"{line.format(1)} now: 4 of its pods are healthy, 3 must be" in found.next
+    said = await explained(stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND)
+    assert f"{line.format(1)} now: 4 of its pods are healthy, 3 must be" in said.next
+    # and when there are two, which no eviction gets past
+    await disruption_budget(stage, "strict", 4)
+    found = await of_pod(stage, pods[0].name)
+    assert (found.verdict, found.cause) == ("waiting", "EvictionBudget")
+    assert (
+        found.waits[0].words == "is of PodDisruptionBudgets pdb and strict: API servers evict no pod of two"
+    )
+
+
+async def test_it_says_which_of_two_budgets_is_asked_and_which_is_not_there(stage: Stage) -> None:
+    await stage.start_manager()
+    target = {"apiVersion": CLONE_SETS.api_version, "kind": CLONE_SETS.kind, "name": "web"}
+    pods = await four_pods(
+        stage, budget("older", **SELECTED, maxUnavailable=1), budget("pub", targetRef=target, minAvailable=1)
+    )
+    found = await of_pod(stage, pods[0].name)
+    named = pods[0].annotations["pub.kruise.io/related-pub"]
+    other = {"older": "pub", "pub": "older"}[named]
+    assert found.headline.startswith(f"PodUnavailableBudget {named} covers it")
+    assert any(wait.words == f"{other} means it too, and is not asked about it" for wait in found.waits)
+    # and a pod of a budget that is not there
+    names = ("pub.kruise.io/related-pub", "kruise.io/related-pub")
+    body: Object = {
+        "metadata": {"name": "lonely", "annotations": dict.fromkeys(names, "gone")},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+    }
+    await stage.create(body, resource=PODS)
+    found = await of_pod(stage, "lonely")
+    assert found.headline == "it names PodUnavailableBudget gone, which is not there: none covers it"
+
+
+async def test_a_pod_without_budgets_is_covered_by_none_and_one_that_is_not_there_is_an_error(
+    stage: Stage,
+) -> None:
+    body: Object = {
+        "metadata": {"name": "lonely", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+    }
+    await stage.create(body, resource=PODS)
+
+    async def serves() -> bool:
+        return all(pod.is_serving for pod in await stage.pods())
+
+    await stage.until(serves)
+    found = await of_pod(stage, "lonely")
+    assert text(found, now=stage.clock()) == (
+        f"Pod {stage.namespace}/lonely: done. No PodUnavailableBudget covers it.\n"
+    )
+    with pytest.raises(CommandError, match="there is no Pod"):
+        await of_pod(stage, "nobody")

@@ -1,0 +1,212 @@
+"""`explain` and `plan` of UnitedDeployments: through to the workloads of the subsets and their pods, on a cluster."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.cli.insight.forecasting import Forecast
+from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.plan import described, planned
+from pykruise.kinds.uniteddeployment.kind import KIND
+from pykruise.kinds.uniteddeployment.workloads import CLONE_SET, DEPLOYMENT
+from pykruise.kube.ids import Key
+from pykruise.sandbox.faults import Rule
+from support.daemonsets import Pool
+from support.scenario import Object, Stage
+from support.uniteddeployments import ALL_TEMPLATES, NAME, United
+
+pytestmark = pytest.mark.sandbox_only
+
+
+@pytest.fixture
+async def united(stage: Stage, pool: Pool, request: pytest.FixtureRequest) -> United:
+    found = United(stage, pool, getattr(request, "param", CLONE_SET))
+    await found.label_nodes()
+    return found
+
+
+every_template = pytest.mark.parametrize("united", ALL_TEMPLATES, indirect=True)
+
+
+async def explanation(stage: Stage) -> Explanation:
+    return await explained(stage.client, Key(stage.namespace, NAME), now=stage.clock(), kind=KIND)
+
+
+async def caused(stage: Stage, code: str) -> Explanation:
+    """Wait until this is the cause that is named."""
+
+    async def is_named() -> Explanation | None:
+        found = await explanation(stage)
+        return found if found.cause == code else None
+
+    found: Explanation = await stage.until(is_named, what=f"cause {code}")
+    return found
+
+
+async def outlook(united: United, *subsets: Object, **spec: Any) -> Outlook:
+    document = united.document(*subsets, **spec)
+    stage = united.stage
+    found = await planned(stage.client, document, namespace=stage.namespace, now=stage.clock())
+    assert isinstance(found, Outlook)
+    return found
+
+
+# ── explain ──────────────────────────────────────────────────────────────
+
+
+@every_template
+async def test_where_all_is_well_nothing_is_waited_for(stage: Stage, united: United) -> None:
+    await stage.start_manager()
+    await united.create(replicas=4)
+    await united.settled(a=2, b=2)
+
+    found = await explanation(stage)
+
+    assert (found.verdict, found.waits) == ("done", ())
+    assert found.headline == "4 of 4 pods are ready, 4 are updated (a 2, b 2)"
+    assert found.done == ("subset a: 2 of 2 pods are ready", "subset b: 2 of 2 pods are ready")
+
+
+@every_template
+async def test_pods_without_a_node_are_the_cause(stage: Stage, united: United) -> None:
+    await united.take_zone("a")
+    await stage.start_manager()
+    await united.create(replicas=4)
+
+    found = await caused(stage, "Unschedulable")
+
+    assert found.verdict == "waiting"
+    assert "(subset a)" in found.waits[0].words
+    assert len(found.waits[0].pods) == 2
+    assert not [one for one in found.waits if one.code == "Subsets"], "what only follows is not told"
+
+
+@every_template
+async def test_an_image_that_cannot_be_pulled_is_the_cause(stage: Stage, united: United) -> None:
+    stage.kubelets.set_rules([Rule(image="nginx:bad", image_pull_error=True)])
+    await stage.start_manager()
+    await united.create(replicas=4)
+    await united.settled(a=2, b=2)
+    await united.set_image("nginx:bad")
+
+    found = await caused(stage, "ImagePull")
+
+    assert "(subset " in found.waits[0].words
+
+
+async def test_a_patch_that_cannot_be_applied_is_the_cause(stage: Stage, united: United) -> None:
+    await stage.start_manager()
+    bad = {"spec": {"containers": [{"$patch": "unheard-of", "name": "main"}]}}
+    await united.create(united.subset("a", patch=bad), united.subset("b"), replicas=4)
+
+    found = await caused(stage, "Patch")
+
+    assert found.waits[0].words.startswith("subset a: ")
+
+
+async def test_a_scale_that_cannot_be_divided_is_the_cause(stage: Stage, united: United) -> None:
+    await stage.start_manager()
+    await united.create(united.subset("a", replicas=2), united.subset("b", replicas=2), replicas=4)
+    await united.settled(a=2, b=2)
+    await united.scale(5)
+
+    found = await caused(stage, "InvalidSpec")
+
+    assert "ineffective" in found.waits[0].words
+
+
+async def test_a_partition_is_as_it_was_asked_for(stage: Stage, united: United) -> None:
+    await stage.start_manager()
+    await united.create(replicas=4)
+    await united.settled(a=2, b=2)
+    strategy = {"manualUpdate": {"partitions": {"a": 1}}}
+    await united.set_image("nginx:2", updateStrategy=strategy)
+
+    async def is_at_rest() -> Explanation | None:
+        found = await explanation(stage)
+        return found if "Partition" in {one.code for one in found.waits} else None
+
+    found = await stage.until(is_at_rest)
+    assert "(subset a)" in next(one for one in found.waits if one.code == "Partition").words
+
+
+async def test_without_a_manager_that_is_the_cause(stage: Stage, united: United) -> None:
+    await united.create(replicas=4)
+    found = await caused(stage, "NoManager")
+    assert found.next, "what would be done is told"
+
+
+async def test_a_subset_that_is_passed_over_is_said_to_be(stage: Stage, united: United) -> None:
+    await stage.start_manager()
+    topology = {
+        "subsets": [united.subset("a", maxReplicas=2), united.subset("b")],
+        "scheduleStrategy": {"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 1}},
+    }
+    await united.take_zone("a")
+    await united.create(replicas=2, topology=topology)
+    await united.settled(a=0, b=2)
+
+    found = await explanation(stage)
+
+    assert found.verdict == "done"
+    assert found.done[0] == "subset a: 0 of 0 pods are ready, passed over now"
+    assert "UnitedDeployment" in text(found, now=stage.clock())
+
+
+# ── plan ─────────────────────────────────────────────────────────────────
+
+
+async def test_what_would_be_created_is_told_of_each_subset(stage: Stage, united: United) -> None:
+    found = await outlook(united, replicas=5)
+
+    assert found.change == "created"
+    assert [fate.do for batch in found.batches for fate in batch.fates] == [
+        "create a CloneSet of 2 pods",
+        "create a CloneSet of 3 pods",
+    ]
+    assert [one.pods_after for one in found.within if isinstance(one, Forecast)] == [2, 3]
+    assert not await stage.exists(NAME, resource=KIND.resource), "nothing is written"
+
+
+async def test_a_new_template_is_played_in_each_subset(stage: Stage, united: United) -> None:
+    await stage.start_manager()
+    await united.create(replicas=4)
+    await united.settled(a=2, b=2)
+    united_document = united.document(replicas=4)
+    inner = united_document["spec"]["template"][CLONE_SET]["spec"]["template"]["spec"]
+    inner["containers"][0]["image"] = "nginx:2"
+
+    found = await planned(stage.client, united_document, namespace=stage.namespace, now=stage.clock())
+
+    assert isinstance(found, Outlook)
+    assert len(found.within) == 2
+    for one in found.within:
+        assert isinstance(one, Forecast)
+        assert {fate.do for batch in one.batches for fate in batch.fates} == {"create", "delete"}
+    lines = "\n".join(described(found))
+    assert "CloneSet" in lines
+    assert "never fewer than" in lines
+
+
+@pytest.mark.parametrize("united", [CLONE_SET, DEPLOYMENT], indirect=True)
+async def test_other_sizes_are_told_of_each_subset(stage: Stage, united: United) -> None:
+    await stage.start_manager()
+    await united.create(replicas=4)
+    await united.settled(a=2, b=2)
+
+    found = await outlook(united, replicas=6)
+
+    kind = "Deployment" if united.template == DEPLOYMENT else "CloneSet"
+    names = {name: one["metadata"]["name"] for name, one in (await united.workloads()).items()}
+    assert [(fate.pod, fate.do) for batch in found.batches for fate in batch.fates] == [
+        (name, f"update {kind} {names[name]}: 2 → 3 pods") for name in "ab"
+    ]
+    assert len(found.within) == 2
+
+
+async def test_what_is_refused_is_told(stage: Stage, united: United) -> None:
+    found = await outlook(united, united.subset("a", replicas=1), united.subset("b", replicas=1), replicas=3)
+    assert found.change == "refused"
+    assert "spec.topology.subsets" in found.errors[0]

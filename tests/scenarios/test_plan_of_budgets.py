@@ -1,0 +1,88 @@
+"""`pykruise plan` of a PodUnavailableBudget: which pods it would tie, what it would allow, and what is refused."""
+
+from typing import Any
+
+from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.insight.unavailability import forecast_budget
+from pykruise.kube.ids import Key
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, budget_name_of
+from support.scenario import Object, Stage, cloneset
+
+SELECTED = {"selector": {"matchLabels": {"app": "web"}}}
+
+
+def budget(name: str = "pub", **spec: Any) -> Object:
+    return {
+        "apiVersion": POD_UNAVAILABLE_BUDGETS.api_version,
+        "kind": POD_UNAVAILABLE_BUDGETS.kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+async def planned(stage: Stage, document: Object) -> Outlook:
+    key = Key(stage.namespace, document["metadata"]["name"])
+    return await forecast_budget(stage.client, document, key, stage.clock())
+
+
+async def three_pods(stage: Stage) -> list[str]:
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=3))
+    await stage.settled(replicas=3)
+    return sorted(pod.name for pod in await stage.pods())
+
+
+async def test_a_new_budget_would_tie_the_pods_that_are_there(stage: Stage) -> None:
+    names = await three_pods(stage)
+    found = await planned(stage, budget(**SELECTED, maxUnavailable=1))
+    # then
+    assert found.change == "created"
+    (batch,) = found.batches
+    assert sorted(fate.pod for fate in batch.fates) == names
+    assert {fate.do for fate in batch.fates} == {"tie to it: it names no budget"}
+    assert found.notes == ("3 of 3 pods serve, 2 must: 1 may go",)
+    # and nothing was written
+    assert not await stage.exists("pub", resource=POD_UNAVAILABLE_BUDGETS)
+    assert {budget_name_of(pod) for pod in await stage.pods()} == {""}
+
+
+async def test_a_changed_amount_is_told_with_its_field_and_what_it_would_allow(stage: Stage) -> None:
+    await three_pods(stage)
+    await stage.create(budget(**SELECTED, maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
+
+    async def are_tied() -> bool:
+        return {budget_name_of(pod) for pod in await stage.pods()} == {"pub"}
+
+    await stage.until(are_tied)
+    found = await planned(stage, budget(**SELECTED, maxUnavailable=2))
+    assert found.change == "changed"
+    assert found.fields == ("spec.maxUnavailable: 1 → 2",)
+    assert found.batches == ()
+    assert found.notes == ("3 of 3 pods serve, 1 must: 2 may go",)
+    # and as it is, nothing would happen
+    assert (await planned(stage, budget(**SELECTED, maxUnavailable=1))).change == "unchanged"
+
+
+async def test_what_admission_refuses_is_told_with_every_error(stage: Stage) -> None:
+    await three_pods(stage)
+    found = await planned(stage, budget(maxUnavailable="5", ignoredPodSelector={}))
+    assert found.change == "refused"
+    assert {error.partition(": ")[0] for error in found.errors} == {
+        "spec.selector, targetRef",
+        "spec.maxUnavailable",
+        "spec.ignoredPodSelector",
+    }
+
+
+async def test_pods_of_another_budget_stay_with_it(stage: Stage) -> None:
+    names = await three_pods(stage)
+    await stage.create(budget("older", **SELECTED, maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
+
+    async def are_tied() -> bool:
+        return {budget_name_of(pod) for pod in await stage.pods()} == {"older"}
+
+    await stage.until(are_tied)
+    target = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}
+    found = await planned(stage, budget(targetRef=target, maxUnavailable=1))
+    assert [sorted(pods) for pods in found.stays.values()] == [names]
+    assert "PodUnavailableBudget older protects some of its pods" in next(iter(found.stays))

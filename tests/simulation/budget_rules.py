@@ -1,0 +1,297 @@
+"""What holds for a PodUnavailableBudget over a workload, whatever happens around it.
+
+a pod that serves is deleted, evicted or changed ──▶ it was recorded, and enough others go on serving
+a request is refused                             ──▶ its pod serves, and the budget was spent
+at rest                                          ──▶ the status says the truth, and every pod is tied
+
+Numbers are worked out from what the API server stores: the budget's spec, the workload's replicas, the pods. Pods
+that fail by themselves are nobody's fault; they are excused as long as the controller, when it wrote the status that
+was decided on, could not know of them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.ids import Key
+from simulation.history import Commit
+from simulation.pods import PodHistory, Version, read_pod
+from simulation.rules import PODS, Violation, number
+
+__all__ = ["REVIEW", "BudgetRules", "Review"]
+
+BUDGETS = "podunavailablebudgets.policy.kruise.io"
+TIES = ("pub.kruise.io/related-pub", "kruise.io/related-pub")
+UNAVAILABLE = "unavailable-pod.kruise.io/"
+RECORDS = ("disruptedPods", "unavailablePods")
+SEEN_S = 5.0
+"""So soon the controller has seen what happened, and has written its status, when nothing goes wrong."""
+BY_DEFAULT = ("DELETE", "UPDATE", "EVICT")
+
+
+class Review(msgspec.Struct, frozen=True):
+    """What a webhook knew when it was asked about a pod."""
+
+    operation: str
+    pod: str
+    revision: int
+    """Everything that was stored then."""
+    known: int
+    """Budgets as its cache showed them."""
+
+
+REVIEW: ContextVar[Review | None] = ContextVar("review", default=None)
+"""The last review of the request that is being carried out."""
+
+
+class Basis(msgspec.Struct, frozen=True):
+    """A status that a manager wrote: when, and what it knew."""
+
+    revision: int
+    known: Mapping[str, int]
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """One version of an object; None: it was not there."""
+
+    revision: int
+    doc: Any
+
+
+class BudgetRules:
+    """Of one budget. `pods`: those of its workload `name`, whose objects are on the shelf `target`."""
+
+    controller = "podunavailablebudget"
+
+    def __init__(
+        self,
+        *,
+        target: str,
+        pods: PodHistory,
+        namespace: str,
+        name: str,
+        start: float,
+        is_calm: bool = False,
+        skew_s: float = 0.0,
+    ) -> None:
+        self._target = target
+        self.shelves = frozenset({BUDGETS, target, PODS})
+        self._pods = pods
+        self._namespace = namespace
+        self._name = name
+        self._start = start
+        self._is_calm = is_calm
+        self._times: list[tuple[float, int]] = []
+        """When which revision was stored."""
+        self._is_excused = skew_s != 0.0
+        """Records have times: where clocks are further apart than they last, nothing is promised."""
+        self._budgets: list[Stored] = [Stored(0, None)]
+        self._workloads: list[Stored] = [Stored(0, None)]
+        self._bases: list[Basis] = []
+        self._spent: dict[str, int] = {}
+        """Revision of the write that last put a pod on the lists, by name."""
+        self._taken: dict[str, int] = {}
+        """Pods (by uid) that a request took out of service which the budget had let through, at which revision."""
+
+    # ── every commit ─────────────────────────────────────────────────────────
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]:
+        """Called for each commit to `shelves`, in order; after the pods have taken it."""
+        if commit.key.namespace != self._namespace:
+            return
+        self._times.append((commit.at, commit.revision))
+        if commit.shelf == BUDGETS:
+            self._on_budget(commit)
+        elif commit.shelf == self._target and commit.key.name == self._name:
+            self._workloads.append(Stored(commit.revision, commit.new))
+        elif commit.shelf == PODS and commit.old is not None:
+            yield from self._on_pod(commit, commit.old)
+
+    def _on_budget(self, commit: Commit) -> None:
+        self._budgets.append(Stored(commit.revision, commit.new))
+        if commit.old is None or commit.new is None or _uid(commit.old) != _uid(commit.new):
+            self._bases = []
+        elif commit.turn is not None:
+            self._bases.append(Basis(commit.revision, commit.turn.known))
+        before = _records(commit.old)
+        for name, since in _records(commit.new).items():
+            if before.get(name) != since:
+                self._spent[name] = commit.revision
+
+    def _on_pod(self, commit: Commit, old: Any) -> Iterator[Violation]:
+        """A request takes a pod out of service."""
+        review, name = REVIEW.get(), commit.key.name
+        if review is None or review.pod != name or not _serves(old) or _serves(commit.new):
+            return
+        if not any(
+            _tie(old) == (one.doc or {}).get("metadata", {}).get("name") for one in self._budgets[-1:]
+        ):
+            return
+        if self._is_excused or not self._is_guarded(review) or not self._has_served(old, review):
+            return
+        known = self._bases_since(review.known)
+        if not known or any(self._desired(one) == 0 for one in self._worlds(known)):
+            return
+        stored = _since(self._budgets, review.revision)
+        if not any(name in _records(one.doc) for one in stored):
+            yield self._broken(commit, "recorded", f"{name} is taken out of service, and no budget says so")
+            return
+        self._taken[_uid(old)] = commit.revision
+        spent = min(review.revision, self._spent.get(name, review.revision))
+        yield from self._are_enough_left(commit, old, self._bases_since(spent))
+
+    def _are_enough_left(self, commit: Commit, old: Any, bases: list[Basis]) -> Iterator[Violation]:
+        wanted = min((self._desired(world) for world in self._worlds(bases)), default=0)
+        known = self._known(bases, PODS)
+        owners = {_uid(one.doc) for one in self._workloads if one.doc is not None}
+        left = [
+            versions[-1].name
+            for versions in self._pods.all_since(known, manager="not one of them")
+            if any(one.owner in owners and self._may_count(one) for one in versions)
+        ]
+        if len(left) < wanted:
+            what = (
+                f"{commit.key.name} is taken out of service; {sorted(left)} are left, and {wanted} must serve"
+            )
+            yield self._broken(commit, "budget", what)
+
+    def _may_count(self, version: Version) -> bool:
+        """Whether it serves, and no request that the budget let through has taken it out since."""
+        return _counts(version) and version.revision > self._taken.get(version.uid, 0)
+
+    def _is_guarded(self, review: Review) -> bool:
+        budgets = _since(self._budgets, review.known)
+        if budgets[0].doc is None:  # what a cache does not show is read
+            budgets = _since(self._budgets, review.revision)
+        return all(
+            one.doc is not None
+            and not one.doc["metadata"].get("deletionTimestamp")
+            and review.operation in (one.doc["spec"].get("protectOperations") or BY_DEFAULT)
+            for one in budgets
+        )
+
+    def _has_served(self, old: Any, review: Review) -> bool:
+        """Whether it served all the time since the webhook was asked."""
+        return all(_counts(one) for one in self._pods.since(_uid(old), review.revision)[:-1])
+
+    def _bases_since(self, revision: int) -> list[Basis]:
+        """What is known to the status that was there at a revision, and to later ones."""
+        before = [one for one in self._bases if one.revision <= revision][-1:]
+        return [*before, *(one for one in self._bases if one.revision > revision)] if before else []
+
+    def _known(self, bases: list[Basis], shelf: str) -> int:
+        """Up to which revision what is on a shelf must be known. Where nothing goes wrong, all is known soon."""
+        known = min((basis.known.get(shelf, 0) for basis in bases), default=0)
+        if not self._is_calm:
+            return known
+        soon = self._times[-1][0] - SEEN_S
+        return max([known, *(revision for at, revision in self._times if at <= soon)])
+
+    def _worlds(self, bases: list[Basis]) -> Iterator[tuple[Any, Any]]:
+        """Each budget with each workload that they may go by."""
+        if not bases:
+            return
+        budgets = _since(self._budgets, self._known(bases, BUDGETS))
+        workloads = _since(self._workloads, self._known(bases, self._target))
+        yield from ((one.doc, other.doc) for one in budgets for other in workloads)
+
+    def _desired(self, world: tuple[Any, Any]) -> int:
+        budget, workload = world
+        if budget is None:
+            return 0
+        spec, total = budget["spec"], self._total(budget, workload)
+        if spec.get("maxUnavailable") is not None:
+            return max(total - number(spec["maxUnavailable"], total, up=True), 0)
+        return number(spec["minAvailable"], total, up=True)
+
+    @staticmethod
+    def _total(budget: Any, workload: Any) -> int:
+        if budget["spec"].get("protectTotalReplicas") is not None:
+            return int(budget["spec"]["protectTotalReplicas"])
+        if workload is None or workload["metadata"].get("deletionTimestamp"):
+            return 0
+        return int(workload["spec"].get("replicas", 0))
+
+    def _members(self, owners: Iterable[str]) -> Iterator[Version]:
+        return (pod for pod in self._pods.latest() if pod.is_active and pod.owner in owners)
+
+    # ── refusals ─────────────────────────────────────────────────────────────
+
+    def on_prevented(self, name: str, now: float) -> Iterator[Violation]:
+        """A budget kept a pod."""
+        review = REVIEW.get()
+        assert review is not None
+        pod = next((one for one in self._pods.latest() if one.name == name), None)
+        if pod is not None and not any(_counts(one) for one in self._pods.since(pod.uid, review.revision)):
+            yield Violation("kept", f"{name} does not serve, and was kept by the budget", now)
+        stored = _since(self._budgets, review.known)
+        free = [(one.doc or {}).get("status", {}).get("unavailableAllowed", 0) for one in stored]
+        if min(free) > 0:
+            yield Violation("kept", f"{name} was kept by a budget that allows {min(free)}", now)
+
+    # ── at rest ──────────────────────────────────────────────────────────────
+
+    def at_rest(self, now: float) -> Iterator[Violation]:
+        """What is wrong although everything has gone well for long."""
+        budget, workload = self._budgets[-1].doc, self._workloads[-1].doc
+        if budget is None:
+            return
+        total, desired = self._total(budget, workload), self._desired((budget, workload))
+        is_none = workload is None or workload["spec"].get("replicas") == 0
+        members = [] if is_none else list(self._members({_uid(workload)}))
+        current = sum(_counts(pod) for pod in members)
+        wanted = {
+            "observedGeneration": budget["metadata"]["generation"],
+            "totalReplicas": total,
+            "desiredAvailable": desired,
+            "currentAvailable": current,
+            "unavailableAllowed": max(current - desired, 0),
+        }
+        said = budget.get("status") or {}
+        if said != wanted:
+            yield Violation("status", f"the budget says {said}, and {wanted} is true", now)
+        untied = [pod.name for pod in members if pod.annotations.get(TIES[0]) != budget["metadata"]["name"]]
+        if untied:
+            yield Violation("tied", f"{untied} are not tied to the budget", now)
+
+    def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
+        return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
+
+
+def _uid(doc: Any) -> str:
+    return str(doc["metadata"]["uid"])
+
+
+def _tie(pod: Any) -> str:
+    annotations = pod["metadata"].get("annotations") or {}
+    return str(annotations.get(TIES[0]) or annotations.get(TIES[1], ""))
+
+
+def _records(budget: Any) -> dict[str, str]:
+    status = (budget or {}).get("status") or {}
+    return {name: since for field in RECORDS for name, since in (status.get(field) or {}).items()}
+
+
+def _since(versions: list[Stored], revision: int) -> list[Stored]:
+    """The version at a revision, and all later ones."""
+    first = max((index for index, one in enumerate(versions) if one.revision <= revision), default=0)
+    return versions[first:]
+
+
+def _serves(doc: Any) -> bool:
+    """Whether a stored pod serves, and runs the images that it is to run."""
+    if doc is None:
+        return False
+    commit = Commit(0, 0.0, PODS, Key("", ""), "", None, None, doc)
+    return _counts(read_pod(commit))
+
+
+def _counts(pod: Version) -> bool:
+    return (
+        pod.is_active
+        and pod.is_ready
+        and not any(label.startswith(UNAVAILABLE) for label in pod.labels)
+        and all(pod.running.get(name) == image for name, image in pod.images.items())
+    )

@@ -1,0 +1,136 @@
+"""A script by chance: a CloneSet, StatefulSet or DaemonSet whose pods a PodUnavailableBudget guards, and what takes
+pods out of service meanwhile: deletions, evictions, drains, updates, node losses, all at once.
+
+seed ──▶ generate() ──▶ Script
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from simulation.chance import Chooser, image_trouble, kruise_object, scripted, with_pods, writers
+from simulation.faults_by_chance import faults_by_chance
+from simulation.script import Deed, Script
+
+__all__ = ["generate"]
+
+_WORKLOADS = ("CloneSet", "CloneSet", "StatefulSet", "DaemonSet")
+_NODES = 4
+_AMOUNTS: tuple[dict[str, Any], ...] = (
+    {"maxUnavailable": 1},
+    {"maxUnavailable": 1},
+    {"maxUnavailable": 2},
+    {"maxUnavailable": "25%"},
+    {"maxUnavailable": "50%"},
+    {"minAvailable": 1},
+    {"minAvailable": 3},
+    {"minAvailable": "60%"},
+    {"minAvailable": "100%"},
+    {"maxUnavailable": 0},
+)
+_AT_LAST = {"maxUnavailable": "100%", "minAvailable": None, "protectOperations": None}
+
+
+def generate(seed: int) -> Script:
+    """The script of this seed, always the same."""
+    rng = random.Random(f"podunavailablebudget-{seed}")
+    length_s = rng.choice((20.0, 60.0, 180.0))
+    kind = rng.choice(_WORKLOADS)
+    path = f"/{kind.lower()}s"
+    paths = ("/pods", "/podunavailablebudgets", "/podunavailablebudgets", path, "")
+    watches = ("/pods", "/pods", "/podunavailablebudgets", "/podunavailablebudgets", path)
+    deeds = _deeds(rng, length_s, kind=kind)
+    end_s = max(deed.at for deed in deeds)
+    # What no budget would ever let happen is let happen in the end.
+    deeds.append(Deed(round(end_s + 30, 2), "budget", _AT_LAST))
+    if kind == "StatefulSet":  # a pod that has left keeps its name, and nobody else can have it
+        deeds.append(Deed(round(end_s + 60, 2), "remove_strangers"))
+    return scripted(
+        rng,
+        seed,
+        kind=f"podunavailablebudget of {kind}",
+        object=_workload(rng, kind),
+        beside=_budget(rng, kind),
+        nodes=_NODES,
+        deeds=deeds,
+        faults=faults_by_chance(rng, length_s, paths=paths, watches=watches),
+    )
+
+
+def _workload(rng: random.Random, kind: str) -> dict[str, Any]:
+    """One whose own limits are wider than the budget."""
+    wide = rng.choice((2, "50%", "100%"))
+    pod: dict[str, Any] = {"containers": [{"name": "main", "image": "app:1"}]}
+    spec: dict[str, Any] = {"selector": {"matchLabels": {"app": "web"}}}
+    rolling: dict[str, Any] = {"maxUnavailable": wide}
+    if kind == "DaemonSet":
+        rolling["rollingUpdateType"] = rng.choice(("Standard", "InPlaceIfPossible"))
+    else:
+        spec["replicas"] = rng.choice((2, 3, 4, 6, 8))
+        rolling["podUpdatePolicy"] = rng.choice(("ReCreate", "InPlaceIfPossible", "InPlaceIfPossible"))
+        if rng.random() < 0.3:
+            rolling["inPlaceUpdateStrategy"] = {"gracePeriodSeconds": rng.choice((1, 5))}
+    if kind == "StatefulSet":
+        spec["podManagementPolicy"] = "Parallel"
+        pod["readinessGates"] = [{"conditionType": "InPlaceUpdateReady"}]
+    spec["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    spec["template"] = {"metadata": {"labels": {"app": "web"}}, "spec": pod}
+    return kruise_object(kind, spec)
+
+
+def _budget(rng: random.Random, kind: str) -> dict[str, Any]:
+    target = {"apiVersion": "apps.kruise.io/v1beta1", "kind": kind, "name": "web"}
+    spec: dict[str, Any] = {"targetRef": target, **rng.choice(_AMOUNTS)}
+    if rng.random() < 0.15:
+        spec["protectOperations"] = rng.choice((["DELETE"], ["EVICT"], ["UPDATE", "EVICT"]))
+    if kind == "DaemonSet":
+        spec["protectTotalReplicas"] = _NODES
+    found = kruise_object("PodUnavailableBudget", spec, name="pub")
+    return {**found, "apiVersion": "policy.kruise.io/v1beta1"}
+
+
+def _deeds(rng: random.Random, length_s: float, *, kind: str) -> list[Deed]:
+    chooser = Chooser(rng, length_s)
+    add = chooser.add
+    rest: list[Callable[[], object]] = [
+        *with_pods(chooser),
+        *writers(chooser),
+        *image_trouble(chooser, nodes=_NODES),
+        lambda: add("image", tag=rng.choice((1, 2, 3))),
+        lambda: add("image", tag=2),
+        lambda: add("env", value=rng.choice((1, 2))),
+        lambda: add("drain", node=rng.randrange(_NODES), patience_s=60.0),
+        lambda: add("drain", node=rng.randrange(_NODES)),
+        lambda: add("mark", pod=rng.randrange(8)),
+        lambda: add("budget", **rng.choice(_AMOUNTS)),
+        lambda: add("label_pod", pod=rng.randrange(8), labels={"unavailable-pod.kruise.io/test": "yes"}),
+        lambda: add("strip", pod=rng.randrange(8), label="unavailable-pod.kruise.io/test"),
+    ]
+    if kind != "DaemonSet":
+        rest += [lambda: add("scale", replicas=rng.choice((0, 2, 3, 4, 6, 8)))] * 2
+    chooser.some_of(rest)
+    if rng.random() < 0.5:
+        chooser.found += _rush(rng)
+    chooser.maybe_deleted(0.06)
+    if rng.random() < 0.08:
+        at = add("delete_beside")
+        chooser.found.append(Deed(round(at + rng.uniform(0.5, 40), 2), "create_beside"))
+    return chooser.found
+
+
+def _rush(rng: random.Random) -> list[Deed]:
+    """Everybody wants pods gone at the same moment."""
+    at = rng.uniform(10, 30)
+    found: list[Deed] = []
+    for _ in range(rng.choice((1, 2, 4))):
+        for pod in rng.sample(range(8), k=rng.choice((2, 4, 8))):
+            do, args = rng.choice((("delete_pod", {}), ("evict", {}), ("delete_pod", {"now": True})))
+            found.append(Deed(round(at + rng.uniform(0, 0.3), 2), do, {"pod": pod, **args}))
+        if rng.random() < 0.4:
+            found.append(Deed(round(at, 2), "drain", {"node": rng.randrange(_NODES), "patience_s": 60.0}))
+        if rng.random() < 0.3:
+            found.append(Deed(round(at, 2), "image", {"tag": rng.choice((2, 3))}))
+        if rng.random() < 0.3:
+            found.append(Deed(round(at, 2), "node_down", {"node": rng.randrange(_NODES)}))
+        at += rng.choice((0.5, 3.0, 12.0, 21.0))
+    return found

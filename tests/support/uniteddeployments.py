@@ -1,0 +1,182 @@
+"""A UnitedDeployment over two zones, with any of its templates: what scenarios of it share.
+
+united = United(stage, pool, template="cloneSetTemplate"); await united.label_nodes(); await united.create(replicas=4)
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
+from pykruise.kinds.uniteddeployment.workloads import (
+    ADVANCED_STATEFUL_SET,
+    CLONE_SET,
+    DEPLOYMENT,
+    REVISION_LABEL,
+    STATEFUL_SET,
+    SUBSET_LABEL,
+    TEMPLATES,
+)
+from pykruise.pods.views import PodView
+from support.daemonsets import Pool
+from support.scenario import Object, Stage
+
+ALL_TEMPLATES = (CLONE_SET, DEPLOYMENT, ADVANCED_STATEFUL_SET, STATEFUL_SET)
+NAME = "web"
+
+
+def template_of(kind: str, *, image: str = "nginx:1", pod: Object | None = None, **spec: Any) -> Object:
+    """`spec.template` of that kind, with one container."""
+    labels = {"app": NAME}
+    containers = [{"name": "main", "image": image}]
+    given: Object = {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": containers, **(pod or {})}},
+        **spec,
+    }
+    if kind in (STATEFUL_SET, ADVANCED_STATEFUL_SET):
+        given = {"serviceName": NAME, "podManagementPolicy": "Parallel", **given}
+    return {kind: {"metadata": {"labels": labels}, "spec": given}}
+
+
+def united_document(kind: str, subsets: list[Object], *, name: str = NAME, **spec: Any) -> Object:
+    """A UnitedDeployment; further fields of the spec as keywords."""
+    return {
+        "apiVersion": UNITED_DEPLOYMENTS.api_version,
+        "kind": UNITED_DEPLOYMENTS.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {"app": NAME}},
+            "template": template_of(kind),
+            "topology": {"subsets": subsets},
+            **spec,
+        },
+    }
+
+
+class United:
+    """The UnitedDeployment `web`. The first two nodes of the pool are zone a, the others zone b."""
+
+    def __init__(self, stage: Stage, pool: Pool, template: str = CLONE_SET) -> None:
+        self.stage = stage
+        self.pool = pool
+        self.template = template
+        self.label = f"zone-{pool.name}"
+        self.zones: Mapping[str, str] = {
+            node: "a" if number < 2 else "b" for number, node in enumerate(pool.nodes)
+        }
+
+    async def label_nodes(self) -> None:
+        """Say which node is of which zone."""
+        for node, zone in self.zones.items():
+            await self.pool.label(node, {self.label: zone})
+
+    async def take_zone(self, zone: str, *, back: bool = False) -> None:
+        """Its nodes take no new pods any more; or do again."""
+        for node, one in self.zones.items():
+            if one == zone:
+                await self.pool.cordon(node, unschedulable=not back)
+
+    def subset(self, name: str, *, zone: str = "", **fields: Any) -> Object:
+        """A subset that requires the zone of its name."""
+        term = {"matchExpressions": [{"key": self.label, "operator": "In", "values": [zone or name]}]}
+        return {"name": name, "nodeSelectorTerm": term, **fields}
+
+    def document(self, *subsets: Object, **spec: Any) -> Object:
+        """As it is created: by default over both zones."""
+        given = list(subsets) or [self.subset("a"), self.subset("b")]
+        return united_document(self.template, given, **spec)
+
+    async def create(self, *subsets: Object, **spec: Any) -> Object:
+        """Create it, and return it as stored."""
+        return await self.stage.create(self.document(*subsets, **spec), resource=UNITED_DEPLOYMENTS)
+
+    async def get(self) -> Object:
+        """As stored."""
+        return await self.stage.get(NAME, resource=UNITED_DEPLOYMENTS)
+
+    async def status(self) -> Object:
+        """Its status; empty before the first one."""
+        found: Object = (await self.get()).get("status") or {}
+        return found
+
+    async def change(self, **spec: Any) -> Object:
+        """Merge these fields into the spec."""
+        return await self.stage.merge(NAME, {"spec": spec}, resource=UNITED_DEPLOYMENTS)
+
+    async def set_subsets(self, *subsets: Object, **spec: Any) -> Object:
+        """Give it other subsets."""
+        return await self.change(topology={"subsets": list(subsets)}, **spec)
+
+    async def set_image(self, image: str, **spec: Any) -> Object:
+        """Change the template (and further fields of the spec)."""
+        containers = [{"name": "main", "image": image}]
+        inner = {self.template: {"spec": {"template": {"spec": {"containers": containers}}}}}
+        return await self.change(template=inner, **spec)
+
+    async def scale(self, replicas: int) -> Object:
+        """Through the scale subresource, as `kubectl scale` and autoscalers do."""
+        return await self.stage.merge(
+            NAME, {"spec": {"replicas": replicas}}, resource=UNITED_DEPLOYMENTS, subresource="scale"
+        )
+
+    # ── sight ────────────────────────────────────────────────────────────────
+
+    async def workloads(self, template: str = "") -> dict[str, Object]:
+        """By subset, those of a template's kind."""
+        listed = await self.stage.stored(TEMPLATES[template or self.template])
+        found = [one for one in listed if SUBSET_LABEL in (one["metadata"].get("labels") or {})]
+        by_subset = {one["metadata"]["labels"][SUBSET_LABEL]: one for one in found}
+        assert len(by_subset) == len(found), "each subset has one workload"
+        return by_subset
+
+    async def sizes(self, template: str = "") -> dict[str, int]:
+        """spec.replicas of its workloads, by subset."""
+        return {name: one["spec"]["replicas"] for name, one in (await self.workloads(template)).items()}
+
+    async def pods(self) -> list[PodView]:
+        """Active pods."""
+        return [pod for pod in await self.stage.pods(NAME) if pod.is_active]
+
+    async def where(self) -> Counter[str]:
+        """Active pods on nodes, by zone."""
+        return Counter(self.zones.get(pod.node_name, "?") for pod in await self.pods() if pod.node_name)
+
+    async def images(self) -> Counter[tuple[str, str]]:
+        """Active pods by subset and image."""
+        return Counter(
+            (pod.labels.get(SUBSET_LABEL, ""), pod.containers[0].image) for pod in await self.pods()
+        )
+
+    def condition(self, found: Object, kind: str, subset: str = "") -> Object:
+        """A condition of a status, or of the entry of a subset; empty: there is none."""
+        holder: Object = found
+        if subset:
+            entries = found.get("subsetStatuses") or []
+            holder = next((one for one in entries if one["name"] == subset), {})
+        return next((one for one in holder.get("conditions") or [] if one["type"] == kind), {})
+
+    async def settled(self, *, within_s: float | None = None, **sizes: int) -> Object:
+        """Wait until the subsets have these sizes, all pods are ready and at the target, and the status says so."""
+        total = sum(sizes.values())
+
+        async def is_settled() -> Object | None:
+            found = await self.get()
+            status = found.get("status") or {}
+            if await self.sizes() != sizes or len(pods := await self.pods()) != total:
+                return None
+            wanted = {
+                "observedGeneration": found["metadata"]["generation"],
+                "replicas": total,
+                "readyReplicas": total,
+                "updatedReplicas": total,
+            }
+            if any((status.get(name) or 0) != value for name, value in wanted.items()):
+                return None
+            if status["currentRevision"] != status["updatedRevision"]:
+                return None
+            target = status["updatedRevision"]
+            return status if all(pod.labels.get(REVISION_LABEL) == target for pod in pods) else None
+
+        found: Object = await self.stage.until(is_settled, within_s=within_s, what=f"settled at {sizes}")
+        return found

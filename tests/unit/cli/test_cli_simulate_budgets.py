@@ -1,0 +1,89 @@
+"""`pykruise simulate` of a workload with a PodUnavailableBudget: deletions, evictions and updates spend of it."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from click.testing import CliRunner
+
+from pykruise.cli.insight.playing import Drain, Play, Played, play
+from pykruise.cli.main import app
+from pykruise.cli.simulate import report
+from pykruise.kinds.gates import Gates
+from pykruise.manager.settings import Settings
+from support.scenario import Object, cloneset, rolling
+
+BOTH_GATES = Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
+
+
+def budget(**spec: Any) -> Object:
+    target = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}
+    return {
+        "apiVersion": "policy.kruise.io/v1beta1",
+        "kind": "PodUnavailableBudget",
+        "metadata": {"name": "pub"},
+        "spec": {"targetRef": target, **spec},
+    }
+
+
+def workload(image: str = "nginx:1", *, policy: str = "ReCreate") -> Object:
+    """Four pods that would all be updated at once."""
+    found = cloneset(replicas=4)
+    found["spec"]["updateStrategy"] = rolling(podUpdatePolicy=policy, maxUnavailable="100%")
+    found["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return found
+
+
+def played(change: Object | None, amount: Object, **fields: Any) -> Played:
+    first = workload(policy=fields.pop("policy", "ReCreate"))
+    given: dict[str, Any] = {"ready_after_s": (10.0, 10.0), **fields}
+    return play(Play(first=first, beside=(amount,), change=change or first, **given))
+
+
+def test_pods_are_recreated_as_fast_as_the_budget_lets() -> None:
+    found = played(workload("nginx:2"), budget(maxUnavailable=1))
+    assert found.is_over
+    assert found.lowest_available == 3
+    assert found.duration_s >= 40
+    assert found.end is not None
+    assert found.end.verdict == "done"
+    # and the refused ones are told of
+    assert found.kept["pub"] > 0
+    assert any("is kept by PodUnavailableBudget pub" in what for _, what in found.events)
+    assert any(line.startswith("budgets             pub refused") for line in report("new", found))
+
+
+def test_updates_in_place_spend_of_it_only_with_the_gate() -> None:
+    change = workload("nginx:2", policy="InPlaceIfPossible")
+    with_gate = played(change, budget(maxUnavailable=2), policy="InPlaceIfPossible", settings=BOTH_GATES)
+    without = played(change, budget(maxUnavailable=2), policy="InPlaceIfPossible")
+    assert (with_gate.lowest_available, without.lowest_available) == (2, 0)
+    assert {action.do for action in with_gate.actions} == {"update in place"}
+
+
+def test_a_drain_evicts_one_pod_after_the_other_and_comes_to_its_end() -> None:
+    # given four pods on two nodes, of which one is drained
+    found = played(None, budget(maxUnavailable=1), nodes=2, drains=(Drain("node-1", 0.0),))
+    # then never two are out, and all have moved
+    assert found.lowest_available == 3
+    assert found.is_over
+    assert sum(action.do == "create" for action in found.actions) == 2
+
+
+def test_what_a_budget_never_allows_is_told_in_the_end() -> None:
+    found = played(None, budget(maxUnavailable=0), nodes=2, drains=(Drain("node-1", 0.0),))
+    assert found.lowest_available == 4
+    assert found.end is not None
+    assert (found.end.kind, found.end.cause) == ("PodUnavailableBudget", "DisruptionBudget")
+    assert "none may go as long as 4 of 4 pods must serve" in found.end.next
+
+
+def test_the_command_takes_feature_gates(tmp_path: Path) -> None:
+    now, new = tmp_path / "now.yaml", tmp_path / "new.yaml"
+    now.write_text(yaml.safe_dump_all([workload(policy="InPlaceIfPossible"), budget(maxUnavailable=1)]))
+    new.write_text(yaml.safe_dump(workload("nginx:2", policy="InPlaceIfPossible")))
+    command = ["simulate", "-f", str(now), "--change", str(new), "--feature-gates"]
+    done = CliRunner().invoke(app, [*command, "PodUnavailableBudgetUpdateGate=true"])
+    assert done.exit_code == 0
+    assert "lowest available    3" in done.output
+    assert CliRunner().invoke(app, [*command, "NoGate=true"]).exit_code == 1

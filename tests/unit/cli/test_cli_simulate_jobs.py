@@ -1,0 +1,265 @@
+"""`pykruise simulate` of jobs: a month of a schedule in a moment, and runs over nodes that come and go."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from pykruise.cli.insight.playing import NodeChange, Play, play
+from pykruise.cli.insight.playing.by_clock import ClockPlay, Fate, play_clock
+from pykruise.cli.main import app
+from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB
+from pykruise.kinds.advancedcronjob.plan import MANY
+from pykruise.kube.clock import format_time, parse_time
+from support.scenario import Object
+
+POD = {
+    "metadata": {"labels": {"app": "once"}},
+    "spec": {"containers": [{"name": "main", "image": "busybox:1"}], "restartPolicy": "Never"},
+}
+DAY_S = 86_400.0
+BEGIN = "2026-03-01T00:00:00Z"
+UNIX = int(parse_time(BEGIN))
+
+
+def cron(schedule: str, **spec: Any) -> Object:
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "AdvancedCronJob",
+        "metadata": {"name": "often"},
+        "spec": {"schedule": schedule, "template": {"jobTemplate": {"spec": {"template": POD}}}, **spec},
+    }
+
+
+def broadcast(**spec: Any) -> Object:
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "BroadcastJob",
+        "metadata": {"name": "once"},
+        "spec": {"template": POD, **spec},
+    }
+
+
+def simulated(path: Path, document: Object, *args: str) -> Result:
+    (path / "job.yaml").write_text(yaml.safe_dump(document), "utf-8")
+    return CliRunner().invoke(app, ["simulate", "-f", str(path / "job.yaml"), *args])
+
+
+def fates(path: Path, document: Object, *args: str) -> list[Fate]:
+    found = simulated(path, document, "--from", BEGIN, "-o", "json", *args)
+    assert found.exit_code == 0, found.output
+    return [msgspec.convert(one, Fate) for one in json.loads(found.output)[0]["fates"]]
+
+
+# A schedule
+
+
+def test_a_month_of_hours_is_played_run_by_run(tmp_path: Path) -> None:
+    found = fates(tmp_path, cron("0 * * * *"), "--takes", "10m")
+
+    assert [one.tick for one in found] == [format_time(UNIX + 3600 * hour) for hour in range(1, 721)]
+    assert {(one.do, one.ending) for one in found} == {("start", "succeeded")}
+    assert [one.name for one in found[:2]] == [f"often-{UNIX + 3600}", f"often-{UNIX + 7200}"]
+
+
+def test_times_at_which_an_earlier_run_is_active_are_skipped_under_forbid(tmp_path: Path) -> None:
+    found = fates(tmp_path, cron("0 * * * *", concurrencyPolicy="Forbid"), "--takes", "150m", "--for", "12h")
+
+    # 1:00 runs until 3:30; 2:00 is forgotten, 3:00 is made up for at 3:30, until 6:00
+    assert [(one.do, one.late_s) for one in found[:5]] == [
+        ("start", 0.0),
+        ("skip", 0.0),
+        ("start", 1800.05),
+        ("skip", 0.0),
+        ("skip", 0.0),
+    ]
+    assert found[1].code == "JobAlreadyActive"
+    assert found[1].why == f"often-{UNIX + 3600} is active, and concurrencyPolicy is Forbid"
+
+
+def test_replaced_runs_name_what_took_their_place(tmp_path: Path) -> None:
+    first, second, *_ = fates(
+        tmp_path, cron("0 * * * *", concurrencyPolicy="Replace"), "--takes", "90m", "--for", "5h"
+    )
+
+    assert (first.ending, first.ended) == ("replaced", format_time(UNIX + 7200))
+    assert second.replaces == (first.name,)
+
+
+def test_a_paused_schedule_skips_all_and_says_so(tmp_path: Path) -> None:
+    found = simulated(tmp_path, cron("0 3 * * *", paused=True), "--from", BEGIN)
+
+    assert "30 times, 0 start, 30 are skipped" in found.output
+    assert "30 times: skipped: Paused" in found.output
+
+
+def test_what_is_always_too_late_never_runs(tmp_path: Path) -> None:
+    found = fates(tmp_path, cron("0 3 * * *", startingDeadlineSeconds=0))
+
+    assert {(one.do, one.code) for one in found} == {("skip", "MissSchedule")}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "begin", "times"),
+    [
+        ("30 2 * * *", "2026-03-07T12:00:00Z", ["2026-03-09T06:30:00Z"]),
+        ("30 1 * * *", "2026-10-31T12:00:00Z", ["2026-11-01T05:30:00Z", "2026-11-01T06:30:00Z"]),
+    ],
+)
+def test_clock_changes_are_played_in_the_zone_of_the_schedule(
+    tmp_path: Path, schedule: str, begin: str, times: list[str]
+) -> None:
+    document = cron(schedule, timeZone="America/New_York")
+    found = simulated(tmp_path, document, "--from", begin, "--for", "48h", "-o", "json")
+
+    assert [one["tick"] for one in json.loads(found.output)[0]["fates"]][: len(times)] == times
+
+
+def test_text_shows_equal_runs_together_by_the_clocks_of_the_zone(tmp_path: Path) -> None:
+    document = cron("0 3 * * *", timeZone="Europe/Berlin")
+    found = simulated(tmp_path, document, "--from", BEGIN, "--takes", "5m")
+
+    assert found.output.splitlines()[2] == (
+        "  2026-03-01T03:00:00+01:00 … 2026-03-30T03:00:00+02:00  30 times: start; succeeds"
+    )
+
+
+def test_the_same_seed_plays_the_same_month(tmp_path: Path) -> None:
+    args = ("--takes", "10m..3h", "--fail-pod", "20%", "--seed", "5")
+    document = cron("0 * * * *", concurrencyPolicy="Forbid")
+
+    first, second = (fates(tmp_path, document, *args) for _ in range(2))
+
+    assert first == second
+    assert {one.ending for one in first if one.do == "start"} >= {"succeeded", "failed"}
+
+
+def test_what_admission_refuses_is_not_played(tmp_path: Path) -> None:
+    found = simulated(tmp_path, cron("61 * * * *"))
+
+    assert found.exit_code == 1
+    assert "job.yaml is refused: spec.schedule" in found.output
+
+
+def test_an_older_manifest_is_played_with_its_defaults(tmp_path: Path) -> None:
+    document = cron("0 * * * *") | {"apiVersion": "apps.kruise.io/v1alpha1"}
+    found = simulated(tmp_path, document, "--from", BEGIN, "--takes", "1m")
+
+    assert "716 deleted beyond its limits" in found.output  # three are kept, one has just begun
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--change", "x.yaml"), "--change and --svg are for rollouts"),
+        (("--from", "tomorrow"), "--from 'tomorrow': want a time"),
+        (("--for", "long"), "--for 'long': want a time"),
+        (("advancedcronjobs/often",), "either -f FILE or a live object"),
+    ],
+)
+def test_what_cannot_be_meant_is_said(tmp_path: Path, args: tuple[str, ...], told: str) -> None:
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump(cron("@daily")), "utf-8")
+    args = tuple(str(tmp_path / one) if one == "x.yaml" else one for one in args)
+
+    found = simulated(tmp_path, cron("@daily"), *args)
+
+    assert (found.exit_code, told in found.output) == (1, True), found.output
+
+
+def test_what_was_missed_before_the_play_is_made_up_for_once() -> None:
+    begin = parse_time(BEGIN)
+    document = cron("* * * * *", concurrencyPolicy="Allow")
+    document["metadata"] |= {
+        "namespace": "shop",
+        "uid": "u",
+        "resourceVersion": "1",
+        "generation": 1,
+        "creationTimestamp": format_time(begin - DAY_S),
+    }
+
+    played = play_clock(ClockPlay(kind=CRON_JOB, document=document, start=begin, for_s=150.0))
+
+    assert DAY_S / 60 > MANY
+    assert [one.tick for one in played.fates] == [format_time(begin + 60 * number) for number in range(3)]
+
+
+# A run over nodes
+
+
+def test_nodes_that_join_are_run_and_nodes_that_leave_are_not_waited_for() -> None:
+    played = play(
+        Play(
+            change=broadcast(),
+            nodes=3,
+            takes_s=(20.0, 20.0),
+            node_changes=[NodeChange("node-9", 5.0, joins=True), NodeChange("node-2", 10.0, joins=False)],
+        )
+    )
+
+    assert played.end is not None
+    # the pod of the node that left is deleted in the end, and what is deleted counts as failed
+    assert "completed: of 3 nodes 3 succeeded, 1 failed, 0 active" in played.end.headline
+    created = [one.node for one in played.actions if one.do == "create"]
+    assert created == ["node-1", "node-2", "node-3", "node-9"]
+
+
+def test_a_node_that_leaves_does_not_fail_the_job() -> None:
+    """Kubernetes fails its pod after a while, and deletes it."""
+    played = play(
+        Play(
+            change=broadcast(),
+            nodes=3,
+            takes_s=(200.0, 200.0),
+            node_changes=[NodeChange("node-2", 10.0, joins=False)],
+        )
+    )
+
+    assert played.end is not None
+    assert "completed: of 2 nodes 2 succeeded, 0 failed, 0 active" in played.end.headline
+
+
+def test_never_more_than_parallelism_run_and_the_chart_shows_it(tmp_path: Path) -> None:
+    found = simulated(tmp_path, broadcast(parallelism=2), "--nodes", "6", "--takes", "10s..30s")
+
+    assert "completed: of 6 nodes 6 succeeded" in found.output
+    assert "at the same time    2 at most" in found.output
+    assert "6 created, 0 deleted, 6 succeeded, 0 failed" in found.output
+
+
+def test_a_run_that_fails_stops_the_others_and_says_so(tmp_path: Path) -> None:
+    found = simulated(tmp_path, broadcast(), "--nodes", "4", "--takes", "10s..30s", "--fail-pod", "50%")
+
+    assert "failed: of 4 nodes" in found.output.splitlines()[0]
+
+
+def test_a_deadline_ends_the_play_as_it_ends_the_job(tmp_path: Path) -> None:
+    document = broadcast(completionPolicy={"type": "Always", "activeDeadlineSeconds": 300})
+    found = simulated(tmp_path, document, "--takes", "1h")
+
+    assert "failed: of 3 nodes 0 succeeded, 3 failed" in found.output.splitlines()[0]
+
+
+def test_a_job_whose_time_to_live_is_over_is_gone_in_the_end(tmp_path: Path) -> None:
+    document = broadcast(completionPolicy={"type": "Always", "ttlSecondsAfterFinished": 120})
+    found = simulated(tmp_path, document)
+
+    assert "it is over, and deleted" in found.output.splitlines()[0]
+    assert "3 created, 0 deleted, 3 succeeded, 0 failed" in found.output
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--join", "node-1@5s"), "node-1 is there already"),
+        (("--leave", "node-7@5s"), "there is no 'node-7'"),
+        (("--join", "node-9"), "want node and time"),
+    ],
+)
+def test_nodes_are_named_as_they_are(tmp_path: Path, args: tuple[str, ...], told: str) -> None:
+    found = simulated(tmp_path, broadcast(), *args)
+
+    assert (found.exit_code, told in found.output) == (1, True), found.output

@@ -1,0 +1,235 @@
+"""How many pods each subset gets: the tables of the specification, and what the fields mean."""
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode, Share, allocate, scaled
+
+MARKED = "was unschedulable, and has no reserved pod left"
+
+
+def fixed(replicas: int | None, *shares: Share) -> list[int]:
+    return list(allocate(shares, replicas=replicas).values())
+
+
+def share(name: str, *, current: int | None = None, **asks: Any) -> Share:
+    return Share(name=name, current=current, **asks)
+
+
+def sized(*current: int | None, **replicas: Any) -> list[Share]:
+    """t1, t2, … with workloads of these sizes, and the replicas that some of them specify."""
+    return [
+        share(f"t{number}", current=one, replicas=replicas.get(f"t{number}"))
+        for number, one in enumerate(current, 1)
+    ]
+
+
+def bounded(least: list[Any], most: list[Any], **more: list[Any]) -> list[Share]:
+    """Subsets with these bounds; `more` fields by position."""
+    return [
+        Share(
+            name=f"t{number + 1}",
+            min_replicas=least[number],
+            max_replicas=most[number],
+            **{name: values[number] for name, values in more.items()},
+        )
+        for number in range(len(least))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "of", "meant"),
+    [(0, None, 0), (7, 3, 7), ("50%", 5, 3), ("50%", 3, 2), ("25%", 1, 0), ("0%", 9, 0), ("100%", 9, 9)],
+)
+def test_a_number_is_itself_and_half_of_a_pod_is_rounded_up(value: Any, of: Any, meant: int) -> None:
+    assert scaled(value, of=of) == meant
+
+
+@pytest.mark.parametrize("value", ["101%", "-1", "1.5%", "3", -1, "", "%", "-5%", True, "٣%"])
+def test_anything_else_is_no_size(value: Any) -> None:
+    """case 8"""
+    with pytest.raises(ValueError, match=r".+"):
+        scaled(value, of=10)
+
+
+def test_a_percentage_needs_replicas_to_be_a_share_of() -> None:
+    with pytest.raises(ValueError, match=r"spec\.replicas"):
+        scaled("50%", of=None)
+
+
+# ── equal parts ──────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("current", "replicas", "result"),
+    [
+        ((1, 4, 2, 2), 5, [1, 2, 1, 1]),
+        ((1, 4, 2, 2), 17, [4, 5, 4, 4]),
+        ((0, 10), 19, [9, 10]),
+        ((0, 10), 21, [10, 11]),
+        ((None, None, None), 6, [2, 2, 2]),
+    ],
+)
+def test_the_odd_pods_stay_with_the_subsets_that_are_larger(
+    current: tuple[int, ...], replicas: int, result: list[int]
+) -> None:
+    """case 31"""
+    assert fixed(replicas, *sized(*current)) == result
+
+
+def test_what_is_specified_comes_first() -> None:
+    assert fixed(27, *sized(1, 4, 2, 2, t1=4, t3=4)) == [4, 10, 4, 9]
+
+
+@pytest.mark.parametrize(("replicas", "result"), [(3, [1, 1, 1]), (4, [1, 1, 2]), (1, [0, 0, 1])])
+def test_percentages_leave_the_rest_to_the_others(replicas: int, result: list[int]) -> None:
+    """case 32"""
+    assert fixed(replicas, *sized(None, None, None, t1="25%", t2="25%")) == result
+
+
+def test_equal_parts_do_not_depend_on_the_order_of_subsets() -> None:
+    shares = sized(1, 4, 2, 2)
+    results = [allocate(order, replicas=10) for order in permutations(shares)]
+    assert all(one == results[0] for one in results)
+
+
+def test_whole_percentages_are_rounded_so_that_no_pod_is_lost() -> None:
+    """case 35"""
+    assert fixed(3, *sized(2, 2, t1="50%", t2="50%")) == [2, 1]
+    assert fixed(1, *sized(2, 2, 2, t1="33%", t2="33%", t3="34%")) == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "shares"),
+    [
+        (6, sized(4, 4, t1=4, t2=4)),
+        (9, sized(4, 4, t1=4, t2=4)),
+        (None, sized(4, 4, t1=4)),
+        (10, sized(2, 2, t1="40%", t2="50%")),
+    ],
+)
+def test_what_does_not_fit_is_an_error(replicas: int | None, shares: list[Share]) -> None:
+    """case 36"""
+    with pytest.raises(AllocationError, match=r"replicas"):
+        allocate(shares, replicas=replicas)
+
+
+def test_without_replicas_the_subsets_say_it_all() -> None:
+    assert fixed(None, *sized(None, None, t1=2, t2=3)) == [2, 3]
+
+
+def test_what_cannot_be_read_counts_as_not_specified() -> None:
+    assert fixed(6, *sized(1, 1, t1="many")) == [3, 3]
+
+
+# ── minimums and maximums ────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "replicas", "result"),
+    [
+        ([2] * 5, [5, 5, 5, 5, None], 10, [2, 2, 2, 2, 2]),
+        ([2] * 5, [5, 5, 5, 5, None], 14, [5, 3, 2, 2, 2]),
+        ([2] * 5, [5, 5, 5, 5, None], 5, [2, 2, 1, 0, 0]),
+        ([1, 1, 1], [2, 2, None], 7, [2, 2, 3]),
+        ([1, 1, 1], [2, 2, None], 1, [1, 0, 0]),
+        (["50%", 0], [None, None], 3, [3, 0]),
+        ([0, "50%"], [1, None], 3, [1, 2]),
+        ([0, "50%"], [1, None], 5, [1, 4]),
+        ([0, 0], [2, 2], 9, [2, 2]),
+    ],
+)
+def test_minimums_first_and_then_up_to_the_maximums(
+    least: list[Any], most: list[Any], replicas: int, result: list[int]
+) -> None:
+    """case 33"""
+    assert fixed(replicas, *bounded(least, most)) == result
+
+
+def test_a_minimum_in_percent_follows_the_replicas() -> None:
+    """case 34"""
+    shares = bounded([0, "50%"], [None, None])
+    assert [allocate(shares, replicas=replicas)["t2"] for replicas in (3, 5)] == [2, 3]
+
+
+def test_a_minimum_above_the_maximum_is_an_error() -> None:
+    with pytest.raises(AllocationError, match="t1"):
+        allocate(bounded([3, 0], [2, None]), replicas=4)
+
+
+# ── adaptive ─────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("current", "pending", "least", "most", "replicas", "result"),
+    [
+        ([5, 5], [5, 0], [3, 0], [5, None], 10, [3, 7]),
+        ([5, 5], [4, 0], [3, 0], [5, None], 10, [3, 7]),
+        ([5, 5], [3, 0], [3, 0], [5, None], 10, [3, 7]),
+        ([2, 2], [0, 0], [1, 0], [2, None], 3, [2, 1]),
+        ([1, 3], [1, 0], [1, 0], [2, None], 3, [1, 2]),
+        ([2, 2, 0, 0], [0, 2, 0, 0], [0] * 4, [2, None, None, None], 4, [2, 0, 2, 0]),
+        ([2, 0, 0, 2], [0] * 4, [0] * 4, [2, None, None, None], 8, [2, 4, 0, 2]),
+        ([2, 0, 0, 6], [0] * 4, [0] * 4, [None] * 4, 4, [2, 0, 0, 2]),
+    ],
+)
+def test_a_subset_without_nodes_keeps_what_is_ready_and_others_get_the_rest(
+    current: list[int], pending: list[int], least: list[Any], most: list[Any], replicas: int, result: Any
+) -> None:
+    """cases 47 and 49"""
+    shares = bounded(
+        least,
+        most,
+        current=current,
+        ready=[size - waiting for size, waiting in zip(current, pending, strict=True)],
+        is_unschedulable=[waiting > 0 for waiting in pending],
+    )
+    found = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
+    assert list(found.values()) == result
+    assert sum(found.values()) == replicas
+
+
+def test_a_subset_that_is_not_there_yet_can_take_pods() -> None:
+    shares = bounded([0, 0], [None, None], current=[4, None], ready=[1, 0], is_unschedulable=[True, False])
+    assert allocate(shares, replicas=4, mode=Mode.ADAPTIVE) == {"t1": 1, "t2": 3}
+
+
+# ── pods in reserve ──────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("current", "reserved", "least", "most", "replicas", "result"),
+    [
+        ([2, 2, 2, 2], [0, 2, 2, 0], [1] * 4, [2, 2, 2, None], 8, [2, 2, 2, 6]),
+        ([2, 2, 2, 6], [0, 1, 1, 0], [1] * 4, [2, 2, 2, None], 8, [2, 2, 2, 4]),
+        ([2, 2, 2, 4], [0, MARKED, 1, 0], [1] * 4, [2, 2, 2, None], 8, [2, 2, 2, 3]),
+        ([2, 2, 2, 6], [0, 1, 1, 0], [2] * 4, [4, 4, 4, None], 16, [4, 2, 2, 10]),
+        ([4, 2, 2, 10], [0, MARKED, MARKED, 0], [2] * 4, [4, 4, 4, None], 16, [4, 4, 4, 8]),
+        ([2, 0, 0], [2, 0, 0], [0] * 3, [None] * 3, 2, [2, 2, 0]),
+        ([2, 2, 4], [4, MARKED, 0], [0] * 3, [None] * 3, 4, [2, 4, 2]),
+        ([2, 2, 1], [0, 1, 0], [0] * 3, [None] * 3, 2, [2, 0, 0]),
+        ([1, 1, 2], [MARKED, 1, 0], [1, 1, 0], [None] * 3, 2, [2, 1, 1]),
+    ],
+)
+def test_others_stand_in_for_pods_in_reserve(
+    current: list[int], reserved: list[Any], least: list[Any], most: list[Any], replicas: int, result: Any
+) -> None:
+    """cases 52 to 54"""
+    shares = bounded(
+        least,
+        most,
+        current=current,
+        reserved=[0 if one is MARKED else one for one in reserved],
+        is_unschedulable=[one is not MARKED and one > 0 for one in reserved],
+        was_unschedulable=[one is MARKED or one > 0 for one in reserved],
+    )
+    assert list(allocate(shares, replicas=replicas, mode=Mode.RESERVE).values()) == result
+
+
+def test_a_raised_minimum_of_a_subset_without_nodes_is_kept() -> None:
+    shares = bounded(
+        [3, 0], [None, None], current=[1, 4], reserved=[1, 0], is_unschedulable=[True, False], ready=[0, 4]
+    )
+    assert allocate(shares, replicas=5, mode=Mode.RESERVE) == {"t1": 3, "t2": 5}
