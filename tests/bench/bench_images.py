@@ -3,7 +3,7 @@
 PYTHONPATH=tests python -m bench.bench_images [--nodes 1000] [--parallelism 100] [--beside 50]
 
 Nodes get their NodeImages, a job that never ends has all of them pull, one node's status changes alone, and the job is
-deleted. `--beside`: further jobs that never end, for other images of the same nodes; they must not be woken. Everything is in
+deleted. `--beside`: further jobs that never end, for other images; they must not be woken. Everything is in
 one process, the sandbox's API server and the nodes' agents too. Prints; asserts nothing.
 """
 
