@@ -20,8 +20,9 @@ from pykruise.kinds.gates import Gates
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
 from pykruise.manager.roles import ACCOUNT, aggregated_roles, roles
+from pykruise.manager.settings import SECRETS_NAMESPACE
 
-__all__ = ["IMAGE", "Installation", "manifests", "workload"]
+__all__ = ["CHART_GATES", "IMAGE", "Installation", "manifests", "secrets_namespace", "workload"]
 
 IMAGE = f"pykruise/kruise-manager:v{__version__}"
 MANAGER = "kruise-controller-manager"
@@ -80,6 +81,7 @@ def manifests(wanted: Installation) -> list[Document]:
     conversion = webhook_conversion(service=(wanted.namespace, SERVICE), url=endpoint.base_url)
     return [
         *([_namespace(wanted)] if wanted.create_namespace else []),
+        secrets_namespace(),
         *crds(conversion),
         {
             "apiVersion": "v1",
@@ -109,6 +111,11 @@ def _namespace(wanted: Installation) -> Document:
         "kind": "Namespace",
         "metadata": {"name": wanted.namespace, "labels": dict(NAMESPACE_LABELS)},
     }
+
+
+def secrets_namespace() -> Document:
+    """Where pull secrets are copied to, since agents of nodes may read them nowhere else."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SECRETS_NAMESPACE}}
 
 
 def _service(wanted: Installation) -> Document:

@@ -66,8 +66,9 @@ class ManagerStats(msgspec.Struct, frozen=True, kw_only=True):
 class _RunningKind(msgspec.Struct, frozen=True):
     kind: Kind
     controller: Controller[Key]
+    reads: tuple[Views[Any], ...]
     needs: tuple[Views[Any], ...]
-    """Whose caches must be full before it works."""
+    """Of these, whose caches must be full before it works."""
 
 
 class Manager:
@@ -128,7 +129,7 @@ class Manager:
         )
         self._definitions = definitions_of(client, clock=clock, rng=rng)
         self._definitions.subscribe(Renewal(lambda: self._sources.caches).on_definition)
-        self._hand_over = HandOver(self._sources.by_resource, elector) if elector is not None else None
+        self._hand_over = HandOver(lambda: self._sources.caches, elector) if elector is not None else None
         self._recorders = context.recorders
         self._further = context.further
         self._is_frozen = False
@@ -244,7 +245,7 @@ class Manager:
         await self._sources.wait_synced(running.needs)
         await self._components_ready()
         if self._hand_over is not None:
-            await self._hand_over.wait(views.resource for views in running.needs)
+            await self._hand_over.wait(self._sources.of(views) for views in running.reads)
         self._freeze()
         _log.info("%s: caches are synced, the controller starts", running.kind.name)
         await running.controller.run()
@@ -275,5 +276,6 @@ def _build(kind: Kind, context: KindContext, settings: Settings) -> _RunningKind
     """The controller of a kind, and the caches that it waits for."""
     own = settings.of(kind)
     assert kind.control is not None
-    needs = (views for views in views_of(kind.control, own) if not views.is_apart)
-    return _RunningKind(kind, controller_for(kind, context, own), tuple(dict.fromkeys((*SHARED, *needs))))
+    reads = tuple(dict.fromkeys((*SHARED, *views_of(kind.control, own))))
+    needs = tuple(views for views in reads if not views.is_apart)
+    return _RunningKind(kind, controller_for(kind, context, own), reads, needs)

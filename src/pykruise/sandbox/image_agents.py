@@ -21,7 +21,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.controller import Controller, unmeasured
 from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.image_references import ImageName
 from pykruise.kube.patches.merge import diff_merge
@@ -50,6 +50,7 @@ __all__ = ["NODE_IMAGES", "ImageAgents", "credentials_for"]
 NODE_IMAGES = Resource("apps.kruise.io", "v1beta1", "nodeimages", "NodeImage", namespaced=False)
 _JOB_GROUP = "apps.kruise.io"
 
+CONFLICT_S = 0.05
 STATUS_BURST = 5
 STATUS_PER_S = 0.5
 """Writes of a NodeImage's status. Rule: the real agent's."""
@@ -221,6 +222,8 @@ class ImageAgents:
             )
         except NotFoundError:
             return math.inf
+        except ConflictError:  # something is asked for, or not any more: the cache hears of it soon
+            return CONFLICT_S
         self.status_writes += 1
         return math.inf
 

@@ -109,7 +109,7 @@ def _raised(entry: TagSpec, node: NodeImageView, snapshot: Snapshot) -> TagSpec:
     assert job.spec is not None
     sharers = _sharers(entry, snapshot)
     policy = policy_of(job.spec, snapshot, seed=f"{job.uid}/{node.name}")
-    if sharers and entry.pull_policy is not None:
+    if entry.pull_policy is not None and not all(_is_replaced(ref, snapshot) for ref in sharers):
         policy = _larger(entry.pull_policy, policy)
     return msgspec.structs.replace(
         entry,
@@ -125,6 +125,12 @@ def _sharers(entry: TagSpec | None, snapshot: Snapshot) -> list[ObjectReference]
     """Who else wants the entry: jobs that are there, and all that are no jobs."""
     references = (entry.owner_references if entry is not None else None) or ()
     return [ref for ref in references if not is_pull_job(ref) or ref.uid in snapshot.others]
+
+
+def _is_replaced(ref: ObjectReference, snapshot: Snapshot) -> bool:
+    """Whether the job of a reference is of the same owner: this one takes its place, and its policy is the one."""
+    other = snapshot.others.get(ref.uid)
+    return other is not None and other.controller_uid == snapshot.job.controller_uid != ""
 
 
 def _reference(job: PullJobView) -> ObjectReference:
