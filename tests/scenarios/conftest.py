@@ -261,6 +261,7 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         lookups=live_lookups(
             lambda: client,
             namespace="scenario",
+            clock=clock,
             readers={
                 "sidecarset": LiveSidecars(lambda: client, namespace=NAMESPACE),
                 "persistentpodstate": LiveStates(lambda: client, namespace=NAMESPACE, clock=clock),

@@ -9,7 +9,9 @@ import pytest
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
@@ -29,7 +31,7 @@ RESOURCES: dict[str, Resource] = {
     one.kind: one
     for one in (
         *(ADVANCED_CRON_JOBS, BROADCAST_JOBS, CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS),
-        *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS),
+        *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS, EPHEMERAL_JOBS),
     )
 }
 BESIDE = {STORAGE_CLASSES.kind: STORAGE_CLASSES}
@@ -53,6 +55,7 @@ def manifests() -> list[Any]:
 def workloads() -> list[Any]:
     """Those that make pods."""
     others = {SIDECAR_SETS.kind, RESOURCE_DISTRIBUTIONS.kind, PERSISTENT_POD_STATES.kind, *BESIDE}
+    others |= {CONTAINER_RECREATE_REQUESTS.kind}
     return [one for one in manifests() if one.values[0]["kind"] not in others]
 
 
@@ -91,6 +94,8 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
             return made.lower() == f"{status.get('type', '')}Template".lower()
         if doc["kind"] == BROADCAST_JOBS.kind:
             return bool(status.get("phase") == "completed" and status["succeeded"] == status["desired"] > 0)
+        if doc["kind"] == EPHEMERAL_JOBS.kind:
+            return "MatchedEmpty" in {one["type"] for one in status.get("conditions") or ()}
         if doc["kind"] == POD_UNAVAILABLE_BUDGETS.kind:
             observed: int = status.get("observedGeneration", 0)
             return observed == found["metadata"]["generation"]
@@ -169,3 +174,20 @@ async def test_a_pod_state_that_users_are_shown_is_looked_after(stage: Stage, do
         return (found.get("status") or {}).get("observedGeneration") == 1
 
     await stage.until(is_observed)
+
+
+@pytest.mark.parametrize("doc", of_kind(CONTAINER_RECREATE_REQUESTS.kind))
+async def test_a_request_that_users_are_shown_is_taken_for_a_pod_that_is_there(
+    stage: Stage, doc: dict[str, Any]
+) -> None:
+    containers = [{"name": one["name"], "image": "app:1"} for one in doc["spec"]["containers"]]
+    pod = {"metadata": {"name": doc["spec"]["podName"]}, "spec": {"containers": containers}}
+    await stage.create(pod, resource=PODS)
+
+    async def runs() -> bool:
+        found = await stage.get(doc["spec"]["podName"], resource=PODS)
+        return bool(found["status"].get("phase") == "Running")
+
+    await stage.until(runs)
+    stored = await stage.create(doc, resource=CONTAINER_RECREATE_REQUESTS)
+    assert all("statusContext" in one for one in stored["spec"]["containers"])

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
@@ -16,9 +18,11 @@ from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.resources import Resource
+from pykruise.kube.resources import JOBS, Resource
 from simulation import (
+    generate_advancedcronjob,
     generate_blind,
+    generate_broadcastjob,
     generate_cloneset,
     generate_daemonset,
     generate_podunavailablebudget,
@@ -29,7 +33,9 @@ from simulation import (
 from simulation.beside import Together
 from simulation.budget_rules import BudgetRules
 from simulation.cloneset_rules import CloneSetRules
+from simulation.cron_rules import CronRules
 from simulation.daemonset_rules import DaemonSetRules
+from simulation.job_rules import JobRules
 from simulation.rules import WorkloadRules
 from simulation.script import Script
 from simulation.sidecar_rules import SidecarRules
@@ -44,8 +50,10 @@ class SimulatedKind(msgspec.Struct, frozen=True):
 
     resource: Resource
     """Of the workload that scripts are about."""
-    rules: Callable[..., WorkloadRules[Any] | Together]
+    rules: Callable[..., WorkloadRules[Any] | Together | JobRules | CronRules]
     """Called with namespace, name, start, skew_s and is_calm."""
+    makes: tuple[Resource, ...] = ()
+    """What else goes with its owner."""
     beside: Resource | None = None
     """Of what is about its pods, whose controller and webhooks run too."""
     gates: Gates = Gates()
@@ -67,6 +75,8 @@ KINDS: Mapping[str, SimulatedKind] = {
     "cloneset": SimulatedKind(CLONE_SETS, CloneSetRules),
     "daemonset": SimulatedKind(DAEMON_SETS, DaemonSetRules),
     "statefulset": SimulatedKind(ADVANCED_STATEFUL_SETS, StatefulSetRules),
+    "broadcastjob": SimulatedKind(BROADCAST_JOBS, JobRules),
+    "advancedcronjob": SimulatedKind(ADVANCED_CRON_JOBS, CronRules, makes=(JOBS,)),
     "workloadspread": SimulatedKind(
         CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SpreadRules), beside=WORKLOAD_SPREADS
     ),
@@ -83,6 +93,8 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "cloneset": generate_cloneset.generate,
     "daemonset": generate_daemonset.generate,
     "statefulset": generate_statefulset.generate,
+    "broadcastjob": generate_broadcastjob.generate,
+    "advancedcronjob": generate_advancedcronjob.generate,
     "blind": generate_blind.generate,
     "workloadspread": generate_workloadspread.generate,
     "sidecarset": generate_sidecarset.generate,

@@ -155,7 +155,12 @@ class _World:
             kubelet=kubelet,
             tracks_fields=False,
             controllers=CONTROLLERS,
-            collected=(*COLLECTED, self._resource, *([self._beside] if self._beside else ())),
+            collected=(
+                *COLLECTED,
+                *self._kind.makes,
+                self._resource,
+                *([self._beside] if self._beside else ()),
+            ),
         )
         webhooks = self._webhooks() if self._beside else None
         rules = webhooks.rules() if webhooks else reviewers()

@@ -115,6 +115,7 @@ async def playground(
             lookups=live_lookups(
                 lambda: cluster.client,
                 namespace=NAMESPACE,
+                clock=clock,
                 readers={
                     "sidecarset": LiveSidecars(lambda: cluster.client, namespace=NAMESPACE),
                     "persistentpodstate": LiveStates(

@@ -503,6 +503,59 @@ _ADVANCED_CRON_JOB: Final = _of(
     ),
 )
 
+_EPHEMERAL_JOB: Final = _of(
+    "EphemeralJob",
+    (
+        "some pods succeeded and others failed: `Unknown` for ever",
+        "`Failed` once all have ended",
+        "a job ends",
+    ),
+    (
+        "more `replicas` than pods match: it never ends",
+        "it ends when all pods that match have",
+        "a job ends",
+    ),
+    (
+        "what has not started does not count against `parallelism`; a job past its deadline goes on",
+        "it counts; nothing more is injected",
+        "both mean what they say",
+    ),
+    (
+        "every job carries a finalizer, which protects nothing",
+        "none is set, and the original's is taken away when the job is deleted",
+        "a deletion needs no manager",
+    ),
+    (
+        "times of conditions move with every write",
+        "they stay while the condition says the same",
+        "fewer writes",
+    ),
+)
+
+_CONTAINER_RECREATE_REQUEST: Final = _of(
+    "ContainerRecreateRequest",
+    (
+        "init containers that run beside the others are refused",
+        "they can be recreated",
+        "sidecars are containers too",
+    ),
+    (
+        "one that waits behind another is never given up, even when its agent is gone",
+        "a minute after the one before has ended",
+        "nothing waits for ever",
+    ),
+    (
+        "which containers are new is judged by their start",
+        "by id and restart count",
+        "clocks of nodes differ",
+    ),
+    (
+        "`minStartedSeconds` and `ttlSecondsAfterFinished` below 0 are accepted in v1alpha1",
+        "refused in both versions",
+        "they mean nothing",
+    ),
+)
+
 DIFFERENCES: Final = (
     *_EVERYWHERE,
     *_CLONE_SET,
@@ -515,6 +568,8 @@ DIFFERENCES: Final = (
     *_POD_UNAVAILABLE_BUDGET,
     *_BROADCAST_JOB,
     *_ADVANCED_CRON_JOB,
+    *_EPHEMERAL_JOB,
+    *_CONTAINER_RECREATE_REQUEST,
     *_ADMISSION,
     *_MANAGER,
 )

@@ -41,6 +41,7 @@ from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name, is_valid_label_value
 
 __all__ = [
+    "check_ephemeral_container",
     "check_names",
     "check_pod_spec",
     "check_pod_template",
@@ -178,16 +179,21 @@ def _check_ephemeral_containers(spec: Doc, volumes: Mapping[str, Doc], path: str
     names = set(others)
     for index, container in enumerate(spec.get("ephemeralContainers") or ()):
         here = f"{path}.ephemeralContainers[{index}]"
-        yield from _check_container(container, volumes, here, spec)
+        yield from check_ephemeral_container(container, here, volumes=volumes, spec=spec)
         name, target = container.get("name") or "", container.get("targetContainerName")
         if name in names:
             yield duplicate(f"{here}.name", name)
         names.add(name)
         if target and target not in others:
             yield not_found(f"{here}.targetContainerName", target)
-        for field in _NOT_EPHEMERAL:
-            if container.get(field):
-                yield forbidden(f"{here}.{field}", "cannot be set for an Ephemeral Container")
+
+
+def check_ephemeral_container(container: Doc, path: str, *, volumes: Mapping[str, Doc], spec: Doc) -> Causes:
+    """One ephemeral container on its own, in a pod with this spec and these volumes."""
+    yield from _check_container(container, volumes, path, spec)
+    for field in _NOT_EPHEMERAL:
+        if container.get(field):
+            yield forbidden(f"{path}.{field}", "cannot be set for an Ephemeral Container")
 
 
 _NOT_EPHEMERAL: Final = (

@@ -26,6 +26,8 @@ __all__ = ["IMAGE", "Installation", "manifests", "workload"]
 IMAGE = f"pykruise/kruise-manager:v{__version__}"
 MANAGER = "kruise-controller-manager"
 SERVICE = "kruise-webhook-service"
+CHART_GATES = "ImagePullJobGate=true"
+"""What OpenKruise's chart switches on where nothing else is asked for."""
 NOBODY = 65534
 CLIENTS_FOLDER = "/etc/kruise-webhook-clients"
 """Where the authority of API servers' client certificates is mounted."""

@@ -127,9 +127,10 @@ class Manager:
             timeout_s=settings.cache_sync_timeout_s,
         )
         self._definitions = definitions_of(client, clock=clock, rng=rng)
-        self._definitions.subscribe(Renewal(self._sources.caches).on_definition)
+        self._definitions.subscribe(Renewal(lambda: self._sources.caches).on_definition)
         self._hand_over = HandOver(self._sources.by_resource, elector) if elector is not None else None
         self._recorders = context.recorders
+        self._further = context.further
         self._is_frozen = False
         self._stop = asyncio.Event()
 
@@ -158,8 +159,12 @@ class Manager:
         )
 
     def positions(self) -> dict[str, int]:
-        """By resource: the version of the cluster that its cache has followed."""
-        return {str(resource): cache.position for resource, cache in self._sources.by_resource.items()}
+        """By resource: the version of the cluster that all its caches have followed."""
+        found: dict[str, int] = {}
+        for cache in self._sources.caches:
+            name = str(cache.resource)
+            found[name] = min(found.get(name, cache.position), cache.position)
+        return found
 
     def problems(self) -> Sequence[str]:
         """Why it cannot do its work now, one sentence each; empty: it can."""
@@ -211,6 +216,7 @@ class Manager:
             if self.settings.resync_s is not None:
                 again = self._sources.redeliver(every_s=self.settings.resync_s)
                 background.append(tasks.create_task(again, name="resync"))
+            background += [tasks.create_task(one.run(), name="further kinds") for one in self._further]
             background += [tasks.create_task(recorder.run(), name="events") for recorder in self._recorders]
             background += [tasks.create_task(one.run(), name=one.name) for one in self._components]
             background.append(tasks.create_task(self._stand_for_election(), name="election"))

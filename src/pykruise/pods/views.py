@@ -23,6 +23,7 @@ from pykruise.pods.containers import (
     RawStatus,
     status_facts,
 )
+from pykruise.pods.ephemeral import EphemeralView, ephemeral_views
 from pykruise.pods.launch_order import COMPLETED_ANNOTATION
 from pykruise.pods.names import RevisionHash, short_hash
 from pykruise.pods.node_placement import NodeRequirements, requirements_of
@@ -111,6 +112,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     container_statuses: tuple[ContainerStatusFacts, ...] = ()
     init_statuses: tuple[ContainerStatusFacts, ...] = ()
     """Of all init containers, sidecars among them."""
+    ephemeral: tuple[EphemeralView, ...] = ()
+    """Ephemeral containers, which few pods have."""
 
     # Worked out once per event:
     state: str = ""
@@ -189,6 +192,7 @@ class _Spec(msgspec.Struct, gc=False, rename="camel"):
     affinity: msgspec.Raw = msgspec.Raw()
     containers: tuple[ContainerText, ...] | None = None
     init_containers: tuple[_InitContainer, ...] | None = None
+    ephemeral_containers: msgspec.Raw = msgspec.Raw()
     readiness_gates: tuple[_Gate, ...] | None = None
     restart_policy: str | None = None
     volumes: msgspec.Raw = msgspec.Raw()
@@ -242,6 +246,7 @@ class _Status(msgspec.Struct, gc=False, rename="camel"):
     conditions: tuple[_Condition, ...] | None = None
     container_statuses: tuple[RawStatus, ...] | None = None
     init_container_statuses: tuple[RawStatus, ...] | None = None
+    ephemeral_container_statuses: msgspec.Raw = msgspec.Raw()
 
 
 class _Pod(msgspec.Struct, gc=False, rename="camel"):
@@ -327,6 +332,9 @@ class PodProjector:
             container_statuses=tuple([self._status(one) for one in statuses]),
             init_statuses=tuple([self._status(one) for one in status.init_container_statuses])
             if status.init_container_statuses
+            else (),
+            ephemeral=ephemeral_views(spec.ephemeral_containers, status.ephemeral_container_statuses)
+            if len(spec.ephemeral_containers)
             else (),
             state=state,
             revision=share(revision, revision),

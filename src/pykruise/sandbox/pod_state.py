@@ -17,7 +17,7 @@ One container (a `Run`):
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from enum import Enum
 from hashlib import sha256
 from typing import Any, assert_never
@@ -27,7 +27,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.sandbox.faults import Behaviour, Rule, behaviour_of
-from pykruise.sandbox.images import ImageTable, PullFailure
+from pykruise.sandbox.images import ImageTable, PullFailure, full_name
 from pykruise.sandbox.pod_view import Container, ContainerStatus, PodView, Terminated, instant_of
 
 __all__ = [
@@ -48,13 +48,17 @@ __all__ = [
     "removal_due",
     "wants_resize",
     "will_restart",
+    "with_added",
+    "with_stopped",
 ]
 
 NEVER: Instant = math.inf
 NOTHING_MISSING: Mapping[str, str] = {}
+NONE_HELD: frozenset[str] = frozenset()
 _HALF_DELETED_S = 1.0  # so long a pod that has no time of grace left may still be there
 _DEFERRED_S = 10.0  # a change of resources that has to wait is tried again
 _MISSING_S = 1.0  # a container whose environment is not complete is tried again
+_KILLED = 137  # exit code of a process that was killed
 _SETTLED_S = 600.0  # a container that ran this long starts its backoff anew
 
 
@@ -65,12 +69,15 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A container starts after this much time ..."""
     start_jitter: float = 1.0
     """... plus up to this fraction of it."""
+    pull_s: float = 0.0
+    """How long the image of a container is pulled before that, where the node does not have it."""
     ready_s: float = 0.0
     """From running to ready, on top of the readiness probe's initial delay."""
     init_s: float = 0.0
     """How long an init container runs."""
     job_s: float | None = 1.0
-    """How long the containers of a Job's pod run before they complete; None: until something ends them."""
+    """How long the containers of a Job's pod, and ephemeral ones, run before they complete; None: until something ends
+    them."""
     stop_s: float = 1.0
     """How long a pod takes to stop, after its preStop hooks, if its grace period allows."""
     resize_s: float = 0.0
@@ -92,6 +99,12 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How often a node's Lease is renewed; None: there are none."""
     heartbeat_s: float = 300.0
     """How often a node's status is written although nothing changed."""
+    pulls_ahead: bool = False
+    """Whether nodes pull the images that their NodeImages ask for, as OpenKruise's daemon does."""
+    pulls_at_once: int = 0
+    """Images that a node pulls ahead at the same time; 0: no limit."""
+    recreates: bool = False
+    """Whether nodes recreate the containers that ContainerRecreateRequests name, as OpenKruise's daemon does."""
     workers: int = 64
     """Pods written to at the same time."""
 
@@ -120,6 +133,8 @@ class Role(Enum):
     INIT = "init"
     SIDECAR = "sidecar"
     MAIN = "main"
+    EPHEMERAL = "ephemeral"
+    """Put into a running pod; it starts once, and nothing about the pod depends on it."""
 
 
 class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -159,7 +174,7 @@ class PodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ip: str
     accepted_at: Instant
     runs: tuple[Run, ...]
-    """Init containers first, then the main ones, in the order of the spec."""
+    """Init containers first, then the main ones, then the ephemeral ones, in the order of the spec."""
     stopping_since: Instant | None = None
     resizing_since: Instant | None = None
     """A change of resources is being carried out."""
@@ -186,6 +201,8 @@ def container_roles(pod: PodView) -> Iterator[tuple[Container, Role]]:
         yield container, Role.SIDECAR if container.is_sidecar else Role.INIT
     for container in pod.containers.items:
         yield container, Role.MAIN
+    for container in pod.ephemeral_containers:
+        yield container, Role.EPHEMERAL
 
 
 # ── beginnings ───────────────────────────────────────────────────────────────
@@ -201,12 +218,34 @@ def begin(pod: PodView, *, ip: str, now: Instant) -> PodState:
     )
 
 
+def with_added(state: PodState, pod: PodView) -> PodState:
+    """The state with the ephemeral containers that the pod has got since."""
+    names = [container.name for container, _ in container_roles(pod)]
+    added = tuple(Run(name=name) for name in names[len(state.runs) :])
+    return msgspec.structs.replace(state, runs=state.runs + added) if added else state
+
+
+def with_stopped(state: PodState, pod: PodView, name: str, now: Instant) -> PodState:
+    """The state once somebody beside the kubelet has stopped a running container. It is started again without a wait,
+    unless the pod never restarts anything."""
+    crashes = 1 if pod.restart_policy == "Never" else 0
+    runs = tuple(
+        _ended(run, now, code=_KILLED, crashes=crashes)
+        if run.name == name and run.state is RunState.RUNNING
+        else run
+        for run in state.runs
+    )
+    return msgspec.structs.replace(state, runs=runs)
+
+
 def recover(pod: PodView, *, ip: str, now: Instant) -> PodState:
     """The state that the pod's status tells, for a program that has just started.
 
     What is not in it (how often a pull failed) begins anew.
     """
-    statuses = {status.name: status for status in (*pod.status.init_containers, *pod.status.containers)}
+    known = pod.status
+    found = (*known.init_containers, *known.containers, *known.ephemeral_containers)
+    statuses = {status.name: status for status in found}
     runs = []
     for container, _ in container_roles(pod):
         status = statuses.get(container.name)
@@ -268,11 +307,12 @@ def advance(
     *,
     refused: Refused | None = None,
     missing: Mapping[str, str] = NOTHING_MISSING,
+    held: Set[str] = NONE_HELD,
 ) -> tuple[PodState, Instant]:
     """Everything that has become due until `now`, and when the next thing will be (NEVER: infinity).
 
     `refused`: the node has no room for a change of resources that is wanted. `missing`: by container, what keeps
-    one that never ran from starting.
+    one that never ran from starting. `held`: full names of the images that the node has.
     """
     if pod.is_terminating:
         if state.stopping_since is None:
@@ -285,17 +325,17 @@ def advance(
     opens_at = state.accepted_at  # when what comes next may start
     runs: list[Run] = []
     for (container, role), run in zip(roles, state.runs, strict=True):
-        life = _Life(container, role, pod, world)
+        life = _Life(container, role, pod, world, held)
         if run.state is RunState.BLOCKED and opens_at <= now:
             if lacks := missing.get(run.name):
                 run = msgspec.structs.replace(run, missing=lacks)
                 look_at = min(look_at, now + _MISSING_S)
             else:
-                since = now if run.missing else opens_at
+                since = now if run.missing or role is Role.EPHEMERAL else opens_at
                 run = msgspec.structs.replace(run, state=RunState.STARTING, since=since, missing="")
         run, due = life.advance(run, now)
         look_at = min(look_at, due)
-        if role is not Role.MAIN:
+        if role in (Role.INIT, Role.SIDECAR):
             opens_at = max(opens_at, life.opens_at(run))
         runs.append(run)
     if _is_over(runs, roles, pod):
@@ -403,6 +443,8 @@ def will_restart(run: Run, role: Role, pod: PodView) -> bool:
             return True
         case Role.INIT:
             return code != 0 and pod.restart_policy != "Never"
+        case Role.EPHEMERAL:
+            return False
         case Role.MAIN:
             return pod.restart_policy == "Always" or (pod.restart_policy == "OnFailure" and code != 0)
         case _:
@@ -429,9 +471,10 @@ def _is_over(runs: Sequence[Run], roles: list[tuple[Container, Role]], pod: PodV
 class _Life:
     """The transitions of one container."""
 
-    __slots__ = ("container", "pod", "role", "settings", "world")
+    __slots__ = ("container", "held", "pod", "role", "settings", "world")
 
-    def __init__(self, container: Container, role: Role, pod: PodView, world: World) -> None:
+    def __init__(self, container: Container, role: Role, pod: PodView, world: World, held: Set[str]) -> None:
+        self.held = held
         self.container = container
         self.role = role
         self.pod = pod
@@ -454,7 +497,7 @@ class _Life:
             case Role.SIDECAR:
                 # A sidecar that restarts later does not hold up what it has let start.
                 return run.since if run.state is RunState.RUNNING else 0.0 if run.number else NEVER
-            case Role.MAIN:
+            case Role.MAIN | Role.EPHEMERAL:
                 return NEVER
             case _:
                 assert_never(self.role)
@@ -479,7 +522,7 @@ class _Life:
             case RunState.BLOCKED:
                 return NEVER
             case RunState.STARTING:
-                return run.since + self._start_s(run)
+                return run.since + self._pull_s(run) + self._start_s(run)
             case RunState.PULL_FAILED:
                 is_final = run.failure is not None and run.failure.reason == "InvalidImageName"
                 return NEVER if is_final else run.since + backoff_s(run.pull_failures, self.settings)
@@ -537,6 +580,11 @@ class _Life:
             resources=self.container.allotment if self.settings.reports_resources else None,
         )
 
+    def _pull_s(self, run: Run) -> float:
+        scripted = self._behaviour(run.number + 1).pull_s
+        pull_s = self.settings.pull_s if scripted is None else scripted
+        return pull_s if pull_s and full_name(self.container.image) not in self.held else 0.0
+
     def _start_s(self, run: Run) -> float:
         scripted = self._behaviour(run.number + 1).start_s
         if scripted is not None:
@@ -555,6 +603,8 @@ class _Life:
                 return run.since + self.settings.init_s
             case Role.MAIN if self.pod.is_for_a_job and self.settings.job_s is not None:
                 return run.since + self.settings.job_s
+            case Role.EPHEMERAL if not self.container.stdin and self.settings.job_s is not None:
+                return run.since + self.settings.job_s
             case _:
                 return NEVER
 
@@ -562,7 +612,7 @@ class _Life:
         if not self._restarts(run):
             return NEVER
         if run.crashes <= 1:
-            return run.since + self._start_s(run)
+            return run.since + self._pull_s(run) + self._start_s(run)
         return run.since + backoff_s(run.crashes - 1, self.settings)
 
     def _restarts(self, run: Run) -> bool:

@@ -62,11 +62,13 @@ def status_of(pod: PodView, state: PodState, world: World, now: Instant, *, host
         _Container(spec, role, run, _counts_as_ready(run, spec, role, pod, world, now))
         for (spec, role), run in zip(container_roles(pod), state.runs, strict=True)
     ]
-    phase = _phase(containers, pod)
+    ephemeral = [one for one in containers if one.role is Role.EPHEMERAL]
+    containers = [one for one in containers if one.role is not Role.EPHEMERAL]
     init_statuses = tuple(
         _container_status(one, pod, world, now) for one in containers if one.role is not Role.MAIN
     )
     statuses = tuple(_container_status(one, pod, world, now) for one in containers if one.role is Role.MAIN)
+    phase = _phase(containers, pod)
     has_sandbox = any(one.run.number for one in containers)
     generation = (pod.generation or None) if world.settings.observed_generation else None
     return PodStatus(
@@ -80,6 +82,7 @@ def status_of(pod: PodView, state: PodState, world: World, now: Instant, *, host
         ),
         init_containers=init_statuses,
         containers=statuses,
+        ephemeral_containers=tuple(_container_status(one, pod, world, now) for one in ephemeral),
         host_ip=host_ip,
         pod_ip=(host_ip if pod.host_network else state.ip) if has_sandbox else "",
         start_time=pod.status.start_time or format_time(state.accepted_at),
@@ -133,6 +136,7 @@ def stopped_status(pod: PodView, state: PodState, now: Instant) -> PodStatus:
         conditions=tuple(_settled(condition, pod, now, None) for condition in conditions),
         init_containers=ended(pod.status.init_containers),
         containers=ended(pod.status.containers),
+        ephemeral_containers=ended(pod.status.ephemeral_containers),
     )
 
 
@@ -180,6 +184,8 @@ def patch_for(pod: PodView, wanted: PodStatus) -> dict[str, Any] | None:
         status["initContainerStatuses"] = msgspec.to_builtins(wanted.init_containers)
     if wanted.containers != known.containers:
         status["containerStatuses"] = msgspec.to_builtins(wanted.containers)
+    if wanted.ephemeral_containers != known.ephemeral_containers:
+        status["ephemeralContainerStatuses"] = msgspec.to_builtins(wanted.ephemeral_containers)
     if wanted.observed_generation is not None and wanted.observed_generation != known.observed_generation:
         status["observedGeneration"] = wanted.observed_generation
     return {"metadata": {"uid": pod.uid}, "status": status} if status else None
@@ -191,6 +197,8 @@ def patch_for(pod: PodView, wanted: PodStatus) -> dict[str, Any] | None:
 def _counts_as_ready(run: Run, spec: Container, role: Role, pod: PodView, world: World, now: Instant) -> bool:
     if role is Role.INIT:
         return _is_done(run)
+    if role is Role.EPHEMERAL:
+        return False
     return is_ready(run, spec, pod, world, now)
 
 

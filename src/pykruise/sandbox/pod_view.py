@@ -109,6 +109,8 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resize_policy: tuple[_ResizePolicy, ...] | None = None
     lifecycle: _Lifecycle | None = None
     env: tuple[_Env, ...] | None = None
+    stdin: bool = False
+    """Somebody may type into it, so that it runs until they leave: of ephemeral containers."""
 
     @property
     def config_keys(self) -> list[tuple[str, str]]:
@@ -253,6 +255,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
     conditions: tuple[Condition, ...] = ()
     init_containers: tuple[ContainerStatus, ...] = ()
     containers: tuple[ContainerStatus, ...] = ()
+    ephemeral_containers: tuple[ContainerStatus, ...] = ()
     host_ip: str = ""
     pod_ip: str = ""
     start_time: str | None = None
@@ -299,6 +302,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     readiness_gates: tuple[str, ...] = ()
     containers: Containers = NO_CONTAINERS
     init_containers: Containers = NO_CONTAINERS
+    ephemeral_containers: tuple[Container, ...] = ()
+    """Those that were put into the running pod, to look into it."""
     placement: Placement | None = None
     """None when the pod may run anywhere."""
     overhead: Mapping[str, str | int | float] | None = None
@@ -407,6 +412,7 @@ class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     readiness_gates: tuple[_Gate, ...] | None = None
     containers: msgspec.Raw = _ABSENT
     init_containers: msgspec.Raw = _ABSENT
+    ephemeral_containers: tuple[Container, ...] | None = None
     node_selector: msgspec.Raw = _ABSENT
     affinity: msgspec.Raw = _ABSENT
     tolerations: msgspec.Raw = _ABSENT
@@ -420,6 +426,7 @@ class _Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     conditions: msgspec.Raw = _ABSENT
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
+    ephemeral_container_statuses: tuple[ContainerStatus, ...] | None = None
     host_ip: str = msgspec.field(default="", name="hostIP")
     pod_ip: str = msgspec.field(default="", name="podIP")
     start_time: str | None = None
@@ -517,6 +524,7 @@ class PodProjector:
             init_containers=self._init_containers.get(bytes(spec.init_containers))
             if len(spec.init_containers)
             else NO_CONTAINERS,
+            ephemeral_containers=spec.ephemeral_containers or (),
             placement=self._placement(spec),
             overhead=spec.overhead,
             claims=_claims(meta.name, spec.volumes) if spec.volumes else (),
@@ -530,6 +538,7 @@ class PodProjector:
             conditions=self._conditions.get(bytes(status.conditions)) if len(status.conditions) else (),
             init_containers=status.init_container_statuses or (),
             containers=status.container_statuses or (),
+            ephemeral_containers=status.ephemeral_container_statuses or (),
             host_ip=status.host_ip,
             pod_ip=status.pod_ip,
             start_time=status.start_time,

@@ -76,8 +76,8 @@ def test_the_only_wildcard_is_to_read_scales_and_of_secrets_only_the_own_one_can
 def test_what_is_not_the_manager_s_cannot_be_changed() -> None:
     allowed = authorizer()
     assert allowed.allows("patch", "apps.kruise.io", "clonesets/status", namespace="default")
-    assert not allowed.allows("create", "apps.kruise.io", "clonesets", namespace="default")
-    assert not allowed.allows("delete", "apps.kruise.io", "clonesets", namespace="default")
+    assert not allowed.allows("create", "apps.kruise.io", "daemonsets", namespace="default")
+    assert not allowed.allows("delete", "apps.kruise.io", "daemonsets", namespace="default")
     assert not allowed.allows("update", "", "pods", namespace="default")
     assert not allowed.allows("patch", "", "nodes")
     group = "admissionregistration.k8s.io"

@@ -1,11 +1,30 @@
-"""EphemeralJob: its definition; there is no controller yet.
+"""EphemeralJob, as the rest of the program knows it.
 
-KIND ──▶ definitions (plans/kind.py)
+KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
+
+A pod enqueues the jobs of its namespace that select it when it comes, goes, or has other ephemeral containers.
 """
 
-from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJob
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.kinds.ephemeraljob.plan import plan_ephemeraljob
+from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, read_spec, snapshot
+from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJob, EphemeralJobSpec
+from pykruise.kinds.ephemeraljob.validation import errors_of
+from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
-from pykruise.plans.kind import Kind
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
+from pykruise.kube.rights import READ, on
+from pykruise.plans.insight import Insight
+from pykruise.plans.kind import Control, Kind
+from pykruise.plans.read import Around
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import BY_NAMESPACE, POD_VIEWS
+from pykruise.plans.wakes import Wake, itself
+from pykruise.pods.views import PodView
+from pykruise.pods.workload_admission import Reviews as SpecReviews
 
 __all__ = ["KIND"]
 
@@ -19,8 +38,59 @@ _COLUMNS = (
     Column("AGE", "date", ".metadata.creationTimestamp"),
 )
 
+_REVIEWS: Final = SpecReviews[EphemeralJobSpec](
+    resource=EPHEMERAL_JOBS,
+    versions=(EPHEMERAL_JOBS.version,),
+    read_spec=read_spec,
+    placeholders=("selector",),
+)
+_validate: Final = _REVIEWS.validating(lambda request, doc, _: errors_of(doc, old=request.old_object))
+
+
+def _jobs_of(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
+    old, new = change.old, change.new
+    if old is not None and new is not None and _is_alike(old, new):
+        return
+    for job in around.by_index(EPHEMERAL_JOB_VIEWS, BY_NAMESPACE, change.key.namespace):
+        if any(pod is not None and job.selector.matches(pod.labels) for pod in (old, new)):
+            yield job.key
+
+
+def _is_alike(old: PodView, new: PodView) -> bool:
+    return (old.ephemeral, old.is_active, old.labels) == (new.ephemeral, new.is_active, new.labels)
+
+
+def _headline(status: Mapping[str, Any]) -> str:
+    succeeded, failed, match = (status.get(name, 0) for name in ("succeeded", "failed", "match"))
+    return f"{status.get('phase') or 'not started'}: of {match} pods {succeeded} succeeded, {failed} failed"
+
+
 KIND = Kind(
     resource=EPHEMERAL_JOBS,
     versions=(Version(name="v1alpha1", root=EphemeralJob, storage=True, columns=_COLUMNS),),
     short_names=("ejob",),
+    reviews=Reviews(validating=lambda *_: _validate, validates_alone=True),
+    control=Control(
+        name="ephemeraljob",
+        component="ephemeraljob-controller",
+        objects=EPHEMERAL_JOB_VIEWS,
+        reads=lambda _: (POD_VIEWS,),
+        wakes=lambda _: (itself(EPHEMERAL_JOB_VIEWS), Wake(on=POD_VIEWS, keys=_jobs_of)),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.job,
+        plan=plan_ephemeraljob,
+    ),
+    rights=(
+        on(EPHEMERAL_JOBS, *READ, "patch", "delete", why="EphemeralJob: to see, release and delete them"),
+        on(EPHEMERAL_JOBS, "patch", subresource="status", why="EphemeralJob: to say how far they are"),
+        on(PODS, *READ, why="EphemeralJob: the pods that it is for"),
+        on(PODS, "patch", subresource="ephemeralcontainers", why="EphemeralJob: to put containers into pods"),
+    ),
+    insight=Insight(
+        names=frozenset({"ejob"}),
+        fields={"parallelism": ("spec", "parallelism"), "paused": ("spec", "paused")},
+        containers=("spec", "template", "ephemeralContainers"),
+        headline=_headline,
+        has_observed_generation=False,
+    ),
 )

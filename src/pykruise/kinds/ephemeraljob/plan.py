@@ -1,0 +1,225 @@
+"""What is done for an EphemeralJob now: the table of contents of the decision.
+
+Snapshot ──▶ _targets() ──▶ fan_out() ──▶ Plan: containers that are put into pods, the status, the job's own end
+
+Pure. What is in a pod says by its environment which job it is from, so a manager that was killed halfway does nothing
+twice. Nothing is ever stopped: Kubernetes cannot take an ephemeral container out of a pod.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kinds.ephemeraljob.snapshot import EphemeralJobView, Snapshot
+from pykruise.kinds.ephemeraljob.status import Tally, document_of, status_of
+from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Delete, Patch
+from pykruise.plans.phases import MOST_AT_ONCE
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.pods.ephemeral import JOB_ENV, EphemeralState, EphemeralView
+from pykruise.pods.fan_out import Decision, Finish, Hold, Policy, Run, State, Target, fan_out
+from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.views import PodView
+
+__all__ = ["FINALIZER", "plan_ephemeraljob"]
+
+FINALIZER: Final = "apps.kruise.io/ephemeralcontainers-cleanup"
+"""Of the original, which does nothing before it takes it away; it is not set here, and is taken away."""
+
+DEFAULT_TTL_S: Final = 1800
+
+_HOLDS: Final = {
+    Hold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
+    Hold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
+    Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
+}
+
+
+def plan_ephemeraljob(snapshot: Snapshot) -> Plan:
+    """Everything to be written for this job now, its status, and when to look again."""
+    job = snapshot.job
+    if job.is_deleting:
+        return Plan(stages=_release(job))
+    if job.spec is None:
+        reason = Reason(Code.INVALID_SPEC, job.problem, "correct the field")
+        note = Note(reason=Code.INVALID_SPEC, message=job.problem, warning=True, again_after_s=600.0)
+        return Plan(waiting=reason, notes=(note,))
+    pods = _targets(job, job.spec, snapshot.pods)
+    states = {pod.name: _state_in(job, pod) for pod in pods}
+    decision = fan_out(
+        [Target(name=pod.name, state=_PROGRESS[states[pod.name]]) for pod in pods] if job.containers else (),
+        _policy_of(job.spec),
+        _run_of(snapshot),
+        now=snapshot.now,
+    )
+    if job.status.completion_time:
+        return _after_end(job, decision)
+    return _before_end(snapshot, pods, states, decision)
+
+
+def _policy_of(spec: EphemeralJobSpec) -> Policy:
+    ttl_s = spec.ttl_seconds_after_finished
+    return Policy(
+        parallelism=1 if spec.parallelism is None else max(spec.parallelism, 0),
+        is_paused=spec.paused,
+        deadline_s=spec.active_deadline_seconds,
+        ttl_s=DEFAULT_TTL_S if ttl_s is None else ttl_s,
+    )
+
+
+def _run_of(snapshot: Snapshot) -> Run:
+    status = snapshot.job.status
+    started_at = _time(status.start_time)
+    finished_at = _time(status.completion_time)
+    if status.completion_time and finished_at is None:
+        finished_at = snapshot.now
+    return Run(started_at=snapshot.now if started_at is None else started_at, finished_at=finished_at)
+
+
+def _time(text: str | None) -> Instant | None:
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None
+
+
+# Pods
+
+
+def _targets(job: EphemeralJobView, spec: EphemeralJobSpec, pods: Sequence[PodView]) -> Sequence[PodView]:
+    """The first `replicas` of those that have no container of such a name from somebody else."""
+    names = job.names
+    free = [pod for pod in pods if not any(one.name in names and one.job != job.uid for one in pod.ephemeral)]
+    return free if spec.replicas is None else free[: max(spec.replicas, 0)]
+
+
+_PROGRESS: Final[Mapping[EphemeralState | None, State]] = {
+    None: State.PENDING,
+    EphemeralState.UNKNOWN: State.ACTIVE,
+    EphemeralState.WAITING: State.ACTIVE,
+    EphemeralState.RUNNING: State.ACTIVE,
+    EphemeralState.SUCCEEDED: State.SUCCEEDED,
+    EphemeralState.FAILED: State.FAILED,
+}
+
+
+def _state_in(job: EphemeralJobView, pod: PodView) -> EphemeralState | None:
+    """How far the job's containers are in a pod; None: it has none of them."""
+    own = [one for one in pod.ephemeral if one.job == job.uid and one.name in job.names]
+    return _state_of(own, len(job.names)) if own else None
+
+
+def _state_of(own: Sequence[EphemeralView], wanted: int) -> EphemeralState:
+    states = [one.state for one in own]
+    if EphemeralState.FAILED in states:
+        return EphemeralState.FAILED
+    if states.count(EphemeralState.SUCCEEDED) == wanted:
+        return EphemeralState.SUCCEEDED
+    for state in (EphemeralState.RUNNING, EphemeralState.WAITING):
+        if state in states:
+            return state
+    return EphemeralState.UNKNOWN
+
+
+def _tally(states: Iterable[EphemeralState | None]) -> Tally:
+    found = list(states)
+    return Tally(
+        match=len(found),
+        running=found.count(EphemeralState.RUNNING),
+        succeeded=found.count(EphemeralState.SUCCEEDED),
+        waiting=found.count(EphemeralState.WAITING),
+        failed=found.count(EphemeralState.FAILED),
+    )
+
+
+# What is done
+
+
+def _before_end(
+    snapshot: Snapshot,
+    pods: Sequence[PodView],
+    states: Mapping[str, EphemeralState | None],
+    decision: Decision,
+) -> Plan:
+    job = snapshot.job
+    assert job.spec is not None
+    status = status_of(
+        job.status,
+        _tally(states.values()),
+        now=snapshot.now,
+        is_paused=job.spec.paused,
+        is_over=decision.finish is Finish.COMPLETE,
+        is_late=decision.finish is Finish.DEADLINE,
+        has_containers=bool(job.containers),
+    )
+    document = document_of(status)
+    now = decision.start[:MOST_AT_ONCE]
+    chains = tuple(_injection(job, pod) for pod in pods if pod.name in set(now))
+    stages = (Stage(purpose=Purpose.INJECT_CONTAINERS, chains=chains, ramp=True),) if chains else ()
+    return Plan(
+        stages=stages,
+        status=None if document == job.stored_status else document,
+        requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
+        waiting=_waiting(job, decision),
+        skipped={name: _HOLDS[hold] for name, hold in decision.waiting.items() if hold in _HOLDS},
+    )
+
+
+def _after_end(job: EphemeralJobView, decision: Decision) -> Plan:
+    if not decision.delete:
+        over = Reason(Code.JOB_OVER, "the job is over")
+        return Plan(requeue_after_s=decision.requeue_after_s, waiting=over)
+    because = "ttlSecondsAfterFinished has passed"
+    step = Step(action=Delete(resource=EPHEMERAL_JOBS, key=job.key, uid=job.uid), because=because)
+    return Plan(stages=(Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),))
+
+
+def _waiting(job: EphemeralJobView, decision: Decision) -> Reason | None:
+    if not job.containers:
+        remedy = "name a container in spec.template.ephemeralContainers"
+        return Reason(Code.INVALID_SPEC, "spec.template.ephemeralContainers is empty", remedy)
+    if not decision.counts.wanted:
+        return Reason(Code.NO_PODS, "no pod matches the selector; the job waits for one")
+    if decision.waiting:
+        return _HOLDS[next(iter(decision.waiting.values()))]
+    if decision.counts.active:
+        return Reason(Code.PODS_ACTIVE, f"containers in {decision.counts.active} pods have not ended")
+    return None
+
+
+def _injection(job: EphemeralJobView, pod: PodView) -> Chain:
+    patch = Patch(
+        resource=PODS,
+        key=Key(pod.namespace, pod.name),
+        patch_type=PatchType.STRATEGIC,
+        body={"spec": {"ephemeralContainers": [_marked(one, job.uid) for one in job.containers]}},
+        subresource="ephemeralcontainers",
+        uid=pod.uid,
+    )
+    failed = Note(reason="CreateFailed", message=f"no containers can be put into {pod.name}", warning=True)
+    return Chain(subject=pod.name, steps=(Step(action=patch, because="the job is for it", failed=failed),))
+
+
+def _marked(container: Mapping[str, Any], uid: str) -> Document:
+    """The container with the job's mark."""
+    env = [one for one in container.get("env") or () if one.get("name") != JOB_ENV]
+    return {**container, "env": [*env, {"name": JOB_ENV, "value": uid}]}
+
+
+def _release(job: EphemeralJobView) -> tuple[Stage, ...]:
+    if FINALIZER not in job.finalizers:
+        return ()
+    patch = Patch(
+        resource=EPHEMERAL_JOBS,
+        key=job.key,
+        patch_type=PatchType.MERGE,
+        body={"metadata": {"finalizers": [one for one in job.finalizers if one != FINALIZER] or None}},
+        uid=job.uid,
+        resource_version=str(job.resource_version),
+    )
+    step = Step(action=patch, because="the job is deleted; what it put into pods stays")
+    return (Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),)

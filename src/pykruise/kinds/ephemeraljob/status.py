@@ -1,0 +1,106 @@
+"""What an EphemeralJob says of itself.
+
+job + counts of its pods (+ how it ends) ──▶ status_of() ──▶ EphemeralJobStatus
+
+Pure. A condition keeps its times while it says the same.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.ephemeraljob.types import EphemeralJobStatus
+from pykruise.kube.api import JobCondition
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document
+
+__all__ = ["Tally", "document_of", "status_of"]
+
+_COUNTS: Final = ("match", "running", "succeeded", "waiting", "failed")
+DEADLINE: Final = "DeadlineExceeded"
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """Pods of the job by how far its containers are in them."""
+
+    match: int = 0
+    running: int = 0
+    succeeded: int = 0
+    waiting: int = 0
+    failed: int = 0
+
+
+def status_of(
+    known: EphemeralJobStatus,
+    tally: Tally,
+    *,
+    now: Instant,
+    is_paused: bool,
+    is_over: bool,
+    is_late: bool,
+    has_containers: bool,
+) -> EphemeralJobStatus:
+    """What is. `is_over`: all pods have ended; `is_late`: the deadline has passed before they had."""
+    phase = _phase(tally, is_over=is_over, is_late=is_late, has_containers=has_containers)
+    said = [("Initialized", "Initialized", "the job has been seen")]
+    if not has_containers:
+        said.append(("JobError", "Error", "spec.template.ephemeralContainers is empty"))
+    elif not tally.match:
+        said.append(("MatchedEmpty", "MatchEmpty", "no pod matches the selector"))
+    elif phase == "Succeeded":
+        said.append(("JobSucceeded", "JobSucceeded", "containers succeeded in all pods"))
+    elif is_late:
+        said.append(("JobFailed", DEADLINE, "the job was active longer than its deadline"))
+    elif phase == "Failed":
+        said.append(("JobFailed", "JobFailed", f"containers failed in {tally.failed} of {tally.match} pods"))
+    elif tally.failed:
+        said.append(("JobFailed", "CreateFailed", f"containers failed in {tally.failed} pods"))
+    ends = phase in ("Succeeded", "Failed")
+    return msgspec.structs.replace(
+        known,
+        phase="Paused" if is_paused and not ends and has_containers else phase,
+        start_time=known.start_time or format_time(now),
+        completion_time=format_time(now) if ends else known.completion_time,
+        conditions=_conditions(known.conditions or (), said, now),
+        **{name: getattr(tally, name) for name in _COUNTS},
+    )
+
+
+def _phase(tally: Tally, *, is_over: bool, is_late: bool, has_containers: bool) -> str:
+    """Rule: the original's; a job some of whose pods failed is over too, and has failed."""
+    if not has_containers:
+        return "Error"
+    if is_over:
+        return "Failed" if tally.failed else "Succeeded"
+    if is_late:
+        return "Failed"
+    if not tally.match:
+        return "Waiting"
+    if tally.running:
+        return "Running"
+    return "Waiting" if tally.waiting == tally.match else "Unknown"
+
+
+def _conditions(
+    known: Sequence[JobCondition], said: Sequence[tuple[str, str, str]], now: Instant
+) -> list[JobCondition]:
+    """Those known before stay, with what is said now in the place of those of its type."""
+    found = {one.type: one for one in known}
+    for kind, reason, message in said:
+        before = found.get(kind)
+        if before is None or (before.reason, before.message) != (reason, message):
+            found[kind] = JobCondition(
+                type=kind,
+                status="True",
+                reason=reason,
+                message=message,
+                last_probe_time=format_time(now),
+                last_transition_time=format_time(now),
+            )
+    return list(found.values())
+
+
+def document_of(status: EphemeralJobStatus) -> Document:
+    """As it is stored: the counts always, 0 too."""
+    return {**{name: getattr(status, name) for name in _COUNTS}, **status.document()}

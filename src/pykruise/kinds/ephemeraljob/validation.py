@@ -1,0 +1,74 @@
+"""What is wrong with an EphemeralJob, every error at once, each with its field.
+
+document [+ the stored one] ──▶ errors_of() ──▶ field errors
+
+Pure. Only the containers are judged, as the original does; what is stored already is not looked at again.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import get_path, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import duplicate, forbidden, invalid, required
+from pykruise.kube.field_rules import check_not_negative
+from pykruise.kube.pod_rules import check_ephemeral_container
+
+__all__ = ["errors_of"]
+
+_PATH: Final = "spec.template.ephemeralContainers"
+_NEEDED: Final = {"terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"}
+"""Nothing sets these defaults here: an API server does that only to pods."""
+_MOUNTS: Final = ("volumeMounts", "volumeDevices")
+_MAY_BE_SET: Final = frozenset(
+    {
+        *("name", "image", "command", "args", "workingDir", "envFrom", "env", "terminationMessagePath"),
+        *("securityContext", "stdin", "stdinOnce", "tty", "targetContainerName", *_NEEDED, *_MOUNTS),
+    }
+)
+
+
+def errors_of(doc: Mapping[str, Any], *, old: Mapping[str, Any] | None = None) -> list[Cause]:
+    """All field errors of a document; `old` is the stored one on an update."""
+    spec: Mapping[str, Any] = doc.get("spec") or {}
+    containers = get_path(spec, "template", "ephemeralContainers", default=[])
+    if old is not None and same(
+        containers, get_path(old, "spec", "template", "ephemeralContainers", default=[])
+    ):
+        return []
+    return [*_amount_errors(spec), *_container_errors(containers)]
+
+
+def _amount_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+    for field in ("replicas", "parallelism", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
+        yield from check_not_negative(spec.get(field), f"spec.{field}")
+
+
+def _container_errors(containers: list[Any]) -> Iterator[Cause]:
+    names: set[str] = set()
+    for index, container in enumerate(containers):
+        path, name = f"{_PATH}[{index}]", container.get("name")
+        if name in names:
+            yield duplicate(f"{path}.name", name)
+        names.add(name)
+        yield from _one(container, path)
+
+
+def _one(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    for field in _NEEDED:
+        if not container.get(field):
+            yield required(f"{path}.{field}")
+    # Which volumes there are, the pods know. An API server checks it when the container is put into one.
+    alone = {field: value for field, value in container.items() if value and field not in _MOUNTS}
+    yield from check_ephemeral_container({**_NEEDED, **alone}, path, volumes={}, spec={})
+    if (image := container.get("image") or "") != image.strip():
+        yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
+    known = {"ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"}
+    for field in sorted(container.keys() - _MAY_BE_SET - known - {"restartPolicy", "resizePolicy"}):
+        yield forbidden(f"{path}.{field}", "cannot be set for an Ephemeral Container")
+    for number, mount in enumerate(container.get("volumeMounts") or ()):
+        for field in ("subPath", "subPathExpr"):
+            if mount.get(field):
+                yield forbidden(
+                    f"{path}.volumeMounts[{number}].{field}", "cannot be set for an Ephemeral Container"
+                )

@@ -1,0 +1,106 @@
+"""Ephemeral containers of a pod, as far as whoever put them there has to know them.
+
+spec.ephemeralContainers + status.ephemeralContainerStatuses ──▶ ephemeral_views() ──▶ EphemeralViews
+
+Pure. Kubernetes lets nobody change or remove one that is there.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+__all__ = ["JOB_ENV", "EphemeralState", "EphemeralView", "ephemeral_views"]
+
+JOB_ENV: Final = "KRUISE_EJOB_ID"
+"""The environment variable that names the uid of the EphemeralJob that a container is from."""
+
+_NEVER_STARTED: Final = "RunContainerError"
+"""The reason why a container waits whose program cannot be run: it never will."""
+
+
+class EphemeralState(StrEnum):
+    """How far a container is."""
+
+    UNKNOWN = "unknown"
+    """Its kubelet has not said anything yet."""
+    WAITING = "waiting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class EphemeralView(msgspec.Struct, frozen=True, gc=False):
+    """One container. `job`: uid of the EphemeralJob that it is from; empty: of none."""
+
+    name: str
+    job: str = ""
+    state: EphemeralState = EphemeralState.UNKNOWN
+
+
+class _Env(msgspec.Struct, gc=False):
+    name: str = ""
+    value: str | None = None
+
+
+class _Container(msgspec.Struct, gc=False):
+    name: str = ""
+    env: tuple[_Env, ...] | None = None
+
+
+class _Waiting(msgspec.Struct, gc=False):
+    reason: str | None = None
+
+
+class _Terminated(msgspec.Struct, gc=False, rename="camel"):
+    exit_code: int = 0
+    finished_at: str | None = None
+
+
+class _Running(msgspec.Struct, gc=False):
+    pass
+
+
+class _State(msgspec.Struct, gc=False):
+    waiting: _Waiting | None = None
+    running: _Running | None = None
+    terminated: _Terminated | None = None
+
+
+class _Status(msgspec.Struct, gc=False):
+    name: str = ""
+    state: _State | None = None
+
+
+_decode_containers = msgspec.json.Decoder(tuple[_Container, ...] | None).decode
+_decode_statuses = msgspec.json.Decoder(tuple[_Status, ...] | None).decode
+
+
+def ephemeral_views(containers: msgspec.Raw, statuses: msgspec.Raw) -> tuple[EphemeralView, ...]:
+    """Of the JSON texts of both lists; an empty text is no list. Raises msgspec.DecodeError."""
+    if not len(containers):
+        return ()
+    states = {one.name: _state_of(one.state) for one in _decode_statuses(statuses) or ()} if statuses else {}
+    return tuple(
+        EphemeralView(one.name, _job_of(one), states.get(one.name, EphemeralState.UNKNOWN))
+        for one in _decode_containers(containers) or ()
+    )
+
+
+def _job_of(container: _Container) -> str:
+    return next((one.value or "" for one in container.env or () if one.name == JOB_ENV), "")
+
+
+def _state_of(state: _State | None) -> EphemeralState:
+    """Rule: EphemeralJob's, of the container's state."""
+    if state is None:
+        return EphemeralState.UNKNOWN
+    if (ended := state.terminated) is not None:
+        if ended.exit_code:
+            return EphemeralState.FAILED
+        return EphemeralState.SUCCEEDED if ended.finished_at else EphemeralState.UNKNOWN
+    if state.running is not None:
+        return EphemeralState.RUNNING
+    if state.waiting is not None:
+        return EphemeralState.FAILED if state.waiting.reason == _NEVER_STARTED else EphemeralState.WAITING
+    return EphemeralState.UNKNOWN

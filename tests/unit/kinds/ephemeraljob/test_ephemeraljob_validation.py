@@ -1,0 +1,67 @@
+"""Which EphemeralJobs are refused, and for which field."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.ephemeraljob.validation import errors_of
+from support.ephemeral_world import EphemeralWorld, container
+
+PATH = "spec.template.ephemeralContainers"
+
+
+def fields(*containers: dict[str, Any], **spec: Any) -> list[str]:
+    return [error.field for error in errors_of(EphemeralWorld(0, containers=list(containers), **spec).job)]
+
+
+def test_what_is_complete_is_allowed_and_an_empty_list_too() -> None:
+    assert (
+        fields(container(), container("other", volumeMounts=[{"name": "data", "mountPath": "/data"}])) == []
+    )
+    assert fields() == []
+
+
+@pytest.mark.parametrize("missing", ["terminationMessagePolicy", "imagePullPolicy", "image", "name"])
+def test_what_nobody_fills_in_is_required_case_34(missing: str) -> None:
+    assert fields(container() | {missing: ""}) == [f"{PATH}[0].{missing}"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("ports", [{"containerPort": 80, "protocol": "TCP"}]),
+        ("resources", {"limits": {"cpu": "1"}}),
+        ("livenessProbe", {"exec": {"command": ["true"]}}),
+        ("lifecycle", {"preStop": {"sleep": {"seconds": 1}}}),
+        ("restartPolicy", "Always"),
+        ("somethingNew", True),
+    ],
+)
+def test_what_an_ephemeral_container_cannot_have_is_forbidden_case_34(field: str, value: Any) -> None:
+    assert f"{PATH}[0].{field}" in fields(container(**{field: value}))
+
+
+@pytest.mark.parametrize("field", ["subPath", "subPathExpr"])
+def test_parts_of_volumes_are_forbidden_case_34(field: str) -> None:
+    mount = {"name": "data", "mountPath": "/data", field: "a"}
+    assert fields(container(volumeMounts=[mount])) == [f"{PATH}[0].volumeMounts[0].{field}"]
+
+
+def test_policies_images_and_names_are_judged() -> None:
+    wrong = container(imagePullPolicy="Sometimes", terminationMessagePolicy="Never", image=" busybox")
+    assert fields(wrong, container(), container()) == [
+        f"{PATH}[0].terminationMessagePolicy",
+        f"{PATH}[0].imagePullPolicy",
+        f"{PATH}[0].image",
+        f"{PATH}[1].name",
+        f"{PATH}[2].name",
+    ]
+
+
+def test_numbers_below_zero_are_refused() -> None:
+    assert fields(container(), parallelism=-1, replicas=-1) == ["spec.replicas", "spec.parallelism"]
+
+
+def test_containers_that_are_stored_are_not_looked_at_again() -> None:
+    job = EphemeralWorld(0, containers=[{"name": "x"}]).job
+    assert errors_of({**job, "spec": {**job["spec"], "paused": True}}, old=job) == []
