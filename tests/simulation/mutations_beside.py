@@ -166,7 +166,5 @@ PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
     "PodUnavailableBudget: pods that do not serve are guarded": (
         (budgets, "counts_as_available", always(True)),
     ),
-    "PodUnavailableBudget: pods count while they are updated": ((budgets, "_is_consistent", always(True)),),
     "PodUnavailableBudget: nobody is asked": ((BudgetGuard, "judge", _never_refused),),
-    "PodUnavailableBudget: a scale-down frees nothing": ((budget_wakes, "_wants_as_many", always(True)),),
 }
