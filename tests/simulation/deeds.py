@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError
@@ -199,6 +200,42 @@ class Deeds:
 
     async def _create_set(self) -> None:
         await self._client.create(self._resource, self._namespace, self._first)
+
+    # ── users, with the subsets of a UnitedDeployment ────────────────────────
+
+    async def _united_image(self, tag: int) -> None:
+        """Another image of the container."""
+        containers = [{"name": "main", "image": f"app:{tag}"}]
+        template = {"cloneSetTemplate": {"spec": {"template": {"spec": {"containers": containers}}}}}
+        await self._merge({"spec": {"template": template}})
+
+    async def _united_partition(self, subset: str, value: int) -> None:
+        await self._merge({"spec": {"updateStrategy": {"manualUpdate": {"partitions": {subset: value}}}}})
+
+    async def _united_subsets(self, subsets: list[Object]) -> None:
+        """Other subsets; partitions of those that are not there any more go with them."""
+        names = [one["name"] for one in subsets]
+        found = decode(await self._client.get(self._resource, self._namespace, self._name))
+        manual = (found["spec"].get("updateStrategy") or {}).get("manualUpdate") or {}
+        dropped = {name: None for name in manual.get("partitions") or {} if name not in names}
+        strategy = {"updateStrategy": {"manualUpdate": {"partitions": dropped}}} if dropped else {}
+        await self._merge({"spec": {"topology": {"subsets": subsets}, **strategy}})
+
+    async def _scale_workload(self, number: int, replicas: int) -> None:
+        """A person scales the workload of a subset by hand."""
+        if name := await self._workload(number):
+            patch = {"spec": {"replicas": replicas}}
+            await self._client.patch(CLONE_SETS, self._namespace, name, patch, patch_type=PatchType.MERGE)
+
+    async def _delete_workload(self, number: int) -> None:
+        """A person deletes the workload of a subset."""
+        if name := await self._workload(number):
+            await self._client.delete(CLONE_SETS, self._namespace, name, propagation="Background")
+
+    async def _workload(self, number: int) -> str:
+        listed = [decode(raw) for raw in (await self._client.list(CLONE_SETS, self._namespace)).items]
+        names = sorted(one["metadata"]["name"] for one in listed)
+        return str(names[number % len(names)]) if names else ""
 
     # ── users, with what is beside the workload ──────────────────────────────
 

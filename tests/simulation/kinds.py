@@ -17,6 +17,7 @@ from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.resources import JOBS, Resource
 from simulation import (
@@ -28,6 +29,7 @@ from simulation import (
     generate_podunavailablebudget,
     generate_sidecarset,
     generate_statefulset,
+    generate_uniteddeployment,
     generate_workloadspread,
 )
 from simulation.beside import Together
@@ -41,6 +43,7 @@ from simulation.script import Script
 from simulation.sidecar_rules import SidecarRules
 from simulation.spread_rules import SpreadRules
 from simulation.statefulset_rules import StatefulSetRules
+from simulation.uniteddeployment_rules import UnitedDeploymentRules
 
 __all__ = ["GENERATORS", "KINDS", "SimulatedKind", "generate"]
 
@@ -50,12 +53,12 @@ class SimulatedKind(msgspec.Struct, frozen=True):
 
     resource: Resource
     """Of the workload that scripts are about."""
-    rules: Callable[..., WorkloadRules[Any] | Together | JobRules | CronRules]
+    rules: Callable[..., WorkloadRules[Any] | Together | JobRules | CronRules | UnitedDeploymentRules]
     """Called with namespace, name, start, skew_s and is_calm."""
-    makes: tuple[Resource, ...] = ()
-    """What else goes with its owner."""
     beside: Resource | None = None
     """Of what is about its pods, whose controller and webhooks run too."""
+    makes: tuple[Resource, ...] = ()
+    """What it makes that goes with it; controllers of our kinds among them run too."""
     gates: Gates = Gates()
     """Of the manager and the webhooks."""
 
@@ -80,6 +83,7 @@ KINDS: Mapping[str, SimulatedKind] = {
     "workloadspread": SimulatedKind(
         CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SpreadRules), beside=WORKLOAD_SPREADS
     ),
+    "uniteddeployment": SimulatedKind(UNITED_DEPLOYMENTS, UnitedDeploymentRules, makes=(CLONE_SETS,)),
     "sidecarset": SimulatedKind(
         CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SidecarRules), beside=SIDECAR_SETS
     ),
@@ -98,6 +102,7 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "blind": generate_blind.generate,
     "workloadspread": generate_workloadspread.generate,
     "sidecarset": generate_sidecarset.generate,
+    "uniteddeployment": generate_uniteddeployment.generate,
     "podunavailablebudget": generate_podunavailablebudget.generate,
 }
 """Scripts by chance: of each kind, and `blind` of CloneSets whose manager is kept in the dark."""

@@ -48,6 +48,7 @@ from simulation.kinds import generate
 from simulation.mutating import Change, always, mutated
 from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLOADSPREAD
 from simulation.mutations_jobs import ADVANCEDCRONJOB, BROADCASTJOB
+from simulation.mutations_united import UNITEDDEPLOYMENT
 from simulation.world import run
 
 __all__ = ["MUTATIONS", "caught_by", "mutated"]
@@ -315,6 +316,7 @@ EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **SIDECARSET,
     **BROADCASTJOB,
     **ADVANCEDCRONJOB,
+    **UNITEDDEPLOYMENT,
 }
 
 
@@ -343,6 +345,7 @@ def generator_of(name: str) -> str:
         "sidecarset": SIDECARSET,
         "broadcastjob": BROADCASTJOB,
         "advancedcronjob": ADVANCEDCRONJOB,
+        "uniteddeployment": UNITEDDEPLOYMENT,
         "blind": UNSEEN,
     }
     return next((generator for generator, names in by_kind.items() if name in names), "cloneset")

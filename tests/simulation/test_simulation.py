@@ -26,6 +26,8 @@ SEEDS = {
     "sidecarset": 10,
     "broadcastjob": 15,
     "advancedcronjob": 5,
+    "podunavailablebudget": 20,
+    "uniteddeployment": 15,
 }
 AT_ONCE = 5
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))

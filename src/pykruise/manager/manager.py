@@ -106,7 +106,7 @@ class Manager:
             client=client,
             sources=self._sources,
             executor=Executor(
-                Writer(client, self._sources.by_resource), rng=rng, status_per_s=settings.tuning.status_per_s
+                Writer(client, self._sources.observers), rng=rng, status_per_s=settings.tuning.status_per_s
             ),
             clock=clock,
             rng=rng,
