@@ -24,6 +24,8 @@ SEEDS = {
     "statefulset": 30,
     "workloadspread": 10,
     "sidecarset": 10,
+    "broadcastjob": 15,
+    "advancedcronjob": 5,
     "podunavailablebudget": 20,
     "uniteddeployment": 15,
 }
