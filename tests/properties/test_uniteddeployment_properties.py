@@ -1,6 +1,8 @@
-"""What holds for every division of replicas among subsets, whatever their bounds and how their workloads are."""
+"""What holds for every division of replicas among subsets, and for every plan, whatever happens in between."""
 
 from itertools import accumulate
+from random import Random
+from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -13,7 +15,9 @@ from pykruise.kinds.uniteddeployment.allocation import (
     allocate,
     scaled,
 )
+from pykruise.plans.actions import Action
 from support.examples import examples
+from support.united_world import UnitedWorld
 
 counts = st.integers(0, 12)
 sizes = st.one_of(st.none(), counts, st.integers(0, 100).map(lambda number: f"{number}%"))
@@ -75,7 +79,7 @@ def test_equal_parts_are_all_replicas_and_hardly_differ(shares: list[Share], rep
 
 @given(parts(), counts, st.randoms(use_true_random=False))
 @examples(2)
-def test_equal_parts_are_the_same_in_any_order(shares: list[Share], replicas: int, rng) -> None:  # type: ignore[no-untyped-def]
+def test_equal_parts_are_the_same_in_any_order(shares: list[Share], replicas: int, rng: Random) -> None:
     assume(any(one.replicas is None for one in shares))
     shuffled = list(shares)
     rng.shuffle(shuffled)
@@ -185,3 +189,104 @@ def test_with_a_reserve_working_replicas_are_what_is_wanted(shares: list[Share],
             for one in shares
         )
         assert working >= replicas
+
+
+# ── plans, carried out in part, in a world that changes ──────────────────
+
+
+class Watched(UnitedWorld):
+    """Looks at every write: what grows leaves all together within the replicas."""
+
+    def write(self, action: Action) -> None:
+        before = self._total()
+        super().write(action)
+        after = self._total()
+        assert after <= max(before, self.spec["replicas"]), f"{before} became {after}"
+
+    def _total(self) -> int:
+        names = {one["name"] for one in self.spec["topology"]["subsets"]}
+        return sum(size for name, size in self.sizes().items() if name in names)
+
+
+@st.composite
+def topologies(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Two to four subsets: in equal parts, or with bounds, the last one unbounded."""
+    names = draw(st.permutations("abcd"))[: draw(st.integers(2, 4))]
+    subsets: list[dict[str, Any]] = [{"name": name} for name in names]
+    if draw(st.booleans()):
+        for one in subsets[:-1]:
+            least = draw(st.integers(0, 2))
+            one |= {"minReplicas": least, "maxReplicas": least + draw(st.integers(0, 3))}
+    return subsets
+
+
+events = st.one_of(
+    st.tuples(st.just("scale"), st.integers(0, 9)),
+    st.tuples(st.just("subsets"), topologies()),
+    st.tuples(st.just("image"), st.integers(1, 3)),
+    st.tuples(st.just("close"), st.sampled_from("abcd")),
+    st.tuples(st.just("open"), st.sampled_from("abcd")),
+    st.tuples(st.just("evict"), st.sampled_from("abcd")),
+    st.tuples(st.just("time"), st.sampled_from([5, 31, 301])),
+    st.tuples(st.just("act"), st.none()),
+    st.tuples(st.just("sync"), st.none() | st.integers(0, 3)),
+)
+
+
+def happen(world: UnitedWorld, event: str, value: Any) -> None:
+    match event:
+        case "scale":
+            world.change(replicas=value)
+        case "subsets":
+            world.set_subsets(*value)
+        case "image":
+            world.set_image(f"nginx:{value}")
+        case "close":
+            world.close(value)
+        case "open":
+            world.open(value)
+        case "evict":
+            world.evict(value)
+        case "time":
+            world.pass_time(value)
+        case "act":
+            world.act()
+        case "sync":
+            world.carry_out(world.plan(), writes=value)
+
+
+@given(topologies(), st.integers(0, 9), st.booleans(), st.lists(events, max_size=14))
+@examples(1)
+def test_replicas_are_conserved_at_every_write(
+    subsets: list[dict[str, Any]], replicas: int, is_adaptive: bool, story: list[tuple[str, Any]]
+) -> None:
+    world = Watched(*subsets, replicas=replicas)
+    if is_adaptive:
+        world.spec["topology"]["scheduleStrategy"] = {"type": "Adaptive"}
+    for event, value in story:
+        happen(world, event, value)
+    world.open(*"abcd").pass_time(1000).settle(30)
+    world.pass_time(1000).settle(30)
+    sizes = world.sizes()
+    assert set(sizes) == {one["name"] for one in world.spec["topology"]["subsets"]}
+    assert sum(sizes.values()) == world.spec["replicas"] == world.status["replicas"]
+    for one in world.spec["topology"]["subsets"]:
+        assert sizes[one["name"]] <= one.get("maxReplicas", 99)
+    assert world.status["currentRevision"] == world.status["updatedRevision"]
+    assert world.plan().is_settled
+
+
+@given(topologies(), st.integers(0, 9), st.lists(events, max_size=8), st.randoms(use_true_random=False))
+@examples(1)
+def test_a_plan_does_not_depend_on_the_order_in_which_objects_are_listed(
+    subsets: list[dict[str, Any]], replicas: int, story: list[tuple[str, Any]], rng: Random
+) -> None:
+    world = UnitedWorld(*subsets, replicas=replicas)
+    for event, value in story:
+        happen(world, event, value)
+    plan = world.plan()
+    for field in ("workloads", "pods", "revisions"):
+        items = list(getattr(world, field).items())
+        rng.shuffle(items)
+        setattr(world, field, dict(items))
+    assert world.plan() == plan

@@ -9,6 +9,7 @@ import pytest
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
@@ -19,6 +20,7 @@ from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import canary_base
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.documents import annotations_of, decode
 from pykruise.kube.errors import AlreadyExistsError, InvalidError
@@ -36,6 +38,7 @@ RESOURCES: dict[str, Resource] = {
     for one in (
         *(ADVANCED_CRON_JOBS, BROADCAST_JOBS, CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS),
         *(DEPLOYMENTS, SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS, EPHEMERAL_JOBS),
+        UNITED_DEPLOYMENTS,
     )
 }
 PULLED = {one.kind: one for one in (IMAGE_PULL_JOBS, IMAGE_LIST_PULL_JOBS)}
@@ -60,6 +63,7 @@ def manifests() -> list[Any]:
 def workloads() -> list[Any]:
     """Those that make pods."""
     others = {SIDECAR_SETS.kind, RESOURCE_DISTRIBUTIONS.kind, PERSISTENT_POD_STATES.kind, *PULLED, *BESIDE}
+    others |= {CONTAINER_RECREATE_REQUESTS.kind}
     return [one for one in manifests() if one.values[0]["kind"] not in others]
 
 
@@ -104,6 +108,8 @@ async def test_a_manifest_that_users_are_shown_becomes_what_it_says(
             observed: int = status.get("observedGeneration", 0)
             return observed == found["metadata"]["generation"]
         wanted = found["spec"]["replicas"]
+        if doc["kind"] == UNITED_DEPLOYMENTS.kind:
+            return wanted > 0 and status.get("readyReplicas") == wanted
         return wanted > 0 and status.get("availableReplicas") == wanted
 
     await stage.until(all_available)
@@ -178,6 +184,23 @@ async def test_a_pod_state_that_users_are_shown_is_looked_after(stage: Stage, do
         return (found.get("status") or {}).get("observedGeneration") == 1
 
     await stage.until(is_observed)
+
+
+@pytest.mark.parametrize("doc", of_kind(CONTAINER_RECREATE_REQUESTS.kind))
+async def test_a_request_that_users_are_shown_is_taken_for_a_pod_that_is_there(
+    stage: Stage, doc: dict[str, Any]
+) -> None:
+    containers = [{"name": one["name"], "image": "app:1"} for one in doc["spec"]["containers"]]
+    pod = {"metadata": {"name": doc["spec"]["podName"]}, "spec": {"containers": containers}}
+    await stage.create(pod, resource=PODS)
+
+    async def runs() -> bool:
+        found = await stage.get(doc["spec"]["podName"], resource=PODS)
+        return bool(found["status"].get("phase") == "Running")
+
+    await stage.until(runs)
+    stored = await stage.create(doc, resource=CONTAINER_RECREATE_REQUESTS)
+    assert all("statusContext" in one for one in stored["spec"]["containers"])
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pykruise.kube.errors import InvalidError
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from support.daemonsets import Pool
-from support.faults import Answer, DropAnswer, FaultyTransport, posts, writes
+from support.faults import Answer, DropAnswer, FaultyTransport, StallAfter, posts, watches, writes
 from support.kills import Kill
 from support.mishaps import WRITE_FAULTS, the_writes
 from support.scenario import Object, Stage
@@ -55,6 +55,7 @@ async def test_each_zone_gets_its_part_and_a_new_template_reaches_all(stage: Sta
 
 
 @every_template
+@pytest.mark.few_on_real(2)
 async def test_scaling_goes_through_the_scale_subresource(stage: Stage, united: United) -> None:
     """uniteddeployment case 59: what autoscalers read and write"""
     await stage.start_manager()
@@ -93,6 +94,7 @@ async def test_a_partition_holds_a_zone_back_until_it_is_let_go(stage: Stage, un
 
 
 @every_template
+@pytest.mark.few_on_real(2)
 async def test_a_subset_is_removed_and_no_replica_is_lost(stage: Stage, united: United) -> None:
     """uniteddeployment case 22"""
     await stage.start_manager()
@@ -101,8 +103,12 @@ async def test_a_subset_is_removed_and_no_replica_is_lost(stage: Stage, united: 
 
     await united.set_subsets(united.subset("a"), united.subset("b"))
 
-    status = await united.settled(a=3, b=3)
-    assert [one["name"] for one in status["subsetStatuses"]] == ["a", "b"]
+    await united.settled(a=3, b=3)
+
+    async def is_forgotten() -> bool:
+        return [one["name"] for one in (await united.status())["subsetStatuses"]] == ["a", "b"]
+
+    await stage.until(is_forgotten)
 
 
 async def test_another_kind_of_workload_takes_over(stage: Stage, united: United) -> None:
@@ -341,6 +347,39 @@ async def test_a_workload_that_is_refused_is_told_and_tried_again(stage: Stage, 
     faulty.clear()
     status = await united.settled(a=1, b=1)
     assert united.condition(status, "SubsetProvisioned")["status"] == "True"
+
+
+async def test_what_was_stored_counts_though_the_watch_does_not_tell(stage: Stage, united: United) -> None:
+    """uniteddeployment case 62: own writes are known at once, so nothing is decided on what was before"""
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(watches("/uniteddeployments"), StallAfter(1))
+    await stage.start_manager(faulty)
+    topology = adaptive(united.subset("a", maxReplicas=4), united.subset("b"), rescheduleCriticalSeconds=2)
+    await united.take_zone("a")
+    await united.create(replicas=3, topology=topology)
+
+    async def is_closed() -> str:
+        condition = united.condition(await united.status(), "Schedulable", "a")
+        return str(condition["lastTransitionTime"]) if condition.get("status") == "False" else ""
+
+    since = await stage.until(is_closed)
+    await united.settled(a=0, b=3)
+    await asyncio.sleep(4)
+    assert await is_closed() == since
+    assert (await united.workloads())["a"]["metadata"]["generation"] <= 3, "it does not come and go"
+
+
+async def test_a_revision_that_cannot_be_stored_is_told(stage: Stage, united: United) -> None:
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(posts("/controllerrevisions"), lambda _: Answer(403, message="exceeded quota"))
+    await stage.start_manager(faulty)
+    await united.create(replicas=2)
+
+    await stage.until(lambda: stage.events("FailedRevisionProvision"))
+
+    assert not await united.workloads()
+    faulty.clear()
+    await united.settled(a=1, b=1)
 
 
 async def test_an_answer_that_is_lost_makes_no_second_workload(stage: Stage, united: United) -> None:

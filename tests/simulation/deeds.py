@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import NODES, PODS, Resource
+from pykruise.kube.resources import JOBS, NODES, PODS, Resource
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import NodeSpec
@@ -128,6 +129,69 @@ class Deeds:
         names = [name for number in pods if (name := await self._pod(number))]
         await self._merge({"spec": {"scaleStrategy": {"podsToDelete": sorted(set(names))}}})
 
+    async def _spec(self, **fields: Any) -> None:
+        """Other fields of the spec."""
+        await self._merge({"spec": fields})
+
+    async def _original_pod(self, node: int) -> None:
+        """A pod that the original's manager has made for a node of the BroadcastJob, before it was taken over."""
+        job = decode(await self._client.get(self._resource, self._namespace, self._name))
+        uid, template = job["metadata"]["uid"], job["spec"]["template"]
+        owner = {
+            "apiVersion": f"{self._resource.group}/v1alpha1",
+            "kind": self._resource.kind,
+            "name": self._name,
+            "uid": uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        field = {"key": "metadata.name", "operator": "In", "values": [self._node(node)]}
+        terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        labels = {"broadcastjob-name": self._name, "broadcastjob-controller-uid": uid}
+        pod = {
+            "metadata": {
+                "name": f"{self._name}-original-{node}",
+                "labels": {**template["metadata"]["labels"], **labels},
+                "ownerReferences": [owner],
+            },
+            "spec": {**template["spec"], "affinity": affinity},
+        }
+        await self._client.create(PODS, self._namespace, pod)
+
+    async def _end_child(self, number: int, how: str) -> None:
+        """A Job ends, as its controller would say it."""
+        if found := await self._job(number):
+            now = found["metadata"]["creationTimestamp"]
+            status = {"startTime": now, "conditions": [{"type": how, "status": "True"}]}
+            if how == "Complete":
+                status["completionTime"] = now
+            await self._client.patch(
+                JOBS,
+                self._namespace,
+                found["metadata"]["name"],
+                {"status": status},
+                patch_type=PatchType.MERGE,
+                subresource="status",
+            )
+
+    async def _delete_child(self, number: int) -> None:
+        if found := await self._job(number):
+            await self._client.delete(
+                JOBS, self._namespace, found["metadata"]["name"], propagation="Background"
+            )
+
+    async def _job(self, number: int) -> Object | None:
+        found = [decode(raw) for raw in (await self._client.list(JOBS, self._namespace)).items]
+        return dict(found[number % len(found)]) if found else None
+
+    async def _remove_failed(self) -> None:
+        """Pods that have failed are cleared away."""
+        for raw in (await self._client.list(PODS, self._namespace)).items:
+            pod = decode(raw)
+            if pod.get("status", {}).get("phase") == "Failed":
+                await self._client.delete(PODS, self._namespace, pod["metadata"]["name"], grace_period_s=0)
+
     async def _annotate(self, value: int) -> None:
         await self._merge({"metadata": {"annotations": {"note": str(value)}}})
 
@@ -136,6 +200,42 @@ class Deeds:
 
     async def _create_set(self) -> None:
         await self._client.create(self._resource, self._namespace, self._first)
+
+    # ── users, with the subsets of a UnitedDeployment ────────────────────────
+
+    async def _united_image(self, tag: int) -> None:
+        """Another image of the container."""
+        containers = [{"name": "main", "image": f"app:{tag}"}]
+        template = {"cloneSetTemplate": {"spec": {"template": {"spec": {"containers": containers}}}}}
+        await self._merge({"spec": {"template": template}})
+
+    async def _united_partition(self, subset: str, value: int) -> None:
+        await self._merge({"spec": {"updateStrategy": {"manualUpdate": {"partitions": {subset: value}}}}})
+
+    async def _united_subsets(self, subsets: list[Object]) -> None:
+        """Other subsets; partitions of those that are not there any more go with them."""
+        names = [one["name"] for one in subsets]
+        found = decode(await self._client.get(self._resource, self._namespace, self._name))
+        manual = (found["spec"].get("updateStrategy") or {}).get("manualUpdate") or {}
+        dropped = {name: None for name in manual.get("partitions") or {} if name not in names}
+        strategy = {"updateStrategy": {"manualUpdate": {"partitions": dropped}}} if dropped else {}
+        await self._merge({"spec": {"topology": {"subsets": subsets}, **strategy}})
+
+    async def _scale_workload(self, number: int, replicas: int) -> None:
+        """A person scales the workload of a subset by hand."""
+        if name := await self._workload(number):
+            patch = {"spec": {"replicas": replicas}}
+            await self._client.patch(CLONE_SETS, self._namespace, name, patch, patch_type=PatchType.MERGE)
+
+    async def _delete_workload(self, number: int) -> None:
+        """A person deletes the workload of a subset."""
+        if name := await self._workload(number):
+            await self._client.delete(CLONE_SETS, self._namespace, name, propagation="Background")
+
+    async def _workload(self, number: int) -> str:
+        listed = [decode(raw) for raw in (await self._client.list(CLONE_SETS, self._namespace)).items]
+        names = sorted(one["metadata"]["name"] for one in listed)
+        return str(names[number % len(names)]) if names else ""
 
     # ── users, with what is beside the workload ──────────────────────────────
 

@@ -47,6 +47,8 @@ from pykruise.pods.ordinals import Reserved
 from simulation.kinds import generate
 from simulation.mutating import Change, always, mutated
 from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLOADSPREAD
+from simulation.mutations_jobs import ADVANCEDCRONJOB, BROADCASTJOB
+from simulation.mutations_united import UNITEDDEPLOYMENT
 from simulation.world import run
 
 __all__ = ["MUTATIONS", "caught_by", "mutated"]
@@ -312,6 +314,9 @@ EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **WORKLOADSPREAD,
     **PODUNAVAILABLEBUDGET,
     **SIDECARSET,
+    **BROADCASTJOB,
+    **ADVANCEDCRONJOB,
+    **UNITEDDEPLOYMENT,
 }
 
 
@@ -338,6 +343,9 @@ def generator_of(name: str) -> str:
         "workloadspread": WORKLOADSPREAD,
         "podunavailablebudget": PODUNAVAILABLEBUDGET,
         "sidecarset": SIDECARSET,
+        "broadcastjob": BROADCASTJOB,
+        "advancedcronjob": ADVANCEDCRONJOB,
+        "uniteddeployment": UNITEDDEPLOYMENT,
         "blind": UNSEEN,
     }
     return next((generator for generator, names in by_kind.items() if name in names), "cloneset")

@@ -18,7 +18,17 @@ from simulation.script import Script, from_json, to_json
 from simulation.shrinking import shrink
 from simulation.world import run
 
-SEEDS = {"cloneset": 40, "daemonset": 25, "statefulset": 30, "workloadspread": 10, "sidecarset": 10}
+SEEDS = {
+    "cloneset": 40,
+    "daemonset": 25,
+    "statefulset": 30,
+    "workloadspread": 10,
+    "sidecarset": 10,
+    "broadcastjob": 15,
+    "advancedcronjob": 5,
+    "podunavailablebudget": 20,
+    "uniteddeployment": 15,
+}
 AT_ONCE = 5
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 

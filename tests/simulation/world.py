@@ -128,6 +128,12 @@ class _World:
         self._kind = SIMULATED[script.kind]
         self._resource = self._kind.resource
         self._beside = self._kind.beside
+        self._resources = (
+            self._resource,
+            *self._kind.makes,
+            *((self._beside,) if self._beside is not None else ()),
+        )
+        """Of the kinds whose controllers run."""
         self._rng = random.Random(script.seed)
         self._found: list[Violation] = []
         self._lives: list[_Life] = []
@@ -155,7 +161,7 @@ class _World:
             kubelet=kubelet,
             tracks_fields=False,
             controllers=CONTROLLERS,
-            collected=(*COLLECTED, self._resource, *([self._beside] if self._beside else ())),
+            collected=(*COLLECTED, *self._resources),
         )
         webhooks = self._webhooks() if self._beside else None
         rules = webhooks.rules() if webhooks else reviewers()
@@ -163,9 +169,10 @@ class _World:
         self._cluster = cluster
         self._client = cluster.client_for("user")
         SENDER.set("user")
-        for resource in (self._resource, *([self._beside] if self._beside else ())):
-            definition = DEFINITIONS[f"{resource.plural}.{resource.group}"]
-            await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
+        for resource in self._resources:
+            definition = DEFINITIONS.get(f"{resource.plural}.{resource.group}")
+            if definition is not None:
+                await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
         for name in (NAMESPACE, *([OWN_NAMESPACE] if self._beside else ())):
             await self._client.create(NAMESPACES, "", {"metadata": {"name": name}})
         SENDER.set("")
@@ -305,7 +312,7 @@ class _World:
             return self._clock() + self._skew_s
 
         client = Client(wire, clock=clock, rng=self._branch())
-        kinds = [kind for kind in all_kinds() if kind.resource in (self._resource, self._beside)]
+        kinds = [kind for kind in all_kinds() if kind.resource in self._resources]
         manager = Manager(
             client,
             settings=Settings(

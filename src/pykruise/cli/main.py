@@ -442,7 +442,6 @@ def simulate(
             namespace=namespace,
             kubeconfig=kubeconfig,
             context=context,
-            feature_gates=feature_gates,
         )
         if target is not None
         else None

@@ -447,6 +447,16 @@ _POD_UNAVAILABLE_BUDGET: Final = _of(
         "no pod goes that was not counted",
     ),
     ("a pod whose budget was deleted is tied to none", "to the next one that selects it", "it is guarded"),
+    (
+        "after four conflicts a request is refused",
+        "it is tried for six seconds",
+        "nobody who is allowed is refused for conflicts alone",
+    ),
+    (
+        "a record lets its pod go again, and gives its place back, by what caches show",
+        "again in the first half of its time; its place only after the API server was asked for the pod",
+        "a watch that hangs lets no pod go",
+    ),
 )
 
 _BROADCAST_JOB: Final = _of(
@@ -490,6 +500,61 @@ _ADVANCED_CRON_JOB: Final = _of(
         "without a zone, the time zone of the manager's machine",
         "that of `TZ` in the manager's environment, else UTC",
         "all replicas agree",
+    ),
+)
+
+_UNITED_DEPLOYMENT: Final = _of(
+    "UnitedDeployment",
+    (
+        "pods are not watched",
+        "pods that find no node, become ready or go are looked at at once",
+        "a zone that goes is noticed without a timer",
+    ),
+    (
+        "when something fails the status is not written",
+        "it is, with the error; `observedGeneration` follows when all is done",
+        "else nobody sees why it does not go on",
+    ),
+    (
+        "a patch that cannot be merged stops all subsets",
+        "it stops its own; admission warns of it",
+        "the others are all right",
+    ),
+    (
+        "workloads, pods and revisions of all namespaces are listed; a matching orphan elsewhere stops everything",
+        "only its own namespace; an orphan of another kind than the template's is left alone, not deleted",
+        "nothing of others is touched",
+    ),
+    (
+        "percentages that `kubectl scale` makes wrong by rounding stop all scaling",
+        "the odd pods go to the largest fractions",
+        "50% and 50% of 3 is 2 and 1",
+    ),
+    (
+        "a new subset gets its share before the others give it up",
+        "it begins with what the others leave free; what shrinks is written before what grows",
+        "all together never have more than `spec.replicas`",
+    ),
+    (
+        "names of workloads end by chance",
+        "they follow from the UnitedDeployment's uid and the subset",
+        "none is made twice; a subset that comes back finds the PVCs that it had",
+    ),
+    (
+        "revisions of CloneSet templates are never found again",
+        "they carry the template's labels, are numbered, used again and truncated",
+        "rollback and history work",
+    ),
+    (
+        "a rollout may count as over while a pod is old",
+        "only once every allocated pod is updated and ready, as workloads say that have seen their spec",
+        "`currentRevision` means something",
+    ),
+    (
+        "held-back pods of a partition count as failed updates where pods are kept in reserve; a raised "
+        "`maxUnavailable` stays",
+        "they do not; it is set back, is at least 1, and is not put into a Deployment that recreates",
+        "nothing gets substitutes that was asked to stay",
     ),
 )
 
@@ -589,6 +654,30 @@ _EPHEMERAL_JOB: Final = _of(
     ),
 )
 
+_CONTAINER_RECREATE_REQUEST: Final = _of(
+    "ContainerRecreateRequest",
+    (
+        "init containers that run beside the others are refused",
+        "they can be recreated",
+        "sidecars are containers too",
+    ),
+    (
+        "one that waits behind another is never given up, even when its agent is gone",
+        "a minute after the one before has ended",
+        "nothing waits for ever",
+    ),
+    (
+        "which containers are new is judged by their start",
+        "by id and restart count",
+        "clocks of nodes differ",
+    ),
+    (
+        "`minStartedSeconds` and `ttlSecondsAfterFinished` below 0 are accepted in v1alpha1",
+        "refused in both versions",
+        "they mean nothing",
+    ),
+)
+
 DIFFERENCES: Final = (
     *_EVERYWHERE,
     *_CLONE_SET,
@@ -601,8 +690,10 @@ DIFFERENCES: Final = (
     *_POD_UNAVAILABLE_BUDGET,
     *_BROADCAST_JOB,
     *_ADVANCED_CRON_JOB,
+    *_UNITED_DEPLOYMENT,
     *_IMAGES,
     *_EPHEMERAL_JOB,
+    *_CONTAINER_RECREATE_REQUEST,
     *_ADMISSION,
     *_MANAGER,
 )

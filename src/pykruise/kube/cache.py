@@ -14,6 +14,7 @@ whoever asks the cache has all of it read first, so this is as if it had taken t
 import asyncio
 import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Generic, Never, TypeVar
 
 import msgspec
@@ -38,6 +39,8 @@ _LOOK_S: Final = 0.02
 
 NOT_SERVED: Final = 404
 """What an API server answers to a list of a resource that it does not know."""
+
+_POLL_S: Final = 0.2
 
 
 class CacheStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,8 +182,11 @@ class Cache(Generic[T]):
 
     async def wait_served(self) -> bool:
         """Return when `synced`; False as soon as the API server says that it does not serve the resource."""
-        if not self.synced and self._reflector.last_code != NOT_SERVED:
-            await self.wait_synced()
+        # The answer may come only while this waits.
+        while not self.synced and self._reflector.last_code != NOT_SERVED:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_S):
+                    await self.wait_synced()
         return self.synced
 
     def watch_anew(self) -> None:

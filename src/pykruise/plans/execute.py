@@ -137,8 +137,8 @@ class _Run:
         self.failures: list[Failure] = []
         self.notes: list[tuple[str, Note]] = []
         self.interrupted = False
-        self.incomplete: set[Purpose | None] = set()
-        """Purposes of optional and independent stages of which something has failed."""
+        self.incomplete: set[Purpose] = set()
+        """Purposes of stages of which something has failed."""
         self.is_incomplete = False
         self.passed_over = 0
         """Failures that the present stage does not mind: of earlier ones, or its own."""
@@ -192,7 +192,7 @@ class Executor:
         run = _Run(until)
         for stage in plan.stages:
             run.passed_over = len(run.failures) if stage.regardless else 0
-            if not run.goes_on or stage.only_after in run.incomplete:
+            if not run.goes_on or run.incomplete.intersection(stage.only_after):
                 continue
             await self._stage(stage, run)
         return Outcome(
@@ -243,9 +243,8 @@ class Executor:
                 failure = Failure(stage.purpose, chain.subject, step, error)
                 if not stage.is_optional:
                     run.failures.append(failure)
-                    if stage.is_independent:
-                        run.passed_over += 1
-                        run.incomplete.add(stage.purpose)
+                    run.passed_over += stage.is_independent
+                    run.incomplete.add(stage.purpose)
                 else:
                     run.is_incomplete = True
                     if not failure.is_stale:

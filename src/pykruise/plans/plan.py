@@ -141,8 +141,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     regardless: bool = False
     is_independent: bool = False
     """A chain that fails does not stop the others of the stage; the stages after it do not begin."""
-    only_after: Purpose | None = None
-    """A stage that is optional or independent: this one is left out when something of that has failed."""
+    only_after: tuple[Purpose, ...] = ()
+    """This stage is left out when something of one for these purposes has failed."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

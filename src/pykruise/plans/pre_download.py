@@ -58,10 +58,10 @@ def pre_download_stages(wish: PreDownload, *, owned: Sequence[PullJobView]) -> l
     because = "the jobs that pull its images ahead are created"
     label = _label_chain(wish.revision, keys.PRE_DOWNLOAD_CREATED_LABEL, because)
     # Were the revision labelled in spite of a failure, its image would never be pulled ahead.
-    return [*_stage(created), *_stage([label], only_after=Purpose.PRE_DOWNLOAD if created else None)]
+    return [*_stage(created), *_stage([label], only_after=(Purpose.PRE_DOWNLOAD,) if created else ())]
 
 
-def _stage(chains: Iterable[Chain], *, only_after: Purpose | None = None) -> list[Stage]:
+def _stage(chains: Iterable[Chain], *, only_after: tuple[Purpose, ...] = ()) -> list[Stage]:
     found = tuple(chains)
     if not found:
         return []

@@ -1,7 +1,7 @@
 """The caches of a manager, and what the writer needs to keep them true to one's own writes.
 
 API server ──▶ Sources.of(views) ──▶ one cache, however many kinds look at it ──▶ snapshots
-Writer ──▶ Sources.by_resource (the answer of a write goes into the matching cache at once)
+Writer ──▶ Sources.observers (the answer of a write goes into the caches of its resource at once)
 """
 
 import asyncio
@@ -13,16 +13,36 @@ from pykruise.kube.cache import Cache, Projected
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.event_batching import Pace
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
+from pykruise.kube.writer import WriteObserver
 from pykruise.plans.views import SHARED, Views
 
 __all__ = ["Sources"]
+
+
+class _Several:
+    """Caches of one resource, all of which hear of own writes."""
+
+    def __init__(self, caches: Sequence[Cache[Any]]) -> None:
+        self._caches = caches
+
+    def observe_written(self, raw: bytes) -> None:
+        """See WriteObserver."""
+        for cache in self._caches:
+            cache.observe_written(raw)
+
+    def observe_deleted(self, key: Key, uid: str, raw: bytes) -> None:
+        """See WriteObserver."""
+        for cache in self._caches:
+            cache.observe_deleted(key, uid, raw)
+
 
 T = TypeVar("T", bound=Projected)
 
 
 class Sources:
-    """All caches of one manager. What kinds ask for with `of()` before `run()` is kept.
+    """All caches of one manager. What kinds ask for with `of()` is kept true while `run()` runs.
 
     `namespace`: only objects of this one (cluster-scoped ones all the same); empty: of all. `pace`: how what is
     heard of pods in a crowd is read; None: all of it at once.
@@ -45,6 +65,9 @@ class Sources:
         self._paces = {PODS: pace}
         self._caches: dict[Views[Any], Cache[Any]] = {}
         self._by_resource: dict[Resource, Cache[Any]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._running: dict[Views[Any], asyncio.Task[None]] = {}
+        self._observers: dict[Resource, WriteObserver] = {}
         for views in SHARED:
             self.of(views)
 
@@ -70,7 +93,28 @@ class Sources:
         )
         if not views.is_apart:
             self._by_resource[resource] = cache
+        self._note_observers(resource)
+        if self._tasks is not None:
+            self._start(self._tasks, views, cache)
         return cache
+
+    def _note_observers(self, resource: Resource) -> None:
+        """Own writes are heard of by all caches of their resource."""
+        mine = [cache for views, cache in self._caches.items() if views.resource == resource]
+        if mine:
+            self._observers[resource] = mine[0] if len(mine) == 1 else _Several(mine)
+        else:
+            self._observers.pop(resource, None)
+
+    def drop(self, views: Views[Any]) -> None:
+        """Watch no longer; nothing may look these up any more."""
+        cache = self._caches.pop(views)
+        if self._by_resource.get(views.resource) is cache:
+            del self._by_resource[views.resource]
+        self._note_observers(views.resource)
+        task = self._running.pop(views, None)
+        if task is not None:
+            task.cancel()
 
     @property
     def caches(self) -> Sequence[Cache[Any]]:
@@ -81,6 +125,11 @@ class Sources:
     def by_resource(self) -> Mapping[Resource, Cache[Any]]:
         """Every cache under the resource it mirrors, but for those apart."""
         return self._by_resource
+
+    @property
+    def observers(self) -> Mapping[Resource, WriteObserver]:
+        """Who hears of own writes, by resource: its caches, those apart too."""
+        return self._observers
 
     @property
     def synced(self) -> bool:
@@ -103,6 +152,10 @@ class Sources:
     async def run(self) -> None:
         """Mirror until cancelled."""
         async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
             for views, cache in self._caches.items():
-                beside = "beside-" if views.is_apart else ""
-                tasks.create_task(cache.run(), name=f"cache-{beside}{views.resource}")
+                self._start(tasks, views, cache)
+
+    def _start(self, tasks: asyncio.TaskGroup, views: Views[Any], cache: Cache[Any]) -> None:
+        beside = "beside-" if views.is_apart else ""
+        self._running[views] = tasks.create_task(cache.run(), name=f"cache-{beside}{views.resource}")

@@ -74,8 +74,8 @@ class Views(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
     """Makes the function that makes a view of an object's JSON text; one for each cache."""
     indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] = {}
     is_apart: bool = False
-    """Kept beside the cache of the resource's own kind, which sees it otherwise; it does not hear of own writes, and
-    nothing waits for it: the resource need not be served."""
+    """Kept beside the cache of the resource's own kind, which sees it otherwise. Nothing waits for it: the resource
+    need not be served."""
     is_metadata_only: bool = False
     """Only metadata is listed and watched (objects are of kind PartialObjectMetadata); what own writes return is
     whole. For resources whose contents are large, or secret."""

@@ -10,7 +10,7 @@ speaks to any API server through a Client: the sandbox's, or that of a real cont
 import asyncio
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import UNSET
@@ -49,15 +49,22 @@ from pykruise.sandbox.pod_state import (
     advance,
     awaited_keys,
     begin,
+    container_roles,
     recover,
     wants_resize,
     with_added,
+    with_stopped,
 )
 from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
 from pykruise.sandbox.pod_view import PodProjector, PodView, amounts
+from pykruise.sandbox.recreate_agents import RecreateAgents
+from pykruise.sandbox.recreations import OnNode
 from pykruise.sandbox.running import run_beside
 
 __all__ = ["Kubelets", "KubeletsStats"]
+
+_LEAST_GRACE_S = 2.0
+"""What a container that is stopped has at least. Rule: the node agent's."""
 
 
 class KubeletsStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +162,15 @@ class Kubelets:
                 recorder=pull_recorder,
                 most_at_once=self.settings.pulls_at_once,
             )
+        self._recreating: RecreateAgents | None = None
+        if self.settings.recreates:
+            self._recreating = RecreateAgents(
+                client,
+                containers_of=self._containers_of,
+                stop_container=self._stop_container,
+                clock=clock,
+                rng=rng,
+            )
         self._node_controller = Controller(
             "kubelet nodes",
             self._sync_node,
@@ -183,6 +199,8 @@ class Kubelets:
             background.append(self.pods.run())
         if self.agents is not None:
             background.append(self.agents.run())
+        if self._recreating is not None:
+            background.append(self._recreating.run())
         await run_beside(self._pod_controller.run(), *background)
 
     async def wait_registered(self) -> None:
@@ -195,6 +213,8 @@ class Kubelets:
         self._pod_queue.close()
         if self.agents is not None:
             await self.agents.stop()
+        if self._recreating is not None:
+            await self._recreating.stop()
         await self._node_controller.stop()
         await self._pod_controller.stop()
 
@@ -307,6 +327,8 @@ class Kubelets:
         )
         self._states[key] = state
         if state is not before:
+            if self._recreating is not None:
+                self._recreating.wake(key)
             for run in state.runs:
                 if run.state is RunState.RUNNING:
                     node.images.add(full_name(run.image))
@@ -369,6 +391,36 @@ class Kubelets:
                 elif key not in found:
                     missing[container] = f"couldn't find key {key} in ConfigMap {pod.namespace}/{name}"
         return missing
+
+    def _containers_of(self, key: Key, uid: str) -> Mapping[str, OnNode] | None:
+        """What the runtime of the pod's node has; None: it is on none of these nodes, or its node is without power."""
+        pod = self.pods.get(key)
+        node = self._nodes.get(pod.node_name) if pod is not None else None
+        state = self._states.get(key)
+        if node is None or node.is_stopped or state is None or state.uid != uid:
+            return None
+        return {
+            run.name: OnNode(
+                id=run.container_id,
+                restart_count=run.number - 1,
+                is_running=run.state is RunState.RUNNING,
+                started_at=run.since,
+            )
+            for run in state.runs
+            if run.number
+        }
+
+    async def _stop_container(self, key: Key, name: str, grace_s: float) -> None:
+        """Stop a container after its hook; its kubelet starts it again."""
+        pod = self.pods.get(key)
+        if pod is None:
+            return
+        hook_s = max((one.pre_stop_s for one, _ in container_roles(pod) if one.name == name), default=0.0)
+        await asyncio.sleep(min(hook_s + self.settings.stop_s, max(grace_s, _LEAST_GRACE_S)))
+        state = self._states.get(key)
+        if state is not None and state.uid == pod.uid:
+            self._states[key] = with_stopped(state, pod, name, self._clock())
+            self._wake(pod)
 
     def _state_of(self, pod: PodView, now: Instant) -> PodState:
         state = self._states.get(pod.key)

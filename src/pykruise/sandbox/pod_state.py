@@ -49,6 +49,7 @@ __all__ = [
     "wants_resize",
     "will_restart",
     "with_added",
+    "with_stopped",
 ]
 
 NEVER: Instant = math.inf
@@ -57,6 +58,7 @@ NONE_HELD: frozenset[str] = frozenset()
 _HALF_DELETED_S = 1.0  # so long a pod that has no time of grace left may still be there
 _DEFERRED_S = 10.0  # a change of resources that has to wait is tried again
 _MISSING_S = 1.0  # a container whose environment is not complete is tried again
+_KILLED = 137  # exit code of a process that was killed
 _SETTLED_S = 600.0  # a container that ran this long starts its backoff anew
 
 
@@ -101,6 +103,8 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether nodes pull the images that their NodeImages ask for, as OpenKruise's daemon does."""
     pulls_at_once: int = 0
     """Images that a node pulls ahead at the same time; 0: no limit."""
+    recreates: bool = False
+    """Whether nodes recreate the containers that ContainerRecreateRequests name, as OpenKruise's daemon does."""
     workers: int = 64
     """Pods written to at the same time."""
 
@@ -219,6 +223,19 @@ def with_added(state: PodState, pod: PodView) -> PodState:
     names = [container.name for container, _ in container_roles(pod)]
     added = tuple(Run(name=name) for name in names[len(state.runs) :])
     return msgspec.structs.replace(state, runs=state.runs + added) if added else state
+
+
+def with_stopped(state: PodState, pod: PodView, name: str, now: Instant) -> PodState:
+    """The state once somebody beside the kubelet has stopped a running container. It is started again without a wait,
+    unless the pod never restarts anything."""
+    crashes = 1 if pod.restart_policy == "Never" else 0
+    runs = tuple(
+        _ended(run, now, code=_KILLED, crashes=crashes)
+        if run.name == name and run.state is RunState.RUNNING
+        else run
+        for run in state.runs
+    )
+    return msgspec.structs.replace(state, runs=runs)
 
 
 def recover(pod: PodView, *, ip: str, now: Instant) -> PodState:

@@ -19,7 +19,22 @@ CHART = Path(__file__).parents[3] / "charts" / "pykruise"
 
 
 def by_name(documents: list[Any]) -> dict[tuple[str, str], Any]:
-    return {(doc["kind"], doc["metadata"]["name"]): doc for doc in documents}
+    return {(doc["kind"], doc["metadata"]["name"]): _spelled_out(doc) for doc in documents}
+
+
+def _spelled_out(doc: Any) -> Any:
+    """Of a role every single right: the chart lists those of gates apart."""
+    if not isinstance(doc.get("rules"), list):
+        return doc
+    rights = {
+        (group, resource, name, verb)
+        for rule in doc["rules"]
+        for group in rule.get("apiGroups", ())
+        for resource in rule.get("resources", ())
+        for name in rule.get("resourceNames", ("",))
+        for verb in rule["verbs"]
+    }
+    return {**doc, "rules": rights}
 
 
 def container(documents: list[Any]) -> Any:

@@ -464,7 +464,7 @@ async def test_a_stage_that_comes_only_after_an_optional_one_is_left_out_when_th
         purpose=Purpose.PRE_DOWNLOAD,
         chains=(creation("b"),),
         is_optional=True,
-        only_after=Purpose.PRE_DOWNLOAD,
+        only_after=(Purpose.PRE_DOWNLOAD,),
     )
     # when
     await executor(store).execute(
@@ -473,6 +473,29 @@ async def test_a_stage_that_comes_only_after_an_optional_one_is_left_out_when_th
     # then
     assert (Key("ns", "b") in store.objects) is not fails
     assert Key("ns", "c") in store.objects
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_stage_that_comes_only_after_an_independent_one_is_left_out_when_that_failed(
+    store: Store, fails: bool
+) -> None:
+    """What failed elsewhere does not matter to it."""
+    # given
+    no = (ForbiddenError(Status(code=403, message="no")), False)
+    store.faults = [no, no] if fails else [no]
+    alone = {"is_independent": True, "regardless": True}
+    elsewhere = Stage(purpose=Purpose.CREATE_WORKLOADS, chains=(creation("a"),), **alone)
+    shrinks = Stage(purpose=Purpose.UPDATE_WORKLOADS, chains=(creation("b"),), **alone)
+    grows = Stage(
+        purpose=Purpose.GROW_WORKLOADS,
+        chains=(creation("c"),),
+        only_after=(Purpose.UPDATE_WORKLOADS,),
+        **alone,
+    )
+    # when
+    await executor(store).execute(plan_of(elsewhere, shrinks, grows))
+    # then
+    assert (Key("ns", "c") in store.objects) is not fails
 
 
 async def test_a_request_that_was_surely_not_sent_fails_at_once(store: Store) -> None:

@@ -41,6 +41,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """Paths of the spec that change."""
     batches: tuple[Batch, ...] = ()
     """What is done to pods that are there, a number at a time."""
+    batches_title: str = "Pods that are there"
     stays: Mapping[str, tuple[str, ...]] = {}
     """Why pods stay as they are, and which."""
     new_pods: tuple[str, ...] = ()
@@ -72,7 +73,7 @@ def outlook_lines(one: Outlook) -> list[str]:
         return [f"{title}: nothing would change"]
     found = [f"{title}: {_WORDS[one.change]}"]
     found += _section("Fields", one.fields)
-    found += _section("Pods that are there", [_batch(batch) for batch in one.batches])
+    found += _section(one.batches_title, [_batch(batch) for batch in one.batches])
     found += _section("Stay as they are", [f"{shown(pods)}: {why}" for why, pods in one.stays.items()])
     found += _section("New pods", one.new_pods)
     found += _section("Note", one.notes)

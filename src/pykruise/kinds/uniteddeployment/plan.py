@@ -67,6 +67,9 @@ __all__ = ["plan_united", "status_after"]
 
 _AGAIN_S: Final = 600.0
 
+_DEFINED_AGAIN_S: Final = 10.0
+"""How soon it is looked again whether the kind of the workloads is there: no event tells."""
+
 
 def plan_united(snapshot: Snapshot) -> Plan:
     """Everything to be written for this object now, its status, and when to look again."""
@@ -80,7 +83,8 @@ def plan_united(snapshot: Snapshot) -> Plan:
     if not snapshot.is_served:
         kind = type_of(united.template)
         message = f"the API server does not serve {kind}: its definition is not installed"
-        return Plan(waiting=Reason(Code.NO_TARGET, message, f"install the definition of {kind}"))
+        reason = Reason(Code.NO_TARGET, message, f"install the definition of {kind}")
+        return Plan(waiting=reason, requeue_after_s=_DEFINED_AGAIN_S)
     return _Planning(snapshot).plan()
 
 
@@ -205,7 +209,7 @@ class _Planning:
 
     def _stages(self, verdict: Verdict, allocated: Mapping[str, int]) -> list[Stage]:
         stages = [
-            *revision_stages(self._choice, namespace=self._united.namespace, selector={}, unrecorded=None),
+            *self._revision(),
             *adoption(self._united, self._own.adopted),
             *release(self._own.released),
         ]
@@ -215,10 +219,23 @@ class _Planning:
         stages += _stage(Purpose.CREATE_WORKLOADS, self._creations(allocated), ramp=True)
         stages += _stage(Purpose.DELETE_WORKLOADS, self._deletions())
         stages += _stage(Purpose.UPDATE_WORKLOADS, shrinking)
-        stages += _stage(Purpose.GROW_WORKLOADS, growing, only_after=Purpose.UPDATE_WORKLOADS)
+        stages += _stage(Purpose.GROW_WORKLOADS, growing, only_after=(Purpose.UPDATE_WORKLOADS,))
         stages += _stage(Purpose.DELETE_PODS, stuck_pods(self._snapshot, self._own.workloads, self._target))
         stages += _stage(Purpose.TRUNCATE_REVISIONS, self._old_revisions())
         return stages
+
+    def _revision(self) -> list[Stage]:
+        """The write by which the template has its revision, if one is needed."""
+        name = self._target
+        failed = Note(
+            reason="FailedRevisionProvision", message=f"failed to store revision {name}", warning=True
+        )
+        return [
+            msgspec.structs.replace(stage, chains=tuple(_with_note(one, failed) for one in stage.chains))
+            for stage in revision_stages(
+                self._choice, namespace=self._united.namespace, selector={}, unrecorded=None
+            )
+        ]
 
     def _wanted(self, subset: Subset, replicas: int, *, allocated: int) -> Wanted:
         assert self._united.spec is not None
@@ -457,9 +474,7 @@ class _Planning:
         note = Note(reason="Failed SpecifySubsetReplicas", message=text, warning=True, again_after_s=_AGAIN_S)
         as_they_are = {name: one.replicas for name, one in self._own.workloads.items()}
         plan = self._planned(
-            list(
-                revision_stages(self._choice, namespace=self._united.namespace, selector={}, unrecorded=None)
-            ),
+            self._revision(),
             current,
             conditions,
             verdict,
@@ -504,12 +519,27 @@ def _choose(snapshot: Snapshot) -> UpdateChoice:
     )
 
 
+_FIRST: Final = (
+    Purpose.REPORT_STATUS,
+    Purpose.STORE_REVISION,
+    Purpose.CHECK_ADOPTER,
+    Purpose.ADOPT,
+    Purpose.MARK_PODS,
+)
+"""Where one of these fails, nothing else is written."""
+
+
+def _with_note(chain: Chain, failed: Note) -> Chain:
+    steps = (msgspec.structs.replace(step, failed=failed) for step in chain.steps)
+    return msgspec.structs.replace(chain, steps=tuple(steps))
+
+
 def _stage(
     purpose: Purpose,
     chains: Sequence[Chain],
     *,
     ramp: bool = False,
-    only_after: Purpose | None = None,
+    only_after: tuple[Purpose, ...] = (),
 ) -> Iterator[Stage]:
     """A stage in which one subset does not hold up another, nor those of other stages."""
     if chains:
@@ -519,7 +549,7 @@ def _stage(
             ramp=ramp,
             regardless=True,
             is_independent=True,
-            only_after=only_after,
+            only_after=(*_FIRST, *only_after),
         )
 
 

@@ -105,4 +105,4 @@ def test_a_job_that_cannot_be_created_is_a_warning_and_is_tried_again() -> None:
     failed = create.chains[0].steps[0].failed
     assert failed is not None
     assert failed.warning
-    assert (create.is_optional, label.only_after) == (True, Purpose.PRE_DOWNLOAD)
+    assert (create.is_optional, label.only_after) == (True, (Purpose.PRE_DOWNLOAD,))

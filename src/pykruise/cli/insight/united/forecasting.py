@@ -47,6 +47,7 @@ async def forecast_united(
         change=verdict.change,
         fields=tuple(changed_paths(before, verdict.wanted.get("spec"), "spec")) if before is not None else (),
         batches=tuple(_batches(sight, plan)),
+        batches_title="Subsets",
         notes=tuple(_notes(plan, plan.waiting)),
         within=tuple([one async for one in _within(client, sight, plan, now, settings)]),
     )

@@ -1,0 +1,75 @@
+"""Rules of UnitedDeployment that are broken on purpose; see mutations.py."""
+
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.uniteddeployment import plan, status
+from pykruise.plans.plan import Purpose
+from simulation.mutating import Change, always
+
+__all__ = ["UNITEDDEPLOYMENT"]
+
+replace = msgspec.structs.replace
+
+
+def _grows_first(original: Any) -> Any:
+    """What grows is written before what shrinks."""
+
+    def stages(self: Any, *args: Any) -> Any:
+        found = original(self, *args)
+        last = {Purpose.UPDATE_WORKLOADS: 1}
+        return sorted(
+            (replace(one, only_after=()) for one in found), key=lambda stage: last.get(stage.purpose, 0)
+        )
+
+    return stages
+
+
+def _one_more(original: Any) -> Any:
+    def allocate(shares: Any, **given: Any) -> Any:
+        found = original(shares, **given)
+        return {name: size + 1 for name, size in found.items()}
+
+    return allocate
+
+
+def _keeps_all(original: Any) -> Any:
+    def ownership_of(snapshot: Any) -> Any:
+        return replace(original(snapshot), unwanted=())
+
+    return ownership_of
+
+
+def _deletes_all(original: Any) -> Any:
+    def ownership_of(snapshot: Any) -> Any:
+        found = original(snapshot)
+        return replace(found, unwanted=[(one, "on purpose") for one in found.workloads.values()])
+
+    return ownership_of
+
+
+UNITEDDEPLOYMENT: dict[str, tuple[Change, ...]] = {
+    "UnitedDeployment: what grows is written first": ((plan._Planning, "_stages", _grows_first),),
+    "UnitedDeployment: each subset gets one more": ((plan, "allocate", _one_more),),
+    "UnitedDeployment: workloads of removed subsets stay": ((plan, "ownership_of", _keeps_all),),
+    "UnitedDeployment: every workload is unwanted": ((plan, "ownership_of", _deletes_all),),
+    "UnitedDeployment: a partition is never held": ((plan._Planning, "_partition", always(0)),),
+    "UnitedDeployment: a subset that is passed over is not stored first": (
+        (plan._Planning, "_closed_first", lambda _original: lambda *_args: iter(())),
+    ),
+    "UnitedDeployment: a rollout is never over": (
+        (status, "_current", lambda _original: lambda seen, **_: seen.current),
+    ),
+    "UnitedDeployment: templates are not applied to workloads that are there": (
+        (
+            plan,
+            "change_of",
+            lambda original: (
+                lambda workload, wanted: original(workload, replace(wanted, revision=workload.revision))
+            ),
+        ),
+    ),
+    "UnitedDeployment: nothing is adopted": ((plan, "adoption", lambda _original: lambda *_args: []),),
+}
+"""By name: what is changed. Found by scripts of the kind `uniteddeployment`."""

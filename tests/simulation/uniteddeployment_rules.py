@@ -1,0 +1,370 @@
+"""What holds for a UnitedDeployment with CloneSets, whatever happens around it.
+
+a workload is made     ──▶ for a subset of the spec that has none
+a workload is written  ──▶ all together never have more than the replicas, as far as the manager could know;
+                           the partition and the template are those of the spec
+a workload is deleted  ──▶ its subset is not in the spec, or another workload of the subset is older
+pods                   ──▶ are nothing to the controller, but where they may be in reserve
+at rest                ──▶ every subset has its workload, bounds hold, no replica is lost, the status says so
+
+A write is judged by every version of the UnitedDeployment, and of the workloads, that the manager may have known.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from simulation.history import Commit, Turn
+from simulation.pods import PodHistory, Version
+from simulation.rules import PODS, REVISIONS, Violation
+
+__all__ = ["UnitedDeploymentRules"]
+
+UNITED, WORKLOADS = "uniteddeployments.apps.kruise.io", "clonesets.apps.kruise.io"
+CONTROLLER = "uniteddeployment"
+SUBSET = "apps.kruise.io/subset-name"
+REVISION = "apps.kruise.io/controller-revision-hash"
+TEMPLATE = "cloneSetTemplate"
+UNBOUNDED = 1_000_000
+MOST_TURNS = 8
+"""So often a workload may be scaled for no new reason: a zone goes, and comes back."""
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """One workload as it was from `revision` on; no document: it was gone."""
+
+    revision: int
+    document: Any
+
+    @property
+    def replicas(self) -> int:
+        return int(self.document["spec"]["replicas"]) if self.document is not None else 0
+
+
+class UnitedDeploymentRules:
+    """Of one UnitedDeployment, by name, through its lives."""
+
+    shelves = frozenset({UNITED, WORKLOADS, PODS, REVISIONS})
+
+    def __init__(
+        self, *, namespace: str, name: str, start: float, skew_s: float = 0.0, is_calm: bool = False
+    ) -> None:
+        self._namespace = namespace
+        self._name = name
+        self._start = start
+        self.pods = PodHistory()
+        self._wishes: list[_Seen] = []
+        self._workloads: dict[str, list[_Seen]] = {}
+        """By uid."""
+        self._turns: Counter[str] = Counter()
+        """How often the controller has scaled a workload since anybody else changed anything."""
+
+    # ── every commit ─────────────────────────────────────────────────────────
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]:
+        """Called for each commit to `shelves`, in order."""
+        if commit.key.namespace != self._namespace:
+            return
+        is_ours = commit.turn is not None and commit.turn.controller == CONTROLLER
+        if commit.shelf == UNITED and commit.key.name == self._name:
+            if commit.turn is None:
+                self._turns.clear()
+            self._wishes.append(_Seen(commit.revision, commit.new))
+        elif commit.shelf == PODS:
+            self.pods.take(commit)
+            if is_ours:
+                yield self._broken(commit, "pods", f"the controller writes to pod {commit.key.name}")
+        elif commit.shelf == WORKLOADS:
+            yield from self._on_workload(commit, is_ours=is_ours)
+
+    def _on_workload(self, commit: Commit, *, is_ours: bool) -> Iterator[Violation]:
+        document: Any = commit.new if commit.new is not None else commit.old
+        uid = document["metadata"]["uid"]
+        history = self._workloads.setdefault(uid, [])
+        before = history[-1] if history else None
+        history.append(_Seen(commit.revision, commit.new))
+        if commit.turn is None:
+            self._turns.clear()
+        if not is_ours or not self._wishes:
+            return
+        if before is not None and commit.new is not None and before.replicas != history[-1].replicas:
+            self._turns[uid] += 1
+            if self._turns[uid] > MOST_TURNS:
+                what = f"{commit.key.name} is scaled for the {self._turns[uid]}th time, and nobody asked"
+                yield self._broken(commit, "restless", what)
+        assert commit.turn is not None
+        wishes = self._wishes_since(commit.turn)
+        if not wishes:
+            yield self._broken(commit, "owner", f"{commit.key.name} is written to for nothing that is there")
+        elif before is None:
+            yield from self._on_created(commit, uid, commit.new, wishes)
+            yield from self._on_written(commit, None, commit.new, wishes)
+        elif commit.new is None or _is_going(commit.new):
+            if not _is_going(before.document):
+                yield from self._on_deleted(commit, uid, before.document, wishes)
+        else:
+            yield from self._on_written(commit, before.document, commit.new, wishes)
+
+    def _on_created(self, commit: Commit, uid: str, new: Any, wishes: list[Any]) -> Iterator[Violation]:
+        subset = new["metadata"]["labels"].get(SUBSET)
+        if all(subset not in _subsets(wish) for wish in wishes):
+            yield self._broken(commit, "subset", f"{commit.key.name} is of {subset}, which is no subset")
+        owners = {wish["metadata"]["uid"] for wish in wishes}
+        others = [
+            one["metadata"]["name"]
+            for other, one in self._live(owners)
+            if other != uid and one["metadata"]["labels"].get(SUBSET) == subset
+        ]
+        if orphans := list(self._orphans(commit.turn, subset)):
+            what = f"subset {subset} gets {commit.key.name}, and {orphans} could have been adopted"
+            yield self._broken(commit, "adoption", what)
+        if others:
+            yield self._broken(commit, "twice", f"subset {subset} has {others}, and gets {commit.key.name}")
+
+    def _orphans(self, turn: Turn | None, subset: str) -> Iterator[str]:
+        """Names of workloads of the subset that surely are there, and that nobody controls."""
+        assert turn is not None
+        for history in self._workloads.values():
+            seen = _since(history, turn.known.get(WORKLOADS, 0))
+            if seen[0].revision <= turn.known.get(WORKLOADS, 0) and all(
+                one.document is not None
+                and not _is_going(one.document)
+                and not _owner(one.document)
+                and one.document["metadata"]["labels"].get(SUBSET) == subset
+                for one in seen
+            ):
+                yield str(seen[0].document["metadata"]["name"])
+
+    def _on_deleted(self, commit: Commit, uid: str, old: Any, wishes: list[Any]) -> Iterator[Violation]:
+        subset = old["metadata"]["labels"].get(SUBSET)
+        if any(subset not in _subsets(wish) for wish in wishes):
+            return
+        owners = {wish["metadata"]["uid"] for wish in wishes}
+        made = old["metadata"]["creationTimestamp"]
+        elder = [
+            one
+            for other, one in self._live(owners)
+            if other != uid
+            and one["metadata"]["labels"].get(SUBSET) == subset
+            and one["metadata"]["creationTimestamp"] <= made
+        ]
+        if not elder:
+            yield self._broken(commit, "subset", f"{commit.key.name} of subset {subset} is deleted")
+
+    def _on_written(
+        self, commit: Commit, old: Any | None, new: Any, wishes: list[Any]
+    ) -> Iterator[Violation]:
+        if old is not None and old["spec"] == new["spec"]:
+            return  # it was adopted, or let go
+        yield from self._is_conserved(commit, old, new, wishes)
+        name, subset = commit.key.name, new["metadata"]["labels"].get(SUBSET)
+        image = _image(new["spec"]["template"])
+        is_written = old is None or image != _image(old["spec"]["template"])
+        if is_written and all(image != _image(_template(wish)) for wish in wishes):
+            yield self._broken(commit, "template", f"{name} gets {image}")
+        partition = new["spec"]["updateStrategy"]["rollingUpdate"].get("partition", 0)
+        before = old["spec"]["updateStrategy"]["rollingUpdate"].get("partition", 0) if old else None
+        wanted = {_partition(wish, subset) for wish in wishes}
+        size = new["spec"]["replicas"]
+        # All that the subset is to have may be held; a new workload begins with fewer.
+        if partition != before and not any(partition == one or size <= partition < one for one in wanted):
+            yield self._broken(commit, "partition", f"{name} gets partition {partition}, wanted {wanted}")
+
+    def _is_conserved(
+        self, commit: Commit, old: Any | None, new: Any, wishes: list[Any]
+    ) -> Iterator[Violation]:
+        """What grows leaves all together within the replicas."""
+        assert commit.turn is not None
+        size = int(new["spec"]["replicas"])
+        if size <= (int(old["spec"]["replicas"]) if old is not None else 0):
+            return
+        uid = new["metadata"]["uid"]
+        known = commit.turn.known.get(WORKLOADS, 0)
+        owners = {wish["metadata"]["uid"] for wish in wishes}
+        names = {name for wish in wishes for name in _subsets(wish)}
+        others = sum(
+            min(seen.replicas for seen in _since(self._workloads[other], known))
+            for other, one in self._live(owners)
+            if other != uid and one["metadata"]["labels"].get(SUBSET) in names
+        )
+        most = max(wish["spec"]["replicas"] for wish in wishes)
+        if others + size > most:
+            what = f"{commit.key.name} gets {size} beside {others} of others, which is more than {most}"
+            yield self._broken(commit, "conserved", what)
+
+    def _live(self, owners: set[str]) -> Iterator[tuple[str, Any]]:
+        """Workloads of these owners that are there and not on their way out."""
+        for uid, history in self._workloads.items():
+            document = history[-1].document
+            if document is not None and not _is_going(document) and _owner(document) in owners:
+                yield uid, document
+
+    def _wishes_since(self, turn: Turn) -> list[Any]:
+        """Versions of the UnitedDeployment that the manager may take for the present one."""
+        found = _since(self._wishes, turn.known.get(UNITED, 0))
+        return [one.document for one in found if one.document is not None]
+
+    def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
+        return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
+
+    def hook_answer(self, state: str) -> Mapping[str, str | None]:
+        """There are no hooks in these scripts."""
+        return {}
+
+    # ── at rest ──────────────────────────────────────────────────────────────
+
+    def at_rest(self, now: float) -> Iterator[Violation]:
+        """What is wrong although everything has gone well for long."""
+        wish = self._wishes[-1].document if self._wishes else None
+        if wish is None:
+            uids = {one.document["metadata"]["uid"] for one in self._wishes if one.document is not None}
+            left = [one["metadata"]["name"] for _, one in self._live(uids)]
+            if left:
+                yield Violation("gone", f"the UnitedDeployment is gone, but {left} are there", now)
+            return
+        workloads = {
+            one["metadata"]["labels"][SUBSET]: one for _, one in self._live({wish["metadata"]["uid"]})
+        }
+        count = len(list(self._live({wish["metadata"]["uid"]})))
+        if set(workloads) != set(_subsets(wish)) or count != len(workloads):
+            yield Violation("converges", f"{count} workloads of {sorted(workloads)}", now)
+            return
+        sizes = {name: int(one["spec"]["replicas"]) for name, one in workloads.items()}
+        yield from self._are_sizes_right(wish, sizes, now)
+        pods = {name: self._pods_of(one) for name, one in workloads.items()}
+        yield from self._are_pods_right(wish, workloads, pods, now)
+        yield from self._is_status_true(wish, sizes, pods, now)
+
+    def _pods_of(self, workload: Any) -> list[Version]:
+        uid = workload["metadata"]["uid"]
+        return [pod for pod in self.pods.latest() if pod.is_active and pod.owner == uid]
+
+    def _are_sizes_right(self, wish: Any, sizes: Mapping[str, int], now: float) -> Iterator[Violation]:
+        replicas = wish["spec"]["replicas"]
+        bounds = {name: _bounds(one, replicas) for name, one in _subsets(wish).items()}
+        if sum(sizes.values()) != replicas:
+            yield Violation("conserved", f"{dict(sizes)} are not {replicas}", now)
+        if any(not least <= UNBOUNDED for least, _ in bounds.values()):
+            return
+        over = {name: size for name, size in sizes.items() if size > bounds[name][1]}
+        if over:
+            yield Violation("bounds", f"{over} are above the maximum", now)
+        is_adaptive = bool(wish["spec"]["topology"].get("scheduleStrategy"))
+        if any(most < UNBOUNDED or least for least, most in bounds.values()):
+            if not is_adaptive and dict(sizes) != (wanted := _filled(bounds, replicas)):
+                yield Violation("allocation", f"{dict(sizes)}, wanted {wanted}", now)
+        elif not is_adaptive and sizes and max(sizes.values()) - min(sizes.values()) > 1:
+            yield Violation("allocation", f"{dict(sizes)} are not equal parts", now)
+
+    def _are_pods_right(
+        self, wish: Any, workloads: Mapping[str, Any], pods: Mapping[str, list[Version]], now: float
+    ) -> Iterator[Violation]:
+        target = (wish.get("status") or {}).get("updatedRevision")
+        image = _image(_template(wish))
+        for name, own in pods.items():
+            size = int(workloads[name]["spec"]["replicas"])
+            if len(own) != size or not all(pod.is_ready for pod in own):
+                yield Violation(
+                    "converges", f"subset {name} of {size} has {len(own)} pods, not all ready", now
+                )
+            old = [pod.name for pod in own if pod.labels.get(REVISION) != target]
+            if len(old) > min(_partition(wish, name), size):
+                yield Violation("converges", f"subset {name}: {old} are of an older template", now)
+            new = [pod for pod in own if pod.labels.get(REVISION) == target]
+            if any(image not in pod.images.values() for pod in new):
+                yield Violation("template", f"subset {name}: a pod of {target} has another image", now)
+
+    def _is_status_true(
+        self, wish: Any, sizes: Mapping[str, int], pods: Mapping[str, list[Version]], now: float
+    ) -> Iterator[Violation]:
+        status: Mapping[str, Any] = wish.get("status") or {}
+        target = status.get("updatedRevision")
+        every = [pod for own in pods.values() for pod in own]
+        updated = [pod for pod in every if pod.labels.get(REVISION) == target]
+        wanted = {
+            "observedGeneration": wish["metadata"]["generation"],
+            "replicas": len(every),
+            "readyReplicas": len(every),
+            "updatedReplicas": len(updated),
+            "updatedReadyReplicas": len(updated),
+        }
+        wrong = {
+            name: (status.get(name, 0), want) for name, want in wanted.items() if status.get(name, 0) != want
+        }
+        if wrong:
+            yield Violation("status", f"the status says something else (said, true): {wrong}", now)
+        said = {one["name"]: one.get("replicas", 0) for one in status.get("subsetStatuses") or ()}
+        if said != dict(sizes):
+            yield Violation("status", f"of the subsets is said {said}, true {dict(sizes)}", now)
+        closed = [
+            one["name"]
+            for one in status.get("subsetStatuses") or ()
+            if any(each["status"] == "False" for each in one.get("conditions") or ())
+        ]
+        if closed:
+            yield Violation("converges", f"{closed} are still passed over", now)
+        if len(updated) == len(every) and status.get("currentRevision") != target:
+            yield Violation("status", "the update is over, and not said to be", now)
+        false = [
+            one["type"]
+            for one in status.get("conditions") or ()
+            if one["type"] != "UnitedDeploymentUpdated" and one["status"] != "True"
+        ]
+        if false:
+            yield Violation("status", f"said not to be: {false}", now)
+
+
+def _since(history: list[_Seen], known: int) -> list[_Seen]:
+    """The versions that somebody with this knowledge may take for the present one."""
+    first = max(0, bisect_right(history, known, key=lambda one: one.revision) - 1)
+    return history[first:]
+
+
+def _is_going(document: Any) -> bool:
+    return bool(document["metadata"].get("deletionTimestamp"))
+
+
+def _owner(document: Any) -> str:
+    refs = document["metadata"].get("ownerReferences") or ()
+    return next((str(one["uid"]) for one in refs if one.get("controller")), "")
+
+
+def _subsets(wish: Any) -> dict[str, Any]:
+    return {one["name"]: one for one in wish["spec"]["topology"]["subsets"]}
+
+
+def _template(wish: Any) -> Any:
+    return wish["spec"]["template"][TEMPLATE]["spec"]["template"]
+
+
+def _image(template: Any) -> str:
+    return str(template["spec"]["containers"][0]["image"])
+
+
+def _partition(wish: Any, subset: str) -> int:
+    manual = wish["spec"]["updateStrategy"].get("manualUpdate") or {}
+    return int((manual.get("partitions") or {}).get(subset, 0))
+
+
+def _bounds(subset: Any, replicas: int) -> tuple[int, int]:
+    def meant(value: Any, default: int) -> int:
+        if value is None:
+            return default
+        if isinstance(value, str):
+            return (int(value[:-1]) * replicas * 2 + 100) // 200
+        return int(value)
+
+    return meant(subset.get("minReplicas"), 0), meant(subset.get("maxReplicas"), UNBOUNDED)
+
+
+def _filled(bounds: Mapping[str, tuple[int, int]], replicas: int) -> dict[str, int]:
+    """Minimums in order, then up to the maximums."""
+    found = dict.fromkeys(bounds, 0)
+    for place in (0, 1):
+        for name, limits in bounds.items():
+            more = max(min(limits[place] - found[name], replicas - sum(found.values())), 0)
+            found[name] += more
+    return found
