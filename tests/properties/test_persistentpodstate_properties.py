@@ -52,7 +52,8 @@ def happen(world: StateWorld, event: str, number: int) -> None:
         case "pod":
             world.put_pod(ordinal, node=node, annotations={"ip": f"1.1.1.{number}"})
         case "moved":
-            world.put_pod(ordinal, node=f"n{(number + 1) % NODES}", ready=number % 2 == 0)
+            before = world.pods.get(f"{NAME}-{ordinal}", {"metadata": {}})["metadata"].get("annotations")
+            world.put_pod(ordinal, node=node, ready=number != 7, annotations=before)
         case "terminating":
             world.put_pod(ordinal, node=node, deleting=True)
         case "foreign":
@@ -153,6 +154,10 @@ def test_what_was_carried_out_is_at_rest_and_every_ready_pod_is_recorded_where_i
     for event, number, writes in story:
         happen(world, event, number)
         world.carry_out(world.plan(), writes=writes)
+
+    world.sync()
+    for pod in world.pods.values():  # all came back somewhere else
+        pod["spec"]["nodeName"] = f"n{(int(pod['spec']['nodeName'][1:]) + 1) % NODES}"
 
     world.sync()
 

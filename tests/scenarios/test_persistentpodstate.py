@@ -195,6 +195,24 @@ async def test_a_stateful_set_asks_for_one_by_annotations_and_gives_it_back(stag
     await stage.until(is_gone, what="it is deleted")
 
 
+async def test_one_that_was_asked_for_goes_with_its_workload(stage: Stage) -> None:
+    """case 49: garbage collection takes it"""
+    sets = Sets(stage)
+    await stage.start_manager()
+    doc = statefulset(replicas=1)
+    doc["metadata"]["annotations"] = AUTO
+    await stage.create(doc, resource=ADVANCED_STATEFUL_SETS)
+    await sets.settled(replicas=1)
+    await until_recorded(stage, "web-0")
+    # when
+    await stage.client.delete(ADVANCED_STATEFUL_SETS, stage.namespace, "web")
+
+    async def is_gone() -> bool:
+        return not await stage.exists("web", resource=PERSISTENT_POD_STATES)
+
+    await stage.until(is_gone, what="it is collected")
+
+
 async def test_what_a_person_wrote_is_neither_changed_nor_deleted(stage: Stage) -> None:
     """case 47"""
     await stage.start_manager()

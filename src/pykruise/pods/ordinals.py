@@ -1,7 +1,7 @@
 """Which numbers the pods of a StatefulSet have.
 
 spec.reserveOrdinals ──▶ reserved_of() ──▶ Reserved
-start + replicas + Reserved ──▶ wanted_ordinals()
+start + replicas + Reserved ──▶ wanted_ordinals(), is_wanted()
 name of a pod ──▶ split_name() ──▶ its set and its ordinal
 
 Pure. Ranges are kept as ranges: `0-2000000000` costs nothing.
@@ -16,7 +16,16 @@ import msgspec
 from pykruise.kube.go_text import excerpt
 from pykruise.kube.ranges import Ranges, merged
 
-__all__ = ["NO_ORDINAL", "Reserved", "pod_name", "range_of", "reserved_of", "split_name", "wanted_ordinals"]
+__all__ = [
+    "NO_ORDINAL",
+    "Reserved",
+    "is_wanted",
+    "pod_name",
+    "range_of",
+    "reserved_of",
+    "split_name",
+    "wanted_ordinals",
+]
 
 NO_ORDINAL: Final = -1
 """Of a pod whose name says none."""
@@ -62,6 +71,14 @@ def wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> list[in
     while wanted and wanted[-1] > _LARGEST:
         wanted.pop()
     return wanted
+
+
+def is_wanted(ordinal: int, *, start: int, replicas: int, reserved: Reserved) -> bool:
+    """Whether it is one of `wanted_ordinals()`, at the same cost for any number of replicas."""
+    ranges = reserved.ranges
+    if ordinal < start or ordinal > _LARGEST or ordinal in ranges:
+        return False
+    return ordinal - start - (ranges.count_below(ordinal) - ranges.count_below(start)) < replicas
 
 
 def _wanted(start: int, replicas: int, reserved: Reserved) -> list[int]:

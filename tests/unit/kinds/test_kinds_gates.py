@@ -2,7 +2,9 @@
 
 import pytest
 
+from pykruise.kinds import kinds
 from pykruise.kinds.gates import GATES, GateError, Gates, all_gates, parse
+from pykruise.plans.kind import Kind
 
 
 def on(gates: Gates) -> set[str]:
@@ -125,3 +127,81 @@ def test_gates_print_as_a_text_that_means_the_same() -> None:
     gates = parse(["AllAlpha=true,PodWebhook=false"])
     assert on(parse([str(gates)])) == on(gates)
     assert str(Gates()) == ""
+
+
+ON_BETA = (
+    *("PodWebhook", "KruiseDaemon", "DaemonWatchingPod", "WorkloadSpread", "PodUnavailableBudgetDeleteGate"),
+    *("InPlaceUpdateEnvFromMetadata", "StatefulSetAutoDeletePVC", "PodProbeMarkerGate", "PodIndexLabel"),
+)
+OFF_BETA = ("ResourcesDeletionProtection", "ResourceDistributionGate")
+OFF_ALPHA = (
+    *("PodUnavailableBudgetUpdateGate", "CloneSetShortHash", "KruisePodReadinessGate"),
+    *("PreDownloadImageForInPlaceUpdate", "PreDownloadImageForDaemonSetUpdate", "CloneSetPartitionRollback"),
+    *("TemplateNoDefaults", "SidecarSetPatchPodMetadataDefaultsAllowed", "SidecarTerminator"),
+    *("CloneSetEventHandlerOptimization", "PreparingUpdateAsUpdate", "ImagePullJobGate"),
+    *("DeletionProtectionForCRDCascadingGate", "EnhancedLivenessProbe"),
+    *("RecreatePodWhenChangeVCTInCloneSetGate", "StatefulSetStartOrdinal", "EnableExternalCerts"),
+    *("StatefulSetAutoResizePVCGate", "ForceDeleteTimeoutExpectationGate", "InPlaceWorkloadVerticalScaling"),
+    *("EnablePodProbeMarkerOnServerless", "EnableSortSidecarContainerByName", "InPlacePodVerticalScaling"),
+    *("DefaultHostNetworkHostPortsInPodTemplates", "DaemonSetPruneIneligibleNodes"),
+)
+
+
+def test_names_defaults_and_stages_are_open_kruises() -> None:
+    """operations 4.2; ImagePullJobGate is off in the program, and on in the chart"""
+    expected = {
+        **dict.fromkeys(ON_BETA, (True, "beta")),
+        **dict.fromkeys(OFF_BETA, (False, "beta")),
+        **dict.fromkeys(OFF_ALPHA, (False, "alpha")),
+    }
+    assert {name: (gate.default, gate.stage) for name, gate in GATES.items()} == expected
+
+
+WITHOUT = {
+    "PodWebhook": {
+        *("KruisePodReadinessGate", "PodUnavailableBudgetDeleteGate", "PodUnavailableBudgetUpdateGate"),
+        *("WorkloadSpread", "SidecarSetPatchPodMetadataDefaultsAllowed", "EnhancedLivenessProbe"),
+        "EnablePodProbeMarkerOnServerless",
+    },
+    "KruiseDaemon": {
+        *("PreDownloadImageForInPlaceUpdate", "PreDownloadImageForDaemonSetUpdate", "DaemonWatchingPod"),
+        *("InPlaceUpdateEnvFromMetadata", "PodProbeMarkerGate", "SidecarTerminator", "ImagePullJobGate"),
+        "EnhancedLivenessProbe",
+    },
+    "ResourcesDeletionProtection": {"DeletionProtectionForCRDCascadingGate"},
+}
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_a_gate_that_is_off_switches_off_what_needs_it_and_no_other(name: str) -> None:
+    """operations 4.3, where everything is asked for by name"""
+    others = [other for other in GATES if other != name]
+    gates = parse([",".join([f"{name}=false", *(f"{other}=true" for other in others)])])
+    # What pulls images ahead switches its gate on again.
+    off = {name} - {"ImagePullJobGate"}
+    assert set(GATES) - on(gates) == off | WITHOUT.get(name, set())
+
+
+NEEDS = {
+    "containerrecreaterequest": {"KruiseDaemon"},
+    "nodeimage": {"KruiseDaemon"},
+    "imagepulljob": {"KruiseDaemon", "ImagePullJobGate"},
+    "imagelistpulljob": {"KruiseDaemon", "ImagePullJobGate"},
+    "nodepodprobe": {"KruiseDaemon", "PodProbeMarkerGate"},
+    "podprobemarker": {"KruiseDaemon", "PodProbeMarkerGate"},
+    "workloadspread": {"WorkloadSpread"},
+    "resourcedistribution": {"ResourceDistributionGate"},
+    "sidecarterminator": {"SidecarTerminator"},
+    "podunavailablebudget": {"PodUnavailableBudgetDeleteGate", "PodUnavailableBudgetUpdateGate"},
+}
+"""Of a budget one of the two is enough; all others need each."""
+
+
+@pytest.mark.parametrize("kind", list(kinds()), ids=lambda kind: kind.name)
+def test_kinds_need_the_gates_that_open_kruises_need_and_no_other(kind: Kind) -> None:
+    """operations 4.3 (controllers), admission 3.5 (webhooks)"""
+    if kind.name == "nodepodprobe" and kind.control is None:
+        return  # nothing runs and nothing is refused
+    found = {*kind.gates, *kind.any_gate}
+    assert found == NEEDS.get(kind.name, set())
+    assert bool(kind.any_gate) == (kind.name == "podunavailablebudget")

@@ -72,20 +72,28 @@ def verbs(rights: list[Right]) -> set[tuple[Any, ...]]:
     }
 
 
-def creation(resource: Resource) -> AdmissionRequest:
+def written(resource: Resource, operation: str) -> AdmissionRequest:
+    """A new object, or another spec of an old one."""
     doc = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "x"}, "spec": {}}
+    old = {**doc, "spec": {"other": 1}} if operation == "UPDATE" else None
     return AdmissionRequest(
-        uid="1", operation="CREATE", resource=resource, namespace="shop", name="x", object=doc
+        uid="1",
+        operation=operation,
+        resource=resource,
+        namespace="shop",
+        name="x",
+        object=doc,
+        old_object=old,
     )
 
 
-def answers(kind: Kind, gates: Gates) -> Iterator[AdmissionAnswer]:
-    """What the webhooks of a kind say to a new object."""
+def answers(kind: Kind, gates: Gates, operation: str = "CREATE") -> Iterator[AdmissionAnswer]:
+    """What the webhooks of a kind say to a new object, or to another spec."""
     for rule in reviewers(admission_settings(gates)):
         names = {(group, name) for one in rule.rules for group in one.groups for name in one.resources}
         operations = {operation for one in rule.rules for operation in one.operations}
-        if (kind.resource.group, kind.resource.plural) in names and "CREATE" in operations:
-            yield asyncio.run(_review(rule.reviewer, creation(kind.resource)))
+        if (kind.resource.group, kind.resource.plural) in names and operation in operations:
+            yield asyncio.run(_review(rule.reviewer, written(kind.resource, operation)))
 
 
 async def _review(reviewer: Any, request: AdmissionRequest) -> AdmissionAnswer:
@@ -126,6 +134,61 @@ def test_webhooks_of_a_kind_that_is_off_refuse_by_the_name_of_its_gate_and_do_no
     assert all(one.object is None for one in off if names_gate(one))
     if any(True for _ in answers(kind, with_kind(kind, on=True))):
         assert any(names_gate(one) for one in off)
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+@pytest.mark.parametrize(
+    ("kind", "gate"), [(one, gate) for one in GATED for gate in one.gates], ids=lambda one: str(one)[:40]
+)
+def test_each_of_the_gates_of_a_kind_switches_it_off_alone(kind: Kind, gate: str, operation: str) -> None:
+    on = dict.fromkeys(("PreDownloadImageForInPlaceUpdate", "PreDownloadImageForDaemonSetUpdate"), False)
+    off = Gates.of(**{**on, **dict.fromkeys(kind.gates, True), gate: False})
+    assert not off[gate]
+    assert kind not in manager_of(off).kinds
+    assert not set(kind.rights) & set(needed(off))
+    if kind.versions:
+        refused = [one for one in answers(kind, off, operation) if names_gate(one)]
+        assert refused
+        assert all(one.refusal is not None and one.refusal.code == 403 for one in refused)
+
+
+WITHOUT_DAEMON = Gates.of(
+    KruiseDaemon=False, **dict.fromkeys(("SidecarTerminator", "ImagePullJobGate"), True)
+)
+
+
+def test_without_the_daemon_nothing_of_what_needs_it_is_watched_allowed_or_set() -> None:
+    plurals = ("nodeimages", "imagepulljobs", "imagelistpulljobs", "containerrecreaterequests")
+    more = ("nodepodprobes", "podprobemarkers")
+    assert not {name for name in watched(WITHOUT_DAEMON) if name.partition(".")[0] in (*plurals, *more)}
+    # Workloads keep the right to jobs that they would make; nobody would work on them.
+    why = {one.why for one in needed(WITHOUT_DAEMON) if one.resource in (*plurals, *more)}
+    assert all(text.endswith(("to pull images ahead of updates", "what it makes")) for text in why)
+    settings = Settings(gates=WITHOUT_DAEMON)
+    for kind in ALL:
+        found = settings.of(kind) if kind.settings is not None else None
+        assert not getattr(found, "pre_download", False), kind.name
+
+
+def resources(gates: Gates) -> set[str]:
+    """What webhooks are about."""
+    return {
+        name.partition("/")[0]
+        for rule in reviewers(admission_settings(gates))
+        for one in rule.rules
+        for name in one.resources
+    }
+
+
+def test_without_the_pod_webhook_no_webhook_is_about_pods() -> None:
+    assert "pods" in resources(Gates())
+    assert "pods" not in resources(Gates.of(PodWebhook=False, ResourcesDeletionProtection=True))
+
+
+def test_services_and_ingresses_are_reviewed_only_while_they_are_protected() -> None:
+    guarded = {"services", "ingresses"}
+    assert not guarded & resources(Gates())
+    assert guarded <= resources(Gates.of(ResourcesDeletionProtection=True, PodWebhook=False))
 
 
 @pytest.mark.parametrize("kind", GATED, ids=by_name)

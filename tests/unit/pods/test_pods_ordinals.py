@@ -1,8 +1,10 @@
 """Which numbers pods have; numbers of cases are the specification's."""
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
-from pykruise.pods.ordinals import reserved_of, split_name, wanted_ordinals
+from pykruise.pods.ordinals import is_wanted, reserved_of, split_name, wanted_ordinals
 from support.statefulset_builder import created, statefulset
 
 
@@ -72,3 +74,17 @@ def test_entries_that_say_nothing_are_named_and_the_others_count() -> None:
         "spec.reserveOrdinals[0]",
         "spec.reserveOrdinals[1]",
     ]
+
+
+@given(
+    st.integers(0, 20),
+    st.integers(0, 20),
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5)), max_size=5),
+)
+def test_an_ordinal_is_wanted_when_it_is_one_of_the_wanted_ones(
+    start: int, replicas: int, pairs: list[tuple[int, int]]
+) -> None:
+    reserved = reserved_of([f"{first}-{first + more}" for first, more in pairs])
+    wanted = wanted_ordinals(start=start, replicas=replicas, reserved=reserved)
+    found = [n for n in range(100) if is_wanted(n, start=start, replicas=replicas, reserved=reserved)]
+    assert found == wanted

@@ -14,7 +14,7 @@ from pykruise.kinds.persistentpodstate.types import PodState
 from pykruise.kinds.persistentpodstate.view import StateView, WorkloadView
 from pykruise.kube.documents import Document
 from pykruise.plans.views import NodeView
-from pykruise.pods.ordinals import wanted_ordinals
+from pykruise.pods.ordinals import is_wanted
 from pykruise.pods.views import PodView
 
 __all__ = ["document_of", "kept", "ordinal_of", "recorded"]
@@ -68,12 +68,14 @@ def kept(
 ) -> tuple[dict[str, PodState], list[str]]:
     """Records of ordinals that the workload wants, and of pods that are still there; and names that say no ordinal,
     whose records stay."""
-    wanted = set(wanted_ordinals(start=start, replicas=workload.replicas, reserved=workload.reserved))
-    odd = [name for name in records if ordinal_of(name) is None]
+    ordinals = {name: ordinal_of(name) for name in records}
+    odd = [name for name, ordinal in ordinals.items() if ordinal is None]
     found = {
-        name: record
-        for name, record in records.items()
-        if name in odd or name in active or ordinal_of(name) in wanted
+        name: records[name]
+        for name, ordinal in ordinals.items()
+        if ordinal is None
+        or name in active
+        or is_wanted(ordinal, start=start, replicas=workload.replicas, reserved=workload.reserved)
     }
     return found, odd
 

@@ -348,6 +348,12 @@ def test_replicas_of_any_kind_of_value_are_read(replicas: Any) -> None:
     assert workload(replicas).replicas == (replicas if replicas == 2**40 else 0)
 
 
+def test_any_number_of_replicas_costs_the_same() -> None:
+    """9.1: no ordinal is counted one by one"""
+    plan = planned(state(stored=records(0, 12)), workload(2**40, reserveOrdinals=["1-2000000000"]), pod(0))
+    assert recorded(plan) == records(0)
+
+
 def test_a_reference_in_another_version_is_the_same_and_one_of_another_group_is_not() -> None:
     """cases 36 and 37"""
     older = state(targetRef={**TARGET, "apiVersion": "apps.kruise.io/v1alpha1"})
