@@ -36,6 +36,8 @@ from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
+from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kinds.persistentpodstate.readers import LiveStates
 from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
 from pykruise.kinds.podunavailablebudget.spending import Budgeting
@@ -68,7 +70,7 @@ from pykruise.kube.resources import (
 )
 from pykruise.kube.resources import DAEMON_SETS as BUILTIN_DAEMON_SETS
 from pykruise.manager.roles import roles
-from pykruise.manager.settings import NAMESPACE
+from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE
 from pykruise.manager.webhooks import endpoint_of
 from pykruise.plans.review import live_lookups
 from pykruise.sandbox.apiserver import ConversionFunctions
@@ -102,6 +104,8 @@ POD_CONTROLLERS = (
 )
 COLLECTED = (
     BROADCAST_JOBS,
+    IMAGE_LIST_PULL_JOBS,
+    IMAGE_PULL_JOBS,
     PODS,
     CONTROLLER_REVISIONS,
     PERSISTENT_VOLUME_CLAIMS,
@@ -237,7 +241,10 @@ def manager_rights() -> Authorizer:
     return Authorizer(
         roles(
             Gates.of(
-                InPlaceWorkloadVerticalScaling=True, SidecarTerminator=True, ResourceDistributionGate=True
+                InPlaceWorkloadVerticalScaling=True,
+                SidecarTerminator=True,
+                ResourceDistributionGate=True,
+                ImagePullJobGate=True,
             ),
             namespace="scenario",
         )
@@ -261,6 +268,7 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         lookups=live_lookups(
             lambda: client,
             namespace="scenario",
+            clock=clock,
             readers={
                 "sidecarset": LiveSidecars(lambda: client, namespace=NAMESPACE),
                 "persistentpodstate": LiveStates(lambda: client, namespace=NAMESPACE, clock=clock),
@@ -300,7 +308,7 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
             kubelets=cluster.kubelets,
             admission=switch,
         )
-        for name in (stage.namespace, NAMESPACE):
+        for name in (stage.namespace, NAMESPACE, SECRETS_NAMESPACE):
             await stage.client.create(NAMESPACES, "", {"metadata": {"name": name}})
         try:
             yield stage
@@ -412,6 +420,8 @@ LEFT_BEHIND = (
     UNITED_DEPLOYMENTS,
     RESOURCE_DISTRIBUTIONS,
     ADVANCED_CRON_JOBS,
+    IMAGE_LIST_PULL_JOBS,
+    IMAGE_PULL_JOBS,
     BROADCAST_JOBS,
     SIDECAR_SETS,
     WORKLOAD_SPREADS,
@@ -440,5 +450,8 @@ async def _leave(stage: Stage) -> None:
         for resource in LEFT_BEHIND:
             for raw in (await stage.client.list(resource, stage.namespace)).items:
                 meta = decode(raw)["metadata"]
+                if meta.get("finalizers") and resource == IMAGE_PULL_JOBS:  # there is no manager any more
+                    held = {"metadata": {"finalizers": None}}
+                    await stage.merge(meta["name"], held, resource=resource)
                 if not meta.get("ownerReferences"):  # these go with their owners
                     await stage.client.delete(resource, stage.namespace, meta["name"])

@@ -10,12 +10,14 @@ import pytest
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
+from pykruise.kube.clock import format_time
 from pykruise.kube.errors import ForbiddenError, InvalidError
+from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import JOBS, Resource
 from pykruise.sandbox.faults import Rule
-from support.faults import Answer, FaultyTransport, posts, writes
+from support.faults import Answer, FaultyTransport, conflict, posts, writes
 from support.kills import Kill
-from support.mishaps import WRITE_FAULTS, the_writes
+from support.mishaps import WRITE_FAULTS, changes_of, the_writes
 from support.scenario import Object, Stage
 
 NAME = "often"
@@ -197,3 +199,81 @@ async def test_a_day_without_a_manager_is_made_up_for_once(stage: Stage) -> None
     await stage.until(lambda: stage.events("TooManyMissedTimes"))
     await asyncio.sleep(10)
     assert len(await children(stage, BROADCAST_JOBS)) == 1
+
+
+async def test_a_status_that_conflicts_is_written_all_the_same(stage: Stage) -> None:
+    """advancedcronjob case 76"""
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(changes_of("/advancedcronjobs"), conflict(), None, conflict(), conflict())
+    await stage.start_manager(faulty)
+    await stage.create(cron(BROADCAST, successfulJobsHistoryLimit=9), resource=ADVANCED_CRON_JOBS)
+
+    async def has_made_three() -> bool:
+        return len(await children(stage, BROADCAST_JOBS)) >= 3
+
+    await stage.until(has_made_three)
+
+    async def says_the_last() -> bool:
+        found = await children(stage, BROADCAST_JOBS)
+        last = found[-1]["metadata"]["annotations"]["apps.kruise.io/scheduled-at"]
+        return bool((await status(stage)).get("lastScheduleTime") == last)
+
+    await stage.until(says_the_last)
+    times = [
+        int(child["metadata"]["name"].rpartition("-")[2]) for child in await children(stage, BROADCAST_JOBS)
+    ]
+    assert [later - time for time, later in itertools.pairwise(times)] == [5] * (len(times) - 1)
+
+
+async def test_a_schedule_that_another_manager_served_goes_on_and_serves_nothing_again(stage: Stage) -> None:
+    """A take-over while a child runs: its owner is of the older version, and the status is the original's."""
+    # given
+    stage.kubelets.set_rules([Rule(labels=f"app={NAME}", exit_code=0, after_s=1e6)])
+    made = await stage.create(
+        cron(BROADCAST, "@every 20s", concurrencyPolicy="Forbid"), resource=ADVANCED_CRON_JOBS
+    )
+    tick = int(stage.clock())
+    time = format_time(tick)
+    owner = {
+        "apiVersion": "apps.kruise.io/v1alpha1",
+        "kind": "AdvancedCronJob",
+        "name": NAME,
+        "uid": made["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    child = {
+        "apiVersion": BROADCAST_JOBS.api_version,
+        "kind": BROADCAST_JOBS.kind,
+        "metadata": {
+            "name": f"{NAME}-{tick}",
+            "annotations": {"apps.kruise.io/scheduled-at": time},
+            "ownerReferences": [owner],
+        },
+        "spec": BROADCAST["broadcastJobTemplate"]["spec"],
+    }
+    await stage.create(child, resource=BROADCAST_JOBS)
+    body = {"status": {"type": "BroadcastJob", "lastScheduleTime": time}}
+    await stage.client.patch(
+        ADVANCED_CRON_JOBS, stage.namespace, NAME, body, patch_type=PatchType.MERGE, subresource="status"
+    )
+    # when
+    await stage.start_manager()
+
+    # then it counts as active, and what is due waits for it
+    async def is_taken_over() -> bool:
+        return [one["name"] for one in (await status(stage)).get("active") or ()] == [f"{NAME}-{tick}"]
+
+    await stage.until(is_taken_over)
+    await stage.until(lambda: stage.events("JobAlreadyActive"), within_s=60)
+    assert len(await children(stage, BROADCAST_JOBS)) == 1
+    # when it ends, the latest time is made up for
+    stage.kubelets.set_rules([])
+
+    async def goes_on() -> list[Object]:
+        found = await children(stage, BROADCAST_JOBS)
+        return found if len(found) == 2 else []
+
+    (first, second) = await stage.until(goes_on)
+    assert first["metadata"]["name"] == f"{NAME}-{tick}"
+    assert (int(second["metadata"]["name"].rpartition("-")[2]) - tick) % 20 == 0

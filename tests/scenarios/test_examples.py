@@ -9,8 +9,11 @@ import pytest
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS
+from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
+from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
@@ -22,7 +25,10 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.documents import annotations_of, decode
 from pykruise.kube.errors import AlreadyExistsError, InvalidError
 from pykruise.kube.resources import DEPLOYMENTS, PODS, STORAGE_CLASSES, Resource
+from pykruise.pods.node_images import NODE_IMAGES
+from pykruise.sandbox.cluster import ClusterSettings
 from support.distributions import DISTRIBUTING
+from support.pulls import PULLING, with_agents
 from support.scenario import Stage
 from support.yaml_documents import yaml_documents
 
@@ -35,6 +41,7 @@ RESOURCES: dict[str, Resource] = {
         UNITED_DEPLOYMENTS,
     )
 }
+PULLED = {one.kind: one for one in (IMAGE_PULL_JOBS, IMAGE_LIST_PULL_JOBS)}
 BESIDE = {STORAGE_CLASSES.kind: STORAGE_CLASSES}
 """What workloads may use."""
 
@@ -55,7 +62,8 @@ def manifests() -> list[Any]:
 
 def workloads() -> list[Any]:
     """Those that make pods."""
-    others = {SIDECAR_SETS.kind, RESOURCE_DISTRIBUTIONS.kind, PERSISTENT_POD_STATES.kind, *BESIDE}
+    others = {SIDECAR_SETS.kind, RESOURCE_DISTRIBUTIONS.kind, PERSISTENT_POD_STATES.kind, *PULLED, *BESIDE}
+    others |= {CONTAINER_RECREATE_REQUESTS.kind}
     return [one for one in manifests() if one.values[0]["kind"] not in others]
 
 
@@ -176,3 +184,46 @@ async def test_a_pod_state_that_users_are_shown_is_looked_after(stage: Stage, do
         return (found.get("status") or {}).get("observedGeneration") == 1
 
     await stage.until(is_observed)
+
+
+@pytest.mark.parametrize("doc", of_kind(CONTAINER_RECREATE_REQUESTS.kind))
+async def test_a_request_that_users_are_shown_is_taken_for_a_pod_that_is_there(
+    stage: Stage, doc: dict[str, Any]
+) -> None:
+    containers = [{"name": one["name"], "image": "app:1"} for one in doc["spec"]["containers"]]
+    pod = {"metadata": {"name": doc["spec"]["podName"]}, "spec": {"containers": containers}}
+    await stage.create(pod, resource=PODS)
+
+    async def runs() -> bool:
+        found = await stage.get(doc["spec"]["podName"], resource=PODS)
+        return bool(found["status"].get("phase") == "Running")
+
+    await stage.until(runs)
+    stored = await stage.create(doc, resource=CONTAINER_RECREATE_REQUESTS)
+    assert all("statusContext" in one for one in stored["spec"]["containers"])
+
+
+@pytest.fixture
+def cluster_settings(cluster_settings: ClusterSettings, request: pytest.FixtureRequest) -> ClusterSettings:
+    """Nodes pull for the tests that ask for it."""
+    is_asked = request.node.get_closest_marker("pulls_ahead") is not None
+    return with_agents(cluster_settings, pull_s=0.2) if is_asked else cluster_settings
+
+
+@pytest.mark.pulls_ahead
+@pytest.mark.parametrize("doc", [one for kind in PULLED for one in of_kind(kind)])
+async def test_images_that_users_are_shown_are_pulled(stage: Stage, doc: dict[str, Any]) -> None:
+    await stage.start_manager(settings=PULLING)
+
+    async def has_node_images() -> bool:
+        return bool((await stage.client.list(NODE_IMAGES)).items)
+
+    await stage.until(has_node_images)
+    await stage.create(doc, resource=PULLED[doc["kind"]])
+
+    async def is_over() -> bool:
+        found = await stage.get(doc["metadata"]["name"], resource=PULLED[doc["kind"]])
+        status = found.get("status") or {}
+        return bool(status.get("completionTime") and status["succeeded"] == status["desired"] > 0)
+
+    await stage.until(is_over)

@@ -3,16 +3,31 @@
 Cases are those of the specification of PersistentPodState.
 """
 
-from collections.abc import Callable
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
-from pykruise.kube.errors import BadRequestError
-from pykruise.kube.resources import CONFIG_MAPS, PODS, STATEFUL_SETS
+from pykruise.kube.errors import AlreadyExistsError, BadRequestError, NotFoundError
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    PODS,
+    STATEFUL_SETS,
+    Resource,
+)
+from pykruise.kube.transport import Transport
+from pykruise.manager.settings import NAMESPACE
 from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
+from pykruise.pods.white_list import CONFIGURATION
+from support.control_plane import grant
 from support.faults import (
     Answer,
     DropAnswer,
@@ -36,6 +51,8 @@ AUTO = {
     "kruise.io/required-persistent-topology": HOST,
     "kruise.io/preferred-persistent-topology": "kubernetes.io/os, kubernetes.io/arch,",
 }
+
+POD = {"containers": [{"name": "main", "image": "nginx:1"}]}
 
 needs_admission = pytest.mark.needs_admission
 
@@ -251,6 +268,168 @@ async def test_a_kind_on_the_white_list_is_remembered(stage: Stage) -> None:
     await stage.settled(replicas=1)
     (pod,) = await stage.pods()
     await until_recorded(stage, pod.name)
+
+
+GAME_SETS = Resource("example.com", "v1", "gamesets", "GameSet")
+LISTED = {
+    "PPS_Watch_Custom_Workload_WhiteList": json.dumps(
+        {"workloads": [{"Group": "example.com", "Version": "v1", "Kind": "GameSet"}]}
+    )
+}
+
+
+def game_sets() -> Object:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "gamesets", "singular": "gameset", "kind": "GameSet", "listKind": "GameSetList"}
+    return {
+        "metadata": {"name": "gamesets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+_RBAC = {"apiGroup": "rbac.authorization.k8s.io"}
+WATCHERS: tuple[Object, ...] = (
+    {
+        "kind": "ClusterRole",
+        "metadata": {"name": "kruise-manager-gamesets"},
+        "rules": [
+            {"apiGroups": ["example.com"], "resources": ["gamesets"], "verbs": ["get", "list", "watch"]}
+        ],
+    },
+    {
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "kruise-manager-gamesets"},
+        "roleRef": {**_RBAC, "kind": "ClusterRole", "name": "kruise-manager-gamesets"},
+        "subjects": [{"kind": "ServiceAccount", "name": "kruise-manager", "namespace": NAMESPACE}],
+    },
+)
+"""What docs/persistentpodstate.md tells administrators to do."""
+
+
+@pytest.fixture
+async def allowed(stage: Stage, request: pytest.FixtureRequest) -> AsyncIterator[Transport | None]:
+    """The manager may watch the kind; the transport it works over. In the sandbox it is the administrator's."""
+    if request.config.getoption("--cluster") != "real":
+        yield stage.client.transport
+        return
+    await grant(stage.client, WATCHERS)
+    yield None
+    # The kind and the list are the whole cluster's.
+    with suppress(NotFoundError):
+        await stage.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "", "gamesets.example.com")
+    with suppress(NotFoundError):
+        await stage.client.delete(CONFIG_MAPS, NAMESPACE, CONFIGURATION)
+
+
+async def white_list(stage: Stage) -> None:
+    """Put GameSets on it."""
+    with suppress(AlreadyExistsError):
+        await stage.client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
+    body = {"metadata": {"name": CONFIGURATION}, "data": LISTED}
+    try:
+        await stage.client.create(CONFIG_MAPS, NAMESPACE, body)
+    except AlreadyExistsError:
+        await stage.client.patch(CONFIG_MAPS, NAMESPACE, CONFIGURATION, body, patch_type=PatchType.MERGE)
+
+
+async def define_game_sets(stage: Stage) -> None:
+    """Until they are served."""
+    await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", game_sets())
+
+    async def is_served() -> bool:
+        try:
+            await stage.client.list(GAME_SETS, stage.namespace)
+        except NotFoundError:
+            return False
+        return True
+
+    await stage.until(is_served)
+
+
+@pytest.mark.few_on_real(1)
+@pytest.mark.parametrize("is_late", ["the list", "the definition"])
+async def test_a_kind_that_the_white_list_names_at_run_time_asks_for_one(
+    stage: Stage, allowed: Transport | None, is_late: str
+) -> None:
+    """cases 50 and 51: the controller has started before both are there"""
+    if is_late == "the definition":
+        await white_list(stage)
+    await stage.start_manager(allowed)
+    sets = Sets(stage)
+    await sets.create(replicas=1)
+    await sets.settled(replicas=1)
+    # when
+    await define_game_sets(stage)
+    if is_late == "the list":
+        await white_list(stage)
+    made = await stage.create(
+        {
+            "apiVersion": "example.com/v1",
+            "kind": "GameSet",
+            "metadata": {"name": "game", "annotations": AUTO},
+            "spec": {"replicas": 1},
+        },
+        resource=GAME_SETS,
+    )
+    # then it has one, as soon as it is watched
+    await stage.until(lambda: stage.exists("game", resource=PERSISTENT_POD_STATES), within_s=180)
+    found = await stage.get("game", resource=PERSISTENT_POD_STATES)
+    assert found["spec"]["targetRef"] == {"apiVersion": "example.com/v1", "kind": "GameSet", "name": "game"}
+    assert found["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+    # and pods that it owns are recorded
+    owner = {
+        "apiVersion": "example.com/v1",
+        "kind": "GameSet",
+        "name": "game",
+        "uid": made["metadata"]["uid"],
+        "controller": True,
+    }
+    pod = {"metadata": {"name": "game-0", "ownerReferences": [owner]}, "spec": POD}
+    await stage.create(pod, resource=PODS)
+
+    async def is_recorded() -> bool:
+        return set(await records(stage, "game")) == {"game-0"}
+
+    await stage.until(is_recorded)
+    # when it is no longer named
+    await stage.client.patch(
+        CONFIG_MAPS, NAMESPACE, CONFIGURATION, {"data": None}, patch_type=PatchType.MERGE
+    )
+    await asyncio.sleep(2)
+    annotations: dict[str, str | None] = {"kruise.io/required-persistent-topology": None}
+    await stage.merge("game", {"metadata": {"annotations": annotations}}, resource=GAME_SETS)
+    await asyncio.sleep(5)
+    assert (await stage.get("game", resource=PERSISTENT_POD_STATES))["spec"] == found["spec"]
+
+
+@pytest.mark.virtual_time("a workload that cannot be read for a while")
+async def test_a_workload_that_cannot_be_read_leaves_its_records(stage: Stage) -> None:
+    """case 26: the kind may not be watched, so its objects are read one by one"""
+    await define_game_sets(stage)
+    await white_list(stage)
+    faulty = FaultyTransport(stage.client.transport)
+    faulty.on(lambda request: request.path.endswith("/gamesets"), lambda _: Answer(403))
+    await stage.start_manager(faulty)
+    document = {"apiVersion": "example.com/v1", "kind": "GameSet", "metadata": {"name": "game"}}
+    made = await stage.create({**document, "spec": {"replicas": 1}}, resource=GAME_SETS)
+    target = {"apiVersion": "example.com/v1", "kind": "GameSet", "name": "game"}
+    owner = {**target, "uid": made["metadata"]["uid"], "controller": True}
+    pod = {"metadata": {"name": "game-0", "ownerReferences": [owner]}, "spec": POD}
+    await stage.create(pod, resource=PODS)
+    await stage.create(state("game", targetRef=target), resource=PERSISTENT_POD_STATES)
+
+    async def is_recorded() -> bool:
+        return set(await records(stage, "game")) == {"game-0"}
+
+    await stage.until(is_recorded)
+    before = await records(stage, "game")
+    # when
+    faulty.on(reads("/gamesets/game"), *[Answer(500)] * 8)
+    await stage.delete("game-0", resource=PODS)
+    await asyncio.sleep(120)
+    # then
+    assert await records(stage, "game") == before
 
 
 Prepare = Callable[[FaultyTransport], None]

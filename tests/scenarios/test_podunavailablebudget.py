@@ -130,22 +130,23 @@ async def test_a_bad_image_takes_one_pod_and_the_rollout_waits_for_a_good_one(st
     """podunavailablebudget cases 61 and 62"""
     await stage.start_manager(settings=BOTH_GATES)
     await stage.create(budget(maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
-    strategy = {"podUpdatePolicy": "InPlaceIfPossible", "rollingUpdate": {"maxUnavailable": "100%"}}
     workload = cloneset(replicas=4)
-    workload["spec"]["updateStrategy"] = strategy
+    workload["spec"]["updateStrategy"] = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable="100%")
     await stage.create(workload)
     await becomes(stage, 4, 3, 4, 1)
     # when an image comes that never gets ready
     stage.kubelets.set_rules([Rule(image="nginx:bad", never_ready=True)])
     await stage.set_image("web", "nginx:bad")
     await becomes(stage, 4, 3, 3, 0)
+    # then it is told who has spent the budget
+    key = Key(stage.namespace, "pub")
+    found = await explained(stage.client, key, now=stage.clock(), kind=KIND, settings=BOTH_GATES)
+    assert "was let be updated" in found.done[0]
     await asyncio.sleep(UPDATED_S + 5)
     # then one pod is out, and the others wait
     assert await figures(stage) == (4, 3, 3, 0)
     assert sorted(images(await stage.pods())) == ["nginx:1", "nginx:1", "nginx:1", "nginx:bad"]
-    found = await explained(
-        stage.client, Key(stage.namespace, "pub"), now=stage.clock(), kind=KIND, settings=BOTH_GATES
-    )
+    found = await explained(stage.client, key, now=stage.clock(), kind=KIND, settings=BOTH_GATES)
     assert found.headline == "3 of 4 pods serve, 3 must: none may go"
     assert found.next[0] == "the next pod may go when 1 more pod serves"
     # and when a good one comes, all get it

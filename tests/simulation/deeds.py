@@ -14,7 +14,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import NODES, PODS, Resource
+from pykruise.kube.resources import JOBS, NODES, PODS, Resource
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import NodeSpec
@@ -128,6 +128,69 @@ class Deeds:
     async def _list_to_delete(self, pods: list[int]) -> None:
         names = [name for number in pods if (name := await self._pod(number))]
         await self._merge({"spec": {"scaleStrategy": {"podsToDelete": sorted(set(names))}}})
+
+    async def _spec(self, **fields: Any) -> None:
+        """Other fields of the spec."""
+        await self._merge({"spec": fields})
+
+    async def _original_pod(self, node: int) -> None:
+        """A pod that the original's manager has made for a node of the BroadcastJob, before it was taken over."""
+        job = decode(await self._client.get(self._resource, self._namespace, self._name))
+        uid, template = job["metadata"]["uid"], job["spec"]["template"]
+        owner = {
+            "apiVersion": f"{self._resource.group}/v1alpha1",
+            "kind": self._resource.kind,
+            "name": self._name,
+            "uid": uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        field = {"key": "metadata.name", "operator": "In", "values": [self._node(node)]}
+        terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        labels = {"broadcastjob-name": self._name, "broadcastjob-controller-uid": uid}
+        pod = {
+            "metadata": {
+                "name": f"{self._name}-original-{node}",
+                "labels": {**template["metadata"]["labels"], **labels},
+                "ownerReferences": [owner],
+            },
+            "spec": {**template["spec"], "affinity": affinity},
+        }
+        await self._client.create(PODS, self._namespace, pod)
+
+    async def _end_child(self, number: int, how: str) -> None:
+        """A Job ends, as its controller would say it."""
+        if found := await self._job(number):
+            now = found["metadata"]["creationTimestamp"]
+            status = {"startTime": now, "conditions": [{"type": how, "status": "True"}]}
+            if how == "Complete":
+                status["completionTime"] = now
+            await self._client.patch(
+                JOBS,
+                self._namespace,
+                found["metadata"]["name"],
+                {"status": status},
+                patch_type=PatchType.MERGE,
+                subresource="status",
+            )
+
+    async def _delete_child(self, number: int) -> None:
+        if found := await self._job(number):
+            await self._client.delete(
+                JOBS, self._namespace, found["metadata"]["name"], propagation="Background"
+            )
+
+    async def _job(self, number: int) -> Object | None:
+        found = [decode(raw) for raw in (await self._client.list(JOBS, self._namespace)).items]
+        return dict(found[number % len(found)]) if found else None
+
+    async def _remove_failed(self) -> None:
+        """Pods that have failed are cleared away."""
+        for raw in (await self._client.list(PODS, self._namespace)).items:
+            pod = decode(raw)
+            if pod.get("status", {}).get("phase") == "Failed":
+                await self._client.delete(PODS, self._namespace, pod["metadata"]["name"], grace_period_s=0)
 
     async def _annotate(self, value: int) -> None:
         await self._merge({"metadata": {"annotations": {"note": str(value)}}})

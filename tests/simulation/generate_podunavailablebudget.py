@@ -10,7 +10,7 @@ from typing import Any
 
 from simulation.chance import Chooser, image_trouble, kruise_object, scripted, with_pods, writers
 from simulation.faults_by_chance import faults_by_chance
-from simulation.script import Deed, Script
+from simulation.script import Deed, Fault, Script
 
 __all__ = ["generate"]
 
@@ -40,6 +40,10 @@ def generate(seed: int) -> Script:
     paths = ("/pods", "/podunavailablebudgets", "/podunavailablebudgets", path, "")
     watches = ("/pods", "/pods", "/podunavailablebudgets", "/podunavailablebudgets", path)
     deeds = _deeds(rng, length_s, kind=kind)
+    workload, budget = _workload(rng, kind), _budget(rng, kind)
+    faults = faults_by_chance(rng, length_s, paths=paths, watches=watches)
+    unseen, hanging = _unseen(random.Random(f"podunavailablebudget-unseen-{seed}"))
+    deeds, faults = [*deeds, *unseen], [*faults, *hanging]
     end_s = max(deed.at for deed in deeds)
     # What no budget would ever let happen is let happen in the end.
     deeds.append(Deed(round(end_s + 30, 2), "budget", _AT_LAST))
@@ -49,11 +53,11 @@ def generate(seed: int) -> Script:
         rng,
         seed,
         kind=f"podunavailablebudget of {kind}",
-        object=_workload(rng, kind),
-        beside=_budget(rng, kind),
+        object=workload,
+        beside=budget,
         nodes=_NODES,
         deeds=deeds,
-        faults=faults_by_chance(rng, length_s, paths=paths, watches=watches),
+        faults=faults,
     )
 
 
@@ -116,6 +120,18 @@ def _deeds(rng: random.Random, length_s: float, *, kind: str) -> list[Deed]:
         at = add("delete_beside")
         chooser.found.append(Deed(round(at + rng.uniform(0.5, 40), 2), "create_beside"))
     return chooser.found
+
+
+def _unseen(rng: random.Random) -> tuple[list[Deed], list[Fault]]:
+    """In every eighth script: pods go while the watch of pods hangs, and others are to go when their records have run
+    out."""
+    if rng.random() >= 1 / 8:
+        return [], []
+    at = rng.uniform(20, 60)
+    hanging = Fault(round(at, 2), "stall", "/pods")
+    later = (at + 0.1, at + 1, at + 21.5, at + 22.5, at + 24)
+    deeds = [Deed(round(when, 2), "delete_pod", {"pod": rng.randrange(8)}) for when in later]
+    return deeds, [hanging]
 
 
 def _rush(rng: random.Random) -> list[Deed]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
@@ -17,9 +19,11 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.resources import Resource
+from pykruise.kube.resources import JOBS, Resource
 from simulation import (
+    generate_advancedcronjob,
     generate_blind,
+    generate_broadcastjob,
     generate_cloneset,
     generate_daemonset,
     generate_podunavailablebudget,
@@ -31,7 +35,9 @@ from simulation import (
 from simulation.beside import Together
 from simulation.budget_rules import BudgetRules
 from simulation.cloneset_rules import CloneSetRules
+from simulation.cron_rules import CronRules
 from simulation.daemonset_rules import DaemonSetRules
+from simulation.job_rules import JobRules
 from simulation.rules import WorkloadRules
 from simulation.script import Script
 from simulation.sidecar_rules import SidecarRules
@@ -47,12 +53,12 @@ class SimulatedKind(msgspec.Struct, frozen=True):
 
     resource: Resource
     """Of the workload that scripts are about."""
-    rules: Callable[..., WorkloadRules[Any] | Together | UnitedDeploymentRules]
+    rules: Callable[..., WorkloadRules[Any] | Together | JobRules | CronRules | UnitedDeploymentRules]
     """Called with namespace, name, start, skew_s and is_calm."""
     beside: Resource | None = None
     """Of what is about its pods, whose controller and webhooks run too."""
     makes: tuple[Resource, ...] = ()
-    """Of what it makes instead of pods; their controllers run too."""
+    """What it makes that goes with it; controllers of our kinds among them run too."""
     gates: Gates = Gates()
     """Of the manager and the webhooks."""
 
@@ -72,6 +78,8 @@ KINDS: Mapping[str, SimulatedKind] = {
     "cloneset": SimulatedKind(CLONE_SETS, CloneSetRules),
     "daemonset": SimulatedKind(DAEMON_SETS, DaemonSetRules),
     "statefulset": SimulatedKind(ADVANCED_STATEFUL_SETS, StatefulSetRules),
+    "broadcastjob": SimulatedKind(BROADCAST_JOBS, JobRules),
+    "advancedcronjob": SimulatedKind(ADVANCED_CRON_JOBS, CronRules, makes=(JOBS,)),
     "workloadspread": SimulatedKind(
         CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SpreadRules), beside=WORKLOAD_SPREADS
     ),
@@ -89,6 +97,8 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "cloneset": generate_cloneset.generate,
     "daemonset": generate_daemonset.generate,
     "statefulset": generate_statefulset.generate,
+    "broadcastjob": generate_broadcastjob.generate,
+    "advancedcronjob": generate_advancedcronjob.generate,
     "blind": generate_blind.generate,
     "workloadspread": generate_workloadspread.generate,
     "sidecarset": generate_sidecarset.generate,

@@ -47,6 +47,7 @@ from pykruise.pods.ordinals import Reserved
 from simulation.kinds import generate
 from simulation.mutating import Change, always, mutated
 from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLOADSPREAD
+from simulation.mutations_jobs import ADVANCEDCRONJOB, BROADCASTJOB
 from simulation.mutations_united import UNITEDDEPLOYMENT
 from simulation.world import run
 
@@ -313,6 +314,8 @@ EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **WORKLOADSPREAD,
     **PODUNAVAILABLEBUDGET,
     **SIDECARSET,
+    **BROADCASTJOB,
+    **ADVANCEDCRONJOB,
     **UNITEDDEPLOYMENT,
 }
 
@@ -340,6 +343,8 @@ def generator_of(name: str) -> str:
         "workloadspread": WORKLOADSPREAD,
         "podunavailablebudget": PODUNAVAILABLEBUDGET,
         "sidecarset": SIDECARSET,
+        "broadcastjob": BROADCASTJOB,
+        "advancedcronjob": ADVANCEDCRONJOB,
         "uniteddeployment": UNITEDDEPLOYMENT,
         "blind": UNSEEN,
     }

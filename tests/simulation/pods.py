@@ -45,6 +45,10 @@ class Version(msgspec.Struct, frozen=True):
     node: str
     target: str
     """The node that it runs on or is made for; empty: any."""
+    phase: str = ""
+    restarts: int = 0
+    """Of all its containers."""
+    is_deleting: bool = False
     gone: bool = False
 
     @property
@@ -102,6 +106,13 @@ def read_pod(commit: Commit) -> Version:
         running={one["name"]: one.get("image", "") for one in status.get("containerStatuses") or ()},
         node=spec.get("nodeName") or "",
         target=spec.get("nodeName") or _made_for(spec),
+        phase=phase,
+        restarts=sum(
+            one.get("restartCount", 0)
+            for name in ("containerStatuses", "initContainerStatuses")
+            for one in status.get(name) or ()
+        ),
+        is_deleting=bool(meta.get("deletionTimestamp")),
         gone=gone,
     )
 

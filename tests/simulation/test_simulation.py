@@ -24,6 +24,9 @@ SEEDS = {
     "statefulset": 30,
     "workloadspread": 10,
     "sidecarset": 10,
+    "broadcastjob": 15,
+    "advancedcronjob": 5,
+    "podunavailablebudget": 20,
     "uniteddeployment": 15,
 }
 AT_ONCE = 5

@@ -128,8 +128,8 @@ class UnitedDeploymentRules:
         """Names of workloads of the subset that surely are there, and that nobody controls."""
         assert turn is not None
         for history in self._workloads.values():
-            seen = _since(history, _known(turn, WORKLOADS))
-            if seen[0].revision <= _known(turn, WORKLOADS) and all(
+            seen = _since(history, turn.known.get(WORKLOADS, 0))
+            if seen[0].revision <= turn.known.get(WORKLOADS, 0) and all(
                 one.document is not None
                 and not _is_going(one.document)
                 and not _owner(one.document)
@@ -182,7 +182,7 @@ class UnitedDeploymentRules:
         if size <= (int(old["spec"]["replicas"]) if old is not None else 0):
             return
         uid = new["metadata"]["uid"]
-        known = _known(commit.turn, WORKLOADS)
+        known = commit.turn.known.get(WORKLOADS, 0)
         owners = {wish["metadata"]["uid"] for wish in wishes}
         names = {name for wish in wishes for name in _subsets(wish)}
         others = sum(
@@ -204,7 +204,7 @@ class UnitedDeploymentRules:
 
     def _wishes_since(self, turn: Turn) -> list[Any]:
         """Versions of the UnitedDeployment that the manager may take for the present one."""
-        found = _since(self._wishes, _known(turn, UNITED))
+        found = _since(self._wishes, turn.known.get(UNITED, 0))
         return [one.document for one in found if one.document is not None]
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
@@ -315,11 +315,6 @@ class UnitedDeploymentRules:
         ]
         if false:
             yield Violation("status", f"said not to be: {false}", now)
-
-
-def _known(turn: Turn, shelf: str) -> int:
-    """What the manager knew of a resource at least: it may have two caches of it."""
-    return min(turn.known.get(shelf, 0), turn.known.get(f"{shelf} apart", turn.known.get(shelf, 0)))
 
 
 def _since(history: list[_Seen], known: int) -> list[_Seen]:

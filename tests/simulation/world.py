@@ -170,8 +170,9 @@ class _World:
         self._client = cluster.client_for("user")
         SENDER.set("user")
         for resource in self._resources:
-            definition = DEFINITIONS[f"{resource.plural}.{resource.group}"]
-            await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
+            definition = DEFINITIONS.get(f"{resource.plural}.{resource.group}")
+            if definition is not None:
+                await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
         for name in (NAMESPACE, *([OWN_NAMESPACE] if self._beside else ())):
             await self._client.create(NAMESPACES, "", {"metadata": {"name": name}})
         SENDER.set("")

@@ -20,12 +20,13 @@ from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.errors import ConflictError, NotFoundError, Status
+from pykruise.kube.errors import ConflictError, ConnectionLostError, NotFoundError, Status
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference
 from pykruise.kube.patches import apply_merge_patch
 from pykruise.kube.resources import PODS, Resource
+from pykruise.plans.read import Memories
 from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.budgets import BudgetView, project_budget, related_annotations
@@ -105,6 +106,7 @@ def pod(
     deleting: bool = False,
     image: str = "nginx:1",
     created_s_ago: float = 3600,
+    version: int = 1,
     **spec: Any,
 ) -> Document:
     """A pod that serves; `spec` replaces fields."""
@@ -112,7 +114,7 @@ def pod(
         "namespace": NAMESPACE,
         "name": name,
         "uid": f"uid-{name}",
-        "resourceVersion": "1",
+        "resourceVersion": str(version),
         "creationTimestamp": ago(created_s_ago),
         "labels": {"app": "web", **(labels or {})},
         "annotations": dict(annotations or {}),
@@ -203,6 +205,7 @@ def world(
     others: Iterable[Document] = (),
     gates: Gates = BOTH_GATES,
     stored: Iterable[Document] | None = None,
+    memories: Memories | None = None,
 ) -> Snapshot:
     """The snapshot of a budget, by the kind's own function. `stored`: pods as the API server has them, where that is
     not what is known of them."""
@@ -217,7 +220,8 @@ def world(
     }
     settings = settings_from(Settings, gates=gates.__getitem__)
     live = StoredPods(pods if stored is None else stored)
-    read = read_of(KIND, view(document), objects, settings=settings, now=NOW, live=live)
+    given: dict[str, Any] = {"settings": settings, "now": NOW, "live": live, "memories": memories}
+    read = read_of(KIND, view(document), objects, **given)
     found = taken(snapshot(view(document), read))
     assert found is not None
     return found
@@ -263,6 +267,7 @@ class BudgetServer:
         self.budgets = {one["metadata"]["name"]: one for one in budgets}
         self.pods = {one["metadata"]["name"]: one for one in pods}
         self.conflicts_to_come = 0
+        self.writes_hang = self.writes_fail = False
         self.writes = 0
         self._version = 1
 
@@ -278,6 +283,10 @@ class BudgetServer:
     async def patch(self, shown: BudgetView, patch: Document) -> BudgetView:
         """One conditional write."""
         await asyncio.sleep(0)
+        if self.writes_hang:
+            await asyncio.sleep(3600)
+        if self.writes_fail:
+            raise ConnectionLostError("lost on purpose")
         stored = self.budgets[shown.name]
         self.writes += 1
         if self.conflicts_to_come or str(shown.resource_version) != stored["metadata"]["resourceVersion"]:

@@ -34,6 +34,7 @@ GATES = Gates.of(
     InPlaceWorkloadVerticalScaling=True,
     ResourceDistributionGate=True,
     SidecarTerminator=True,
+    ImagePullJobGate=True,
 )
 """Those of the gates that scenarios switch on which need rights of their own."""
 

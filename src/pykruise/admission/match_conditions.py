@@ -5,7 +5,8 @@ review of a new SidecarSet ──▶ announced() ──▶ ConditionRemover ─�
 
 A pod must get what is stored for it, however short a time ago. So a SidecarSet or WorkloadSpread that selects other
 pods than before is admitted only after a write to the configuration that leaves no condition in it, and after API
-servers had `settle_s` to see it. It writes in any case: a replica that is about to narrow conditions then meets a
+servers had `settle_s` to see it. A PodUnavailableBudget is asked about evictions, which are judged: it has the
+validating configuration opened. It writes in any case: a replica that is about to narrow conditions then meets a
 conflict, and its wait begins anew.
 """
 
@@ -15,12 +16,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.admission.configurations import (
-    MUTATING,
-    MUTATING_NAME,
-    current_conditions,
-    without_conditions,
-)
+from pykruise.admission.configurations import CONFIGURATIONS, current_conditions, without_conditions
 from pykruise.kube.admission import (
     AdmissionAnswer,
     AdmissionRequest,
@@ -33,6 +29,8 @@ from pykruise.kube.client import Client
 from pykruise.kube.documents import Document, decode, same
 from pykruise.kube.errors import ConflictError, KubeError, NotFoundError, Status
 from pykruise.kube.patches import PatchType
+from pykruise.kube.resources import Resource
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 
 __all__ = [
     "OPENED_FOR",
@@ -53,6 +51,9 @@ ATTEMPTS: Final = 5
 
 OPENED_FOR: Final = "pykruise.io/opened-for"
 """Annotation: the review for which conditions were last removed. Each one is another."""
+
+_JUDGING: Final = frozenset({POD_UNAVAILABLE_BUDGETS.kind})
+"""Kinds that judge what becomes of pods, in the validating configuration; the others change new ones."""
 
 Announce = Callable[[AdmissionRequest], Awaitable[None]]
 """Awaited before an object is allowed. Raises KubeError, and the object is refused."""
@@ -88,31 +89,32 @@ class ConditionRemover:
     def __init__(self, client: Client, *, settle_s: float = SETTLE_S) -> None:
         self._client = client
         self._settle_s = settle_s
-        self._writing = asyncio.Lock()
-        self._without: tuple[str, float] | None = None
-        """The version in which the mutating configuration was last seen without conditions, and since when."""
+        self._writing = {name: asyncio.Lock() for _, name in CONFIGURATIONS}
+        self._without: dict[str, tuple[str, float]] = {}
+        """By configuration: the version in which it was last seen without conditions, and since when."""
 
     def note(self, live: Document) -> None:
-        """The mutating configuration as it was read."""
-        version = live["metadata"]["resourceVersion"]
+        """A configuration as it was read."""
+        name, version = live["metadata"]["name"], live["metadata"]["resourceVersion"]
         if any(current_conditions(live).values()):
-            self._without = None
-        elif self._without is None or self._without[0] != version:
-            self._without = (version, asyncio.get_running_loop().time())
+            self._without.pop(name, None)
+        elif name not in self._without or self._without[name][0] != version:
+            self._without[name] = (version, asyncio.get_running_loop().time())
 
     async def remove(self, request: AdmissionRequest) -> None:
-        """Have API servers ask about every new pod, from when this returns. Raises KubeError."""
-        async with self._writing:
-            since = await self._removed_since(request)
+        """Have API servers ask about every pod, from when this returns. Raises KubeError."""
+        resource, name = CONFIGURATIONS[request.resource.kind in _JUDGING]
+        async with self._writing[name]:
+            since = await self._removed_since(request, resource, name)
         await asyncio.sleep(since + self._settle_s - asyncio.get_running_loop().time())
 
-    async def _removed_since(self, request: AdmissionRequest) -> float:
+    async def _removed_since(self, request: AdmissionRequest, resource: Resource, name: str) -> float:
         """Write that there are none, and return since when none are known to be there."""
         attempts = 0
         while True:
             attempts += 1
             try:
-                live = decode(await self._client.get(MUTATING, "", MUTATING_NAME))
+                live = decode(await self._client.get(resource, "", name))
             except NotFoundError:
                 return float("-inf")  # API servers ask about no pods at all
             version = live["metadata"]["resourceVersion"]
@@ -121,14 +123,14 @@ class ConditionRemover:
             if any(current_conditions(live).values()):
                 body["webhooks"] = without_conditions(live)["webhooks"]
             try:
-                raw = await self._client.patch(MUTATING, "", MUTATING_NAME, body, patch_type=PatchType.MERGE)
+                raw = await self._client.patch(resource, "", name, body, patch_type=PatchType.MERGE)
             except ConflictError:
                 if attempts == ATTEMPTS:
                     raise
                 continue
-            seen = self._without if "webhooks" not in body else None
+            seen = self._without.get(name) if "webhooks" not in body else None
             since = seen[1] if seen is not None and seen[0] == version else asyncio.get_running_loop().time()
-            self._without = (decode(raw)["metadata"]["resourceVersion"], since)
+            self._without[name] = (decode(raw)["metadata"]["resourceVersion"], since)
             return since
 
 

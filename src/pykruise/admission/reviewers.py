@@ -232,6 +232,8 @@ class _Reviewed:
         if self.kind.reviews.validating is None:  # where a kind is refused, one of its webhooks does it
             reviewer = behind_gates(self.kind, gates, reviewer)
         rule = self._rule(reviewer, "CREATE", "UPDATE", mutating=True)
+        if not self.kind.reviews.mutates_alone:
+            return rule
         return msgspec.structs.replace(rule, reviewer=_long_aside(rule.reviewer, self._aside, self._versions))
 
     def validating(self, gates: Gates, protection: Protection, announce: Announce | None) -> ReviewRule:

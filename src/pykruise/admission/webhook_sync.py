@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from pykruise.admission.certificates import Certificates, renewed
-from pykruise.admission.configurations import CONFIGURATIONS, MUTATING_NAME
+from pykruise.admission.configurations import CONFIGURATIONS
 from pykruise.admission.match_conditions import ConditionRemover
 from pykruise.admission.stores import CertificateStore, StoreError
 from pykruise.admission.webhook_plan import (
@@ -176,9 +176,9 @@ class WebhookSync:
     async def _observe(self, bundle: bytes, crds: Sequence[CrdView]) -> Observed:
         found = await asyncio.gather(*(self._live(resource, name) for resource, name in CONFIGURATIONS))
         configurations = {name: live for (_, name), live in zip(CONFIGURATIONS, found, strict=True)}
-        mutating = configurations[MUTATING_NAME]
-        if mutating is not None:
-            self._remover.note(mutating)
+        for live in configurations.values():
+            if live is not None:
+                self._remover.note(live)
         return Observed(
             at=asyncio.get_running_loop().time(),
             bundle=bundle,

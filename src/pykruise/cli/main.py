@@ -175,7 +175,7 @@ def kubelets(
     help="Managers; one works, all answer webhooks.",
 )
 @click.option("--image", default="", help="The manager's image (default: of this version).")
-@click.option("--feature-gates", default="", help="A=true,B=false")
+@click.option("--feature-gates", default=None, help="A=true,B=false (default: ImagePullJobGate=true)")
 @click.option("--v", type=click.IntRange(min=0), default=4, help="Verbosity of the manager's log.")
 @click.option(
     "--webhook-host",
@@ -206,7 +206,7 @@ def install(
     namespace: str,
     replicas: int,
     image: str,
-    feature_gates: str,
+    feature_gates: str | None,
     v: int,
     webhook_host: str,
     webhook_port: int,
@@ -215,13 +215,14 @@ def install(
 ) -> None:
     """Print everything a cluster needs, for `kubectl apply --server-side -f -`."""
     from pykruise.cli.install import install_text
+    from pykruise.manager.install import CHART_GATES
 
     try:
         text = install_text(
             namespace=namespace,
             replicas=replicas,
             image=image,
-            feature_gates=feature_gates,
+            feature_gates=CHART_GATES if feature_gates is None else feature_gates,
             v=v,
             webhook_host=webhook_host,
             webhook_port=webhook_port,
@@ -441,7 +442,6 @@ def simulate(
             namespace=namespace,
             kubeconfig=kubeconfig,
             context=context,
-            feature_gates=feature_gates,
         )
         if target is not None
         else None

@@ -34,7 +34,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from pykruise.manager.manager import Manager
-from pykruise.manager.settings import NAMESPACE, Settings
+from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, Settings
 from pykruise.plans.review import live_lookups
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.apiserver.storage import Storage
@@ -115,6 +115,7 @@ async def playground(
             lookups=live_lookups(
                 lambda: cluster.client,
                 namespace=NAMESPACE,
+                clock=clock,
                 readers={
                     "sidecarset": LiveSidecars(lambda: cluster.client, namespace=NAMESPACE),
                     "persistentpodstate": LiveStates(
@@ -146,8 +147,9 @@ async def playground(
     # Before the nodes live: they find pods with the status they had, and go on from there.
     for crd in crds():
         await _put_crd(cluster.client, crd)
-    with suppress(AlreadyExistsError):
-        await cluster.client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
+    for name in (NAMESPACE, SECRETS_NAMESPACE):
+        with suppress(AlreadyExistsError):
+            await cluster.client.create(NAMESPACES, "", {"metadata": {"name": name}})
     if contents.dump is not None:
         loaded = await load(cluster.client, contents.dump)
         if on_loaded is not None:

@@ -46,7 +46,6 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.durations import short_duration
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.manager.settings import Settings
 from pykruise.plans.insight import ClockInsight
 from pykruise.sandbox.nodes import NodeSpec
 
@@ -86,7 +85,6 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None = None
     kubeconfig: Path | None = None
     context: str | None = None
-    feature_gates: str = ""
 
 
 async def run_simulate(
@@ -356,7 +354,13 @@ async def _clock_of(
         names = ", ".join(doc["metadata"]["name"] for _, doc in found)
         raise CommandError(f"one schedule is played at a time, found {names}")
     kind, document = found[0]
-    given = await manifest_play(kind, document, start=begin, settings=Settings(), **_of_clock(conditions))
+    given = await manifest_play(
+        kind,
+        document,
+        start=begin,
+        settings=given_settings(conditions.feature_gates),
+        **_of_clock(conditions),
+    )
     return given if isinstance(given, ClockPlay) else ClockPlayed(refused=given)
 
 
@@ -365,7 +369,7 @@ async def _live(
 ) -> tuple[list[Document], ClockPlay | None]:
     """A live object as a manifest, or as the play of its clock."""
     kind, name = of_name(target.name)
-    given = given_settings(target.feature_gates) if target.feature_gates else None
+    given = given_settings(conditions.feature_gates) if conditions.feature_gates else None
     async with reach(target.kubeconfig, target.context) as (client, default_namespace):
         settings = given or await manager_settings(client, time.time)
         namespace = (target.namespace or default_namespace) if kind.resource.namespaced else ""

@@ -18,6 +18,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.gates import given_settings
 from pykruise.cli.playground import Contents, playground
 from pykruise.kube.clock import system_clock
+from pykruise.manager.install import CHART_GATES
 from pykruise.manager.settings import Settings
 from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import ClusterSettings
@@ -25,8 +26,11 @@ from pykruise.sandbox.durable import DataDirError, DurableStorage
 from pykruise.sandbox.faults_file import FaultsFileError, read_rules
 from pykruise.sandbox.http_front import HttpFront
 from pykruise.sandbox.loading import DumpError, Loaded, read_dump
+from pykruise.sandbox.pod_state import KubeletSettings
 
 CONTEXT = "pykruise"
+PULL_S = 1.0
+"""How long a node pulls an image that it does not have."""
 
 
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +57,7 @@ async def run_up(options: UpOptions) -> None:
     Raises CommandError for unknown gates and files that cannot be read or written, OSError for a port that cannot
     be used.
     """
-    manager_settings = given_settings(options.feature_gates)
+    manager_settings = _manager_settings(options.feature_gates)
     try:
         rules = read_rules(options.failures) if options.failures else ()
         dump = read_dump(options.load) if options.load else None
@@ -69,6 +73,17 @@ async def run_up(options: UpOptions) -> None:
     Console(stderr=True, soft_wrap=True, highlight=False).print(kept)
 
 
+def _manager_settings(feature_gates: str) -> Settings:
+    """Images can be pulled ahead, as where the chart installs a manager, and at nodes that have just come."""
+    given = ",".join(one for one in (CHART_GATES, feature_gates) if one)
+    if _PULL_GATE in feature_gates:
+        given = feature_gates
+    found = given_settings(given)
+    return msgspec.structs.replace(found, flags={**found.flags, "nodeimage-creation-delay": 0.0})
+
+
+_PULL_GATE = "ImagePullJobGate"
+
 _GONE = "stopped; everything in it is gone"
 
 
@@ -77,7 +92,10 @@ async def _serve(options: UpOptions, contents: Contents, manager_settings: Setti
     certificate = issue(now=system_clock())
     token = secrets.token_urlsafe(32)
     settings = ClusterSettings(
-        nodes=_nodes(options, contents), rbac=options.rbac, service_accounts=options.service_accounts
+        nodes=_nodes(options, contents),
+        kubelet=KubeletSettings(pulls_ahead=True, recreates=True, pull_s=PULL_S),
+        rbac=options.rbac,
+        service_accounts=options.service_accounts,
     )
     with _kubeconfig_path(options.kubeconfig) as path:
         async with playground(

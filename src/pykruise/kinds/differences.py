@@ -365,11 +365,6 @@ _PERSISTENT_POD_STATE: Final = _of(
         "only those of kinds that would need the list",
         "a typing error does little harm",
     ),
-    (
-        "annotations of white-listed workloads make one",
-        "not yet",
-        "kinds are not watched at run time",
-    ),
 )
 
 _ADMISSION: Final = _of(
@@ -447,6 +442,16 @@ _POD_UNAVAILABLE_BUDGET: Final = _of(
         "no pod goes that was not counted",
     ),
     ("a pod whose budget was deleted is tied to none", "to the next one that selects it", "it is guarded"),
+    (
+        "after four conflicts a request is refused",
+        "it is tried for six seconds",
+        "nobody who is allowed is refused for conflicts alone",
+    ),
+    (
+        "a record lets its pod go again, and gives its place back, by what caches show",
+        "again in the first half of its time; its place only after the API server was asked for the pod",
+        "a watch that hangs lets no pod go",
+    ),
 )
 
 _BROADCAST_JOB: Final = _of(
@@ -548,6 +553,73 @@ _UNITED_DEPLOYMENT: Final = _of(
     ),
 )
 
+_IMAGES: Final = (
+    *_of(
+        "ImagePullJob",
+        (
+            "in v1alpha1 admission adds a job's finalizer",
+            "its controller does, in both versions",
+            "one way for both",
+        ),
+        (
+            "nodes start by name",
+            "in the order of names, or of the workload's updates",
+            "images are where they are needed first",
+        ),
+        (
+            "after the deadline a node may count twice in `failed`, and `failedNodes` is in no order",
+            "each counts once, sorted",
+            "`failed` is never more than `desired`",
+        ),
+        (
+            "without the namespace of copied secrets a job cannot be deleted",
+            "it can",
+            "there is nothing left to release",
+        ),
+        (
+            "a changed `spec.image` leaves the job's entries for the old one",
+            "they go",
+            "nodes pull what is wanted",
+        ),
+        (
+            "an entry keeps the limits of the job that made it",
+            "the larger of all jobs that want it",
+            "no job is cut short by another",
+        ),
+        (
+            "the `sandboxConfig` of the last job replaces those of others",
+            "they are merged",
+            "what others said stays",
+        ),
+    ),
+    *_of(
+        "ImageListPullJob",
+        (
+            "ImagePullJobs of a list have its time to live, and are made again when they go first",
+            "they go with the list",
+            "nothing is pulled again and again",
+        ),
+        (
+            "a list with a deadline below its time-out makes nothing for ever",
+            "it is refused",
+            "the error has a field",
+        ),
+    ),
+    *_of(
+        "NodeImage",
+        (
+            "entries of a job that is not over go by their time to live",
+            "they stay",
+            "no node pulls twice for one job",
+        ),
+        (
+            "a NodeImage is made empty and gets its labels in a second write",
+            "it is made with them",
+            "one write a node less",
+        ),
+    ),
+)
+
 _EPHEMERAL_JOB: Final = _of(
     "EphemeralJob",
     (
@@ -577,6 +649,30 @@ _EPHEMERAL_JOB: Final = _of(
     ),
 )
 
+_CONTAINER_RECREATE_REQUEST: Final = _of(
+    "ContainerRecreateRequest",
+    (
+        "init containers that run beside the others are refused",
+        "they can be recreated",
+        "sidecars are containers too",
+    ),
+    (
+        "one that waits behind another is never given up, even when its agent is gone",
+        "a minute after the one before has ended",
+        "nothing waits for ever",
+    ),
+    (
+        "which containers are new is judged by their start",
+        "by id and restart count",
+        "clocks of nodes differ",
+    ),
+    (
+        "`minStartedSeconds` and `ttlSecondsAfterFinished` below 0 are accepted in v1alpha1",
+        "refused in both versions",
+        "they mean nothing",
+    ),
+)
+
 DIFFERENCES: Final = (
     *_EVERYWHERE,
     *_CLONE_SET,
@@ -590,7 +686,9 @@ DIFFERENCES: Final = (
     *_BROADCAST_JOB,
     *_ADVANCED_CRON_JOB,
     *_UNITED_DEPLOYMENT,
+    *_IMAGES,
     *_EPHEMERAL_JOB,
+    *_CONTAINER_RECREATE_REQUEST,
     *_ADMISSION,
     *_MANAGER,
 )

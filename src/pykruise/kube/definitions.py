@@ -10,7 +10,7 @@ was opened before would be silent as well, so each is opened once more after it.
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from pykruise.kube.cache import Cache, Change
@@ -31,19 +31,17 @@ def definitions_of(client: Client, *, clock: Clock, rng: random.Random) -> Cache
 
 
 class Renewal:
-    """Has `caches` open their watches again; those of built-in resources are never concerned."""
+    """Has `caches`, those that there are at the moment, open their watches again; those of built-in resources are never
+    concerned."""
 
-    def __init__(self, caches: Iterable[Cache[Any]]) -> None:
-        self._caches: dict[str, list[Cache[Any]]] = {}
-        for cache in caches:
-            name = f"{cache.resource.plural}.{cache.resource.group}"
-            self._caches.setdefault(name, []).append(cache)
+    def __init__(self, caches: Callable[[], Iterable[Cache[Any]]]) -> None:
+        self._caches = caches
         self._known: dict[str, tuple[str, int]] = {}
 
     def on_definition(self, change: Change[Any]) -> None:
         """A handler for a cache of CRDs, whose values are MetadataViews. What is seen first is no change."""
         new: MetadataView | None = change.new
-        if new is None or new.name not in self._caches:
+        if new is None:
             return  # a CRD that is gone is remembered: another one of its name is a change
         seen = (new.uid, new.generation)
         is_changed = self._known.get(new.name, seen) != seen
@@ -51,7 +49,9 @@ class Renewal:
         if not is_changed:
             return
         loop = asyncio.get_running_loop()
-        for cache in self._caches[new.name]:
+        for cache in self._caches():
+            if f"{cache.resource.plural}.{cache.resource.group}" != new.name:
+                continue
             cache.watch_anew()
             for delay_s in AGAIN_S:
                 loop.call_later(delay_s, cache.watch_anew)

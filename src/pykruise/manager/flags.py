@@ -16,6 +16,7 @@ from pykruise.kinds import gates as feature_gates
 from pykruise.kinds import kinds
 from pykruise.kube.durations import parse_duration
 from pykruise.manager.settings import (
+    SECRETS_NAMESPACE,
     Address,
     ElectionSettings,
     LogSettings,
@@ -24,14 +25,11 @@ from pykruise.manager.settings import (
     WebhookSettings,
 )
 from pykruise.plans.assemble import Tuning
-from pykruise.pods.settings import flags_of
+from pykruise.pods.settings import FromFlag, flags_of
 
 __all__ = ["Flag", "FlagError", "Parsed", "all_flags", "help_text", "parse"]
 
 WORKERS = (
-    "crr",
-    "imagepulljob",
-    "nodeimage",
     "nodepodprobe",
     "podprobemarker",
 )
@@ -39,8 +37,6 @@ WORKERS = (
 
 RESYNC_S = 10 * 3600.0
 """What `--sync-period` means when it is not given."""
-
-LONGEST_TTL_S = 31 * 24 * 3600
 
 
 class FlagError(ValueError):
@@ -164,17 +160,10 @@ _OWN: Sequence[Flag] = (
     _text("sync-period", "", "How often all objects are looked at again (empty: 10h, 0: never)."),
     _text("controller-cache-sync-timeout", "2m", "When unfilled caches are an error.", read=_duration),
     _text("webhook-initialize-timeout", "60s", "When missing certificates are an error.", read=_duration),
-    _text(
-        "default-ttlseconds-for-always-nodeimage",
-        "300",
-        "ttlSecondsAfterFinished of pulls with policy Always, in seconds.",
-        read=_whole(0, LONGEST_TTL_S),
-    ),
     _text("rate-limiter-base-delay", "5ms", "A key's wait after its first failure.", read=_positive),
     _text("rate-limiter-max-delay", "1000s", "A key's longest wait.", read=_positive),
     _text("rate-limiter-qps", "10", "Retries a second of all keys of a controller.", read=_whole(1)),
     _text("rate-limiter-bucket-size", "100", "Retries at once before that.", read=_whole(1)),
-    _text("nodeimage-creation-delay", "30s", "After a node is ready, until its NodeImage.", read=_duration),
     _switch("allow-privileged", "true", "Templates may have privileged containers."),
     _text("protection-log-path", "/log", "Folder of protection.log."),
     _text("logging-format", "text", "text or json.", read=_one_of("text", "json")),
@@ -230,10 +219,13 @@ def all_flags() -> Sequence[Flag]:
 
 def _flags_of_kinds() -> list[Flag]:
     return [
-        _READERS[type(default)](source.name, default, source.help)
-        for kind in kinds()
-        for source, default in flags_of(kind.settings).items()
+        _flag_of(source, default) for kind in kinds() for source, default in flags_of(kind.settings).items()
     ]
+
+
+def _flag_of(source: FromFlag, default: Any) -> Flag:
+    flag = _READERS[type(default)](source.name, default, source.help)
+    return flag if source.most is None else msgspec.structs.replace(flag, read=_whole(0, source.most))
 
 
 _READERS: Mapping[type, Callable[[str, Any, str], Flag]] = {
@@ -301,8 +293,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
         time_zone=environ.get("TZ") or "UTC",
         resync_s=resync_s,
         cache_sync_timeout_s=values["controller-cache-sync-timeout"],
-        default_image_ttl_s=values["default-ttlseconds-for-always-nodeimage"],
-        node_image_delay_s=values["nodeimage-creation-delay"],
+        secrets_namespace=environ.get("KRUISE_DAEMON_CONFIG_NS") or SECRETS_NAMESPACE,
         election=_election(values, environ),
         serving=ServingSettings(
             metrics=values["metrics-addr"],

@@ -20,12 +20,15 @@ from pykruise.kinds.gates import Gates
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
 from pykruise.manager.roles import ACCOUNT, aggregated_roles, roles
+from pykruise.manager.settings import SECRETS_NAMESPACE
 
-__all__ = ["IMAGE", "Installation", "manifests", "workload"]
+__all__ = ["CHART_GATES", "IMAGE", "Installation", "manifests", "secrets_namespace", "workload"]
 
 IMAGE = f"pykruise/kruise-manager:v{__version__}"
 MANAGER = "kruise-controller-manager"
 SERVICE = "kruise-webhook-service"
+CHART_GATES = "ImagePullJobGate=true"
+"""What OpenKruise's chart switches on where nothing else is asked for."""
 NOBODY = 65534
 CLIENTS_FOLDER = "/etc/kruise-webhook-clients"
 """Where the authority of API servers' client certificates is mounted."""
@@ -44,8 +47,8 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     create_namespace: bool = True
     replicas: int = 2
     image: str = IMAGE
-    gates: Gates = Gates()
-    feature_gates: str = ""
+    gates: Gates = Gates({"ImagePullJobGate": True})
+    feature_gates: str = CHART_GATES
     """As they were written, for the manager's flag; `gates` is what they mean."""
     webhook_host: str = ""
     """Where managers outside the cluster answer webhooks (their WEBHOOK_HOST and `webhook_port`); empty: they
@@ -77,7 +80,7 @@ def manifests(wanted: Installation) -> list[Document]:
     # managers keep up; else it could not be applied again.
     conversion = webhook_conversion(service=(wanted.namespace, SERVICE), url=endpoint.base_url)
     return [
-        *([_namespace(wanted)] if wanted.create_namespace else []),
+        *([_namespace(wanted), secrets_namespace()] if wanted.create_namespace else []),
         *crds(conversion),
         {
             "apiVersion": "v1",
@@ -107,6 +110,11 @@ def _namespace(wanted: Installation) -> Document:
         "kind": "Namespace",
         "metadata": {"name": wanted.namespace, "labels": dict(NAMESPACE_LABELS)},
     }
+
+
+def secrets_namespace() -> Document:
+    """Where pull secrets are copied to, since agents of nodes may read them nowhere else."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SECRETS_NAMESPACE}}
 
 
 def _service(wanted: Installation) -> Document:

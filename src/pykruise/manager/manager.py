@@ -66,8 +66,9 @@ class ManagerStats(msgspec.Struct, frozen=True, kw_only=True):
 class _RunningKind(msgspec.Struct, frozen=True):
     kind: Kind
     controller: Controller[Key]
+    reads: tuple[Views[Any], ...]
     needs: tuple[Views[Any], ...]
-    """Whose caches must be full before it works."""
+    """Of these, whose caches must be full before it works."""
 
 
 class Manager:
@@ -127,9 +128,10 @@ class Manager:
             timeout_s=settings.cache_sync_timeout_s,
         )
         self._definitions = definitions_of(client, clock=clock, rng=rng)
-        self._definitions.subscribe(Renewal(self._sources.caches).on_definition)
-        self._hand_over = HandOver(self._sources.by_resource, elector) if elector is not None else None
+        self._definitions.subscribe(Renewal(lambda: self._sources.caches).on_definition)
+        self._hand_over = HandOver(lambda: self._sources.caches, elector) if elector is not None else None
         self._recorders = context.recorders
+        self._further = context.further
         self._is_frozen = False
         self._stop = asyncio.Event()
 
@@ -158,11 +160,10 @@ class Manager:
         )
 
     def positions(self) -> dict[str, int]:
-        """By resource: the version of the cluster that its cache has followed; `<resource> apart`: that those beside it
-        have."""
-        found = {str(resource): cache.position for resource, cache in self._sources.by_resource.items()}
-        for cache in self._sources.apart:
-            name = f"{cache.resource} apart"
+        """By resource: the version of the cluster that all its caches have followed."""
+        found: dict[str, int] = {}
+        for cache in self._sources.caches:
+            name = str(cache.resource)
             found[name] = min(found.get(name, cache.position), cache.position)
         return found
 
@@ -216,6 +217,7 @@ class Manager:
             if self.settings.resync_s is not None:
                 again = self._sources.redeliver(every_s=self.settings.resync_s)
                 background.append(tasks.create_task(again, name="resync"))
+            background += [tasks.create_task(one.run(), name="further kinds") for one in self._further]
             background += [tasks.create_task(recorder.run(), name="events") for recorder in self._recorders]
             background += [tasks.create_task(one.run(), name=one.name) for one in self._components]
             background.append(tasks.create_task(self._stand_for_election(), name="election"))
@@ -243,7 +245,7 @@ class Manager:
         await self._sources.wait_synced(running.needs)
         await self._components_ready()
         if self._hand_over is not None:
-            await self._hand_over.wait(views.resource for views in running.needs)
+            await self._hand_over.wait(self._sources.of(views) for views in running.reads)
         self._freeze()
         _log.info("%s: caches are synced, the controller starts", running.kind.name)
         await running.controller.run()
@@ -274,5 +276,6 @@ def _build(kind: Kind, context: KindContext, settings: Settings) -> _RunningKind
     """The controller of a kind, and the caches that it waits for."""
     own = settings.of(kind)
     assert kind.control is not None
-    needs = (views for views in views_of(kind.control, own) if not views.is_apart)
-    return _RunningKind(kind, controller_for(kind, context, own), tuple(dict.fromkeys((*SHARED, *needs))))
+    reads = tuple(dict.fromkeys((*SHARED, *views_of(kind.control, own))))
+    needs = tuple(views for views in reads if not views.is_apart)
+    return _RunningKind(kind, controller_for(kind, context, own), reads, needs)

@@ -22,6 +22,7 @@ __all__ = [
     "WebhookSettings",
 ]
 
+SECRETS_NAMESPACE = "kruise-daemon-config"
 NAMESPACE = "kruise-system"
 
 
@@ -104,9 +105,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How often every object is looked at again although nothing changed; None: never."""
     cache_sync_timeout_s: float = 120.0
     """How long caches may take to fill before that is called an error (the wait goes on)."""
-    default_image_ttl_s: int = 300
-    """ttlSecondsAfterFinished of image pulls with policy Always."""
-    node_image_delay_s: float = 30.0
+    secrets_namespace: str = SECRETS_NAMESPACE
+    """KRUISE_DAEMON_CONFIG_NS: where agents of nodes find the secrets that images are pulled with."""
     election: ElectionSettings = ElectionSettings()
     serving: ServingSettings = ServingSettings()
     webhook: WebhookSettings = WebhookSettings()
@@ -135,6 +135,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 "own_namespace": self.own_namespace,
                 "watch_namespace": self.watch_namespace,
                 "time_zone": self.time_zone,
+                "secrets_namespace": self.secrets_namespace,
                 "revision_namespace": self.revision_namespace,
                 "uses_resize": self.uses_resize,
             },

@@ -242,7 +242,7 @@ class Webhooks:
         for cache in self._watches:
             cache.subscribe(lambda _: self._wake.set())
         self._crds.subscribe(self._on_crd)
-        self._crds.subscribe(Renewal(tuple(one.cache for one in self._selecting.values())).on_definition)
+        self._crds.subscribe(Renewal(lambda: [one.cache for one in self._selecting.values()]).on_definition)
         self._wake = asyncio.Event()
         self._selectors.subscribe(self._wake.set)
         self._stop = asyncio.Event()

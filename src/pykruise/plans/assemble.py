@@ -17,6 +17,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S, WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.plans.execute import Executor
+from pykruise.plans.further import FurtherKinds
 from pykruise.plans.kind import Control, Kind
 from pykruise.plans.plan import Note
 from pykruise.plans.read import Around, Memories, Read
@@ -65,6 +66,8 @@ class KindContext:
         self.cpu_time = cpu_time
         self.tuning = tuning
         self.recorders: list[EventRecorder] = []
+        self.further: list[FurtherKinds] = []
+        """What follows white lists; the manager runs it."""
 
     def queue(self) -> WorkQueue[Key]:
         """A queue that retries as the manager was told to."""
@@ -119,10 +122,25 @@ def controller_for(kind: Kind, context: KindContext, settings: Any) -> Controlle
     """The controller of a kind that has one, its caches registered and its wakes subscribed."""
     control = kind.control
     assert control is not None, f"{kind.name} has no controller"
-    caches = {views: context.sources.of(views) for views in views_of(control, settings)}
+    caches: dict[Views[Any], Any] = {
+        views: context.sources.of(views) for views in views_of(control, settings)
+    }
     memories = Memories()
     queue = context.queue()
     around = Around(caches, settings=settings, memories=memories, is_making=context.executor.is_making)
+    further = None
+    if control.further is not None:
+        further = FurtherKinds(
+            control.further,
+            client=context.client,
+            sources=context.sources,
+            clock=context.clock,
+            rng=context.rng,
+            namespace=control.further.namespace(settings),
+            mirrors=caches,
+            on_events=lambda wake: _enqueuing(wake, around, queue),
+        )
+        context.further.append(further)
     for wake in control.wakes(settings):
         caches[wake.on].subscribe(_enqueuing(wake, around, queue))
 
@@ -136,6 +154,7 @@ def controller_for(kind: Kind, context: KindContext, settings: Any) -> Controlle
             settings=settings,
             live=context.client,
             memories=memories,
+            further=further.by_kind if further is not None else None,
         )
 
     reconciler = Reconciler(

@@ -19,6 +19,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.rights import READ, Right, on
 from pykruise.plans.execute import Failure
+from pykruise.plans.further import FurtherReads
 from pykruise.plans.insight import Insight
 from pykruise.plans.plan import Plan
 from pykruise.plans.read import Read
@@ -85,6 +86,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """The kind's own objects."""
     reads: Callable[[Any], Sequence[Views[Any]]] = lambda _: ()
     """What its snapshots and wakes look up besides, under these settings."""
+    further: FurtherReads | None = None
+    """What it looks at besides when a white list names it."""
     wakes: Callable[[Any], Sequence[Wake]]
     """Which events enqueue which keys, under these settings."""
     absent: Callable[[Key], Any] | None = None
@@ -108,7 +111,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     is_current: Callable[[Any, Any], bool] = _own_generation
     """Whether the object (second) is still what was planned for (first)."""
     is_status_shared: bool = False
-    """Others write the status too: it is written only if the object is still as it was seen."""
+    """The status is written only if the object is still as it was seen: others write it too, or a write that arrives
+    late would undo what must stay."""
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from pykruise.kube.cache import Projected
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.plans.views import BY_CONTROLLER, ORPHANS, Views
@@ -48,8 +49,15 @@ class Mirror(Protocol[T_co]):
 class Mirrors:
     """What can be looked up of a cluster. Only views that the kind says it reads: KeyError for others."""
 
-    def __init__(self, mirrors: Mapping[Views[Any], Mirror[Any]]) -> None:
+    def __init__(
+        self,
+        mirrors: Mapping[Views[Any], Mirror[Any]],
+        *,
+        further: Mapping[GroupKind, Views[Any]] | None = None,
+    ) -> None:
         self._mirrors = mirrors
+        self.further: Mapping[GroupKind, Views[Any]] = {} if further is None else further
+        """What a white list names besides and is watched now, by kind (plans/further.py)."""
 
     def of(self, views: Views[T]) -> Mirror[T]:
         """All of one resource."""
@@ -128,8 +136,9 @@ class Read(Mirrors, Generic[C]):
         settings: C,
         live: Client | None,
         memories: Memories | None = None,
+        further: Mapping[GroupKind, Views[Any]] | None = None,
     ) -> None:
-        super().__init__(mirrors)
+        super().__init__(mirrors, further=further)
         self.settings = settings
         self.now = now
         """The clock: a snapshot that waits for requests asks it after them."""

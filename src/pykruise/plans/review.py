@@ -12,14 +12,18 @@ import msgspec
 
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, SpokeRules
 from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
-from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS, STORAGE_CLASSES
+from pykruise.kube.resources import CONFIG_MAPS, NODES, PODS, SECRETS, STORAGE_CLASSES, Resource
 
-__all__ = ["ClassLookup", "Lookups", "PodLookup", "Reviews", "Trial", "allow", "live_lookups"]
+__all__ = ["ClassLookup", "Lookups", "NodeLookup", "PodLookup", "Reviews", "Trial", "allow", "live_lookups"]
 
 PodLookup = Callable[[str, str], Awaitable[Document | None]]
 """Namespace and name of a pod to the pod as it is stored now, None when it is not there. Raises KubeError."""
+
+NodeLookup = Callable[[str], Awaitable[Document | None]]
+"""Name of a node to the node as it is stored now, None when it is not there. Raises KubeError."""
 
 ClassLookup = Callable[[], Awaitable[Sequence[Document]]]
 """All StorageClasses. Raises KubeError."""
@@ -32,22 +36,28 @@ class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     """What reviews may ask; None: there is nothing to ask, and what depends on it is not judged."""
 
     pods: PodLookup | None = None
+    nodes: NodeLookup | None = None
     classes: ClassLookup | None = None
     trial: Trial | None = None
     readers: Mapping[str, Any] = {}
     """By the name of a kind: what reads its objects, and what belongs to them, for webhooks."""
+    clock: Clock = system_clock
 
 
 def live_lookups(
-    client: Callable[[], Client], *, namespace: str, readers: Mapping[str, Any] | None = None
+    client: Callable[[], Client],
+    *,
+    namespace: str,
+    readers: Mapping[str, Any] | None = None,
+    clock: Clock = system_clock,
 ) -> Lookups:
     """Ask the API server each time. `client` is looked up at each question; `namespace`: the manager's own, where
     trials are made."""
     by_kind = {resource.kind: resource for resource in (CONFIG_MAPS, SECRETS)}
 
-    async def pod(namespace: str, name: str) -> Document | None:
+    async def stored(resource: Resource, namespace: str, name: str) -> Document | None:
         try:
-            return decode(await client().get(PODS, namespace, name))
+            return decode(await client().get(resource, namespace, name))
         except NotFoundError:
             return None
 
@@ -59,7 +69,14 @@ def live_lookups(
         with suppress(AlreadyExistsError):  # one of that name may be there
             await client().create(by_kind[doc["kind"]], namespace, tried, dry_run=True)
 
-    return Lookups(pods=pod, classes=classes, trial=trial, readers=readers or {})
+    return Lookups(
+        pods=lambda namespace, name: stored(PODS, namespace, name),
+        nodes=lambda name: stored(NODES, "", name),
+        classes=classes,
+        trial=trial,
+        readers=readers or {},
+        clock=clock,
+    )
 
 
 async def allow(_: AdmissionRequest) -> AdmissionAnswer:
@@ -71,12 +88,14 @@ class Reviews(msgspec.Struct, frozen=True, kw_only=True):
     """The reviews of one kind. Each is made from the kind's settings and what it may look up."""
 
     mutating: Callable[[Any, Lookups], Reviewer] | None = None
-    """Of creations and updates, computed from the request alone: a long one is computed beside the event loop."""
+    """Of creations and updates."""
+    mutates_alone: bool = True
+    """It is computed from the request alone: a long one is computed beside the event loop."""
     validating: Callable[[Any, Lookups], Reviewer] | None = None
     spoke: Callable[[Any, Lookups], SpokeRules] | None = None
     """Rules of the older version alone."""
     validates_alone: bool = False
-    """So is the validation of the hub version."""
+    """So is the validation of the hub version, and a long one is computed beside the loop."""
     is_protected: bool = False
     """Deletions are decided by deletion protection."""
     announces: tuple[str, ...] | None = None

@@ -42,7 +42,7 @@ T = TypeVar("T", bound=Projected)
 
 
 class Sources:
-    """All caches of one manager. What kinds ask for with `of()` before `run()` is kept.
+    """All caches of one manager. What kinds ask for with `of()` is kept true while `run()` runs.
 
     `namespace`: only objects of this one (cluster-scoped ones all the same); empty: of all. `pace`: how what is
     heard of pods in a crowd is read; None: all of it at once.
@@ -65,6 +65,8 @@ class Sources:
         self._paces = {PODS: pace}
         self._caches: dict[Views[Any], Cache[Any]] = {}
         self._by_resource: dict[Resource, Cache[Any]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._running: dict[Views[Any], asyncio.Task[None]] = {}
         self._observers: dict[Resource, WriteObserver] = {}
         for views in SHARED:
             self.of(views)
@@ -91,9 +93,28 @@ class Sources:
         )
         if not views.is_apart:
             self._by_resource[resource] = cache
-        mine = [one for known, one in self._caches.items() if known.resource == resource]
-        self._observers[resource] = mine[0] if len(mine) == 1 else _Several(mine)
+        self._note_observers(resource)
+        if self._tasks is not None:
+            self._start(self._tasks, views, cache)
         return cache
+
+    def _note_observers(self, resource: Resource) -> None:
+        """Own writes are heard of by all caches of their resource."""
+        mine = [cache for views, cache in self._caches.items() if views.resource == resource]
+        if mine:
+            self._observers[resource] = mine[0] if len(mine) == 1 else _Several(mine)
+        else:
+            self._observers.pop(resource, None)
+
+    def drop(self, views: Views[Any]) -> None:
+        """Watch no longer; nothing may look these up any more."""
+        cache = self._caches.pop(views)
+        if self._by_resource.get(views.resource) is cache:
+            del self._by_resource[views.resource]
+        self._note_observers(views.resource)
+        task = self._running.pop(views, None)
+        if task is not None:
+            task.cancel()
 
     @property
     def caches(self) -> Sequence[Cache[Any]]:
@@ -109,11 +130,6 @@ class Sources:
     def observers(self) -> Mapping[Resource, WriteObserver]:
         """Who hears of own writes, by resource: its caches, those apart too."""
         return self._observers
-
-    @property
-    def apart(self) -> Sequence[Cache[Any]]:
-        """Those beside the one of their resource, where there is one."""
-        return tuple(cache for views, cache in self._caches.items() if views.is_apart)
 
     @property
     def synced(self) -> bool:
@@ -136,6 +152,10 @@ class Sources:
     async def run(self) -> None:
         """Mirror until cancelled."""
         async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
             for views, cache in self._caches.items():
-                beside = "beside-" if views.is_apart else ""
-                tasks.create_task(cache.run(), name=f"cache-{beside}{views.resource}")
+                self._start(tasks, views, cache)
+
+    def _start(self, tasks: asyncio.TaskGroup, views: Views[Any], cache: Cache[Any]) -> None:
+        beside = "beside-" if views.is_apart else ""
+        self._running[views] = tasks.create_task(cache.run(), name=f"cache-{beside}{views.resource}")

@@ -11,35 +11,49 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from pykruise.kube.cache import Projected
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
+    CONFIG_MAPS,
     CONTROLLER_REVISIONS,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
+    SECRETS,
     Resource,
 )
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
+from pykruise.pods.node_images import NODE_IMAGES, NodeImageView, owner_uids, project_node_image
 from pykruise.pods.nodes import NodeView, project_node
 from pykruise.pods.revisions import RevisionView, project_revision
+from pykruise.pods.secrets import CopyView, project_copy
 from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.views import PodProjector, PodView
 
 __all__ = [
     "BUDGET_VIEWS",
     "BY_CONTROLLER",
+    "BY_IMAGE",
+    "BY_NAME",
     "BY_NAMESPACE",
     "BY_NAME_PREFIX",
+    "BY_PODS_OF",
+    "BY_PULL_JOB",
+    "BY_SECRET",
     "BY_SIDECARSET",
     "CLAIM_VIEWS",
+    "CONFIG_MAP_VIEWS",
+    "GOING_ON",
     "NAMESPACE_VIEWS",
+    "NODE_IMAGE_VIEWS",
     "NODE_VIEWS",
     "ORPHANS",
     "POD_VIEWS",
     "PULL_JOB_VIEWS",
     "REVISION_VIEWS",
+    "SECRET_VIEWS",
     "SHARED",
     "NamespaceView",
     "NodeView",
@@ -77,6 +91,24 @@ BY_SIDECARSET = "sidecarset"
 """Index of pods: names of the SidecarSets that they list."""
 
 BY_NAMESPACE = "namespace"
+
+BY_NAME = "name"
+"""Index: the name, in whichever namespace."""
+
+GOING_ON = "going-on"
+"""Index of ImagePullJobs: "" for those that have neither ended nor are being deleted."""
+
+BY_IMAGE = "image"
+"""Index of ImagePullJobs that go on: their image, without tag."""
+
+BY_PODS_OF = "pods-of"
+"""Index of ImagePullJobs that go on and have a podSelector: their namespace."""
+
+BY_SECRET = "secret"
+"""Index of ImagePullJobs: namespace and name of the secrets that they pull with."""
+
+BY_PULL_JOB = "pull-job"
+"""Index of NodeImages: uids of the ImagePullJobs that want something of the node."""
 
 ORPHANS = "orphans"
 """Index: namespace of objects without a managing owner."""
@@ -160,7 +192,27 @@ NODE_VIEWS: Final = Views[NodeView](resource=NODES, projector=lambda: project_no
 PULL_JOB_VIEWS: Final = Views[PullJobView](
     resource=IMAGE_PULL_JOBS,
     projector=lambda: project_pull_job,
-    indexes={BY_CONTROLLER: lambda job: (job.controller_uid,)},
+    indexes={
+        BY_CONTROLLER: lambda job: (job.controller_uid,) if job.controller_uid else (),
+        GOING_ON: lambda job: ("",) if job.is_going_on else (),
+        BY_IMAGE: lambda job: (job.image.name,) if job.image is not None and job.is_going_on else (),
+        BY_PODS_OF: lambda job: (job.namespace,) if job.pod_selector is not None and job.is_going_on else (),
+        BY_SECRET: lambda job: [Key(job.namespace, name) for name in job.secrets],
+    },
+)
+
+NODE_IMAGE_VIEWS: Final = Views[NodeImageView](
+    resource=NODE_IMAGES, projector=lambda: project_node_image, indexes={BY_PULL_JOB: owner_uids}
+)
+
+SECRET_VIEWS, CONFIG_MAP_VIEWS = (
+    Views[CopyView](
+        resource=resource,
+        projector=lambda: project_copy,
+        indexes={BY_NAME: lambda one: (one.name,), BY_NAMESPACE: lambda one: (one.namespace,)},
+        is_metadata_only=True,
+    )
+    for resource in (SECRETS, CONFIG_MAPS)
 )
 
 BUDGET_VIEWS: Final = Views[BudgetView](

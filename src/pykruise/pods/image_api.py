@@ -5,10 +5,28 @@ kinds/imagepulljob, imagelistpulljob, nodeimage ──▶ these
 
 from typing import Annotated
 
-from pykruise.kube.api import Int32, Int64, IntOrString, LabelSelectorRequirement, Selector, Typed
+from pykruise.kube.api import (
+    Count,
+    Int32,
+    Int64,
+    IntOrString,
+    LabelSelectorRequirement,
+    Selector,
+    Status,
+    Time,
+    Typed,
+)
 from pykruise.kube.crds import schema
 
-__all__ = ["CompletionPolicy", "ImageNodeSelector", "PullPolicy", "PullSpec", "SandboxConfig"]
+__all__ = [
+    "CompletionPolicy",
+    "ImageNodeSelector",
+    "ImagePullJobSpec",
+    "ImagePullJobStatus",
+    "PullPolicy",
+    "PullSpec",
+    "SandboxConfig",
+]
 
 
 class SandboxConfig(Typed, frozen=True, kw_only=True):
@@ -68,3 +86,31 @@ class PullSpec(Typed, frozen=True, kw_only=True):
     sandbox_config: SandboxConfig | None = None
     selector: Annotated[ImageNodeSelector, schema(map_type="atomic")] | None = None
     """The nodes; all by default."""
+
+
+class ImagePullJobSpec(PullSpec, frozen=True, kw_only=True):
+    """What is wanted."""
+
+    image: str
+    """The image, as a container names it."""
+
+
+class ImagePullJobStatus(Status, frozen=True, kw_only=True):
+    """What is."""
+
+    active: Int32 = 0
+    """Nodes that are pulling."""
+    completion_time: Time | None = None
+    """When the job ended."""
+    desired: Count = 0
+    """Nodes that are to have the image."""
+    failed: Int32 = 0
+    """Nodes where pulling failed."""
+    failed_nodes: list[str] | None = None
+    """Names of the nodes where pulling failed."""
+    message: str = ""
+    """Details for people."""
+    start_time: Time | None = None
+    """When the job was first seen."""
+    succeeded: Int32 = 0
+    """Nodes that have the image."""

@@ -3,8 +3,8 @@
 revision + images + settings ──▶ pull_jobs() ──▶ ImagePullJob documents
 stored jobs ──▶ PullJobView (what a cache keeps)
 
-Pure; serves every kind that updates in place. Only nodes with pods of older revisions are asked to pull. Who
-pulls is another matter: the ImagePullJob controller and the agents on the nodes.
+Pure; serves every kind that updates in place, and the kinds about images. Only nodes with pods of older revisions are
+asked to pull.
 """
 
 import re
@@ -13,11 +13,18 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.kube.api import LabelSelector, ObjectReference
 from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.image_references import ImageName, parse_image
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, is_percent, resolve
 from pykruise.kube.resources import Resource
+from pykruise.kube.selectors import Selector, selector_from
+from pykruise.kube.typed_documents import read
 from pykruise.pods import keys
+from pykruise.pods.image_api import ImageNodeSelector, ImagePullJobSpec, ImagePullJobStatus, PullSpec
 from pykruise.pods.revisions import RevisionView
+from pykruise.pods.views import ControllerView
 
 __all__ = [
     "IMAGE_PULL_JOBS",
@@ -26,6 +33,7 @@ __all__ = [
     "annotated_settings",
     "annotated_threshold",
     "changed_images",
+    "is_pull_job",
     "project_pull_job",
     "pull_job_name",
     "pull_jobs",
@@ -40,15 +48,62 @@ TTL_S: Final = 600
 _WHOLE: Final = re.compile(r"[+]?[0-9]{1,9}", re.ASCII)
 
 
-class PullJobView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One ImagePullJob, as far as its owner needs it."""
+class PullJobView(msgspec.Struct, frozen=True, kw_only=True):
+    """One ImagePullJob. Who owns one looks at its metadata only."""
 
     namespace: str
     name: str
     uid: str
     resource_version: int
+    generation: int = 0
+    labels: Mapping[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+    controller: ControllerView | None = None
     controller_uid: str = ""
     is_deleting: bool = False
+    spec: ImagePullJobSpec | None = None
+    """None: it cannot be read; `problem` says why."""
+    problem: str = ""
+    image: ImageName | None = None
+    """None: it cannot be read."""
+    selector: Selector | None = None
+    """Of nodes, by labels; None: the job has none."""
+    pod_selector: Selector | None = None
+    """Of pods whose nodes are meant; None: the job has none."""
+    status: ImagePullJobStatus = ImagePullJobStatus()
+    stored_status: Document = {}
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def ends(self) -> bool:
+        """Whether its completion policy lets it end."""
+        return self.spec is None or self.spec.completion_policy.type != "Never"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has ended."""
+        return bool(self.status.completion_time)
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether it has still something to do."""
+        return not self.is_deleting and not self.is_finished
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """Names of the secrets that it pulls with, each once."""
+        return tuple(dict.fromkeys((self.spec.pull_secrets if self.spec else None) or ()))
+
+    def selects(self, node: str, labels: Mapping[str, str]) -> bool:
+        """Whether it is for this node, of a job without podSelector."""
+        chosen = self.spec.selector if self.spec else None
+        if chosen is not None and chosen.names is not None:
+            return node in chosen.names
+        return self.selector is None or self.selector.matches(labels)
 
 
 class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,9 +138,12 @@ def _whole(text: str) -> int | None:
     return int(text) if _WHOLE.fullmatch(text) else None
 
 
-class _Owner(msgspec.Struct, gc=False):
+class _Owner(msgspec.Struct, gc=False, rename="camel"):
     uid: str = ""
     controller: bool | None = None
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
 
 
 class _Meta(msgspec.Struct, gc=False, rename="camel"):
@@ -93,12 +151,17 @@ class _Meta(msgspec.Struct, gc=False, rename="camel"):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    finalizers: tuple[str, ...] | None = None
     owner_references: list[_Owner] | None = None
     deletion_timestamp: str | None = None
 
 
 class _Job(msgspec.Struct, gc=False):
     metadata: _Meta
+    spec: Document | None = None
+    status: Document | None = None
 
 
 _decode = msgspec.json.Decoder(_Job).decode
@@ -106,15 +169,66 @@ _decode = msgspec.json.Decoder(_Job).decode
 
 def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
     """The view of a job's JSON text. Raises msgspec.DecodeError for what is no object."""
-    meta = _decode(raw).metadata
+    found = _decode(raw)
+    meta = found.metadata
+    spec, problem = read(found.spec or {}, ImagePullJobSpec, path="spec")
+    status, _ = read(found.status or {}, ImagePullJobStatus, path="status")
+    image, selector, pod_selector = None, None, None
+    if spec is not None:
+        try:
+            image = parse_image(spec.image)
+            selector, pod_selector = _node_selector(spec.selector), _pod_selector(spec)
+        except ValueError as error:
+            problem = f"spec.{'image' if image is None else 'selector'}: {error}"
+    owner = next((one for one in meta.owner_references or () if one.controller), None)
     return PullJobView(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
         resource_version=int(meta.resource_version or 0),
-        controller_uid=next((owner.uid for owner in meta.owner_references or () if owner.controller), ""),
+        generation=meta.generation,
+        labels=meta.labels or {},
+        finalizers=meta.finalizers or (),
+        controller=_controller(owner),
+        controller_uid=owner.uid if owner is not None else "",
         is_deleting=meta.deletion_timestamp is not None,
+        spec=None if problem else spec,
+        problem=problem,
+        image=image,
+        selector=selector,
+        pod_selector=pod_selector,
+        status=status or ImagePullJobStatus(),
+        stored_status=found.status or {},
     )
+
+
+def _controller(owner: _Owner | None) -> ControllerView | None:
+    if owner is None:
+        return None
+    return ControllerView(owner.api_version.rpartition("/")[0], owner.kind, owner.name, owner.uid)
+
+
+def _node_selector(chosen: ImageNodeSelector | None) -> Selector | None:
+    """An empty one selects all nodes."""
+    if chosen is None:
+        return None
+    return selector_from({"matchLabels": chosen.match_labels, "matchExpressions": _expressions(chosen)})
+
+
+def _pod_selector(spec: PullSpec) -> Selector | None:
+    if spec.pod_selector is None:
+        return None
+    chosen = spec.pod_selector
+    return selector_from({"matchLabels": chosen.match_labels, "matchExpressions": _expressions(chosen)})
+
+
+def _expressions(chosen: ImageNodeSelector | LabelSelector) -> Any:
+    return msgspec.to_builtins(chosen.match_expressions)
+
+
+def is_pull_job(ref: ObjectReference) -> bool:
+    """Whether a reference is to an ImagePullJob, in any version of the group."""
+    return ref.kind == IMAGE_PULL_JOBS.kind and ref.api_version.partition("/")[0] == IMAGE_PULL_JOBS.group
 
 
 def changed_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) -> dict[str, str]:

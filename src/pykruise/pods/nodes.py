@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.node_rules import Taint
 
 __all__ = ["NodeView", "project_node"]
@@ -27,6 +28,9 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """spec.unschedulable."""
     allocatable: Mapping[str, str] = {}
     """What its kubelet has for pods, as quantities; `pods` is how many."""
+    ready_since: Instant | None = None
+    """Since when it is ready; None: it is not."""
+    is_deleting: bool = False
 
     def is_placed_as(self, other: "NodeView") -> bool:
         """Whether pods are placed on both alike by labels and taints."""
@@ -43,6 +47,7 @@ class _Meta(msgspec.Struct, rename="camel"):
     uid: str = ""
     resource_version: str = "0"
     labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
 
 
 class _Spec(msgspec.Struct):
@@ -50,8 +55,15 @@ class _Spec(msgspec.Struct):
     unschedulable: bool | None = None
 
 
+class _Condition(msgspec.Struct, rename="camel"):
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = None
+
+
 class _Status(msgspec.Struct):
     allocatable: dict[str, str | int | float] | None = None
+    conditions: tuple[_Condition, ...] | None = None
 
 
 class _Node(msgspec.Struct):
@@ -76,4 +88,17 @@ def project_node(raw: bytes | msgspec.Raw) -> NodeView:
         taints=(node.spec.taints if node.spec else None) or (),
         is_cordoned=bool(node.spec and node.spec.unschedulable),
         allocatable={name: str(amount) for name, amount in allocatable.items()},
+        ready_since=_ready_since((node.status.conditions if node.status else None) or ()),
+        is_deleting=meta.deletion_timestamp is not None,
     )
+
+
+def _ready_since(conditions: tuple[_Condition, ...]) -> Instant | None:
+    """0.0 where a ready node does not say since when."""
+    for one in conditions:
+        if one.type == "Ready" and one.status == "True":
+            try:
+                return parse_time(one.last_transition_time) if one.last_transition_time else 0.0
+            except ValueError:
+                return 0.0
+    return None

@@ -119,9 +119,12 @@ class Code(StrEnum):
     PARALLELISM = "Parallelism"
     JOB_OVER = "JobOver"
     PODS_ACTIVE = "PodsActive"
+    NO_AGENT = "NoAgent"
     CHILD_ACTIVE = "ChildActive"
     UNFIT_NODE = "UnfitNode"
     NEXT_TICK = "NextTick"
+    IMAGE_PULLING = "ImagePulling"
+    NO_NODE_IMAGE = "NoNodeImage"
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -307,6 +310,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.JOB_OVER: Meaning("the job is over and starts nothing more"),
     Code.PODS_ACTIVE: Meaning("pods of a job run, or have still to start"),
+    Code.NO_AGENT: Meaning("the agent of a node does not answer", "look at the agent's pod on that node"),
     Code.CHILD_ACTIVE: Meaning(
         "what was made before is active still, and concurrencyPolicy is Forbid",
         "wait until it ends, or set concurrencyPolicy to Allow or Replace",
@@ -315,6 +319,13 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a node does not fit a job's pods, and gets none", "make the node fit, or change spec.template"
     ),
     Code.NEXT_TICK: Meaning("a schedule waits for its next time"),
+    Code.IMAGE_PULLING: Meaning(
+        "a node pulls an image", "if that lasts: does the agent run on the node, and what does its log say?"
+    ),
+    Code.NO_NODE_IMAGE: Meaning(
+        "a node that is named has no NodeImage",
+        "correct the name; a new node gets one when it has been ready a while",
+    ),
     Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),
     Code.SUBSETS: Meaning("workloads of subsets are being created, scaled or updated, or their pods start"),
     Code.IN_RESERVE: Meaning(

@@ -57,6 +57,8 @@ class FromFlag(msgspec.Struct, frozen=True):
 
     name: str
     help: str
+    most: int | None = None
+    """The largest value of a whole number."""
 
 
 class FromManager(msgspec.Struct, frozen=True):

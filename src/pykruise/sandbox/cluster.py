@@ -59,6 +59,8 @@ __all__ = ["Cluster", "ClusterSettings", "ComponentError"]
 _log = logging.getLogger(__name__)
 
 ADMIN = "kubernetes-admin"
+PULLER = "kruise-daemon-imagepuller"
+"""In whose name the agents of nodes record events."""
 
 _STOP_S = 10.0  # a component that has not ended this long after stop() is cancelled
 _VERSION = "v1.32.0"
@@ -214,7 +216,11 @@ class Cluster:
         )
         self._recorders = [
             EventRecorder(client, name, clock=self.clock, rng=self._branch())
-            for client, name in ((node_client, "kubelet"), (scheduler_client, "default-scheduler"))
+            for client, name in (
+                (node_client, "kubelet"),
+                (scheduler_client, "default-scheduler"),
+                *(((node_client, PULLER),) if self.settings.kubelet.pulls_ahead else ()),
+            )
         ]
         self.kubelets = Kubelets(
             node_client,
@@ -232,6 +238,7 @@ class Cluster:
             rules=rules,
             pods=self._pods,
             recorder=self._recorders[0],
+            pull_recorder=self._recorders[2] if self.settings.kubelet.pulls_ahead else None,
         )
         self.scheduler = Scheduler(
             scheduler_client,

@@ -18,7 +18,7 @@ import msgspec
 from pykruise.kube.selectors import parse_label_selector
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["NORMAL", "Behaviour", "Rule", "behaviour_of", "rules_from"]
+__all__ = ["NORMAL", "Behaviour", "Rule", "behaviour_of", "pull_of", "rules_from"]
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,7 +38,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Only the first so many starts of a container; None: all of them."""
 
     image_pull_error: bool = False
-    """The image cannot be pulled: ErrImagePull, then ImagePullBackOff."""
+    """The image cannot be pulled: ErrImagePull, then ImagePullBackOff. So for who pulls images ahead, where the rule
+    says nothing of pods; `first_runs` are tries there."""
+    pull_s: float | None = None
+    """How long a node pulls the image that it does not have."""
     start_s: float | None = None
     """How long a container takes to start."""
     ready_s: float | None = None
@@ -63,11 +66,21 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             and (not self.labels or parse_label_selector(self.labels).matches(pod.labels))
         )
 
+    def is_about_pull(self, image: str, *, node: str, attempt: int) -> bool:
+        """Whether it is about the `attempt`-th try (from 1) to pull an image to a node, whichever pod needs it."""
+        return (
+            not (self.container or self.namespace or self.pod or self.labels)
+            and _is_like(image, self.image)
+            and _is_like(node, self.node)
+            and (self.first_runs is None or attempt <= self.first_runs)
+        )
+
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """What the rules say about one start of a container; None where they say nothing."""
 
     image_pull_error: bool = False
+    pull_s: float | None = None
     start_s: float | None = None
     ready_s: float | None = None
     unready_after_s: float | None = None
@@ -94,6 +107,7 @@ def behaviour_of(
     ends = next((rule for rule in found if rule.exit_code is not None), None)
     return Behaviour(
         image_pull_error=any(rule.image_pull_error for rule in found),
+        pull_s=_first(rule.pull_s for rule in found),
         start_s=_first(rule.start_s for rule in found),
         ready_s=_first(rule.ready_s for rule in found),
         unready_after_s=unready.after_s if unready else None,
@@ -101,6 +115,12 @@ def behaviour_of(
         exit_after_s=ends.after_s if ends else 0.0,
         stop_s=_first(rule.stop_s for rule in found),
     )
+
+
+def pull_of(rules: Sequence[Rule], image: str, *, node: str, attempt: int) -> tuple[bool, float | None]:
+    """Of a try (from 1) to pull an image ahead: whether it fails, and how long it takes where a rule says."""
+    found = [rule for rule in rules if rule.is_about_pull(image, node=node, attempt=attempt)]
+    return any(rule.image_pull_error for rule in found), _first(rule.pull_s for rule in found)
 
 
 def rules_from(documents: Any) -> tuple[Rule, ...]:

@@ -8,7 +8,8 @@ or that the table lists as broken, cannot be pulled.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 
 import msgspec
@@ -49,6 +50,8 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
     """Image → another image with the same digest (a second tag of it)."""
     broken: tuple[str, ...] = ()
     """Images whose pull fails."""
+    private: Mapping[str, str] = {}
+    """Repository, as pods write it, without tag → `user:password` without which who pulls ahead gets nothing of it."""
     pulled: dict[str, Pulled | PullFailure] = {}
     """Answers given so far; a table is asked for the same few images again and again."""
 
@@ -60,6 +63,19 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
                 self.pulled.clear()
             answer = self.pulled[image] = self._pull(image)
         return answer
+
+    def pull_as(self, image: str, credentials: Sequence[str]) -> Pulled | PullFailure:
+        """`pull` by one who shows the `user:password` texts one after another; with none, as anybody.
+
+        Rule: the node agent's; where some match the image, and are all refused, it is not tried without.
+        """
+        match = _REFERENCE.fullmatch(image)
+        repository = _repository(match["name"]) if match is not None else ""
+        needed = {_repository(name): secret for name, secret in self.private.items()}.get(repository)
+        if needed is None or needed in credentials:
+            return self.pull(image)
+        refused = "pull access denied, repository does not exist or may require authorization"
+        return PullFailure("ErrImagePull", f'failed to pull "{image}": {refused}')
 
     def _pull(self, image: str) -> Pulled | PullFailure:
         match = _REFERENCE.fullmatch(image)
@@ -92,6 +108,7 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
 _REMEMBERED = 1024
 
 
+@lru_cache(maxsize=1024)
 def full_name(image: str) -> str:
     """`nginx` → `docker.io/library/nginx:latest`; an image named by digest keeps that alone.
 

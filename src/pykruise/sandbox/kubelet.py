@@ -10,7 +10,7 @@ speaks to any API server through a Client: the sandbox's, or that of a real cont
 import asyncio
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import UNSET
@@ -28,7 +28,8 @@ from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
 from pykruise.kube.writer import Writer
 from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.images import ImageTable
+from pykruise.sandbox.image_agents import ImageAgents
+from pykruise.sandbox.images import ImageTable, full_name
 from pykruise.sandbox.nodes import (
     LEASE_DURATION_S,
     LEASE_NAMESPACE,
@@ -48,15 +49,22 @@ from pykruise.sandbox.pod_state import (
     advance,
     awaited_keys,
     begin,
+    container_roles,
     recover,
     wants_resize,
     with_added,
+    with_stopped,
 )
 from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
 from pykruise.sandbox.pod_view import PodProjector, PodView, amounts
+from pykruise.sandbox.recreate_agents import RecreateAgents
+from pykruise.sandbox.recreations import OnNode
 from pykruise.sandbox.running import run_beside
 
 __all__ = ["Kubelets", "KubeletsStats"]
+
+_LEAST_GRACE_S = 2.0
+"""What a container that is stopped has at least. Rule: the node agent's."""
 
 
 class KubeletsStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +89,8 @@ class _Node(msgspec.Struct):
     """When its status was last written; 0: it is to be told anew that it is well."""
     renewed_at: Instant = 0.0
     has_lease: bool = False
+    images: set[str] = msgspec.field(default_factory=set)
+    """Full names of the images that are there, by tag and by digest."""
 
 
 class Kubelets:
@@ -88,7 +98,8 @@ class Kubelets:
 
     `found`: Node objects that are there already, as listed; they are taken over without being asked for again.
     `pods`: a cache of all pods that somebody else runs; without it one of its own is run. `recorder`, when
-    given, hears of failed pulls and crashes. Component: `run()` until `stop()`.
+    given, hears of failed pulls and crashes, `pull_recorder` of images that are pulled ahead. Component: `run()` until
+    `stop()`.
     """
 
     def __init__(
@@ -104,6 +115,7 @@ class Kubelets:
         rules: Iterable[Rule] = (),
         pods: Cache[PodView] | None = None,
         recorder: EventRecorder | None = None,
+        pull_recorder: EventRecorder | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -138,6 +150,27 @@ class Kubelets:
             clock=clock,
             cpu_time=unmeasured,
         )
+        self.agents: ImageAgents | None = None
+        """Who pull images ahead, where the settings say so."""
+        if self.settings.pulls_ahead:
+            self.agents = ImageAgents(
+                client,
+                images_of=self._images_of,
+                world=lambda: self._world,
+                clock=clock,
+                rng=rng,
+                recorder=pull_recorder,
+                most_at_once=self.settings.pulls_at_once,
+            )
+        self._recreating: RecreateAgents | None = None
+        if self.settings.recreates:
+            self._recreating = RecreateAgents(
+                client,
+                containers_of=self._containers_of,
+                stop_container=self._stop_container,
+                clock=clock,
+                rng=rng,
+            )
         self._node_controller = Controller(
             "kubelet nodes",
             self._sync_node,
@@ -164,6 +197,10 @@ class Kubelets:
         background = [self._node_controller.run()]
         if self._owns_cache:
             background.append(self.pods.run())
+        if self.agents is not None:
+            background.append(self.agents.run())
+        if self._recreating is not None:
+            background.append(self._recreating.run())
         await run_beside(self._pod_controller.run(), *background)
 
     async def wait_registered(self) -> None:
@@ -174,6 +211,10 @@ class Kubelets:
         """Finish the writes under way; `run()` returns."""
         self._node_queue.close()
         self._pod_queue.close()
+        if self.agents is not None:
+            await self.agents.stop()
+        if self._recreating is not None:
+            await self._recreating.stop()
         await self._node_controller.stop()
         await self._pod_controller.stop()
 
@@ -194,6 +235,8 @@ class Kubelets:
         self._nodes[spec.name] = _Node(spec)
         self._node_queue.add(spec.name)
         self._wake_pods_on(spec.name)
+        if self.agents is not None:
+            self.agents.wake(spec.name)
 
     def adopt_node(self, spec: NodeSpec) -> None:
         """A node that has its Node object already and nobody to run it; one that is known stays as it is."""
@@ -211,6 +254,16 @@ class Kubelets:
         node.beat_at = 0.0
         self._node_queue.add(name)
         self._wake_pods_on(name)
+        if self.agents is not None:
+            self.agents.wake(name)
+
+    def images_on(self, name: str) -> frozenset[str]:
+        """Full names of the images on a node, by tag and by digest. KeyError: no such node."""
+        return frozenset(self._nodes[name].images)
+
+    def _images_of(self, name: str) -> set[str] | None:
+        node = self._nodes.get(name)
+        return None if node is None or node.is_stopped else node.images
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -222,6 +275,8 @@ class Kubelets:
         self._world = msgspec.structs.replace(self._world, rules=tuple(rules))
         for pod in self.pods.values():
             self._wake(pod)
+        if self.agents is not None:
+            self.agents.wake_all()
 
     def report_pending_after(self, seconds: float) -> None:
         """From now on another `KubeletSettings.report_pending_after_s`."""
@@ -267,8 +322,17 @@ class Kubelets:
         before = self._state_of(pod, now)
         missing = await self._missing(pod, before)
         refused = self._refused(pod, node) if wants_resize(before, pod) else None
-        state, look_at = advance(before, pod, self._world, now, refused=refused, missing=missing)
+        state, look_at = advance(
+            before, pod, self._world, now, refused=refused, missing=missing, held=node.images
+        )
         self._states[key] = state
+        if state is not before:
+            if self._recreating is not None:
+                self._recreating.wake(key)
+            for run in state.runs:
+                if run.state is RunState.RUNNING:
+                    node.images.add(full_name(run.image))
+                    node.images.add(run.image_id)
         try:
             if state.stopping_since is not None:
                 return await self._stop_pod(pod, state, look_at=look_at)
@@ -327,6 +391,36 @@ class Kubelets:
                 elif key not in found:
                     missing[container] = f"couldn't find key {key} in ConfigMap {pod.namespace}/{name}"
         return missing
+
+    def _containers_of(self, key: Key, uid: str) -> Mapping[str, OnNode] | None:
+        """What the runtime of the pod's node has; None: it is on none of these nodes, or its node is without power."""
+        pod = self.pods.get(key)
+        node = self._nodes.get(pod.node_name) if pod is not None else None
+        state = self._states.get(key)
+        if node is None or node.is_stopped or state is None or state.uid != uid:
+            return None
+        return {
+            run.name: OnNode(
+                id=run.container_id,
+                restart_count=run.number - 1,
+                is_running=run.state is RunState.RUNNING,
+                started_at=run.since,
+            )
+            for run in state.runs
+            if run.number
+        }
+
+    async def _stop_container(self, key: Key, name: str, grace_s: float) -> None:
+        """Stop a container after its hook; its kubelet starts it again."""
+        pod = self.pods.get(key)
+        if pod is None:
+            return
+        hook_s = max((one.pre_stop_s for one, _ in container_roles(pod) if one.name == name), default=0.0)
+        await asyncio.sleep(min(hook_s + self.settings.stop_s, max(grace_s, _LEAST_GRACE_S)))
+        state = self._states.get(key)
+        if state is not None and state.uid == pod.uid:
+            self._states[key] = with_stopped(state, pod, name, self._clock())
+            self._wake(pod)
 
     def _state_of(self, pod: PodView, now: Instant) -> PodState:
         state = self._states.get(pod.key)

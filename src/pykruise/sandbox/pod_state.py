@@ -17,7 +17,7 @@ One container (a `Run`):
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from enum import Enum
 from hashlib import sha256
 from typing import Any, assert_never
@@ -27,7 +27,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.sandbox.faults import Behaviour, Rule, behaviour_of
-from pykruise.sandbox.images import ImageTable, PullFailure
+from pykruise.sandbox.images import ImageTable, PullFailure, full_name
 from pykruise.sandbox.pod_view import Container, ContainerStatus, PodView, Terminated, instant_of
 
 __all__ = [
@@ -49,13 +49,16 @@ __all__ = [
     "wants_resize",
     "will_restart",
     "with_added",
+    "with_stopped",
 ]
 
 NEVER: Instant = math.inf
 NOTHING_MISSING: Mapping[str, str] = {}
+NONE_HELD: frozenset[str] = frozenset()
 _HALF_DELETED_S = 1.0  # so long a pod that has no time of grace left may still be there
 _DEFERRED_S = 10.0  # a change of resources that has to wait is tried again
 _MISSING_S = 1.0  # a container whose environment is not complete is tried again
+_KILLED = 137  # exit code of a process that was killed
 _SETTLED_S = 600.0  # a container that ran this long starts its backoff anew
 
 
@@ -66,6 +69,8 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A container starts after this much time ..."""
     start_jitter: float = 1.0
     """... plus up to this fraction of it."""
+    pull_s: float = 0.0
+    """How long the image of a container is pulled before that, where the node does not have it."""
     ready_s: float = 0.0
     """From running to ready, on top of the readiness probe's initial delay."""
     init_s: float = 0.0
@@ -94,6 +99,12 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How often a node's Lease is renewed; None: there are none."""
     heartbeat_s: float = 300.0
     """How often a node's status is written although nothing changed."""
+    pulls_ahead: bool = False
+    """Whether nodes pull the images that their NodeImages ask for, as OpenKruise's daemon does."""
+    pulls_at_once: int = 0
+    """Images that a node pulls ahead at the same time; 0: no limit."""
+    recreates: bool = False
+    """Whether nodes recreate the containers that ContainerRecreateRequests name, as OpenKruise's daemon does."""
     workers: int = 64
     """Pods written to at the same time."""
 
@@ -214,6 +225,19 @@ def with_added(state: PodState, pod: PodView) -> PodState:
     return msgspec.structs.replace(state, runs=state.runs + added) if added else state
 
 
+def with_stopped(state: PodState, pod: PodView, name: str, now: Instant) -> PodState:
+    """The state once somebody beside the kubelet has stopped a running container. It is started again without a wait,
+    unless the pod never restarts anything."""
+    crashes = 1 if pod.restart_policy == "Never" else 0
+    runs = tuple(
+        _ended(run, now, code=_KILLED, crashes=crashes)
+        if run.name == name and run.state is RunState.RUNNING
+        else run
+        for run in state.runs
+    )
+    return msgspec.structs.replace(state, runs=runs)
+
+
 def recover(pod: PodView, *, ip: str, now: Instant) -> PodState:
     """The state that the pod's status tells, for a program that has just started.
 
@@ -283,11 +307,12 @@ def advance(
     *,
     refused: Refused | None = None,
     missing: Mapping[str, str] = NOTHING_MISSING,
+    held: Set[str] = NONE_HELD,
 ) -> tuple[PodState, Instant]:
     """Everything that has become due until `now`, and when the next thing will be (NEVER: infinity).
 
     `refused`: the node has no room for a change of resources that is wanted. `missing`: by container, what keeps
-    one that never ran from starting.
+    one that never ran from starting. `held`: full names of the images that the node has.
     """
     if pod.is_terminating:
         if state.stopping_since is None:
@@ -300,7 +325,7 @@ def advance(
     opens_at = state.accepted_at  # when what comes next may start
     runs: list[Run] = []
     for (container, role), run in zip(roles, state.runs, strict=True):
-        life = _Life(container, role, pod, world)
+        life = _Life(container, role, pod, world, held)
         if run.state is RunState.BLOCKED and opens_at <= now:
             if lacks := missing.get(run.name):
                 run = msgspec.structs.replace(run, missing=lacks)
@@ -446,9 +471,10 @@ def _is_over(runs: Sequence[Run], roles: list[tuple[Container, Role]], pod: PodV
 class _Life:
     """The transitions of one container."""
 
-    __slots__ = ("container", "pod", "role", "settings", "world")
+    __slots__ = ("container", "held", "pod", "role", "settings", "world")
 
-    def __init__(self, container: Container, role: Role, pod: PodView, world: World) -> None:
+    def __init__(self, container: Container, role: Role, pod: PodView, world: World, held: Set[str]) -> None:
+        self.held = held
         self.container = container
         self.role = role
         self.pod = pod
@@ -496,7 +522,7 @@ class _Life:
             case RunState.BLOCKED:
                 return NEVER
             case RunState.STARTING:
-                return run.since + self._start_s(run)
+                return run.since + self._pull_s(run) + self._start_s(run)
             case RunState.PULL_FAILED:
                 is_final = run.failure is not None and run.failure.reason == "InvalidImageName"
                 return NEVER if is_final else run.since + backoff_s(run.pull_failures, self.settings)
@@ -554,6 +580,11 @@ class _Life:
             resources=self.container.allotment if self.settings.reports_resources else None,
         )
 
+    def _pull_s(self, run: Run) -> float:
+        scripted = self._behaviour(run.number + 1).pull_s
+        pull_s = self.settings.pull_s if scripted is None else scripted
+        return pull_s if pull_s and full_name(self.container.image) not in self.held else 0.0
+
     def _start_s(self, run: Run) -> float:
         scripted = self._behaviour(run.number + 1).start_s
         if scripted is not None:
@@ -581,7 +612,7 @@ class _Life:
         if not self._restarts(run):
             return NEVER
         if run.crashes <= 1:
-            return run.since + self._start_s(run)
+            return run.since + self._pull_s(run) + self._start_s(run)
         return run.since + backoff_s(run.crashes - 1, self.settings)
 
     def _restarts(self, run: Run) -> bool:

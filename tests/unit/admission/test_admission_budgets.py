@@ -313,9 +313,25 @@ async def test_a_refused_eviction_is_to_be_tried_again_case_66() -> None:
     assert (refused.code, refused.reason, refused.message) == (429, "TooManyRequests", REFUSED)
 
 
-async def test_a_pod_that_is_not_there_cannot_be_evicted() -> None:
-    with pytest.raises(StepError, match="pod shop/p9 is not there"):
-        await refusal(with_allowed(1), eviction("p9"))
+async def test_the_eviction_of_a_pod_that_is_gone_is_left_to_the_api_server() -> None:
+    assert await refusal(with_allowed(0), eviction("p9")) is None
+
+
+@pytest.mark.parametrize("is_hanging", [True, False])
+async def test_an_eviction_that_cannot_be_decided_is_to_be_tried_again_and_a_deletion_fails(
+    is_hanging: bool,
+) -> None:
+    """A drain ends at any answer but 429, also at that of an API server that has waited in vain."""
+    # given an API server that does not answer, or with an error
+    server = BudgetServer(budget(maxUnavailable=1, status=allowed(1)), pods=[POD])
+    server.writes_hang, server.writes_fail = is_hanging, not is_hanging
+    # then
+    with pytest.raises(StepError) as error:
+        await refusal(server, eviction("p1"))
+    assert error.value.code == 429
+    with pytest.raises(StepError) as error:
+        await refusal(server, deletion(POD))
+    assert error.value.code == 500
 
 
 async def test_an_ignored_selector_that_cannot_be_read_lets_nothing_go() -> None:

@@ -32,7 +32,9 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, ConflictError, Status
+from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import selector_from
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from support.reviews import request
 from support.sandbox import small_cluster
 
@@ -137,8 +139,8 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def asked(name: str, uid: str = "review-1") -> AdmissionRequest:
-    return msgspec.structs.replace(request(SIDECAR_SETS, {"metadata": {"name": name}}), uid=uid)
+def asked(name: str, uid: str = "review-1", *, of: Resource = SIDECAR_SETS) -> AdmissionRequest:
+    return msgspec.structs.replace(request(of, {"metadata": {"name": name}}), uid=uid)
 
 
 async def test_without_sidecarsets_only_pods_of_own_workloads_are_asked_about_after_a_while() -> None:
@@ -207,6 +209,29 @@ async def test_a_sidecarset_is_allowed_when_api_servers_had_a_moment_to_hear_tha
         # but at another replica, which has not seen how long that has been so
         await it.replica().remover.remove(asked("dns", "review-3"))
         assert now() - started == SETTLE_S
+
+
+async def test_a_budget_is_allowed_when_api_servers_had_a_moment_to_hear_that_they_are_to_ask_about_evictions() -> (
+    None
+):
+    async with world() as it:
+        # given nothing that evictions would be asked about for
+        replica = it.replica()
+        await replica.settle()
+
+        async def judged() -> str:
+            live = decode(await it.client.get(VALIDATING, "", VALIDATING_NAME))
+            found = current_conditions(live)["/validate-pod"]
+            return found[0].expression if found else ""
+
+        assert 'request.operation == "CREATE"' not in await judged()
+        of_new_pods, started = await it.asked_about(), now()
+        # when
+        await replica.remover.remove(asked("pub", of=POD_UNAVAILABLE_BUDGETS))
+        # then, and new pods need not be asked about: the controller ties those that were missed
+        assert now() - started == SETTLE_S
+        assert await judged() == ""
+        assert await it.asked_about() == of_new_pods
 
 
 async def test_every_review_is_written_down_so_that_nobody_narrows_across_it() -> None:

@@ -40,7 +40,7 @@ async def test_watches_of_its_objects_are_opened_at_once_and_again_when_api_serv
 ):
     # given two mirrors of its objects, one of another CRD's, and one of pods
     caches = [Counted(one) for one in (CLONE_SETS, CLONE_SETS, DAEMON_SETS, PODS)]
-    renewal = Renewal(caches)
+    renewal = Renewal(lambda: caches)
     # when it is seen for the first time, and again without another spec, then nothing happens
     renewal.on_definition(seen(1))
     renewal.on_definition(seen(1))
@@ -55,7 +55,7 @@ async def test_watches_of_its_objects_are_opened_at_once_and_again_when_api_serv
 
 async def test_a_definition_that_was_deleted_and_made_again_is_another_one() -> None:
     cache = Counted(CLONE_SETS)
-    renewal = Renewal([cache])
+    renewal = Renewal(lambda: [cache])
     renewal.on_definition(seen(1))
     renewal.on_definition(Change(Key("", CRD), seen(1).new, None))
     assert cache.renewed == 0

@@ -175,7 +175,7 @@ def test_the_time_to_live_of_image_pulls_has_bounds(seconds: str, is_accepted: b
     """case_11"""
     flag = f"--default-ttlseconds-for-always-nodeimage={seconds}"
     if is_accepted:
-        assert settings(flag).default_image_ttl_s == int(seconds)
+        assert settings(flag).flags["default-ttlseconds-for-always-nodeimage"] == int(seconds)
     else:
         with pytest.raises(FlagError, match="is not from 0 to 2678400"):
             settings(flag)

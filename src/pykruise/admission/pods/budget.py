@@ -6,6 +6,7 @@ UPDATE, resize, DELETE, eviction of a tied pod ──▶ kinds/podunavailablebud
 A refused eviction is answered with 429, so that who drains a node tries again; all else with 403.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -58,6 +59,9 @@ class PreventedDisruption(msgspec.Struct, frozen=True, kw_only=True):
     owner: OwnerReference | None
     username: str
 
+
+ANSWER_S: Final = 8.0
+"""After this time there is an answer: API servers that wait for none (10 s) refuse with 500, at which drains end."""
 
 OnPrevented = Callable[[PreventedDisruption], None]
 
@@ -155,12 +159,15 @@ class BudgetGuard:
         if self._budgeting is None:
             return None
         try:
-            found = await self._disrupted(request, self._budgeting.reader)
-            if found is None:
-                return None
-            return await self._refusal(request, *found, self._budgeting)
-        except (KubeError, UnsettledError) as error:
-            raise StepError(str(error)) from error
+            async with asyncio.timeout(ANSWER_S):
+                found = await self._disrupted(request, self._budgeting.reader)
+                if found is None:
+                    return None
+                return await self._refusal(request, *found, self._budgeting)
+        except (KubeError, UnsettledError, TimeoutError) as error:
+            text = str(error) or f"the PodUnavailableBudget could not be asked within {ANSWER_S:g} s"
+            # Who drains a node gives up at any answer but 429.
+            raise StepError(text, code=429 if request.subresource == "eviction" else 500) from error
 
     async def _disrupted(
         self, request: AdmissionRequest, reader: BudgetReader
@@ -179,9 +186,8 @@ class BudgetGuard:
                 if not await reader.in_namespace(request.namespace):
                     return None
                 pod = await reader.pod(request.namespace, request.name)
-                if pod is None:
-                    raise StepError(f"pod {request.namespace}/{request.name} is not there")
-                return pod, Operation.EVICT
+                # The API server says itself that a pod is gone.
+                return (pod, Operation.EVICT) if pod is not None else None
         return None
 
     async def _refusal(

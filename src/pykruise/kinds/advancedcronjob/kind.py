@@ -72,6 +72,8 @@ KIND = Kind(
         snapshot=snapshot,
         object_of=lambda snapshot: snapshot.cron,
         plan=plan_cronjob,
+        # A time that is written late must not undo a later one.
+        is_status_shared=True,
     ),
     rights=(
         *workload_rights(ADVANCED_CRON_JOBS),

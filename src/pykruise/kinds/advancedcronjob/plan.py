@@ -183,6 +183,7 @@ class _Plan:
             uid=cron.uid,
             stored=cron.stored_status,
             wanted=self._status(tick),
+            resource_version=str(cron.resource_version),
         )
         if patch is None:
             return []

@@ -45,24 +45,25 @@ def _wakes(_: Settings) -> Sequence[Wake]:
 
 
 def _placed_otherwise(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
-    """Jobs that are not over and for which the node is something else now."""
+    """Jobs for which the node is something else now. One that never ends counts on when it has failed."""
     for job in around.all(BROADCAST_JOB_VIEWS):
-        if not job.is_finished and _is_concerned(job, change.old, change.new, around):
+        if not (job.is_finished and job.ends) and _is_concerned(job, change.old, change.new, around):
             yield job.key
 
 
 def _is_concerned(
     job: BroadcastJobView, old: NodeView | None, new: NodeView | None, around: Around[Settings]
 ) -> bool:
-    if old is None:
-        return new is not None and not job.obstacle(new)
-    if new is not None:
+    if old is not None and new is not None:
         if _is_placed_alike(old, new):
             return False
         if bool(job.obstacle(old)) != bool(job.obstacle(new)):
             return True
+    elif any(node is not None and not job.obstacle(node) for node in (old, new)):
+        return True
     # Pods of a template that has changed since may be there all the same.
-    return any(pod.target_node == old.name for pod in around.owned(POD_VIEWS, job.uid))
+    name = old.name if old is not None else ""
+    return any(pod.target_node == name for pod in around.owned(POD_VIEWS, job.uid))
 
 
 def _is_placed_alike(old: NodeView, new: NodeView) -> bool:
@@ -91,6 +92,8 @@ KIND = Kind(
         snapshot=snapshot,
         object_of=lambda snapshot: snapshot.job,
         plan=plan_broadcastjob,
+        # Counts that are written late must not undo the end of a job.
+        is_status_shared=True,
     ),
     rights=(
         *workload_rights(BROADCAST_JOBS),

@@ -252,7 +252,12 @@ def _store_status(
     """The status, before anything else is done, with the events to record once it is stored; nothing when it is
     stored already."""
     patch = status_patch(
-        BROADCAST_JOBS, job.key, uid=job.uid, stored=job.stored_status, wanted=document_of(status)
+        BROADCAST_JOBS,
+        job.key,
+        uid=job.uid,
+        stored=job.stored_status,
+        wanted=document_of(status),
+        resource_version=str(job.resource_version),
     )
     if patch is None:
         return

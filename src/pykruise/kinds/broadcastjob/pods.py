@@ -6,7 +6,7 @@ Pure. A pod is made for one node: by an affinity that names it, or with the node
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from pykruise.kinds.broadcastjob.snapshot import Snapshot
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
@@ -21,9 +21,6 @@ from pykruise.pods.node_placement import bound_to
 from pykruise.pods.views import PodView
 
 __all__ = ["creations", "deletion"]
-
-LONGEST_PREFIX: Final = 58
-"""Characters of a name that is generated, without its random end."""
 
 
 def creations(snapshot: Snapshot, nodes: Sequence[str]) -> Iterator[Chain]:
@@ -60,22 +57,19 @@ def _documents(snapshot: Snapshot, nodes: Sequence[str]) -> Iterator[Document]:
     assert job.spec is not None
     template = job.spec.template
     metadata: Mapping[str, Any] = template.get("metadata") or {}
-    prefix = f"{job.name}-"[:LONGEST_PREFIX]
     shared: Document = {
-        "generateName": prefix,
+        "generateName": f"{job.name}-",  # for who goes by it; the name is chosen
         "namespace": job.namespace,
         "labels": {**(metadata.get("labels") or {}), NAME_LABEL: job.name, UID_LABEL: job.uid},
         "ownerReferences": [job.reference_as(BROADCAST_JOBS)],
     }
     shared |= {field: metadata[field] for field in ("annotations", "finalizers") if metadata.get(field)}
     spec: Document = template.get("spec") or {}
-    used = {pod.name[len(prefix) :] for pod in snapshot.pods}
-    # Chosen here and not by the API server, so that a creation whose answer was lost can be repeated.
-    for node, fresh in zip(nodes, snapshot.ids.fresh_ids(len(nodes), used=used), strict=True):
+    for node in nodes:
         yield {
             "apiVersion": PODS.api_version,
             "kind": PODS.kind,
-            "metadata": {"name": f"{prefix}{fresh}", **shared},
+            "metadata": {"name": snapshot.names[node], **shared},
             "spec": bound_to(spec, node)
             if snapshot.settings.assign_by_scheduler
             else {**spec, "nodeName": node},

@@ -3,9 +3,10 @@
 bytes of a BroadcastJob ──▶ project_broadcastjob() ──▶ BroadcastJobView (what a cache keeps)
 BroadcastJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
-The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
+The snapshot carries time, names and settings, so that the same snapshot always gives the same plan.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
@@ -15,10 +16,11 @@ from pykruise.kinds.broadcastjob.defaults import DefaultingSettings
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, BroadcastJobStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import decode
+from pykruise.kube.hashing import safe_encode
+from pykruise.kube.ids import Key
 from pykruise.kube.typed_documents import read as read_typed
 from pykruise.plans.read import Read
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, Views
-from pykruise.pods.names import IdSource
 from pykruise.pods.node_placement import (
     NodeRequirements,
     Request,
@@ -36,6 +38,7 @@ __all__ = [
     "BroadcastJobView",
     "Settings",
     "Snapshot",
+    "pod_name",
     "project_broadcastjob",
     "read_spec",
     "snapshot",
@@ -45,6 +48,12 @@ _RAW: Final = frozenset({"template"})
 """Fields that stay documents."""
 
 NEVER: Final = "Never"
+
+LONGEST_NAME: Final = 63
+"""Characters of a pod's name, which is its host name too."""
+
+SUFFIX_LENGTH: Final = 10
+"""With as many nodes as a cluster can have, two of them get the same end once in millions of jobs."""
 
 
 class Settings(DefaultingSettings, frozen=True, kw_only=True):
@@ -131,17 +140,45 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Sequence[NodeView]
     """All of the cluster, by name."""
     now: Instant
-    ids: IdSource
+    names: Mapping[str, str] = {}
+    """By node without a pod of the job: what its pod would be called."""
     settings: Settings = Settings()
 
 
 async def snapshot(view: BroadcastJobView, read: Read[Settings]) -> Snapshot:
     """The job with its pods and all nodes, as they are known now."""
+    pods = sorted(read.owned(POD_VIEWS, view.uid), key=lambda pod: pod.name)
+    nodes = sorted(read.all(NODE_VIEWS), key=lambda node: node.name)
     return Snapshot(
         job=view,
-        pods=sorted(read.owned(POD_VIEWS, view.uid), key=lambda pod: pod.name),
-        nodes=sorted(read.all(NODE_VIEWS), key=lambda node: node.name),
+        pods=pods,
+        nodes=nodes,
+        names=_names(view, nodes, pods, read),
         now=read.now(),
-        ids=IdSource(read.draw_seed()),
         settings=read.settings,
     )
+
+
+def _names(
+    view: BroadcastJobView, nodes: Sequence[NodeView], pods: Sequence[PodView], read: Read[Settings]
+) -> dict[str, str]:
+    """A node's pod has always the same name, so that the API server refuses a second one, whoever asks for it: another
+    leader, or a creation that arrives late. Only where somebody else's pod has the name there is another one."""
+    has_pod = {pod.target_node for pod in pods}
+    found: dict[str, str] = {}
+    for node in nodes:
+        if node.name in has_pod:
+            continue
+        attempt = 0
+        while (
+            read.get(POD_VIEWS, Key(view.namespace, name := pod_name(view, node.name, attempt))) is not None
+        ):
+            attempt += 1
+        found[node.name] = name
+    return found
+
+
+def pod_name(job: BroadcastJobView, node: str, attempt: int = 0) -> str:
+    """The name of the pod of a node: that of the job with ten characters that follow from job and node."""
+    digest = hashlib.blake2b(f"{job.uid}/{node}/{attempt}".encode(), digest_size=SUFFIX_LENGTH).digest()
+    return f"{job.name}-"[: LONGEST_NAME - SUFFIX_LENGTH] + safe_encode(digest)

@@ -1,17 +1,35 @@
-"""ContainerRecreateRequest: its definition, refused while its gates are off; there is no controller yet.
+"""ContainerRecreateRequest, as the rest of the program knows it.
 
-KIND ──▶ definitions, conversion, admission (plans/kind.py)
+KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
+
+Containers are stopped by the agent of the pod's node. Here a request gets what the agent needs to know, a pod is taken
+out of service for it, and a request that nobody carries out ends.
 """
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pykruise.kinds.containerrecreaterequest.admission import mutating
 from pykruise.kinds.containerrecreaterequest.conversion import CONVERSION
+from pykruise.kinds.containerrecreaterequest.plan import plan_request
 from pykruise.kinds.containerrecreaterequest.types import (
     CONTAINER_RECREATE_REQUESTS,
     ContainerRecreateRequest,
 )
 from pykruise.kinds.containerrecreaterequest.v1alpha1 import ContainerRecreateRequestV1Alpha1
+from pykruise.kinds.containerrecreaterequest.view import BY_POD, REQUEST_VIEWS, RequestView, snapshot
+from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
-from pykruise.plans.kind import Kind
-from pykruise.plans.review import Reviews, allow
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import NODES, PODS
+from pykruise.kube.rights import READ, on
+from pykruise.plans.insight import Insight
+from pykruise.plans.kind import Control, Kind
+from pykruise.plans.read import Around
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import POD_VIEWS
+from pykruise.plans.wakes import Wake
+from pykruise.pods.views import PodView
 
 __all__ = ["KIND"]
 
@@ -22,6 +40,40 @@ _COLUMNS = (
     Column("AGE", "date", ".metadata.creationTimestamp"),
 )
 
+
+def _requests_for(change: Change[RequestView], around: Around[Any]) -> Iterator[Key]:
+    """Itself, and when it ends those that wait behind it."""
+    yield change.key
+    request = change.new or change.old
+    if request is not None and request.pod_uid and (change.new is None or change.new.is_over):
+        for other in around.by_index(REQUEST_VIEWS, BY_POD, request.pod_uid):
+            if not other.is_over:
+                yield other.key
+
+
+def _requests_of(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
+    """Those for a pod that comes, goes, or whose containers are not as they were."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and _is_alike(old, new):
+        return
+    for uid in {pod.uid for pod in (old, new) if pod is not None}:
+        for request in around.by_index(REQUEST_VIEWS, BY_POD, uid):
+            if not request.is_over and not request.is_deleting:
+                yield request.key
+
+
+def _is_alike(old: PodView, new: PodView) -> bool:
+    before = (old.uid, old.is_deleting, old.container_statuses, old.init_statuses)
+    return before == (new.uid, new.is_deleting, new.container_statuses, new.init_statuses)
+
+
+def _headline(status: Mapping[str, Any]) -> str:
+    states = status.get("containerRecreateStates") or ()
+    done = sum(one.get("phase") == "Succeeded" for one in states)
+    phase, message = status.get("phase") or "not begun", status.get("message")
+    return f"{phase}: {done} of {len(states)} containers are recreated" + (f"; {message}" if message else "")
+
+
 KIND = Kind(
     resource=CONTAINER_RECREATE_REQUESTS,
     versions=(
@@ -31,5 +83,42 @@ KIND = Kind(
     short_names=("crr",),
     conversion=CONVERSION,
     gates=("KruiseDaemon",),
-    reviews=Reviews(mutating=lambda *_: allow),
+    reviews=Reviews(mutating=lambda _, lookups: mutating(lookups), mutates_alone=False),
+    control=Control(
+        name="crr",
+        component="containerrecreaterequest-controller",
+        objects=REQUEST_VIEWS,
+        reads=lambda _: (POD_VIEWS,),
+        wakes=lambda _: (Wake(on=REQUEST_VIEWS, keys=_requests_for), Wake(on=POD_VIEWS, keys=_requests_of)),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.request,
+        plan=plan_request,
+        is_status_shared=True,
+    ),
+    rights=(
+        on(
+            CONTAINER_RECREATE_REQUESTS,
+            *READ,
+            "patch",
+            "delete",
+            why="ContainerRecreateRequest: to see, mark and delete them",
+        ),
+        on(
+            CONTAINER_RECREATE_REQUESTS,
+            "patch",
+            subresource="status",
+            why="ContainerRecreateRequest: to say that they are over",
+        ),
+        on(PODS, *READ, why="ContainerRecreateRequest: whose containers are recreated"),
+        on(
+            PODS,
+            "patch",
+            subresource="status",
+            why="ContainerRecreateRequest: to take pods out of service meanwhile",
+        ),
+        on(NODES, "get", why="ContainerRecreateRequest: whether the pod's node is there"),
+    ),
+    insight=Insight(
+        names=frozenset({"crr"}), containers=(), headline=_headline, has_observed_generation=False
+    ),
 )

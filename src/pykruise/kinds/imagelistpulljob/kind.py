@@ -1,13 +1,27 @@
-"""ImageListPullJob: its definition, refused while its gates are off; there is no controller yet.
+"""ImageListPullJob, as the rest of the program knows it.
 
-KIND ──▶ definitions, conversion, admission (plans/kind.py)
+KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
+from collections.abc import Iterator, Sequence
+
+from pykruise.kinds.imagelistpulljob.admission import mutate_imagelistpulljob, validate_imagelistpulljob
 from pykruise.kinds.imagelistpulljob.conversion import CONVERSION
+from pykruise.kinds.imagelistpulljob.insight import INSIGHT
+from pykruise.kinds.imagelistpulljob.plan import plan_imagelistpulljob
+from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, snapshot
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageListPullJob
+from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
-from pykruise.plans.kind import Kind
-from pykruise.plans.review import Reviews, allow
+from pykruise.kube.ids import Key
+from pykruise.kube.rights import READ, on
+from pykruise.plans.kind import Control, Kind, workload_rights
+from pykruise.plans.read import Around
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import PULL_JOB_VIEWS
+from pykruise.plans.wakes import Wake, is_controller, itself
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
+from pykruise.pods.settings import NoSettings
 
 __all__ = ["KIND"]
 
@@ -18,6 +32,31 @@ _COLUMNS = (
     Column("AGE", "date", ".metadata.creationTimestamp"),
 )
 
+
+def _wakes(_: NoSettings) -> Sequence[Wake]:
+    return (itself(LIST_JOB_VIEWS), Wake(on=PULL_JOB_VIEWS, keys=_owner))
+
+
+def _owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
+    """The list that an ImagePullJob is of, when it says something else than before."""
+    old, new = change.old, change.new
+    if old is not None and new is not None and old is not new and _says(old) == _says(new):
+        return
+    child = new or old
+    owner = child.controller if child is not None else None
+    if child is not None and owner is not None and is_controller(owner, IMAGE_LIST_PULL_JOBS):
+        yield Key(child.namespace, owner.name)
+
+
+def _says(child: PullJobView) -> tuple[object, ...]:
+    status = child.status
+    ended = status.desired == status.succeeded + status.failed
+    return (
+        *(child.uid, child.generation, child.is_deleting, bool(status.start_time)),
+        *(status.active > 0, ended, status.failed > 0, status.desired == status.succeeded),
+    )
+
+
 KIND = Kind(
     resource=IMAGE_LIST_PULL_JOBS,
     versions=(
@@ -26,5 +65,30 @@ KIND = Kind(
     ),
     conversion=CONVERSION,
     gates=("KruiseDaemon", "ImagePullJobGate"),
-    reviews=Reviews(validating=lambda *_: allow, webhook="vimagelistpulljob-v1beta1.kb.io"),
+    reviews=Reviews(
+        mutating=lambda *_: mutate_imagelistpulljob,
+        validating=lambda *_: validate_imagelistpulljob,
+        webhook="vimagelistpulljob-v1beta1.kb.io",
+    ),
+    control=Control(
+        name="imagelistpulljob",
+        component="imagelistpulljob-controller",
+        objects=LIST_JOB_VIEWS,
+        reads=lambda _: (PULL_JOB_VIEWS,),
+        wakes=_wakes,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.job,
+        plan=plan_imagelistpulljob,
+    ),
+    rights=(
+        *workload_rights(IMAGE_LIST_PULL_JOBS),
+        on(
+            IMAGE_LIST_PULL_JOBS,
+            "patch",
+            "delete",
+            why="ImageListPullJob: to label them, and to remove old ones",
+        ),
+        on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="ImageListPullJob: one job for each image"),
+    ),
+    insight=INSIGHT,
 )

@@ -1,13 +1,23 @@
-"""ImagePullJob: its definition, refused while its gates are off; there is no controller yet.
+"""ImagePullJob, as the rest of the program knows it.
 
-KIND ──▶ definitions, conversion, admission (plans/kind.py)
+KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
+from pykruise.kinds.imagepulljob.admission import mutate_imagepulljob, validate_imagepulljob
 from pykruise.kinds.imagepulljob.conversion import CONVERSION
+from pykruise.kinds.imagepulljob.insight import INSIGHT
+from pykruise.kinds.imagepulljob.order import WORKLOADS
+from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
+from pykruise.kinds.imagepulljob.snapshot import Settings, snapshot
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS, ImagePullJob
+from pykruise.kinds.imagepulljob.wakes import wakes
 from pykruise.kube.crds import Column, Version
-from pykruise.plans.kind import Kind
-from pykruise.plans.review import Reviews, allow
+from pykruise.kube.resources import NAMESPACES, SECRETS
+from pykruise.kube.rights import READ, WRITE, on
+from pykruise.plans.kind import Control, Kind
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
+from pykruise.pods.node_image_api import NODE_IMAGES
 
 __all__ = ["KIND"]
 
@@ -28,5 +38,29 @@ KIND = Kind(
     ),
     conversion=CONVERSION,
     gates=("KruiseDaemon", "ImagePullJobGate"),
-    reviews=Reviews(validating=lambda *_: allow, webhook="vimagepulljob-v1beta1.kb.io"),
+    settings=Settings,
+    reviews=Reviews(
+        mutating=lambda *_: mutate_imagepulljob,
+        validating=lambda *_: validate_imagepulljob,
+        webhook="vimagepulljob-v1beta1.kb.io",
+    ),
+    control=Control(
+        name="imagepulljob",
+        component="imagepulljob-controller",
+        objects=PULL_JOB_VIEWS,
+        reads=lambda _: (NODE_IMAGE_VIEWS, POD_VIEWS, SECRET_VIEWS, NAMESPACE_VIEWS),
+        wakes=wakes,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.job,
+        plan=plan_imagepulljob,
+    ),
+    rights=(
+        on(IMAGE_PULL_JOBS, *READ, "patch", "delete", why="ImagePullJob: to see, hold and remove them"),
+        on(IMAGE_PULL_JOBS, "patch", subresource="status", why="ImagePullJob: to report their status"),
+        on(NODE_IMAGES, *READ, "patch", why="ImagePullJob: to ask nodes to pull"),
+        on(NAMESPACES, *READ, why="ImagePullJob: whether the namespace of copied secrets is there"),
+        on(SECRETS, *READ, *WRITE, why="ImagePullJob: to copy pull secrets to where nodes may read them"),
+        *(on(one, "get", why="ImagePullJob: in which order pods are updated") for one in WORKLOADS.values()),
+    ),
+    insight=INSIGHT,
 )

@@ -3,39 +3,11 @@
 JSON of the API server ──▶ ImagePullJob ──▶ snapshot, plan; and by the same types ──▶ crd.py (its schema)
 """
 
-from pykruise.kube.api import ApiObject, Count, Int32, Status, Time
-from pykruise.pods.image_api import PullSpec
+from pykruise.kube.api import ApiObject
+from pykruise.pods.image_api import ImagePullJobSpec, ImagePullJobStatus
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 
 __all__ = ["IMAGE_PULL_JOBS", "ImagePullJob", "ImagePullJobSpec", "ImagePullJobStatus"]
-
-
-class ImagePullJobSpec(PullSpec, frozen=True, kw_only=True):
-    """What is wanted."""
-
-    image: str
-    """The image, as a container names it."""
-
-
-class ImagePullJobStatus(Status, frozen=True, kw_only=True):
-    """What is."""
-
-    active: Int32 = 0
-    """Nodes that are pulling."""
-    completion_time: Time | None = None
-    """When the job ended."""
-    desired: Count = 0
-    """Nodes that are to have the image."""
-    failed: Int32 = 0
-    """Nodes where pulling failed."""
-    failed_nodes: list[str] | None = None
-    """Names of the nodes where pulling failed."""
-    message: str = ""
-    """Details for people."""
-    start_time: Time | None = None
-    """When the job was first seen."""
-    succeeded: Int32 = 0
-    """Nodes that have the image."""
 
 
 class ImagePullJob(ApiObject, frozen=True, kw_only=True):

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from pykruise.kinds.nodeimage.types import NODE_IMAGES
 from pykruise.kube.conversion import Conversion, drop, each, section, unchanged
 from pykruise.kube.documents import Document
+from pykruise.pods.node_image_api import NODE_IMAGES
 
 __all__ = ["CONVERSION"]
 

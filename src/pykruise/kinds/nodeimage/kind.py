@@ -1,14 +1,23 @@
-"""NodeImage: its definition, refused while its gates are off; there is no controller yet.
+"""NodeImage, as the rest of the program knows it.
 
-KIND ──▶ definitions, conversion, admission (plans/kind.py)
+KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
+from pykruise.kinds.nodeimage.admission import mutating, validate_nodeimage
 from pykruise.kinds.nodeimage.conversion import CONVERSION
+from pykruise.kinds.nodeimage.insight import INSIGHT
+from pykruise.kinds.nodeimage.plan import plan_node_image
+from pykruise.kinds.nodeimage.snapshot import Settings, absent, snapshot
 from pykruise.kinds.nodeimage.types import NODE_IMAGES, NodeImage
 from pykruise.kinds.nodeimage.v1alpha1 import NodeImageV1Alpha1
+from pykruise.kinds.nodeimage.wakes import wakes
 from pykruise.kube.crds import Column, Version
-from pykruise.plans.kind import Kind
-from pykruise.plans.review import Reviews, allow
+from pykruise.kube.resources import NODES
+from pykruise.kube.rights import READ, WRITE, on
+from pykruise.plans.kind import Control, Kind
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 
 __all__ = ["KIND"]
 
@@ -28,5 +37,27 @@ KIND = Kind(
     ),
     conversion=CONVERSION,
     gates=("KruiseDaemon",),
-    reviews=Reviews(validating=lambda *_: allow),
+    settings=Settings,
+    reviews=Reviews(
+        mutating=lambda _, lookups: mutating(lookups.clock), validating=lambda *_: validate_nodeimage
+    ),
+    control=Control(
+        name="nodeimage",
+        component="nodeimage-controller",
+        objects=NODE_IMAGE_VIEWS,
+        reads=lambda _: (NODE_VIEWS, PULL_JOB_VIEWS),
+        wakes=wakes,
+        absent=absent,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.node_image,
+        plan=plan_node_image,
+        is_status_shared=True,
+    ),
+    rights=(
+        on(NODE_IMAGES, *READ, *WRITE, why="NodeImage: one for every node"),
+        on(NODE_IMAGES, "patch", subresource="status", why="NodeImage: to say that an agent is silent"),
+        on(NODES, *READ, why="NodeImage: which nodes there are"),
+        on(IMAGE_PULL_JOBS, *READ, why="NodeImage: whether a job still wants an image"),
+    ),
+    insight=INSIGHT,
 )

@@ -3,13 +3,8 @@
 types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
 """
 
-from pykruise.kinds.nodeimage.types import (
-    NODE_IMAGES,
-    CommonImageSpec,
-    LegacySecretReference,
-    NodeImageStatus,
-)
 from pykruise.kube.api import ApiObject, Typed
+from pykruise.pods.node_image_api import NODE_IMAGES, CommonImageSpec, LegacySecretReference, NodeImageStatus
 
 __all__ = ["NodeImageV1Alpha1"]
 

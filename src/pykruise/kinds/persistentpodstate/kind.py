@@ -10,14 +10,21 @@ from pykruise.kinds.persistentpodstate.readers import RIGHTS
 from pykruise.kinds.persistentpodstate.snapshot import Settings, snapshot
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES, PersistentPodState
 from pykruise.kinds.persistentpodstate.v1alpha1 import PersistentPodStateV1Alpha1
-from pykruise.kinds.persistentpodstate.view import STATE_VIEWS, WORKLOAD_VIEWS, absent
-from pykruise.kinds.persistentpodstate.wakes import wakes
+from pykruise.kinds.persistentpodstate.view import (
+    STATE_VIEWS,
+    WORKLOAD_VIEWS,
+    absent,
+    further_views,
+)
+from pykruise.kinds.persistentpodstate.wakes import further_wake, wakes
 from pykruise.kube.crds import Version
 from pykruise.kube.rights import READ, WRITE, on
+from pykruise.plans.further import FurtherReads
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Control, Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.pods.white_list import STATEFUL_KINDS
 
 __all__ = ["KIND"]
 
@@ -37,6 +44,13 @@ KIND = Kind(
         component="persistentpodstate-controller",
         objects=STATE_VIEWS,
         reads=lambda _: (POD_VIEWS, NODE_VIEWS, *WORKLOAD_VIEWS.values()),
+        further=FurtherReads(
+            key=STATEFUL_KINDS,
+            namespace=lambda settings: str(settings.namespace),
+            views=further_views,
+            wake=further_wake,
+            known=frozenset(WORKLOAD_VIEWS),
+        ),
         wakes=wakes,
         absent=absent,
         snapshot=snapshot,

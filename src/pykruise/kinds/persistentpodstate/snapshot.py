@@ -3,8 +3,9 @@
 StateView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
 One name stands for two things: a PersistentPodState, and the workloads of that name that may ask for one. So there is a
-snapshot also where no PersistentPodState is yet. StatefulSets are mirrored; workloads of the white list are read
-each time, and so are the annotations of pods that are recorded (once for each version of a pod).
+snapshot also where no PersistentPodState is yet. StatefulSets are mirrored, and workloads of the white list as soon as
+it names them; where these may not be watched they are read each time, and so are the annotations of pods that are
+recorded (once for each version of a pod).
 """
 
 import asyncio
@@ -89,6 +90,11 @@ async def snapshot(view: StateView, read: Read[Settings]) -> Snapshot | None:
         for views in WORKLOAD_VIEWS.values()
         if await read.wait_served(views) and (found := read.get(views, view.key)) is not None
     ]
+    namesakes += [
+        found
+        for views in read.further.values()
+        if read.is_read(views) and (found := read.get(views, view.key)) is not None
+    ]
     if view.uid == "":
         is_wanted = any(one.is_generating and not one.is_deleting for one in namesakes)
         return Snapshot(state=view, namesakes=namesakes, now=read.now()) if is_wanted else None
@@ -134,6 +140,9 @@ async def _workload(view: StateView, read: Read[Settings]) -> tuple[WorkloadView
     if views is not None:
         served = await read.wait_served(views)
         return (read.get(views, Key(view.namespace, name)) if served else None), None
+    further = read.further.get(kind)
+    if further is not None and read.is_read(further):
+        return read.get(further, Key(view.namespace, name)), None
     reader = read.memory_of_kind(
         KindReader,
         lambda: KindReader(lambda: read.live, namespace=read.settings.namespace, clock=read.now),

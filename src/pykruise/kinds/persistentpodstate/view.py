@@ -33,6 +33,7 @@ __all__ = [
     "WorkloadView",
     "absent",
     "chosen",
+    "further_views",
     "project_state",
     "project_workload",
     "read_spec",
@@ -291,6 +292,11 @@ def _listed(text: str | None) -> tuple[str, ...]:
 def _workload_views(resource: Resource) -> Views[WorkloadView]:
     # Other kinds mirror these too, as something else.
     return Views[WorkloadView](resource=resource, projector=lambda: project_workload(resource), is_apart=True)
+
+
+def further_views(resource: Resource) -> Views[WorkloadView]:
+    """Workloads of a kind on the white list."""
+    return _workload_views(resource)
 
 
 WORKLOAD_VIEWS: Final[Mapping[GroupKind, Views[WorkloadView]]] = {

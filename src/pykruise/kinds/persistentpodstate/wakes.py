@@ -19,12 +19,12 @@ from pykruise.kube.cache import Change
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.plans.read import Around
-from pykruise.plans.views import POD_VIEWS
+from pykruise.plans.views import POD_VIEWS, Views
 from pykruise.plans.wakes import Wake, itself
 from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
 from pykruise.pods.views import PodView
 
-__all__ = ["wakes"]
+__all__ = ["further_wake", "wakes"]
 
 
 def wakes(settings: object) -> Sequence[Wake]:
@@ -34,6 +34,12 @@ def wakes(settings: object) -> Sequence[Wake]:
         Wake(on=POD_VIEWS, keys=_of_pod),
         *(Wake(on=views, keys=partial(_of_workload, kind)) for kind, views in WORKLOAD_VIEWS.items()),
     )
+
+
+def further_wake(views: Views[WorkloadView]) -> Wake:
+    """Of workloads of a kind on the white list."""
+    kind = GroupKind(views.resource.group, views.resource.kind)
+    return Wake(on=views, keys=partial(_of_workload, kind))
 
 
 def _of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:

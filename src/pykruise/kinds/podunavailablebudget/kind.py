@@ -45,6 +45,7 @@ KIND = Kind(
     reviews=Reviews(
         validating=lambda _, lookups: validating(lookups.readers.get("podunavailablebudget")),
         spoke=lambda *_: SPOKE_RULES,
+        announces=("selector", "targetRef"),
     ),
     control=Control(
         name="podunavailablebudget",

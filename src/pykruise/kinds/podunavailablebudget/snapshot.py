@@ -123,7 +123,8 @@ async def snapshot(view: BudgetView, read: Read[Settings]) -> Snapshot | None:
     budget = read.get(BUDGET_VIEWS, view.key)
     if budget is None:
         return None
-    pods = [one for pod in pods if (one := await _verified(pod, budget, read)) is not None]
+    await _look_at_late(pods, budget, read)
+    pods = read.memory(_Looked).newest(pods)
     is_polled = any(not one.is_mirrored for one in workloads.values())
     return Snapshot(
         budget=budget,
@@ -141,19 +142,48 @@ async def snapshot(view: BudgetView, read: Read[Settings]) -> Snapshot | None:
     )
 
 
-async def _verified(pod: PodView, budget: BudgetView, read: Read[Settings]) -> PodView | None:
-    """The pod, as it is stored now where its record has run out; None: it is gone or on its way out."""
+class _Looked:
+    """Pods as the API server showed them, for as long as the cache shows older ones."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, PodView | None] = {}
+        """By uid; None: it is gone."""
+
+    def note(self, uid: str, found: PodView | None) -> None:
+        """The API server was asked."""
+        self._found[uid] = found
+
+    def newest(self, pods: Iterable[PodView]) -> list[PodView]:
+        """The active ones of these pods of a cache, as they are known at best."""
+        known = {pod.uid: pod for pod in pods}
+        self._found = {
+            uid: one
+            for uid, one in self._found.items()
+            if uid in known and (one is None or one.resource_version > known[uid].resource_version)
+        }
+        best = (self._found.get(uid, pod) for uid, pod in known.items())
+        return [pod for pod in best if pod is not None and pod.is_active]
+
+
+async def _look_at_late(pods: Iterable[PodView], budget: BudgetView, read: Read[Settings]) -> None:
+    """Ask the API server for pods whose records have run out although they seem to be as they were."""
+    looked = read.memory(_Looked)
+    for pod in pods:
+        if not _is_late(pod, budget, now=read.now()):
+            continue
+        try:
+            found = project_pod(await read.live.get(PODS, pod.namespace, pod.name))
+        except NotFoundError:
+            found = None
+        looked.note(pod.uid, found if found is not None and found.uid == pod.uid else None)
+
+
+def _is_late(pod: PodView, budget: BudgetView, *, now: Instant) -> bool:
     lists = ((budget.disrupted, DISRUPTED_S), (budget.unavailable, UPDATED_S))
     times = [
         record_time(records[pod.name]) + lasting_s for records, lasting_s in lists if pod.name in records
     ]
-    if not times or max(times) > read.now():
-        return pod
-    try:
-        found = project_pod(await read.live.get(PODS, pod.namespace, pod.name))
-    except NotFoundError:
-        return None
-    return found if found.uid == pod.uid and found.is_active else None
+    return bool(times) and max(times) <= now
 
 
 def _total(budget: BudgetView, workloads: Iterable[_Workload]) -> int:

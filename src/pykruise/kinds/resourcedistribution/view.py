@@ -1,15 +1,13 @@
 """A ResourceDistribution and the objects it makes, as caches keep them.
 
 JSON of a ResourceDistribution ──▶ project_distribution() ──▶ DistributionView: typed spec, what each copy has to hold
-metadata of a Secret or ConfigMap ──▶ project_copy() ──▶ CopyView: whose it is, and its version
-a Secret or ConfigMap, whole ──▶ project_copy(), content_of() ──▶ the same with a digest of its contents
+Secrets and ConfigMaps ──▶ pods/secrets.py
 
-Pure. Contents are known by a digest only: no Secret of another owner, and none at all for longer than a moment, is
-in the memory of a manager, but for those that stand in a distribution's own spec.
+Pure. No Secret is in the memory of a manager for longer than a moment, but for those that stand in a distribution's
+own spec.
 """
 
 import hashlib
-from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -20,11 +18,11 @@ from pykruise.kinds.resourcedistribution.types import (
     NamespaceList,
     ResourceDistributionSpec,
 )
-from pykruise.kube.documents import Document, canonical, decode, get_path
-from pykruise.kube.resources import CONFIG_MAPS, SECRETS, Resource
+from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.kube.typed_documents import read
-from pykruise.plans.views import Views
+from pykruise.plans.views import BY_NAME, CONFIG_MAP_VIEWS, SECRET_VIEWS, Views
+from pykruise.pods.secrets import COPIED, CopyView, content_of, contents, project_copy
 from pykruise.pods.views import ControllerView
 
 __all__ = [
@@ -36,135 +34,20 @@ __all__ = [
     "CopyView",
     "DistributionView",
     "content_of",
+    "contents",
     "project_copy",
     "project_distribution",
     "read_spec",
 ]
 
-BY_NAME: Final = "name"
-"""Index of Secrets and of ConfigMaps: their name, in whichever namespace."""
-
 BY_RESOURCE: Final = "resource"
 """Index of distributions: kind and name of what they distribute."""
 
-DISTRIBUTED: Final[Mapping[str, Resource]] = {one.kind: one for one in (SECRETS, CONFIG_MAPS)}
+DISTRIBUTED: Final = COPIED
 """By kind."""
 
-
-# ── copies, and what has their name ──────────────────────────────────────────
-
-
-class CopyView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A Secret or ConfigMap."""
-
-    namespace: str
-    name: str
-    uid: str
-    resource_version: int
-    controller: ControllerView | None = None
-    is_deleting: bool = False
-    content: str = ""
-    """Digest of what it holds; empty: only its metadata is known."""
-
-
-class _Owner(msgspec.Struct, rename="camel"):
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool | None = None
-
-
-class _Meta(msgspec.Struct, rename="camel"):
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = "0"
-    generation: int = 0
-    owner_references: tuple[_Owner, ...] | None = None
-    deletion_timestamp: str | None = None
-
-
-class _Object(msgspec.Struct):
-    metadata: _Meta
-    kind: str = ""
-
-
-_decode_object = msgspec.json.Decoder(_Object).decode
-
-
-def project_copy(raw: bytes | msgspec.Raw, *, kind: str = "") -> CopyView:
-    """The view of a Secret or ConfigMap, whole or its metadata alone. Raises ValueError for what is none.
-
-    `kind`: of an item of a list of whole objects, which does not say it.
-    """
-    found = _decode_object(raw)
-    meta, kind = found.metadata, found.kind or kind
-    return CopyView(
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=int(meta.resource_version),
-        controller=_controller(meta.owner_references or ()),
-        is_deleting=meta.deletion_timestamp is not None,
-        content=content_of(kind, decode(raw)) if kind in DISTRIBUTED else "",
-    )
-
-
-def _controller(owners: tuple[_Owner, ...]) -> ControllerView | None:
-    for owner in owners:
-        if owner.controller:
-            group, _, _ = owner.api_version.rpartition("/")
-            return ControllerView(group, owner.kind, owner.name, owner.uid)
-    return None
-
-
-def content_of(kind: str, document: Mapping[str, Any]) -> str:
-    """Digest of what a Secret or ConfigMap holds, without its metadata; equal for what an API server stores alike."""
-    return hashlib.sha256(canonical(contents(kind, document))).hexdigest()
-
-
-def contents(kind: str, document: Mapping[str, Any]) -> Document:
-    """The fields of a Secret or ConfigMap besides its metadata, as an API server would store them.
-
-    Those that are empty are left out. Unlike OpenKruise, `stringData` is compared as the `data` that it becomes.
-    """
-    data = dict(document.get("data") or {})
-    found: Document = {}
-    if kind == SECRETS.kind:
-        for name, text in (document.get("stringData") or {}).items():
-            data[name] = b64encode(str(text).encode()).decode()
-        found["type"] = document.get("type") or "Opaque"
-    elif document.get("binaryData"):
-        found["binaryData"] = document["binaryData"]
-    if data:
-        is_binary = kind == SECRETS.kind
-        found["data"] = {name: _stored(value, is_binary=is_binary) for name, value in data.items()}
-    if document.get("immutable"):
-        found["immutable"] = True
-    return found
-
-
-def _stored(value: Any, *, is_binary: bool) -> Any:
-    """A value as an API server writes it: nothing for null, and bytes in the usual base64."""
-    if value is None:
-        return ""
-    if not is_binary or not isinstance(value, str):
-        return value
-    try:
-        return b64encode(b64decode(value)).decode()
-    except ValueError:
-        return value
-
-
 COPY_VIEWS: Final[Mapping[str, Views[CopyView]]] = {
-    resource.kind: Views[CopyView](
-        resource=resource,
-        projector=lambda: project_copy,
-        indexes={BY_NAME: lambda one: (one.name,)},
-        is_metadata_only=True,
-    )
-    for resource in DISTRIBUTED.values()
+    one.resource.kind: one for one in (SECRET_VIEWS, CONFIG_MAP_VIEWS)
 }
 """By kind. Metadata of all Secrets and all ConfigMaps, since names and owners of others' matter too."""
 
@@ -216,6 +99,14 @@ class DistributionView(msgspec.Struct, frozen=True, kw_only=True):
 def read_spec(doc: Mapping[str, Any]) -> tuple[ResourceDistributionSpec | None, str]:
     """The typed spec, or None and what is wrong with it."""
     return read(doc, ResourceDistributionSpec, path="spec", raw=("resource",))
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    uid: str = ""
+    resource_version: str = "0"
+    generation: int = 0
+    deletion_timestamp: str | None = None
 
 
 class _RawSpec(msgspec.Struct):

@@ -20,7 +20,9 @@ from pykruise.pods.views import PodView
 
 __all__ = ["KIND", "REQUEST_VIEWS", "snapshot"]
 
-REQUEST_VIEWS: Final = Views[MetadataView](resource=REQUESTS, projector=lambda: project_metadata)
+REQUEST_VIEWS: Final = Views[MetadataView](
+    resource=REQUESTS, projector=lambda: project_metadata, is_apart=True
+)
 
 
 async def snapshot(pod: PodView, read: Read[NoSettings]) -> Snapshot:

@@ -1,5 +1,7 @@
 """When an AdvancedCronJob makes what: the numbered cases of its specification, on paper."""
 
+from collections.abc import Callable
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -330,3 +332,22 @@ def test_a_month_of_minutes_is_played_without_a_miss() -> None:
 
     assert len(world.made) == 31 * 24
     assert len(world.children) <= 2
+
+
+@pytest.mark.parametrize(
+    ("schedule", "is_on"),
+    [
+        ("0 0 13 * 5", lambda day: day.day == 13 or day.isoweekday() == 5),
+        ("0 0 */2 * 5", lambda day: day.day % 2 == 1 or day.isoweekday() == 5),
+        ("0 0 ? * 5", lambda day: day.isoweekday() == 5),
+    ],
+)
+def test_either_day_field_is_enough_unless_one_says_nothing_case_65(
+    schedule: str, is_on: Callable[[date], bool]
+) -> None:
+    world = CronWorld(schedule, created="2026-02-01T12:00:00Z", successfulJobsHistoryLimit=0)
+    days = [date(2026, 2, 1) + timedelta(days=number) for number in range(1, 90)]
+    for day in days:
+        world.at(f"{day}T00:00:30Z").end().sync()
+
+    assert world.ticks == [f"{day}T00:00:00Z" for day in days if is_on(day)]

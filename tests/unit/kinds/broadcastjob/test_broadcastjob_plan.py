@@ -517,13 +517,36 @@ def test_a_view_knows_a_pod_by_its_own_placement() -> None:
     assert not view.is_finished
 
 
-def test_names_of_pods_are_chosen_here_so_that_a_creation_can_be_repeated() -> None:
+def test_a_nodes_pod_always_has_the_same_name_so_that_it_cannot_be_made_twice() -> None:
     world = BroadcastWorld(3)
 
     snapshot = world.snapshot()
-    names = [step.action.key.name for step in world.plan().steps if isinstance(step.action, Create)]
+    names, again = (
+        [step.action.key.name for step in world.plan().steps if isinstance(step.action, Create)]
+        for _ in range(2)
+    )
 
+    assert names == again
     assert len(set(names)) == 3
     assert all(name.startswith(f"{NAME}-") for name in names)
     assert snapshot.now == NOW
     assert all(step.action.resource == PODS for step in world.plan().steps)
+
+
+def test_a_pod_of_somebody_else_with_that_name_is_no_obstacle() -> None:
+    world = BroadcastWorld(1).sync()
+    (taken,) = world.pods
+    world.pods[taken]["metadata"]["ownerReferences"] = []
+
+    world.sync()
+
+    assert len(world.pods) == 2
+    assert world.pods[taken]["metadata"]["ownerReferences"] == []
+
+
+def test_names_of_pods_are_host_names_also_for_the_longest_name_of_a_job() -> None:
+    world = BroadcastWorld(2)
+    world.document["metadata"]["name"] = "j" * 63
+    world.sync()
+
+    assert {len(name) for name in world.pods} == {63}

@@ -10,6 +10,7 @@ from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
 from pykruise.kube.documents import Document
 from pykruise.plans.actions import Patch
 from pykruise.plans.plan import Plan
+from pykruise.plans.read import Memories
 from pykruise.pods import keys
 from pykruise.pods.budgets import related_annotations
 from support.budgets import (
@@ -110,9 +111,9 @@ def test_a_pod_that_was_not_deleted_counts_again_and_is_told_of_case_27() -> Non
     ("status", "stored", "current"),
     [
         ({"disruptedPods": {"p0": ago(21)}}, [], 9),
-        ({"disruptedPods": {"p0": ago(21)}}, [tied("p0", deleting=True)], 9),
-        ({"unavailablePods": {"p0": ago(11)}}, [tied("p0", ready=False)], 9),
-        ({"unavailablePods": {"p0": ago(11)}}, [tied("p0")], 10),
+        ({"disruptedPods": {"p0": ago(21)}}, [tied("p0", deleting=True, version=2)], 9),
+        ({"unavailablePods": {"p0": ago(11)}}, [tied("p0", ready=False, version=2)], 9),
+        ({"unavailablePods": {"p0": ago(11)}}, [tied("p0", version=2)], 10),
         # and what has not run out costs no request
         ({"disruptedPods": {"p0": ago(19)}}, [], 9),
     ],
@@ -121,12 +122,15 @@ def test_a_record_that_runs_out_frees_nothing_before_the_pod_is_looked_at(
     status: Document, stored: list[Document], current: int
 ) -> None:
     # given a watch of pods that hangs: ten of them seem to serve
-    plan = plan_budget(
-        world(budget(maxUnavailable=1, status=status), ready(10), [workload(CLONE_SET, 10)], stored=stored)
-    )
+    known, remembered = [workload(CLONE_SET, 10)], Memories()
+    fields: dict[str, Any] = {"stored": stored, "memories": remembered}
+    plan = plan_budget(world(budget(maxUnavailable=1, status=status), ready(10), known, **fields))
     assert plan.status is not None
     assert plan.status["currentAvailable"] == current
     assert "NotDeleted" not in events(plan)
+    # and what was seen counts for as long as the watch has not told of it
+    later = budget(maxUnavailable=1, status=plan.status)
+    assert plan_budget(world(later, ready(10), known, **fields)).status is None
 
 
 def test_the_record_of_a_pod_that_goes_is_dropped_case_28() -> None:

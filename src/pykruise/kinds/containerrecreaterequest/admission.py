@@ -1,0 +1,209 @@
+"""ContainerRecreateRequest's admission: what the agent needs is filled in from the pod, once.
+
+CREATE ──▶ errors_of() ──▶ the pod and its node, asked for now ──▶ filled_in() ──▶ the request as it is stored
+UPDATE ──▶ refused (403) when the spec changes, or which pod it is for
+
+One mutating webhook does both, as in the original.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.kinds.containerrecreaterequest.conversion import UNREADY_SINCE
+from pykruise.kinds.containerrecreaterequest.types import (
+    CONTAINER_RECREATE_REQUESTS,
+    ContainerRecreateRequestSpec,
+)
+from pykruise.kinds.containerrecreaterequest.view import ACTIVE_LABEL, NODE_LABEL, POD_LABEL, read_spec
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
+from pykruise.kube.documents import Document, annotations_of, deep_copy, get_path, labels_of, same
+from pykruise.kube.errors import Cause, Status
+from pykruise.kube.field_errors import (
+    bad_request,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    refusal,
+    required,
+)
+from pykruise.kube.field_rules import check_not_negative, check_one_of
+from pykruise.plans.review import Lookups
+from pykruise.pods.views import is_active
+
+__all__ = ["filled_in", "mutating"]
+
+LEAST_DEADLINE_S: Final = 3
+POLICIES: Final = ("Fail", "Ignore")
+VIRTUAL_NODE: Final = "type"
+"""A label of nodes; `virtual-kubelet` is copied to the request, so that who plays the node may pick it up."""
+
+_FIXED: Final = (POD_LABEL, NODE_LABEL)
+_COPIED: Final = ("preStop", "ports", "statusContext")
+_HOOKS: Final = ("exec", "httpGet", "tcpSocket")
+
+
+def mutating(lookups: Lookups) -> Reviewer:
+    """The review. Without lookups (on paper) only the request itself is judged."""
+
+    async def review(request: AdmissionRequest) -> AdmissionAnswer:
+        if request.operation not in ("CREATE", "UPDATE") or request.subresource or is_on_its_way_out(request):
+            return ALLOWED
+        if request.object is None:
+            return AdmissionAnswer(refusal=bad_request("the request has no object"))
+        if request.operation == "UPDATE":
+            refused = _changed(request)
+            return AdmissionAnswer(refusal=refused) if refused is not None else ALLOWED
+        spec, problem = read_spec({"podName": "", "containers": [], **(request.object.get("spec") or {})})
+        if spec is None:
+            return AdmissionAnswer(refusal=bad_request(problem))
+        if errors := list(_errors_of(spec)):
+            return _refused(request, errors)
+        if lookups.pods is None or lookups.nodes is None:
+            return AdmissionAnswer(object=_with_defaults(request.object))
+        pod = await lookups.pods(request.namespace, spec.pod_name)
+        if pod is None:
+            return _refused(request, [not_found("spec.podName", spec.pod_name)])
+        if errors := list(_pod_errors(spec, pod)):
+            return _refused(request, errors)
+        node = await lookups.nodes(pod["spec"]["nodeName"])
+        if node is None:
+            detail = f"its node {pod['spec']['nodeName']} is not there"
+            return _refused(request, [invalid("spec.podName", spec.pod_name, detail)])
+        return AdmissionAnswer(object=filled_in(request.object, pod, node))
+
+    return review
+
+
+def _refused(request: AdmissionRequest, errors: list[Cause]) -> AdmissionAnswer:
+    name = get_path(request.object, "metadata", "name") or request.name
+    return AdmissionAnswer(refusal=refusal(CONTAINER_RECREATE_REQUESTS, name, errors))
+
+
+def _changed(request: AdmissionRequest) -> Status | None:
+    """The 403 for a request that means something else now."""
+    new, old = request.object or {}, request.old_object or {}
+    what = ""
+    if not same(new.get("spec"), old.get("spec")):
+        what = "spec is immutable"
+    for label in _FIXED:
+        if labels_of(new).get(label) != labels_of(old).get(label):
+            what = f"label {label} is immutable"
+    since = annotations_of(old).get(UNREADY_SINCE)
+    if since and annotations_of(new).get(UNREADY_SINCE) != since:
+        what = f"annotation {UNREADY_SINCE} is immutable"
+    return Status(status="Failure", message=what, reason="Forbidden", code=403) if what else None
+
+
+# What is wrong with it
+
+
+def _errors_of(spec: ContainerRecreateRequestSpec) -> Iterator[Cause]:
+    """Of the request alone."""
+    if not spec.pod_name:
+        yield required("spec.podName")
+    if not spec.containers:
+        yield required("spec.containers")
+    deadline = spec.active_deadline_seconds
+    if deadline is not None and deadline < LEAST_DEADLINE_S:
+        yield invalid("spec.activeDeadlineSeconds", deadline, f"must be {LEAST_DEADLINE_S} or more")
+    yield from check_not_negative(spec.ttl_seconds_after_finished, "spec.ttlSecondsAfterFinished")
+    if (strategy := spec.strategy) is not None:
+        path = "spec.strategy"
+        yield from check_not_negative(
+            strategy.termination_grace_period_seconds, f"{path}.terminationGracePeriodSeconds"
+        )
+        yield from check_not_negative(
+            strategy.unready_grace_period_seconds, f"{path}.unreadyGracePeriodSeconds"
+        )
+        yield from check_not_negative(strategy.min_started_seconds, f"{path}.minStartedSeconds")
+        if strategy.failure_policy:
+            yield from check_one_of(strategy.failure_policy, f"{path}.failurePolicy", POLICIES)
+
+
+def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[Cause]:
+    """Of the request for this pod."""
+    path, name = "spec.podName", spec.pod_name
+    status = pod.get("status") or {}
+    is_left_to_it = any(one.get("type") == "SidecarTerminated" for one in status.get("conditions") or ())
+    if not is_active(pod) and not is_left_to_it:
+        yield invalid(path, name, "the pod has ended, or is being deleted")
+        return
+    if not get_path(pod, "spec", "nodeName"):
+        yield invalid(path, name, "the pod is on no node")
+        return
+    known, statuses = _containers_of(pod), _statuses_of(pod)
+    seen: set[str] = set()
+    for index, one in enumerate(spec.containers):
+        here = f"spec.containers[{index}]"
+        if one.name in seen:
+            yield duplicate(f"{here}.name", one.name)
+        seen.add(one.name)
+        for field, value in zip(_COPIED, (one.pre_stop, one.ports, one.status_context), strict=True):
+            if value is not None:
+                yield forbidden(f"{here}.{field}", "is copied from the pod and must not be given")
+        if one.name not in known:
+            yield not_found(f"{here}.name", one.name)
+        elif not (statuses.get(one.name) or {}).get("containerID"):
+            yield invalid(f"{here}.name", one.name, "the container has not been started")
+
+
+def _containers_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Those that can be recreated: regular ones, and init containers that run beside them."""
+    spec = pod.get("spec") or {}
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    return {one["name"]: one for one in (*sidecars, *(spec.get("containers") or ()))}
+
+
+def _statuses_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    status = pod.get("status") or {}
+    lists = (status.get("initContainerStatuses") or (), status.get("containerStatuses") or ())
+    return {one["name"]: one for statuses in lists for one in statuses}
+
+
+# What is filled in
+
+
+def _with_defaults(doc: Document) -> Document:
+    found: Document = deep_copy(doc)
+    found.setdefault("metadata", {}).setdefault("labels", {})[ACTIVE_LABEL] = "true"
+    strategy = found["spec"].get("strategy") or {}
+    found["spec"]["strategy"] = {**strategy, "failurePolicy": strategy.get("failurePolicy") or "Fail"}
+    return found
+
+
+def filled_in(doc: Document, pod: Mapping[str, Any], node: Mapping[str, Any]) -> Document:
+    """The request with all that its agent needs to know of the pod; a new document."""
+    found = _with_defaults(doc)
+    labels, strategy = found["metadata"]["labels"], found["spec"]["strategy"]
+    labels[POD_LABEL] = pod["metadata"]["uid"]
+    labels[NODE_LABEL] = pod["spec"]["nodeName"]
+    if labels_of(node).get(VIRTUAL_NODE) == "virtual-kubelet":
+        labels[VIRTUAL_NODE] = "virtual-kubelet"
+    if strategy.get("terminationGracePeriodSeconds") is None:
+        grace = pod["spec"].get("terminationGracePeriodSeconds")
+        if grace is not None:
+            strategy["terminationGracePeriodSeconds"] = grace
+    known, statuses = _containers_of(pod), _statuses_of(pod)
+    found["spec"]["containers"] = [
+        _with_context(one, known[one["name"]], statuses[one["name"]]) for one in found["spec"]["containers"]
+    ]
+    return found
+
+
+def _with_context(
+    target: Mapping[str, Any], container: Mapping[str, Any], status: Mapping[str, Any]
+) -> Document:
+    found = {
+        **target,
+        "statusContext": {
+            "containerID": status["containerID"],
+            "restartCount": status.get("restartCount") or 0,
+        },
+    }
+    hook = get_path(container, "lifecycle", "preStop", default={})
+    if copied := {kind: hook[kind] for kind in _HOOKS if hook.get(kind) is not None}:
+        found["preStop"] = copied
+        if "httpGet" in copied and container.get("ports"):
+            found["ports"] = container["ports"]
+    return found

@@ -1,0 +1,298 @@
+"""What the manager does for a ContainerRecreateRequest: the table of contents of the decision.
+
+Snapshot ──▶ plan_request() ──▶ Plan: the pod out of service before and back after, the mirror of its containers'
+                                      statuses, the end of a request that nobody carries out, its deletion
+
+Pure. Containers are stopped by the agent of the pod's node, which writes how far each of them is. The status belongs to
+both: whatever is written here carries the version that it was worked out from.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pykruise.kinds.containerrecreaterequest.conversion import PRE_RECREATE_GRACE
+from pykruise.kinds.containerrecreaterequest.types import (
+    CONTAINER_RECREATE_REQUESTS,
+    ContainerTarget,
+)
+from pykruise.kinds.containerrecreaterequest.view import ACTIVE_LABEL, RequestView, Snapshot
+from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Delete, Patch
+from pykruise.plans.phases import pod_key
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.pods.containers import ContainerStatusFacts
+from pykruise.pods.keys import KRUISE_POD_READY
+from pykruise.pods.readiness_messages import Message, with_message, without_message
+from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.views import PodView
+
+__all__ = ["FINALIZER", "plan_request"]
+
+FINALIZER: Final = "crr.apps.kruise.io/unready-acquired"
+"""While a pod is held out of service for the request."""
+
+RESPONSE_S: Final = 60.0
+"""Within which an agent has to begin."""
+LOOK_S: Final = 3.0
+"""How often a pod whose containers are recreated is looked at: a postStart hook may run for long, and say nothing."""
+
+_RECREATING: Final = "Recreating"
+POD_GONE: Final = "pod has gone"
+NO_RESPONSE: Final = "daemon has not responded for a long time"
+TOO_LATE: Final = "recreating has exceeded the activeDeadlineSeconds"
+
+
+def plan_request(snapshot: Snapshot) -> Plan:
+    """Everything to be written for this request now, and when to look again."""
+    request = snapshot.request
+    if request.is_deleting or request.is_over:
+        return _after_end(snapshot)
+    if request.spec is None:
+        reason = Reason(Code.INVALID_SPEC, request.problem, "correct the field")
+        note = Note(reason=Code.INVALID_SPEC, message=request.problem, warning=True, again_after_s=600.0)
+        return Plan(waiting=reason, notes=(note,))
+    pod = snapshot.pod
+    if pod is None or pod.is_deleting or pod.uid != request.pod_uid:
+        return _ending(snapshot, POD_GONE)
+    looks = dict(_times_left(snapshot))
+    for message, left in looks.items():
+        if left <= 0:
+            return _ending(snapshot, message)
+    again_s = min(looks.values(), default=None)
+    if request.status.phase != _RECREATING:
+        return Plan(requeue_after_s=again_s, waiting=_not_begun(snapshot))
+    return _during(snapshot, pod, again_s)
+
+
+def _times_left(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
+    """By the message of the end: seconds until it."""
+    request, now = snapshot.request, snapshot.now
+    assert request.spec is not None
+    if request.status.phase != _RECREATING and not _is_behind_another(snapshot):
+        began = max([request.created_at, *(_ended_at(one) for one in snapshot.others)])
+        yield NO_RESPONSE, began + RESPONSE_S - now
+    if (limit := request.spec.active_deadline_seconds) is not None:
+        yield TOO_LATE, request.created_at + limit - now
+
+
+def _is_behind_another(snapshot: Snapshot) -> bool:
+    """Whether another request for the pod is carried out: agents take one after the other."""
+    return any(
+        one.status.phase == _RECREATING and not one.is_over and not one.is_deleting for one in snapshot.others
+    )
+
+
+def _ended_at(request: RequestView) -> Instant:
+    return _time(request.status.completion_time) or 0.0
+
+
+def _time(text: str | None) -> Instant | None:
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None
+
+
+def _not_begun(snapshot: Snapshot) -> Reason:
+    if _is_behind_another(snapshot):
+        return Reason(Code.PARALLELISM, "another request for the pod is carried out first")
+    node = snapshot.pod.node_name if snapshot.pod else ""
+    return Reason(Code.NO_AGENT, f"the agent of node {node} has not begun", "look at the agent's pod there")
+
+
+# While the agent is at work
+
+
+def _during(snapshot: Snapshot, pod: PodView, again_s: float | None) -> Plan:
+    request = snapshot.request
+    stages = _hold_back(snapshot, pod)
+    status = dict(request.stored_status)
+    if found := _mirror(request, pod):
+        status["containerStatusSnapshot"] = found
+    if stages and stages[-1].purpose is Purpose.REPORT_STATUS:
+        return Plan(stages=stages, requeue_after_s=0.0)
+    return Plan(
+        stages=stages,
+        status=None if status == request.stored_status else status,
+        requeue_after_s=LOOK_S if again_s is None else min(again_s, LOOK_S),
+        waiting=_unfinished(request),
+    )
+
+
+def _mirror(request: RequestView, pod: PodView) -> list[Document]:
+    """Containers that have been started since the request, as the kubelet says. Without one, what was said stays."""
+    assert request.spec is not None
+    statuses = {one.name: one for one in (*pod.container_statuses, *pod.init_statuses)}
+    return [
+        {
+            "name": one.name,
+            "ready": known.ready,
+            "restartCount": known.restart_count,
+            "containerID": known.container_id,
+        }
+        for one in request.spec.containers
+        if (known := statuses.get(one.name)) is not None and _is_new(one, known)
+    ]
+
+
+def _is_new(target: ContainerTarget, known: ContainerStatusFacts) -> bool:
+    """Whether it runs, and is another run than the one at the time of the request."""
+    before = target.status_context
+    runs = bool(known.container_id) and not known.waiting and known.exit_code is None
+    is_other = (
+        before is None
+        or known.container_id != before.container_id
+        or known.restart_count > before.restart_count
+    )
+    return runs and is_other
+
+
+def _unfinished(request: RequestView) -> Reason:
+    states = {one.name: one for one in request.status.container_recreate_states or ()}
+    assert request.spec is not None
+    for one in request.spec.containers:
+        state = states.get(one.name)
+        if state is None or state.phase not in ("Succeeded", "Failed"):
+            what = (
+                f"{state.phase}: {state.message}"
+                if state and state.message
+                else state.phase
+                if state
+                else "waits"
+            )
+            return Reason(Code.PODS_ACTIVE, f"container {one.name}: {what}")
+    return Reason(Code.PODS_ACTIVE, "the agent has still to say that it is done")
+
+
+def _hold_back(snapshot: Snapshot, pod: PodView) -> tuple[Stage, ...]:
+    """The pod out of service, once; then the condition from which the agent counts the grace period."""
+    request = snapshot.request
+    strategy = request.spec.strategy if request.spec else None
+    if strategy is None or strategy.unready_grace_period_seconds is None or _is_held(request):
+        return ()
+    stages: list[Stage] = []
+    if KRUISE_POD_READY in pod.readiness_gates:
+        if FINALIZER not in request.finalizers:
+            stages.append(
+                _stage(Purpose.SET_READINESS, request, _finalizers(request, (*request.finalizers, FINALIZER)))
+            )
+            return tuple(stages)  # the rest with the version that this makes
+        if conditions := with_message(pod, _message(request), now=snapshot.now):
+            stages.append(_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
+    condition = {
+        "type": PRE_RECREATE_GRACE,
+        "status": "True",
+        "reason": PRE_RECREATE_GRACE,
+        "lastTransitionTime": format_time(snapshot.now),
+        "message": "the pod is not ready, its containers are stopped after the grace period",
+    }
+    others = [
+        one for one in request.stored_status.get("conditions") or () if one.get("type") != PRE_RECREATE_GRACE
+    ]
+    stages.append(
+        _stage(Purpose.REPORT_STATUS, request, _status_patch(request, {"conditions": [*others, condition]}))
+    )
+    return tuple(stages)
+
+
+def _is_held(request: RequestView) -> bool:
+    return any(
+        one.type == PRE_RECREATE_GRACE and one.status == "True" for one in request.status.conditions or ()
+    )
+
+
+def _message(request: RequestView) -> Message:
+    return Message("ContainerRecreateRequest", f"{request.namespace}/{request.name}")
+
+
+# At the end
+
+
+def _ending(snapshot: Snapshot, message: str) -> Plan:
+    """Nobody carries it out (any more)."""
+    request = snapshot.request
+    status = {"phase": "Completed", "completionTime": format_time(snapshot.now), "message": message}
+    return Plan(stages=(_stage(Purpose.REPORT_STATUS, request, _status_patch(request, status)),))
+
+
+def _after_end(snapshot: Snapshot) -> Plan:
+    """The pod is back in service, then the request is no longer the agent's business; at its time it goes."""
+    request, pod = snapshot.request, snapshot.pod
+    stages = []
+    metadata: dict[str, Any] = {}
+    if FINALIZER in request.finalizers:
+        metadata["finalizers"] = [one for one in request.finalizers if one != FINALIZER] or None
+        if pod is None or pod.is_deleting or pod.uid != request.pod_uid:
+            conditions = []
+        else:
+            conditions = without_message(pod, _message(request), now=snapshot.now)
+        if pod is not None and conditions:
+            stages.append(_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
+    if not request.is_deleting and ACTIVE_LABEL in request.labels:
+        metadata["labels"] = {ACTIVE_LABEL: None}
+    if metadata:
+        stages.append(_stage(Purpose.TIDY_UP, request, _patch(request, {"metadata": metadata})))
+    if request.is_deleting or stages:
+        return Plan(stages=tuple(stages))
+    over = Reason(Code.JOB_OVER, request.status.message or "the request is over")
+    ttl_s = request.spec.ttl_seconds_after_finished if request.spec else None
+    if ttl_s is None:
+        return Plan(waiting=over)
+    left = (_time(request.status.completion_time) or snapshot.now) + ttl_s - snapshot.now
+    if left > 0:
+        return Plan(requeue_after_s=left, waiting=over)
+    action = Delete(resource=CONTAINER_RECREATE_REQUESTS, key=request.key, uid=request.uid)
+    step = Step(action=action, because="ttlSecondsAfterFinished has passed")
+    return Plan(
+        stages=(Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=request.name, steps=(step,)),)),)
+    )
+
+
+# Writes
+
+
+def _stage(purpose: Purpose, request: RequestView, action: Patch) -> Stage:
+    step = Step(action=action, because=f"ContainerRecreateRequest {request.name}")
+    return Stage(purpose=purpose, chains=(Chain(subject=request.name, steps=(step,)),))
+
+
+def _finalizers(request: RequestView, wanted: tuple[str, ...]) -> Patch:
+    return _patch(request, {"metadata": {"finalizers": list(wanted)}})
+
+
+def _patch(request: RequestView, body: Document) -> Patch:
+    return Patch(
+        resource=CONTAINER_RECREATE_REQUESTS,
+        key=request.key,
+        patch_type=PatchType.MERGE,
+        body=body,
+        uid=request.uid,
+        resource_version=str(request.resource_version),
+    )
+
+
+def _status_patch(request: RequestView, status: Document) -> Patch:
+    return Patch(
+        resource=CONTAINER_RECREATE_REQUESTS,
+        key=request.key,
+        patch_type=PatchType.MERGE,
+        body={"status": status},
+        subresource="status",
+        uid=request.uid,
+        resource_version=str(request.resource_version),
+    )
+
+
+def _pod_patch(pod: PodView, conditions: list[Document]) -> Patch:
+    return Patch(
+        resource=PODS,
+        key=pod_key(pod),
+        patch_type=PatchType.STRATEGIC,
+        body={"status": {"conditions": conditions}},
+        subresource="status",
+        uid=pod.uid,
+        resource_version=str(pod.resource_version),
+    )

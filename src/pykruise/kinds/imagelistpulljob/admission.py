@@ -1,0 +1,32 @@
+"""ImageListPullJob's two admission reviews.
+
+AdmissionRequest ──▶ mutate_imagelistpulljob ──▶ the object with its defaults
+                 ──▶ validate_imagelistpulljob ──▶ allowed, or refused (422) with every field error
+
+Both versions are reviewed alike: their fields are the same.
+"""
+
+from typing import Final
+
+from pykruise.kinds.imagelistpulljob.defaults import with_defaults
+from pykruise.kinds.imagelistpulljob.snapshot import read_spec
+from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageListPullJobSpec
+from pykruise.kinds.imagelistpulljob.validation import errors_of
+from pykruise.kube.admission import Reviewer
+from pykruise.pods.workload_admission import Reviews
+
+__all__ = ["mutate_imagelistpulljob", "validate_imagelistpulljob"]
+
+_REVIEWS: Final = Reviews[ImageListPullJobSpec](
+    resource=IMAGE_LIST_PULL_JOBS,
+    versions=("v1alpha1", "v1beta1"),
+    # That images are missing is told as a field error.
+    read_spec=lambda spec: read_spec({"images": [], **spec}),
+    placeholders=("completionPolicy",),
+)
+
+mutate_imagelistpulljob: Final[Reviewer] = _REVIEWS.mutating(lambda _, doc: with_defaults(doc))
+
+validate_imagelistpulljob: Final[Reviewer] = _REVIEWS.validating(
+    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
+)

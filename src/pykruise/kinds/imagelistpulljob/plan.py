@@ -1,0 +1,256 @@
+"""What is done for an ImageListPullJob now: one ImagePullJob for each image.
+
+Snapshot ──▶ an image's ImagePullJob, by image ──▶ fan_out() ──▶ Plan: jobs that come, jobs that go, the status
+
+Pure. An ImagePullJob made from another template is replaced; which template it was, its spec says, whatever a label
+says of it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.imagelistpulljob.snapshot import ListJobView, Snapshot, template_of
+from pykruise.kinds.imagelistpulljob.types import (
+    IMAGE_LIST_PULL_JOBS,
+    FailedImageStatus,
+    ImageListPullJobSpec,
+    ImageListPullJobStatus,
+)
+from pykruise.kube.clock import format_time
+from pykruise.kube.documents import Document, same
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.pods import keys
+from pykruise.pods.fan_out import Decision, Policy, Run, State, Target, fan_out
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
+from pykruise.pods.node_images import instant_of
+from pykruise.pods.reasons import Code, Reason
+
+__all__ = ["plan_imagelistpulljob", "state_of"]
+
+LONGEST_PREFIX: Final = 58
+"""Characters of a name that is generated, without its random end."""
+
+_OVER: Final = Reason(Code.JOB_OVER, "the job is over")
+
+
+def plan_imagelistpulljob(snapshot: Snapshot) -> Plan:
+    """Everything to be written for this job now, its status, and when to look again."""
+    job = snapshot.job
+    if job.is_deleting:  # its ImagePullJobs go with it
+        return Plan()
+    if job.spec is None:
+        return _refused(job.problem)
+    own, surplus = _sorted_out(snapshot, job.spec)
+    targets = [Target(name=image, state=state_of(own.get(image))) for image in dict.fromkeys(job.spec.images)]
+    decision = fan_out(targets, _policy_of(job.spec), _run_of(snapshot), now=snapshot.now)
+    if job.status.completion_time:
+        return _after_end(job, decision)
+    stages = (
+        *_stage(Purpose.LABEL_JOB, _label(job)),
+        *_stage(Purpose.CREATE_JOBS, _creations(snapshot, decision.start), ramp=True),
+        *_stage(Purpose.DELETE_JOBS, [_deletion(child) for child in surplus]),
+    )
+    status = _status(snapshot, own, targets, decision)
+    return Plan(
+        stages=stages,
+        status=status.document(),
+        requeue_after_s=decision.requeue_after_s,
+        waiting=_waiting(decision),
+        skipped=dict(_skipped(own, targets)),
+    )
+
+
+def _policy_of(spec: ImageListPullJobSpec) -> Policy:
+    """The deadline is that of each ImagePullJob."""
+    done = spec.completion_policy
+    return Policy(ends=done.type != "Never", ttl_s=done.ttl_seconds_after_finished)
+
+
+def _run_of(snapshot: Snapshot) -> Run:
+    status = snapshot.job.status
+    started_at, finished_at = instant_of(status.start_time), instant_of(status.completion_time)
+    if status.completion_time and finished_at is None:
+        finished_at = snapshot.now
+    return Run(started_at=snapshot.now if started_at is None else started_at, finished_at=finished_at)
+
+
+def _refused(problem: str) -> Plan:
+    """Nothing is touched; an event says which field is in the way."""
+    note = Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=600.0)
+    return Plan(waiting=Reason(Code.INVALID_SPEC, problem, "correct the field"), notes=(note,))
+
+
+# ── whose is which ───────────────────────────────────────────────────────────
+
+
+def _sorted_out(
+    snapshot: Snapshot, spec: ImageListPullJobSpec
+) -> tuple[Mapping[str, PullJobView], Sequence[PullJobView]]:
+    """The ImagePullJob of each image, and those that are to go: of other images, of another template, or a second."""
+    own: dict[str, PullJobView] = {}
+    surplus: list[PullJobView] = []
+    listed = frozenset(spec.images)
+    for child in snapshot.children:
+        if child.is_deleting:
+            continue
+        image = child.spec.image if child.spec is not None else ""
+        if image in listed and image not in own and _is_current(child, snapshot.job):
+            own[image] = child
+        else:
+            surplus.append(child)
+    return own, surplus
+
+
+def _is_current(child: PullJobView, job: ListJobView) -> bool:
+    return child.spec is not None and same(template_of(child.spec), job.template)
+
+
+def state_of(child: PullJobView | None) -> State:
+    """How far an image is."""
+    if child is None:
+        return State.PENDING
+    status = child.status
+    if not status.start_time or status.desired != status.failed + status.succeeded:
+        return State.ACTIVE
+    return State.SUCCEEDED if status.desired == status.succeeded else State.FAILED
+
+
+# ── writes ───────────────────────────────────────────────────────────────────
+
+
+def _stage(purpose: Purpose, chains: Iterable[Chain], *, ramp: bool = False) -> list[Stage]:
+    found = tuple(chains)
+    return [Stage(purpose=purpose, chains=found, ramp=ramp)] if found else []
+
+
+def _label(job: ListJobView) -> Iterator[Chain]:
+    if job.labels.get(keys.REVISION_LABEL) != job.template_hash:
+        action = Patch(
+            resource=IMAGE_LIST_PULL_JOBS,
+            key=job.key,
+            patch_type=PatchType.MERGE,
+            body={"metadata": {"labels": {keys.REVISION_LABEL: job.template_hash}}},
+            uid=job.uid,
+        )
+        yield Chain(
+            subject=job.name, steps=(Step(action=action, because="the label says which template it has"),)
+        )
+
+
+def _creations(snapshot: Snapshot, images: Sequence[str]) -> Iterator[Chain]:
+    job = snapshot.job
+    prefix = f"{job.name}-"[:LONGEST_PREFIX]
+    used = {child.name[len(prefix) :] for child in snapshot.children}
+    # Chosen here and not by the API server, so that a creation whose answer was lost can be repeated.
+    for image, fresh in zip(images, snapshot.ids.fresh_ids(len(images), used=used), strict=True):
+        name = f"{prefix}{fresh}"
+        body: Document = {
+            "apiVersion": IMAGE_PULL_JOBS.api_version,
+            "kind": IMAGE_PULL_JOBS.kind,
+            "metadata": {
+                "name": name,
+                "generateName": prefix,
+                "namespace": job.namespace,
+                "labels": {keys.REVISION_LABEL: job.template_hash},
+                "ownerReferences": [job.reference_as(IMAGE_LIST_PULL_JOBS)],
+            },
+            "spec": {**job.template, "image": image},
+        }
+        step = Step(
+            action=Create(resource=IMAGE_PULL_JOBS, key=Key(job.namespace, name), body=body),
+            because=f"image {image} has no ImagePullJob",
+            done=Note(
+                reason="Successful create ImagePullJob",
+                message=f"created ImagePullJob {name} for image {image}",
+            ),
+            failed=Note(
+                reason="FailedCreate",
+                message=f"failed to create an ImagePullJob for image {image}",
+                warning=True,
+            ),
+        )
+        yield Chain(subject=name, steps=(step,))
+
+
+def _deletion(child: PullJobView) -> Chain:
+    step = Step(
+        action=Delete(resource=IMAGE_PULL_JOBS, key=child.key, uid=child.uid),
+        because="its image is not listed any more, or it was made from another template",
+        done=Note(reason="Successful delete ImagePullJob", message=f"deleted ImagePullJob {child.name}"),
+        failed=Note(
+            reason="FailedDelete", message=f"failed to delete ImagePullJob {child.name}", warning=True
+        ),
+    )
+    return Chain(subject=child.name, steps=(step,))
+
+
+def _after_end(job: ListJobView, decision: Decision) -> Plan:
+    """At its time the job is deleted."""
+    stages: list[Stage] = []
+    if decision.delete:
+        step = Step(
+            action=Delete(resource=IMAGE_LIST_PULL_JOBS, key=job.key, uid=job.uid),
+            because="ttlSecondsAfterFinished has passed",
+        )
+        stages = _stage(Purpose.DELETE_JOB, [Chain(subject=job.name, steps=(step,))])
+    return Plan(
+        stages=tuple(stages),
+        requeue_after_s=decision.requeue_after_s,
+        waiting=_OVER if decision.requeue_after_s is not None else None,
+    )
+
+
+# ── what is said ─────────────────────────────────────────────────────────────
+
+
+def _status(
+    snapshot: Snapshot, own: Mapping[str, PullJobView], targets: Sequence[Target], decision: Decision
+) -> ImageListPullJobStatus:
+    counts = decision.counts
+    started = snapshot.job.status.start_time or format_time(snapshot.now)
+    found = ImageListPullJobStatus(
+        start_time=started,
+        desired=len(targets),
+        active=sum(child.status.active > 0 for child in own.values()),
+        completed=counts.succeeded + counts.failed,
+        succeeded=counts.succeeded,
+        failed_image_statuses=[
+            FailedImageStatus(
+                image_pull_job=own[one.name].name,
+                name=one.name,
+                message="it could not be pulled everywhere: see status.failedNodes of the ImagePullJob",
+            )
+            for one in targets
+            if one.name in own and own[one.name].status.failed > 0
+        ]
+        or None,
+    )
+    if decision.finish is None:
+        return found
+    return msgspec.structs.replace(found, completion_time=format_time(snapshot.now))
+
+
+def _waiting(decision: Decision) -> Reason | None:
+    if decision.finish is not None:
+        return None
+    left = decision.counts.wanted - decision.counts.succeeded - decision.counts.failed
+    if left == 0:
+        return None
+    images = "1 image is" if left == 1 else f"{left} images are"
+    return Reason(Code.IMAGE_PULLING, f"{images} not everywhere yet")
+
+
+def _skipped(own: Mapping[str, PullJobView], targets: Sequence[Target]) -> Iterator[tuple[str, Reason]]:
+    """Which images wait for what."""
+    for one in targets:
+        child = own.get(one.name)
+        if child is None or one.state is State.SUCCEEDED:
+            continue
+        code = Code.IMAGE_PULL if one.state is State.FAILED else Code.IMAGE_PULLING
+        said = child.status.message or "not started"
+        yield one.name, Reason(code, f"ImagePullJob {child.name}: {said}")

@@ -1,0 +1,117 @@
+"""Everything a decision about one ImageListPullJob needs, as one value.
+
+bytes of an ImageListPullJob ──▶ project_list_job() ──▶ ListJobView (what a cache keeps)
+ListJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kinds.imagelistpulljob.types import (
+    IMAGE_LIST_PULL_JOBS,
+    ImageListPullJobSpec,
+    ImageListPullJobStatus,
+)
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.hashing import fnv32a, hash_text
+from pykruise.kube.typed_documents import read as read_typed
+from pykruise.plans.read import Read
+from pykruise.plans.views import PULL_JOB_VIEWS, Views
+from pykruise.pods.image_api import PullSpec
+from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.names import IdSource
+from pykruise.pods.pull_rules import with_pull_defaults
+from pykruise.pods.settings import NoSettings
+from pykruise.pods.workloads import WorkloadView, workload_fields
+
+__all__ = [
+    "LIST_JOB_VIEWS",
+    "ListJobView",
+    "Snapshot",
+    "project_list_job",
+    "read_spec",
+    "snapshot",
+    "template_of",
+]
+
+
+class ListJobView(WorkloadView, frozen=True, kw_only=True):
+    """One ImageListPullJob as the cache keeps it."""
+
+    spec: ImageListPullJobSpec | None
+    """None: it cannot be read; `problem` says why."""
+    status: ImageListPullJobStatus = ImageListPullJobStatus()
+    template: Document = msgspec.field(default_factory=dict)
+    """The spec of its ImagePullJobs, with defaults, without the image."""
+
+    @property
+    def template_hash(self) -> str:
+        """Of the template, as a label's value."""
+        return hash_text(fnv32a(canonical(self.template)))
+
+    @property
+    def ends(self) -> bool:
+        """Whether its completion policy lets it end."""
+        return self.spec is None or self.spec.completion_policy.type != "Never"
+
+
+def project_list_job(raw: bytes | msgspec.Raw) -> ListJobView:
+    """The view of an ImageListPullJob's JSON text (v1beta1). Raises ValueError for what is no object."""
+    document = decode(raw)
+    fields = workload_fields(document)
+    spec, problem = read_spec(document.get("spec") or {})
+    status, _ = read_typed(fields["stored_status"], ImageListPullJobStatus, path="status")
+    return ListJobView(
+        **fields,
+        spec=spec,
+        problem=problem,
+        status=status or ImageListPullJobStatus(),
+        template=template_of(spec) if spec is not None else {},
+    )
+
+
+def read_spec(spec: Mapping[str, Any]) -> tuple[ImageListPullJobSpec | None, str]:
+    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
+    return read_typed(spec, ImageListPullJobSpec, path="spec")
+
+
+def template_of(spec: PullSpec) -> Document:
+    """What two specs have in common when they pull alike: all but the images, with defaults.
+
+    Without a time to live: an ImagePullJob that went before the others of its list have ended would be made again.
+    It goes with the list.
+    """
+    document: Document = msgspec.to_builtins(spec)
+    kept = {
+        name: value for name, value in document.items() if name not in ("image", "images") and value != []
+    }
+    found = with_pull_defaults(kept, pull_policy=True)
+    found["completionPolicy"].pop("ttlSecondsAfterFinished", None)
+    return found
+
+
+LIST_JOB_VIEWS: Final = Views[ListJobView](resource=IMAGE_LIST_PULL_JOBS, projector=lambda: project_list_job)
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of one ImageListPullJob at one instant."""
+
+    job: ListJobView
+    children: Sequence[PullJobView] = ()
+    """The ImagePullJobs that it controls, by name."""
+    now: Instant
+    ids: IdSource = IdSource(0)
+
+
+async def snapshot(view: ListJobView, read: Read[NoSettings]) -> Snapshot:
+    """The job with its ImagePullJobs, as they are known now."""
+    children = read.owned(PULL_JOB_VIEWS, view.uid)
+    return Snapshot(
+        job=view,
+        children=sorted(children, key=lambda one: one.name),
+        now=read.now(),
+        ids=IdSource(read.draw_seed()),
+    )

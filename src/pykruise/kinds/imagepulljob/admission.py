@@ -1,0 +1,40 @@
+"""ImagePullJob's two admission reviews.
+
+AdmissionRequest ──▶ mutate_imagepulljob ──▶ the object with its defaults
+                 ──▶ validate_imagepulljob ──▶ allowed, or refused (422) with every field error
+
+Both versions are reviewed alike: their fields are the same.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kinds.imagepulljob.defaults import with_defaults
+from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
+from pykruise.kinds.imagepulljob.validation import errors_of
+from pykruise.kube.admission import Reviewer
+from pykruise.kube.typed_documents import read
+from pykruise.pods.image_api import ImagePullJobSpec
+from pykruise.pods.workload_admission import Reviews
+
+__all__ = ["mutate_imagepulljob", "validate_imagepulljob"]
+
+
+def _read_spec(spec: Mapping[str, Any]) -> tuple[ImagePullJobSpec | None, str]:
+    # That the image is missing is told as a field error.
+    return read({"image": "", **spec}, ImagePullJobSpec, path="spec")
+
+
+_REVIEWS: Final = Reviews[ImagePullJobSpec](
+    resource=IMAGE_PULL_JOBS,
+    versions=("v1alpha1", "v1beta1"),
+    read_spec=_read_spec,
+    placeholders=("completionPolicy",),
+)
+
+
+mutate_imagepulljob: Final[Reviewer] = _REVIEWS.mutating(lambda _, doc: with_defaults(doc))
+
+validate_imagepulljob: Final[Reviewer] = _REVIEWS.validating(
+    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
+)

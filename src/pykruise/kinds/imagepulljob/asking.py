@@ -1,0 +1,207 @@
+"""How a node is asked to pull an image: one patch of its NodeImage.
+
+NodeImage + job ──▶ request_of() ──▶ the entry, new or raised to its next version      secrets ──▶ told_of()
+
+Pure. An entry that other jobs want too is shared: what they all need is the larger of each limit, and references of
+jobs that are gone are dropped on the way. Its version is raised, so that the node pulls once more, and what it
+reported before counts for nobody.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from pykruise.kinds.imagepulljob.snapshot import Snapshot
+from pykruise.kube.api import ObjectReference
+from pykruise.kube.clock import format_time
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.image_references import ImageName
+from pykruise.kube.patches.merge import diff_merge
+from pykruise.kube.patches.types import PatchType
+from pykruise.plans.actions import Patch
+from pykruise.plans.plan import Chain, Step
+from pykruise.pods.image_api import ImagePullJobSpec, SandboxConfig
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, is_pull_job
+from pykruise.pods.node_image_api import NODE_IMAGES, ImageSpec, SecretReference, TagPullPolicy, TagSpec
+from pykruise.pods.node_images import NodeImageView
+from pykruise.pods.pull_rules import BACKOFF_LIMIT, TIMEOUT_S
+
+__all__ = ["lacks_secrets", "policy_of", "request_of", "told_of"]
+
+DAY_S: Final = 86_400
+LARGEST: Final = 2**31 - 1
+LEAST_DEADLINE_S: Final = 1800
+"""Of a job that never ends: so long its pulls may take at least."""
+
+
+def request_of(
+    node: NodeImageView, snapshot: Snapshot, image: ImageName, secrets: Sequence[SecretReference]
+) -> Chain:
+    """The patch that asks a node that has no entry of the job's."""
+    job = snapshot.job
+    assert job.spec is not None
+    before = node.images.get(image.name)
+    entry = node.entry(image)
+    wanted = _raised(entry, node, snapshot) if entry is not None else _new(node, snapshot, image)
+    others = [tag for tag in (before.tags if before else ()) if tag.tag != image.tag]
+    after = ImageSpec(
+        pull_secrets=_joined(before, secrets),
+        sandbox_config=_sandbox(
+            before, job.spec.sandbox_config, is_shared=bool(others or _sharers(entry, snapshot))
+        ),
+        tags=sorted([*others, wanted], key=lambda tag: tag.tag),
+    )
+    return _patch(node, image, before, after, f"image {image.reference} is to be there")
+
+
+def lacks_secrets(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> bool:
+    """Whether a node has not been told of all secrets."""
+    before = node.images.get(image.name)
+    return before is not None and len(_joined(before, secrets) or ()) > len(before.pull_secrets or ())
+
+
+def told_of(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> Chain:
+    """The patch that names further secrets to a node that is at it already."""
+    before = node.images[image.name]
+    after = msgspec.structs.replace(before, pull_secrets=_joined(before, secrets))
+    return _patch(node, image, before, after, "a secret is new")
+
+
+def _patch(
+    node: NodeImageView, image: ImageName, before: ImageSpec | None, after: ImageSpec, because: str
+) -> Chain:
+    changes: Document = diff_merge(
+        msgspec.to_builtins(before) if before is not None else {}, msgspec.to_builtins(after)
+    )
+    action = Patch(
+        resource=NODE_IMAGES,
+        key=Key("", node.name),
+        patch_type=PatchType.MERGE,
+        body={"spec": {"images": {image.name: changes}}},
+        uid=node.uid,
+        resource_version=str(node.resource_version),
+    )
+    return Chain(subject=node.name, steps=(Step(action=action, because=because),))
+
+
+# ── the entry ────────────────────────────────────────────────────────────────
+
+
+def _new(node: NodeImageView, snapshot: Snapshot, image: ImageName) -> TagSpec:
+    """Its version is one that no status of the node is about."""
+    job, left = snapshot.job, node.statuses.get(image)
+    assert job.spec is not None
+    return TagSpec(
+        tag=image.tag,
+        version=left.version + 1 if left is not None else 0,
+        pull_policy=policy_of(job.spec, snapshot, seed=f"{job.uid}/{node.name}"),
+        owner_references=[_reference(job)],
+        created_at=format_time(snapshot.now),
+        image_pull_policy=job.spec.image_pull_policy,
+    )
+
+
+def _raised(entry: TagSpec, node: NodeImageView, snapshot: Snapshot) -> TagSpec:
+    job = snapshot.job
+    assert job.spec is not None
+    sharers = _sharers(entry, snapshot)
+    policy = policy_of(job.spec, snapshot, seed=f"{job.uid}/{node.name}")
+    if entry.pull_policy is not None and not all(_is_replaced(ref, snapshot) for ref in sharers):
+        policy = _larger(entry.pull_policy, policy)
+    return msgspec.structs.replace(
+        entry,
+        version=entry.version + 1,
+        pull_policy=policy,
+        owner_references=[*sharers, _reference(job)],
+        created_at=format_time(snapshot.now),
+        image_pull_policy=job.spec.image_pull_policy,
+    )
+
+
+def _sharers(entry: TagSpec | None, snapshot: Snapshot) -> list[ObjectReference]:
+    """Who else wants the entry: jobs that are there, and all that are no jobs."""
+    references = (entry.owner_references if entry is not None else None) or ()
+    return [ref for ref in references if not is_pull_job(ref) or ref.uid in snapshot.others]
+
+
+def _is_replaced(ref: ObjectReference, snapshot: Snapshot) -> bool:
+    """Whether the job of a reference is of the same owner: this one takes its place, and its policy is the one."""
+    other = snapshot.others.get(ref.uid)
+    return other is not None and other.controller_uid == snapshot.job.controller_uid != ""
+
+
+def _reference(job: PullJobView) -> ObjectReference:
+    return ObjectReference(
+        api_version=IMAGE_PULL_JOBS.api_version,
+        kind=IMAGE_PULL_JOBS.kind,
+        namespace=job.namespace,
+        name=job.name,
+        uid=job.uid,
+    )
+
+
+def policy_of(spec: ImagePullJobSpec, snapshot: Snapshot, *, seed: str) -> TagPullPolicy:
+    """How a node pulls, and how long its entry stays. `seed` spreads that over some minutes."""
+    given = spec.pull_policy
+    timeout_s = TIMEOUT_S if given is None or given.timeout_seconds is None else given.timeout_seconds
+    retries = BACKOFF_LIMIT if given is None or given.backoff_limit is None else given.backoff_limit
+    done = spec.completion_policy
+    fraction = crc32(seed.encode()) / 2**32
+    if done.type == "Never":
+        ttl_s = DAY_S - 600 + int(1200 * fraction)
+        deadline_s: int | None = max(LEAST_DEADLINE_S, timeout_s)
+    else:
+        bases = (done.ttl_seconds_after_finished, done.active_deadline_seconds, timeout_s * max(retries, 0))
+        base_s = next(base for base in bases if base is not None)
+        ttl_s = base_s + snapshot.settings.default_ttl_s + int(300 * fraction)
+        deadline_s = done.active_deadline_seconds
+    return TagPullPolicy(
+        timeout_seconds=timeout_s,
+        backoff_limit=retries,
+        ttl_seconds_after_finished=min(max(ttl_s, 0), LARGEST),
+        active_deadline_seconds=deadline_s,
+    )
+
+
+def _larger(one: TagPullPolicy, other: TagPullPolicy) -> TagPullPolicy:
+    """What is enough for both; no deadline is the largest."""
+    deadlines = (one.active_deadline_seconds, other.active_deadline_seconds)
+    return TagPullPolicy(
+        timeout_seconds=max(one.timeout_seconds or 0, other.timeout_seconds or 0),
+        backoff_limit=max(one.backoff_limit or 0, other.backoff_limit or 0),
+        ttl_seconds_after_finished=max(
+            one.ttl_seconds_after_finished or 0, other.ttl_seconds_after_finished or 0
+        ),
+        active_deadline_seconds=max(one for one in deadlines if one is not None)
+        if None not in deadlines
+        else None,
+    )
+
+
+# ── the image ────────────────────────────────────────────────────────────────
+
+
+def _joined(before: ImageSpec | None, secrets: Sequence[SecretReference]) -> list[SecretReference] | None:
+    """Those that are named, and further ones behind them; the mode is not compared."""
+    found = list((before.pull_secrets if before is not None else None) or ())
+    known = {(one.namespace, one.name) for one in found}
+    found += [one for one in secrets if (one.namespace, one.name) not in known]
+    return found or None
+
+
+def _sandbox(
+    before: ImageSpec | None, wanted: SandboxConfig | None, *, is_shared: bool
+) -> SandboxConfig | None:
+    """The job's own; where others pull the image too, what they said stays, unless the job says otherwise."""
+    stored = before.sandbox_config if before is not None else None
+    if not is_shared or stored is None:
+        return wanted
+    if wanted is None:
+        return stored
+    return SandboxConfig(
+        annotations={**(stored.annotations or {}), **(wanted.annotations or {})} or None,
+        labels={**(stored.labels or {}), **(wanted.labels or {})} or None,
+    )

@@ -1,0 +1,23 @@
+"""What admission writes into an ImagePullJob (either version) that leaves it out.
+
+document ──▶ with_defaults() ──▶ the document as it is to be stored
+
+Pure; the document that comes in is not changed. Rule: the original's mutating webhook.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.pods.pull_rules import with_pull_defaults
+
+__all__ = ["FINALIZER", "with_defaults"]
+
+FINALIZER: Final = "apps.kruise.io/deletion-protection"
+"""Keeps a job until the secrets that were copied for it are released. Its controller adds it, in either version."""
+
+
+def with_defaults(doc: Mapping[str, Any]) -> Document:
+    """The document with defaults."""
+    spec = {name: value for name, value in (doc.get("spec") or {}).items() if value is not None}
+    return {**doc, "spec": with_pull_defaults(spec, pull_policy=True)}

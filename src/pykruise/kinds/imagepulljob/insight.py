@@ -1,0 +1,29 @@
+"""ImagePullJob, as explain and plan know it.
+
+status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.plans.insight import Insight
+
+__all__ = ["INSIGHT"]
+
+
+def headline_of(status: Mapping[str, Any]) -> str:
+    """How far it is."""
+    desired, active, succeeded, failed = (
+        status.get(name, 0) for name in ("desired", "active", "succeeded", "failed")
+    )
+    nodes = "1 node" if desired == 1 else f"{desired} nodes"
+    said = status.get("message") or "not started"
+    return f"{said}: of {nodes} {succeeded} have the image, {failed} failed, {active} pull it"
+
+
+INSIGHT: Final = Insight(
+    fields={"parallelism": ("spec", "parallelism"), "image": ("spec", "image")},
+    containers=(),
+    headline=headline_of,
+    has_observed_generation=False,
+)

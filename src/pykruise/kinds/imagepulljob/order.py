@@ -1,0 +1,73 @@
+"""In which order a workload updates its pods, so that images come to nodes in the order in which they are needed.
+
+workload (as stored) + pods ──▶ in_update_order() ──▶ pods
+
+Pure. The orders themselves are those of pods/ordering.py, as the workloads use them; what they decide by beside them
+(who can be updated at all, partitions) is not asked.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.resources import Resource
+from pykruise.kube.selectors import Selector, SelectorError, selector_from
+from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, scatter, update_order
+from pykruise.pods.ordinals import split_name
+from pykruise.pods.views import ControllerView, PodView
+
+__all__ = ["WORKLOADS", "in_update_order", "strategy_of"]
+
+_GROUP: Final = "apps.kruise.io"
+
+WORKLOADS: Final[Mapping[str, Resource]] = {
+    one.kind: one
+    for one in (
+        Resource(_GROUP, "v1beta1", "clonesets", "CloneSet"),
+        Resource(_GROUP, "v1beta1", "statefulsets", "StatefulSet"),
+        Resource(_GROUP, "v1beta1", "sidecarsets", "SidecarSet", namespaced=False),
+    )
+}
+"""Whose order is known, by kind."""
+
+_STRATEGIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "CloneSet": ("spec", "updateStrategy", "rollingUpdate"),
+    "StatefulSet": ("spec", "updateStrategy", "rollingUpdate", "unorderedUpdate"),
+    "SidecarSet": ("spec", "updateStrategy"),
+}
+"""Where the priorities stand."""
+
+
+def strategy_of(owner: ControllerView | None) -> Resource | None:
+    """The workload whose order counts; None: none, or none whose order is known."""
+    return WORKLOADS.get(owner.kind) if owner is not None and owner.group == _GROUP else None
+
+
+def in_update_order(pods: Sequence[PodView], workload: Document, *, kind: str) -> Sequence[PodView]:
+    """The pods, those that are updated first in front."""
+    if kind == "StatefulSet":
+        ordered: Sequence[PodView] = sorted(pods, key=lambda pod: split_name(pod.name)[1], reverse=True)
+    else:
+        ordered = update_order(pods)
+    strategy = get_path(workload, *_STRATEGIES[kind])
+    if not isinstance(strategy, Mapping):
+        return ordered
+    ordered = _by_priority(ordered, strategy.get("priorityStrategy") or {})
+    terms = [Term(one.get("key", ""), one.get("value", "")) for one in strategy.get("scatterStrategy") or ()]
+    return scatter(ordered, pods, terms) if terms else ordered
+
+
+def _by_priority(pods: Sequence[PodView], priorities: Mapping[str, Any]) -> Sequence[PodView]:
+    if weights := priorities.get("weightPriority"):
+        terms = [(_selector(one.get("matchSelector")), int(one.get("weight") or 0)) for one in weights]
+        return by_weight(pods, [(selector, weight) for selector, weight in terms if selector is not None])
+    if keys := priorities.get("orderPriority"):
+        return by_ordered_keys(pods, [str(one.get("orderedKey") or "") for one in keys])
+    return pods
+
+
+def _selector(document: Any) -> Selector | None:
+    try:
+        return selector_from(document)
+    except SelectorError:
+        return None

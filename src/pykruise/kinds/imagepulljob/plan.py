@@ -1,0 +1,259 @@
+"""What is done for an ImagePullJob now: the table of contents of the decision.
+
+Snapshot ──▶ targets_of() ──▶ fan_out() ──▶ Plan: secrets copied, nodes asked, the status; at the end, what it held
+
+Pure. Nodes are asked by an entry in their NodeImage, and answer there. A job that is over says so first, and then lets
+go of the secrets that were copied for it: its finalizer keeps it until that is done.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pykruise.kinds.imagepulljob.asking import lacks_secrets, request_of, told_of
+from pykruise.kinds.imagepulljob.defaults import FINALIZER
+from pykruise.kinds.imagepulljob.secrets import SecretSync, sync_of
+from pykruise.kinds.imagepulljob.snapshot import Snapshot
+from pykruise.kinds.imagepulljob.status import finished, status_now
+from pykruise.kinds.imagepulljob.targets import targets_of
+from pykruise.kube.documents import Document
+from pykruise.kube.image_references import ImageName
+from pykruise.kube.patches.types import PatchType
+from pykruise.plans.actions import Delete, Patch
+from pykruise.plans.phases import MOST_AT_ONCE
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.pods.fan_out import Decision, Hold, Policy, Run, State, Target, fan_out
+from pykruise.pods.image_api import ImagePullJobSpec, ImagePullJobStatus
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
+from pykruise.pods.node_images import NodeImageView, instant_of
+from pykruise.pods.pull_rules import parallelism_of
+from pykruise.pods.reasons import Code, Reason
+
+__all__ = ["plan_imagepulljob", "policy_of"]
+
+HOME_AGAIN_S: Final = 10.0
+"""When a namespace that is missing is looked for again."""
+
+_WARN_AGAIN_S: Final = 600.0
+
+_HOLDS: Final = {
+    Hold.PAUSED: Reason(Code.PAUSED, "parallelism is 0", "raise spec.parallelism"),
+    Hold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
+    Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
+}
+
+
+def plan_imagepulljob(snapshot: Snapshot) -> Plan:
+    """Everything to be written for this job now, its status, and when to look again."""
+    job = snapshot.job
+    if not job.is_going_on:
+        return _after_end(snapshot)
+    if job.spec is None or job.image is None:
+        return _refused(job.problem)
+    try:
+        policy = policy_of(job.spec)
+    except ValueError as error:
+        return _refused(f"spec.parallelism: {error}")
+    targets = targets_of(snapshot, job.image)
+    decision = fan_out(targets, policy, _run_of(snapshot), now=snapshot.now)
+    if decision.finish is not None:
+        return Plan(status=_document(finished(snapshot, targets, decision, decision.finish)))
+    return _on_the_way(snapshot, job.image, targets, decision)
+
+
+def policy_of(spec: ImagePullJobSpec) -> Policy:
+    """What the spec says of the whole job. Raises ValueError for a parallelism that is none."""
+    done = spec.completion_policy
+    return Policy(
+        parallelism=parallelism_of(spec.parallelism),
+        ends=done.type != "Never",
+        completes_empty=True,
+        completes_late=True,
+        deadline_s=done.active_deadline_seconds,
+        ttl_s=done.ttl_seconds_after_finished,
+    )
+
+
+def _run_of(snapshot: Snapshot) -> Run:
+    started_at = instant_of(snapshot.job.status.start_time)
+    return Run(started_at=snapshot.now if started_at is None else started_at)
+
+
+def _refused(problem: str) -> Plan:
+    """Nothing is touched; an event says which field is in the way."""
+    return Plan(
+        waiting=Reason(Code.INVALID_SPEC, problem, "correct the field"),
+        notes=(Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=_WARN_AGAIN_S),),
+    )
+
+
+# ── on the way ───────────────────────────────────────────────────────────────
+
+
+def _on_the_way(snapshot: Snapshot, image: ImageName, targets: Sequence[Target], decision: Decision) -> Plan:
+    job = snapshot.job
+    status = _document(status_now(snapshot, targets, decision.counts))
+    if not snapshot.has_shared_namespace:
+        return _homeless(snapshot, status)
+    secrets = sync_of(
+        job,
+        copies=snapshot.copies,
+        sources=snapshot.sources,
+        namespace=snapshot.settings.secrets_namespace,
+    )
+    now = decision.start[:MOST_AT_ONCE]
+    stages = (
+        *_stage(Purpose.HOLD_JOB, [] if FINALIZER in job.finalizers else [_finalizers(job, held=True)]),
+        *_stage(Purpose.COPY_SECRETS, secrets.writes),
+        *_stage(Purpose.ASK_NODES, list(_asked(snapshot, image, targets, now, secrets)), is_independent=True),
+        *_stage(Purpose.RELEASE_SECRETS, secrets.releases),
+    )
+    return Plan(
+        stages=stages,
+        status=status,
+        requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
+        waiting=_waiting(decision),
+        skipped_nodes=dict(_skipped(snapshot, image, targets, decision)),
+        notes=tuple(_notes(secrets)),
+    )
+
+
+def _asked(
+    snapshot: Snapshot,
+    image: ImageName,
+    targets: Sequence[Target],
+    starting: Sequence[str],
+    secrets: SecretSync,
+) -> Iterator[Chain]:
+    start = frozenset(starting)
+    for node, target in zip(snapshot.nodes, targets, strict=True):
+        if node.name in start:
+            yield request_of(node, snapshot, image, secrets.references)
+        elif _is_told(target, snapshot.job) and lacks_secrets(node, image, secrets.references):
+            yield told_of(node, image, secrets.references)
+
+
+def _is_told(target: Target, job: PullJobView) -> bool:
+    """Whether a further secret may still help there. A node of a job that never ends pulls again some day."""
+    return target.state is State.ACTIVE or (not job.ends and target.state is not State.PENDING)
+
+
+def _homeless(snapshot: Snapshot, status: Document) -> Plan:
+    """Without its secrets no node is asked."""
+    name = snapshot.settings.secrets_namespace
+    message = f"namespace {name}, where pull secrets are copied to, is not there or is being deleted"
+    return Plan(
+        status=status,
+        requeue_after_s=HOME_AGAIN_S,
+        waiting=Reason(Code.NO_NAMESPACE, message, f"create namespace {name}"),
+        notes=(Note(reason=Code.NO_NAMESPACE, message=message, warning=True, again_after_s=_WARN_AGAIN_S),),
+    )
+
+
+def _notes(secrets: SecretSync) -> Iterator[Note]:
+    for name in secrets.missing:
+        message = f"secret {name} is not there: the image is pulled without it"
+        yield Note(reason="PullSecretMissing", message=message, warning=True, again_after_s=_WARN_AGAIN_S)
+
+
+# ── the end ──────────────────────────────────────────────────────────────────
+
+
+def _after_end(snapshot: Snapshot) -> Plan:
+    """Secrets and the finalizer are let go; at its time the job is deleted."""
+    job = snapshot.job
+    stages: list[Stage] = []
+    if FINALIZER in job.finalizers:
+        if snapshot.has_shared_namespace:
+            namespace = snapshot.settings.secrets_namespace
+            sync = sync_of(job, copies=snapshot.copies, sources={}, namespace=namespace)
+            stages += _stage(Purpose.RELEASE_SECRETS, sync.releases)
+        stages += _stage(Purpose.RELEASE_JOB, [_finalizers(job, held=False)])
+    if job.is_deleting:
+        return Plan(stages=tuple(stages))
+    left_s = _time_to_live(snapshot)
+    if left_s is not None and left_s <= 0:
+        step = Step(
+            action=Delete(resource=IMAGE_PULL_JOBS, key=job.key, uid=job.uid),
+            because="ttlSecondsAfterFinished has passed",
+        )
+        stages += _stage(Purpose.DELETE_JOB, [Chain(subject=job.name, steps=(step,))])
+        left_s = None
+    waiting = Reason(Code.JOB_OVER, "the job is over") if left_s is not None else None
+    return Plan(stages=tuple(stages), requeue_after_s=left_s, waiting=waiting)
+
+
+def _time_to_live(snapshot: Snapshot) -> float | None:
+    """Seconds until the job is deleted; None: it is kept."""
+    job = snapshot.job
+    ttl_s = job.spec.completion_policy.ttl_seconds_after_finished if job.spec else None
+    ended_at = instant_of(job.status.completion_time)
+    return None if ttl_s is None or ended_at is None else ended_at + ttl_s - snapshot.now
+
+
+# ── writes ───────────────────────────────────────────────────────────────────
+
+
+def _stage(purpose: Purpose, chains: Sequence[Chain], *, is_independent: bool = False) -> list[Stage]:
+    found = tuple(chains)
+    return [Stage(purpose=purpose, chains=found, is_independent=is_independent)] if found else []
+
+
+def _finalizers(job: PullJobView, *, held: bool) -> Chain:
+    """The finalizer is added, or taken off."""
+    others = [one for one in job.finalizers if one != FINALIZER]
+    action = Patch(
+        resource=IMAGE_PULL_JOBS,
+        key=job.key,
+        patch_type=PatchType.MERGE,
+        body={"metadata": {"finalizers": [*others, FINALIZER] if held else others}},
+        uid=job.uid,
+        resource_version=str(job.resource_version),
+    )
+    because = "what is made for it has to be undone some day" if held else "nothing is left to be undone"
+    return Chain(subject=job.name, steps=(Step(action=action, because=because),))
+
+
+def _document(status: ImagePullJobStatus) -> Document:
+    return status.document()
+
+
+# ── reasons ──────────────────────────────────────────────────────────────────
+
+
+def _waiting(decision: Decision) -> Reason | None:
+    if decision.counts.wanted == 0:
+        return Reason(Code.NO_NODE_IMAGE, "no node is selected; the job waits for one")
+    if decision.counts.active or decision.start:
+        return Reason(
+            Code.IMAGE_PULLING, f"{decision.counts.active + len(decision.start)} nodes pull the image"
+        )
+    if decision.waiting:
+        return _HOLDS[next(iter(decision.waiting.values()))]
+    return None
+
+
+def _skipped(
+    snapshot: Snapshot, image: ImageName, targets: Sequence[Target], decision: Decision
+) -> Iterator[tuple[str, Reason]]:
+    """Which nodes wait for what."""
+    is_paused = snapshot.job.spec is not None and parallelism_of(snapshot.job.spec.parallelism) == 0
+    for node, target in zip(snapshot.nodes, targets, strict=True):
+        hold = decision.waiting.get(target.name)
+        if hold is not None:
+            yield target.name, _HOLDS[Hold.PAUSED if is_paused else hold]
+        elif target.state is State.ACTIVE:
+            yield target.name, _pulling(node, image)
+        elif target.state is State.FAILED:
+            message = node.statuses[image].message or "it could not be pulled"
+            yield target.name, Reason(Code.IMAGE_PULL, message)
+    for name in snapshot.unknown_nodes:
+        yield name, Reason(Code.NO_NODE_IMAGE, "it has no NodeImage")
+
+
+def _pulling(node: NodeImageView, image: ImageName) -> Reason:
+    entry, status = node.entry(image), node.statuses.get(image)
+    if entry is None or status is None or status.version != entry.version:
+        since = entry.created_at if entry is not None else ""
+        return Reason(Code.IMAGE_PULLING, f"asked at {since}; its agent has not answered yet")
+    said = f": {status.message}" if status.message else ""
+    return Reason(Code.IMAGE_PULLING, f"{status.phase}{said}")

@@ -1,0 +1,301 @@
+"""Pull secrets where agents of nodes may read them: one copy of each source, shared by all jobs that pull with it.
+
+the job's secrets + copies in the shared namespace ──▶ sync_of() ──▶ SecretSync: what is written, what nodes are told
+names + Read ──▶ read_sources() ──▶ Source: what each holds
+
+A copy says what it is a copy of and which jobs use it; the last one to let go has it deleted. Its name follows from
+its source, so that no two are made of one. What secrets hold is read when it has to be written, and not kept.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import SECRETS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Chain, Step
+from pykruise.plans.read import Mirrors, Read
+from pykruise.plans.views import BY_NAMESPACE, SECRET_VIEWS
+from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.node_image_api import SecretReference
+from pykruise.pods.secrets import CopyView, content_of
+
+__all__ = [
+    "BATCH",
+    "MODE",
+    "REFERENCES",
+    "SOURCE_KEY",
+    "SecretSync",
+    "Source",
+    "copies_in",
+    "read_sources",
+    "references_of",
+    "sync_of",
+]
+
+SOURCE_KEY: Final = "imagepulljobs.kruise.io/source-key"
+REFERENCES: Final = "imagepulljobs.kruise.io/references"
+MODE: Final = "imagepulljobs.kruise.io/mode"
+BATCH: Final = "batch"
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+LONGEST_NAME: Final = 253
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A secret of the job's namespace."""
+
+    key: Key
+    content: str
+    """Digest of what it holds."""
+    document: Document | None = None
+    """As it is stored; None: its copy holds the same, and it need not be written."""
+
+
+class SecretSync(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of the copies for one job."""
+
+    writes: tuple[Chain, ...] = ()
+    """Copies that are made, or changed, before a node is told of them."""
+    releases: tuple[Chain, ...] = ()
+    """Copies that the job uses no more."""
+    references: tuple[SecretReference, ...] = ()
+    """What nodes are told, in the order of the job's list."""
+    missing: tuple[str, ...] = ()
+    """Secrets that are not there: the job goes on without them."""
+
+
+def references_of(copy: CopyView) -> list[Key]:
+    """The jobs that use a copy. What cannot be read is no reference."""
+    found = []
+    for item in copy.annotations.get(REFERENCES, "").split(","):
+        namespace, slash, name = item.strip().partition("/")
+        if slash and namespace and name and "/" not in name:
+            found.append(Key(namespace, name))
+    return found
+
+
+def copies_in(namespace: str, read: Mirrors) -> list[CopyView]:
+    """All copies of secrets in the shared namespace, by name."""
+    found = read.by_index(SECRET_VIEWS, BY_NAMESPACE, namespace)
+    return sorted((one for one in found if one.annotations), key=lambda one: one.name)
+
+
+def sync_of(
+    job: PullJobView, *, copies: Sequence[CopyView], sources: Mapping[str, Source | None], namespace: str
+) -> SecretSync:
+    """What is to be written for the job's secrets. `sources`: by name, None for one that is not there; empty for a
+    job that is over. `namespace`: the shared one."""
+    if job.namespace == namespace:
+        return SecretSync(
+            references=tuple(SecretReference(namespace=namespace, name=name) for name in sources)
+        )
+    wanted = {str(Key(job.namespace, name)): name for name in sources}
+    chosen: dict[str, CopyView] = {}
+    releases: list[CopyView] = []
+    for copy in copies:
+        if copy.is_deleting:
+            continue
+        is_used = job.key in references_of(copy)
+        name = wanted.get(copy.annotations.get(SOURCE_KEY, ""))
+        if name is None:
+            releases += [copy] if is_used else []
+        elif name not in chosen or (is_used and job.key not in references_of(chosen[name])):
+            chosen[name] = copy
+    writes: list[Chain] = []
+    references: list[SecretReference] = []
+    for name, source in sources.items():
+        if source is None:
+            continue
+        known = chosen.get(name)
+        if known is None:
+            made = _copy_name(source.key, taken=[one.name for one in copies])
+            writes.append(_creation(source, Key(namespace, made), job))
+            references.append(SecretReference(namespace=namespace, name=made, mode=BATCH))
+        else:
+            writes += _update(source, known, job)
+            mode = known.annotations.get(MODE, "")
+            references.append(SecretReference(namespace=namespace, name=known.name, mode=mode))
+    return SecretSync(
+        writes=tuple(writes),
+        releases=tuple(_release(copy, job) for copy in releases),
+        references=tuple(references),
+        missing=tuple(name for name, source in sources.items() if source is None),
+    )
+
+
+def _copy_name(source: Key, *, taken: Sequence[str]) -> str:
+    """`<source>-<six hexadecimal digits>`: the same for the same source, unless something else has that name."""
+    for salt in range(1000):
+        digits = hashlib.sha256(f"{source}#{salt}".encode()).hexdigest()[:6]
+        name = f"{source.name[: LONGEST_NAME - 7]}-{digits}"
+        if name not in taken:
+            return name
+    raise ValueError(f"there is no name for a copy of {source}")
+
+
+# ── writes ───────────────────────────────────────────────────────────────────
+
+
+def _creation(source: Source, key: Key, job: PullJobView) -> Chain:
+    document = source.document
+    assert document is not None, "what is not copied yet is read"
+    given = document.get("metadata") or {}
+    annotations = {
+        name: value for name, value in (given.get("annotations") or {}).items() if name != LAST_APPLIED
+    }
+    annotations |= {REFERENCES: str(job.key), SOURCE_KEY: str(source.key), MODE: BATCH}
+    body: Document = {
+        "apiVersion": SECRETS.api_version,
+        "kind": SECRETS.kind,
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "annotations": annotations,
+            **({"labels": given["labels"]} if given.get("labels") else {}),
+        },
+        "type": document.get("type") or "Opaque",
+        "data": document.get("data") or {},
+    }
+    step = Step(
+        action=Create(resource=SECRETS, key=key, body=body),
+        because=f"agents of nodes cannot read secret {source.key}",
+    )
+    return Chain(subject=key.name, steps=(step,))
+
+
+def _update(source: Source, copy: CopyView, job: PullJobView) -> Iterator[Chain]:
+    """Nothing, when the copy is right."""
+    references = references_of(copy)
+    listed = "" if job.key in references else _listed([*references, job.key])
+    if source.document is not None:
+        yield Chain(subject=copy.name, steps=(_replacement(copy, source, listed),))
+    elif listed:
+        body: Document = {"metadata": {"annotations": {REFERENCES: listed}}}
+        yield Chain(subject=copy.name, steps=(_patch(copy, body, f"job {job.key} pulls with it, too"),))
+
+
+def _replacement(copy: CopyView, source: Source, listed: str) -> Step:
+    """The contents as a whole: a merge patch would keep keys that the source has no more."""
+    assert source.document is not None
+    # A type cannot be changed; a source that was made anew with another one is told of as a failed write.
+    body = [
+        {"op": "test", "path": "/type", "value": source.document.get("type") or "Opaque"},
+        {"op": "add", "path": "/data", "value": source.document.get("data") or {}},
+    ]
+    if listed:
+        path = "/metadata/annotations/" + REFERENCES.replace("/", "~1")
+        body.append({"op": "add", "path": path, "value": listed})
+    action = Patch(
+        resource=SECRETS,
+        key=Key(copy.namespace, copy.name),
+        patch_type=PatchType.JSON,
+        body=body,
+        uid=copy.uid,
+        resource_version=str(copy.resource_version),
+    )
+    return Step(action=action, because=f"secret {source.key} holds something else now")
+
+
+def _release(copy: CopyView, job: PullJobView) -> Chain:
+    left = [key for key in references_of(copy) if key != job.key]
+    if left:
+        body: Document = {"metadata": {"annotations": {REFERENCES: _listed(left)}}}
+        step = _patch(copy, body, f"job {job.key} needs it no more")
+    else:
+        action = Delete(
+            resource=SECRETS,
+            key=Key(copy.namespace, copy.name),
+            uid=copy.uid,
+            resource_version=str(copy.resource_version),
+        )
+        step = Step(action=action, because="no job needs it any more")
+    return Chain(subject=copy.name, steps=(step,))
+
+
+def _patch(copy: CopyView, body: Document, because: str) -> Step:
+    action = Patch(
+        resource=SECRETS,
+        key=Key(copy.namespace, copy.name),
+        patch_type=PatchType.MERGE,
+        body=body,
+        uid=copy.uid,
+        resource_version=str(copy.resource_version),
+    )
+    return Step(action=action, because=because)
+
+
+def _listed(keys: Sequence[Key]) -> str:
+    return ",".join(sorted({str(key) for key in keys}))
+
+
+# ── reading ──────────────────────────────────────────────────────────────────
+
+
+class _Digests(msgspec.Struct):
+    """What secrets held when they were last read: uid, version and digest."""
+
+    known: dict[Key, tuple[str, int, str]] = {}
+
+
+async def read_sources(
+    job: PullJobView, read: Read[Any], *, copies: Sequence[CopyView]
+) -> dict[str, Source | None]:
+    """What each of the job's secrets holds. Raises KubeError for one that cannot be read."""
+    digests = read.memory_of_kind(_Digests, _Digests)
+    by_source = {one.annotations.get(SOURCE_KEY, ""): one for one in reversed(copies) if not one.is_deleting}
+    found: dict[str, Source | None] = {}
+    for name in job.secrets:
+        key = Key(job.namespace, name)
+        copy = by_source.get(str(key))
+        copied = await _digest(copy, read, digests) if copy is not None else ""
+        found[name] = await _source(key, read, digests, copied=copied)
+    return found
+
+
+async def _source(key: Key, read: Read[Any], digests: _Digests, *, copied: str) -> Source | None:
+    """Without its document when its copy, whose digest is `copied`, holds the same."""
+    view = read.get(SECRET_VIEWS, key)
+    if view is None:
+        return None
+    known = digests.known.get(key)
+    if known is not None and known[:2] == (view.uid, view.resource_version) and known[2] == copied:
+        return Source(key=key, content=copied)
+    try:
+        raw = await read.live.get(SECRETS, key.namespace, key.name)
+    except NotFoundError:
+        return None
+    document = decode(raw)
+    content = _content_of(document)
+    meta = document["metadata"]
+    digests.known[key] = (meta["uid"], int(meta["resourceVersion"]), content)
+    return Source(key=key, content=content, document=None if content == copied else document)
+
+
+async def _digest(copy: CopyView, read: Read[Any], digests: _Digests) -> str:
+    """Of a copy; empty: it is gone."""
+    if copy.content:
+        return copy.content
+    key = Key(copy.namespace, copy.name)
+    known = digests.known.get(key)
+    if known is not None and known[:2] == (copy.uid, copy.resource_version):
+        return known[2]
+    try:
+        document = decode(await read.live.get(SECRETS, key.namespace, key.name))
+    except NotFoundError:
+        return ""
+    content = _content_of(document)
+    meta = document["metadata"]
+    digests.known[key] = (meta["uid"], int(meta["resourceVersion"]), content)
+    return content
+
+
+def _content_of(document: Document) -> str:
+    """That a source may not be changed is not copied."""
+    return content_of(SECRETS.kind, {name: value for name, value in document.items() if name != "immutable"})

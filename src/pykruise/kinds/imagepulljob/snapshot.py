@@ -1,0 +1,195 @@
+"""Everything a decision about one ImagePullJob needs, as one value.
+
+PullJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+                          ├── nodes: by name, by labels, or those of pods, in the order in which the workload updates
+                          └── what its secrets hold, read where a copy has to be written
+
+The snapshot carries time and settings, so that the same snapshot always gives the same plan.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Final
+
+import msgspec
+
+from pykruise.kinds.imagepulljob.order import in_update_order, strategy_of
+from pykruise.kinds.imagepulljob.secrets import Source, copies_in, read_sources
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import KubeError
+from pykruise.kube.ids import Key
+from pykruise.plans.read import Read
+from pykruise.plans.views import (
+    BY_NAMESPACE,
+    NAMESPACE_VIEWS,
+    NODE_IMAGE_VIEWS,
+    POD_VIEWS,
+    PULL_JOB_VIEWS,
+    SECRET_VIEWS,
+)
+from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
+from pykruise.pods.node_images import NodeImageView
+from pykruise.pods.secrets import CopyView
+from pykruise.pods.settings import FromFlag, FromManager
+from pykruise.pods.views import PodView
+
+__all__ = ["LONGEST_TTL_S", "Settings", "Snapshot", "snapshot"]
+
+LONGEST_TTL_S: Final = 31 * 24 * 3600
+
+ORDER_AGAIN_S: Final = 60.0
+"""How long it is remembered in which order a workload updates its pods."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What decisions about ImagePullJobs depend on beside the objects."""
+
+    default_ttl_s: Annotated[
+        int,
+        FromFlag(
+            "default-ttlseconds-for-always-nodeimage",
+            "Seconds that a pulled image stays listed at its node, beyond what its job says.",
+            most=LONGEST_TTL_S,
+        ),
+    ] = 300
+    secrets_namespace: Annotated[str, FromManager("secrets_namespace")] = "kruise-daemon-config"
+    """Where agents of nodes may read secrets."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of one ImagePullJob at one instant."""
+
+    job: PullJobView
+    nodes: Sequence[NodeImageView] = ()
+    """Those that it is for, in the order in which they are to start; none for a job that is over."""
+    unknown_nodes: Sequence[str] = ()
+    """Names that it lists, and that have no NodeImage."""
+    others: Mapping[str, PullJobView] = {}
+    """By uid: further jobs that want the same image of these nodes, and are not being deleted."""
+    sources: Mapping[str, Source | None] = {}
+    """By name: what it pulls with; None: the secret is not there."""
+    copies: Sequence[CopyView] = ()
+    """Of secrets, in the shared namespace, whichever job uses them."""
+    has_shared_namespace: bool = True
+    """Whether that namespace is there, and not being deleted."""
+    now: Instant
+    settings: Settings = Settings()
+
+
+class _Order(msgspec.Struct):
+    """In which order the job's workload updates its pods, when it was last asked."""
+
+    asked_at: Instant | None = None
+    workload: Document | None = None
+
+
+async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot | None:
+    """The job with its nodes and secrets. None: secrets are not known yet. Raises KubeError for those that cannot be
+    read."""
+    namespace = read.settings.secrets_namespace
+    uses_secrets = bool(view.secrets) and view.namespace != namespace
+    copies = copies_in(namespace, read) if read.is_read(SECRET_VIEWS) else []
+    home = read.get(NAMESPACE_VIEWS, Key("", namespace)) if read.is_read(NAMESPACE_VIEWS) else None
+    has_home = home is not None and not home.is_deleting
+    if not view.is_going_on or view.spec is None:
+        return Snapshot(
+            job=view,
+            copies=copies,
+            has_shared_namespace=has_home,
+            now=read.now(),
+            settings=read.settings,
+        )
+    sources: Mapping[str, Source | None] = {}
+    if uses_secrets and has_home:
+        sources = await read_sources(view, read, copies=copies)
+        copies = copies_in(namespace, read)
+    elif view.namespace == namespace:
+        sources = {name: Source(key=Key(namespace, name), content="") for name in view.secrets}
+    nodes, unknown = await _nodes(view, read)
+    return Snapshot(
+        job=view,
+        nodes=nodes,
+        unknown_nodes=unknown,
+        others=_others(view, nodes, read),
+        sources=sources,
+        copies=copies,
+        has_shared_namespace=has_home or not uses_secrets,
+        now=read.now(),
+        settings=read.settings,
+    )
+
+
+# ── nodes ────────────────────────────────────────────────────────────────────
+
+
+async def _nodes(view: PullJobView, read: Read[Settings]) -> tuple[Sequence[NodeImageView], Sequence[str]]:
+    assert view.spec is not None
+    if view.pod_selector is not None:
+        return _known(await _nodes_of_pods(view, read), read)[0], ()
+    chosen = view.spec.selector
+    if chosen is not None and chosen.names is not None:
+        return _known(dict.fromkeys(chosen.names), read)
+    found = [
+        one
+        for one in read.all(NODE_IMAGE_VIEWS)
+        if not one.is_deleting and view.selects(one.name, one.labels)
+    ]
+    return sorted(found, key=lambda one: one.name), ()
+
+
+def _known(names: Iterable[str], read: Read[Settings]) -> tuple[list[NodeImageView], list[str]]:
+    """Those of the nodes that have a NodeImage, and the names of the others."""
+    found: list[NodeImageView] = []
+    missing: list[str] = []
+    for name in names:
+        one = read.get(NODE_IMAGE_VIEWS, Key("", name))
+        if one is None or one.is_deleting:
+            missing.append(name)
+        else:
+            found.append(one)
+    return found, missing
+
+
+async def _nodes_of_pods(view: PullJobView, read: Read[Settings]) -> Sequence[str]:
+    selector = view.pod_selector
+    assert selector is not None
+    pods = [
+        pod
+        for pod in read.by_index(POD_VIEWS, BY_NAMESPACE, view.namespace)
+        if pod.is_active and pod.node_name and selector.matches(pod.labels)
+    ]
+    pods.sort(key=lambda pod: pod.name)
+    return tuple(dict.fromkeys(pod.node_name for pod in await _ordered(view, pods, read)))
+
+
+async def _ordered(view: PullJobView, pods: Sequence[PodView], read: Read[Settings]) -> Sequence[PodView]:
+    """In the order in which the job's workload updates them; as they are where there is none, or none can be read."""
+    resource = strategy_of(view.controller)
+    if resource is None or view.controller is None or len(pods) < 2:
+        return pods
+    order = read.memory(_Order)
+    now = read.now()
+    if order.asked_at is None or now - order.asked_at >= ORDER_AGAIN_S:
+        namespace = view.namespace if resource.namespaced else ""
+        try:
+            order.workload = decode(await read.live.get(resource, namespace, view.controller.name))
+        except (KubeError, RuntimeError):
+            order.workload = None
+        order.asked_at = now
+    return in_update_order(pods, order.workload, kind=resource.kind) if order.workload is not None else pods
+
+
+def _others(
+    view: PullJobView, nodes: Iterable[NodeImageView], read: Read[Settings]
+) -> Mapping[str, PullJobView]:
+    """Looked up once for each job, however many nodes it is on."""
+    keys: dict[Key, str] = {}
+    for node in nodes:
+        entry = node.entry(view.image) if view.image is not None else None
+        for ref in (entry.owner_references if entry is not None else None) or ():
+            if ref.uid != view.uid and is_pull_job(ref):
+                keys[Key(ref.namespace, ref.name)] = ref.uid
+    found = {uid: read.get(PULL_JOB_VIEWS, key) for key, uid in keys.items()}
+    return {
+        uid: job for uid, job in found.items() if job is not None and job.uid == uid and not job.is_deleting
+    }

@@ -1,0 +1,55 @@
+"""The status of an ImagePullJob: counts, the nodes where it failed, and a sentence.
+
+Snapshot + Decision ──▶ status_now(), finished() ──▶ ImagePullJobStatus
+
+Pure.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.imagepulljob.snapshot import Snapshot
+from pykruise.kube.clock import format_time
+from pykruise.pods.fan_out import Counts, Decision, Finish, State, Target
+from pykruise.pods.image_api import ImagePullJobStatus
+
+__all__ = ["EXCEEDED", "finished", "status_now"]
+
+COMPLETED: Final = "job has completed"
+EXCEEDED: Final = "job exceeds activeDeadlineSeconds"
+
+
+def status_now(snapshot: Snapshot, targets: Iterable[Target], counts: Counts) -> ImagePullJobStatus:
+    """What is, before anything is written."""
+    return ImagePullJobStatus(
+        start_time=snapshot.job.status.start_time or format_time(snapshot.now),
+        desired=counts.wanted,
+        active=counts.active,
+        succeeded=counts.succeeded,
+        failed=counts.failed,
+        failed_nodes=sorted(one.name for one in targets if one.state is State.FAILED) or None,
+        message=_progress(counts),
+    )
+
+
+def _progress(counts: Counts) -> str:
+    if counts.wanted == 0:
+        return "job is running, no progress"
+    return f"job is running, progress {100 * (counts.succeeded + counts.failed) / counts.wanted:.1f}%"
+
+
+def finished(
+    snapshot: Snapshot, targets: Iterable[Target], decision: Decision, finish: Finish
+) -> ImagePullJobStatus:
+    """The last status. After the deadline every node that has not succeeded has failed, each once."""
+    targets = tuple(targets)
+    status = status_now(snapshot, targets, decision.counts)
+    over = msgspec.structs.replace(status, completion_time=format_time(snapshot.now), message=COMPLETED)
+    if finish is Finish.COMPLETE:
+        return over
+    failed = sorted(one.name for one in targets if one.state is not State.SUCCEEDED)
+    return msgspec.structs.replace(
+        over, active=0, failed=len(failed), failed_nodes=failed or None, message=EXCEEDED
+    )

@@ -1,0 +1,35 @@
+"""What nodes are to an ImagePullJob, as targets of the one rule that all jobs follow.
+
+Snapshot ──▶ targets_of() ──▶ one target for every node, in the order in which they start
+
+Pure. A node counts by what its NodeImage says of the job's own entry, in its present version: what it said of an older
+one says nothing. Without an entry of the job's it has still to be asked.
+"""
+
+from collections.abc import Sequence
+
+from pykruise.kinds.imagepulljob.snapshot import Snapshot
+from pykruise.kube.image_references import ImageName
+from pykruise.pods.fan_out import State, Target
+from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.node_images import FAILED, SUCCEEDED, NodeImageView
+
+__all__ = ["state_of", "targets_of"]
+
+
+def targets_of(snapshot: Snapshot, image: ImageName) -> Sequence[Target]:
+    """Every node of the job."""
+    return tuple(Target(name=node.name, state=state_of(node, snapshot.job, image)) for node in snapshot.nodes)
+
+
+def state_of(node: NodeImageView, job: PullJobView, image: ImageName) -> State:
+    """How far a node is with the job."""
+    entry = node.entry(image)
+    if entry is None or not any(ref.uid == job.uid for ref in entry.owner_references or ()):
+        return State.PENDING
+    status = node.statuses.get(image)
+    if status is None or status.version != entry.version:
+        return State.ACTIVE
+    if status.phase == SUCCEEDED:
+        return State.SUCCEEDED
+    return State.FAILED if status.phase == FAILED else State.ACTIVE

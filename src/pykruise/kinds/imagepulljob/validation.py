@@ -1,0 +1,34 @@
+"""What is wrong with an ImagePullJob (either version), every error at once, each with its field.
+
+document [+ the stored one] ──▶ errors_of() ──▶ field errors
+
+Pure. A spec that did not change is not looked at again: a job that is stored already can still be changed.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pykruise.kube.documents import same
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import forbidden
+from pykruise.pods.image_api import ImagePullJobSpec
+from pykruise.pods.pull_rules import image_errors, pull_errors
+from pykruise.pods.workload_validation import metadata_errors
+
+__all__ = ["errors_of"]
+
+
+def errors_of(
+    doc: Mapping[str, Any], spec: ImagePullJobSpec, *, old: Mapping[str, Any] | None = None
+) -> list[Cause]:
+    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
+    errors = [*metadata_errors(doc.get("metadata") or {})]
+    given: Mapping[str, Any] = doc.get("spec") or {}
+    before: Mapping[str, Any] | None = (old.get("spec") or {}) if old is not None else None
+    if before is not None and same(given, before):
+        return errors
+    if before is not None and list(before.get("pullSecrets") or ()) != list(spec.pull_secrets or ()):
+        errors.append(forbidden("spec.pullSecrets", "cannot be changed"))
+    errors += pull_errors(spec, given)
+    errors += image_errors(spec.image, "spec.image")
+    return errors

@@ -1,0 +1,37 @@
+"""NodeImage's two admission reviews.
+
+AdmissionRequest ──▶ mutating(clock) ──▶ the object with its defaults
+                 ──▶ validate_nodeimage() ──▶ allowed, or refused (422) with every field error
+
+Both versions are reviewed alike: the field that one of them lacks has no rule.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kinds.nodeimage.defaults import with_defaults
+from pykruise.kinds.nodeimage.validation import errors_of
+from pykruise.kube.admission import Reviewer
+from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.typed_documents import read
+from pykruise.pods.node_image_api import NODE_IMAGES, NodeImageSpec
+from pykruise.pods.workload_admission import Reviews
+
+__all__ = ["mutating", "validate_nodeimage"]
+
+
+def _read_spec(spec: Mapping[str, Any]) -> tuple[NodeImageSpec | None, str]:
+    return read(spec, NodeImageSpec, path="spec")
+
+
+_REVIEWS: Final = Reviews[NodeImageSpec](
+    resource=NODE_IMAGES, versions=("v1alpha1", "v1beta1"), read_spec=_read_spec, placeholders=()
+)
+
+
+def mutating(clock: Clock = system_clock) -> Reviewer:
+    """The mutating review; `clock` says when an entry was made that does not say it."""
+    return _REVIEWS.mutating(lambda _, doc: with_defaults(doc, now=clock()))
+
+
+validate_nodeimage: Final[Reviewer] = _REVIEWS.validating(lambda _, __, spec: errors_of(spec))

@@ -1,0 +1,56 @@
+"""What admission writes into a NodeImage (either version) that leaves it out.
+
+document ──▶ with_defaults() ──▶ the document as it is to be stored
+
+Pure; the document that comes in is not changed. Rule: the original's mutating webhook. When to remove an entry, and
+whether an image that is there is pulled again, has no default.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document, get_path
+
+__all__ = ["BACKOFF_LIMIT", "TIMEOUT_S", "with_defaults"]
+
+TIMEOUT_S: Final = 600
+BACKOFF_LIMIT: Final = 3
+
+
+def with_defaults(doc: Mapping[str, Any], *, now: Instant) -> Document:
+    """The document with defaults, and tags in order."""
+    found = dict(doc)
+    images = get_path(doc, "spec", "images")
+    if isinstance(images, Mapping):
+        completed = {name: _image(image, now=now) for name, image in images.items()}
+        found["spec"] = {**doc["spec"], "images": completed}
+    statuses = get_path(doc, "status", "imageStatuses")
+    if isinstance(statuses, Mapping):
+        ordered = {name: _with_tags_in_order(one) for name, one in statuses.items()}
+        found["status"] = {**doc["status"], "imageStatuses": ordered}
+    return found
+
+
+def _image(image: Any, *, now: Instant) -> Any:
+    if not isinstance(image, Mapping) or not isinstance(image.get("tags"), list):
+        return image
+    tags = [_tag(tag, now=now) if isinstance(tag, Mapping) else tag for tag in image["tags"]]
+    return _with_tags_in_order({**image, "tags": tags})
+
+
+def _tag(tag: Mapping[str, Any], *, now: Instant) -> Document:
+    found = dict(tag)
+    found["createdAt"] = tag.get("createdAt") or format_time(now)
+    policy = {name: value for name, value in (tag.get("pullPolicy") or {}).items() if value is not None}
+    policy.setdefault("timeoutSeconds", TIMEOUT_S)
+    policy.setdefault("backoffLimit", BACKOFF_LIMIT)
+    found["pullPolicy"] = policy
+    return found
+
+
+def _with_tags_in_order(image: Any) -> Any:
+    tags = image.get("tags") if isinstance(image, Mapping) else None
+    if not isinstance(tags, list) or not all(isinstance(tag, Mapping) for tag in tags):
+        return image
+    return {**image, "tags": sorted(tags, key=lambda tag: str(tag.get("tag") or ""))}

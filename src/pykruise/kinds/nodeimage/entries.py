@@ -1,0 +1,113 @@
+"""Which entries of a NodeImage stay: those that something still wants.
+
+Snapshot ──▶ kept_images() ──▶ Kept: images as they are to be, and when time alone changes that
+
+Pure. An entry stays beyond its time to live while a job that ends wants it and has not ended: else the first nodes of
+a long job would pull again while its last ones wait. A reference goes when its job is gone, is another one of that
+name, or is for another image now. What was written by hand, or for others, is never taken away but by its time to live.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from pykruise.kinds.nodeimage.snapshot import Snapshot
+from pykruise.kube.api import ObjectReference
+from pykruise.kube.ids import Key
+from pykruise.kube.image_references import ImageName
+from pykruise.pods.image_pull_jobs import is_pull_job
+from pykruise.pods.node_image_api import ImageSpec, SecretReference, TagSpec
+from pykruise.pods.node_images import instant_of, is_over
+
+__all__ = ["Kept", "kept_images"]
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What stays."""
+
+    images: Mapping[str, ImageSpec]
+    """By name; an image that does not change is the same value as before."""
+    look_again: Sequence[float] = ()
+    """Seconds until something more goes."""
+    because: str = ""
+    """Why something goes; empty: all stays."""
+
+
+def kept_images(snapshot: Snapshot) -> Kept:
+    """The images without what nothing wants any more; tags in order."""
+    images: dict[str, ImageSpec] = {}
+    reasons: list[str] = []
+    look_again: list[float] = []
+    for name, image in snapshot.node_image.images.items():
+        tags = [
+            kept
+            for tag in image.tags
+            if (kept := _kept(ImageName(name, tag.tag), tag, snapshot, look_again, reasons)) is not None
+        ]
+        if not tags:
+            reasons.append(f"nothing wants image {name} any more")
+            continue
+        secrets = _kept_secrets(image.pull_secrets or (), snapshot)
+        tags.sort(key=lambda tag: tag.tag)
+        if tags == image.tags and secrets == list(image.pull_secrets or ()):
+            images[name] = image
+            continue
+        if secrets != list(image.pull_secrets or ()):
+            reasons.append("a secret is gone")
+        images[name] = msgspec.structs.replace(image, tags=tags, pull_secrets=secrets or None)
+    return Kept(images=images, look_again=look_again, because=reasons[0] if reasons else "")
+
+
+def _kept(
+    image: ImageName, entry: TagSpec, snapshot: Snapshot, look_again: list[float], reasons: list[str]
+) -> TagSpec | None:
+    if not entry.created_at:
+        reasons.append(f"{image.reference} does not say since when it is asked for")
+        return None
+    owners = [ref for ref in entry.owner_references or () if _is_owner(ref, image, snapshot)]
+    if entry.owner_references and not owners:
+        reasons.append(f"its jobs want {image.reference} no more")
+        return None
+    left = _time_left(image, entry, snapshot)
+    if left is not None and not any(_goes_on(ref, snapshot) for ref in owners):
+        if left <= 0:
+            reasons.append(f"{image.reference} was pulled ttlSecondsAfterFinished ago")
+            return None
+        look_again.append(left)
+    if len(owners) < len(entry.owner_references or ()):
+        reasons.append(f"a job wants {image.reference} no more")
+        return msgspec.structs.replace(entry, owner_references=owners)
+    return entry
+
+
+def _is_owner(ref: ObjectReference, image: ImageName, snapshot: Snapshot) -> bool:
+    """Whether the reference stays."""
+    key = Key(ref.namespace, ref.name)
+    if not is_pull_job(ref) or key not in snapshot.jobs:
+        return True
+    job = snapshot.jobs[key]
+    return job is not None and job.uid == ref.uid and job.image in (None, image)
+
+
+def _goes_on(ref: ObjectReference, snapshot: Snapshot) -> bool:
+    """Whether the reference is of a job that ends, and has not ended yet."""
+    if not is_pull_job(ref):
+        return False
+    job = snapshot.jobs.get(Key(ref.namespace, ref.name))
+    return job is not None and job.ends and job.is_going_on
+
+
+def _time_left(image: ImageName, entry: TagSpec, snapshot: Snapshot) -> float | None:
+    """Seconds that an entry that has ended may still stay; None: as long as it is wanted."""
+    ttl = entry.pull_policy.ttl_seconds_after_finished if entry.pull_policy else None
+    status = snapshot.node_image.statuses.get(image)
+    if ttl is None or status is None or not is_over(entry, status):
+        return None
+    ended_at = instant_of(status.completion_time)
+    return None if ended_at is None else ended_at + ttl - snapshot.now
+
+
+def _kept_secrets(secrets: Sequence[SecretReference], snapshot: Snapshot) -> list[SecretReference]:
+    return [
+        one for one in secrets if one.mode or Key(one.namespace, one.name) not in snapshot.missing_secrets
+    ]

@@ -1,0 +1,23 @@
+"""NodeImage, as explain and plan know it.
+
+status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.plans.insight import Insight
+
+__all__ = ["INSIGHT"]
+
+
+def headline_of(status: Mapping[str, Any]) -> str:
+    """How far its node is."""
+    desired, succeeded, failed, pulling, waiting = (
+        status.get(name, 0) for name in ("desired", "succeeded", "failed", "pulling", "waiting")
+    )
+    images = "1 image" if desired == 1 else f"{desired} images"
+    return f"of {images} {succeeded} pulled, {failed} failed, {pulling + waiting} under way"
+
+
+INSIGHT: Final = Insight(containers=(), headline=headline_of, has_observed_generation=False)

@@ -1,0 +1,198 @@
+"""What is done for a NodeImage now: the table of contents of the decision.
+
+Snapshot ──▶ plan_node_image() ──▶ Plan: create or delete it, keep its entries, say of its agent that it is silent
+
+Pure. Entries go when nothing wants them any more: their jobs are gone, or they ended ttlSecondsAfterFinished ago and
+no job that goes on wants them. Its agent writes the status; here only what it leaves undone is written.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.nodeimage.entries import Kept, kept_images
+from pykruise.kinds.nodeimage.snapshot import Snapshot
+from pykruise.kinds.nodeimage.status import Silent, status_after
+from pykruise.kube.api import ObjectReference
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.merge import diff_merge
+from pykruise.kube.patches.types import PatchType
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
+from pykruise.plans.status import status_patch
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, is_pull_job
+from pykruise.pods.node_images import FAILED, NODE_IMAGES, NodeImageView, is_over
+from pykruise.pods.nodes import NodeView
+from pykruise.pods.reasons import Code, Reason
+
+__all__ = ["FAKE_LABEL", "VIRTUAL", "plan_node_image"]
+
+FAKE_LABEL: Final = "apps.kruise.io/fake-nodeimage"
+"""On a NodeImage: it stays without a node."""
+
+VIRTUAL: Final = ("type", "virtual-kubelet")
+"""A label of nodes that have no agent: they get no NodeImage."""
+
+SOONEST_S: Final = 3.0
+"""Nothing is looked at again sooner for the sake of time alone."""
+
+_WARN_AGAIN_S: Final = 600.0
+
+
+def plan_node_image(snapshot: Snapshot) -> Plan:
+    """Everything to be written for this NodeImage now, and when to look again."""
+    view, node = snapshot.node_image, snapshot.node
+    if node is None or node.is_deleting:
+        if not view.uid or view.is_deleting:
+            return Plan()
+        if FAKE_LABEL not in view.labels:
+            return _deletion(view)
+        node = None
+    if not view.uid:
+        return _creation(snapshot, node) if node is not None else Plan()
+    if view.is_deleting:
+        return Plan()
+    if view.problem:
+        return _unreadable(view)
+    kept = kept_images(snapshot)
+    changes = _changes(view, node, kept)
+    if changes:  # the answer enqueues it again, and the status follows
+        return Plan(stages=(_stage(view, changes, kept.because or "the node has other labels"),))
+    return _status_plan(snapshot, kept)
+
+
+def _unreadable(view: NodeImageView) -> Plan:
+    reason = Reason(Code.INVALID_SPEC, view.problem, "correct it")
+    note = Note(
+        reason=str(Code.INVALID_SPEC), message=view.problem, warning=True, again_after_s=_WARN_AGAIN_S
+    )
+    return Plan(waiting=reason, notes=(note,))
+
+
+# ── the object ───────────────────────────────────────────────────────────────
+
+
+def _creation(snapshot: Snapshot, node: NodeView) -> Plan:
+    name = snapshot.node_image.name
+    if node.labels.get(VIRTUAL[0]) == VIRTUAL[1] or node.ready_since is None:
+        return Plan()
+    left = node.ready_since + snapshot.creation_delay_s - snapshot.now
+    if left > 0:
+        return Plan(requeue_after_s=left)
+    metadata: Document = {"name": name, **({"labels": dict(node.labels)} if node.labels else {})}
+    body = {"apiVersion": NODE_IMAGES.api_version, "kind": NODE_IMAGES.kind, "metadata": metadata, "spec": {}}
+    step = Step(
+        action=Create(resource=NODE_IMAGES, key=Key("", name), body=body),
+        because="the node is ready and has none",
+    )
+    return Plan(stages=(_one_step(name, step),))
+
+
+def _deletion(view: NodeImageView) -> Plan:
+    step = Step(
+        action=Delete(resource=NODE_IMAGES, key=Key("", view.name), uid=view.uid), because="its node is gone"
+    )
+    return Plan(stages=(_one_step(view.name, step),))
+
+
+def _one_step(name: str, step: Step) -> Stage:
+    return Stage(purpose=Purpose.KEEP_NODE_IMAGE, chains=(Chain(subject=name, steps=(step,)),))
+
+
+def _stage(view: NodeImageView, body: Document, because: str) -> Stage:
+    action = Patch(
+        resource=NODE_IMAGES,
+        key=Key("", view.name),
+        patch_type=PatchType.MERGE,
+        body=body,
+        uid=view.uid,
+        resource_version=str(view.resource_version),
+    )
+    return _one_step(view.name, Step(action=action, because=because))
+
+
+def _changes(view: NodeImageView, node: NodeView | None, kept: Kept) -> Document:
+    """A merge patch of labels and entries."""
+    found: Document = {}
+    if node is not None and dict(node.labels) != dict(view.labels):
+        found["metadata"] = {"labels": diff_merge(view.labels, node.labels)}
+    images: Document = {}
+    for name, image in view.images.items():
+        after = kept.images.get(name)
+        if after is None:
+            images[name] = None
+        elif after is not image:
+            before = msgspec.to_builtins(image)
+            # An empty list goes whole: what is absent and what is empty mean the same.
+            images[name] = diff_merge(before, msgspec.to_builtins(after))
+    if images:
+        found["spec"] = {"images": images}
+    return found
+
+
+# ── the status ───────────────────────────────────────────────────────────────
+
+
+def _status_plan(snapshot: Snapshot, kept: Kept) -> Plan:
+    view = snapshot.node_image
+    found = status_after(snapshot)
+    stages: list[Stage] = []
+    if found.document is not None:
+        patch = status_patch(
+            NODE_IMAGES,
+            Key("", view.name),
+            uid=view.uid,
+            stored=view.stored_status,
+            wanted=found.document,
+            resource_version=str(view.resource_version),
+        )
+        if patch is not None:
+            because = "its agent is silent" if found.silent else "it shows what is not asked for any more"
+            chain = Chain(subject=view.name, steps=(Step(action=patch, because=because),))
+            stages.append(Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,)))
+    candidates = [one for one in (*kept.look_again, *found.look_again) if one > 0]
+    return Plan(
+        stages=tuple(stages),
+        requeue_after_s=max(min(candidates), SOONEST_S) if candidates else None,
+        skipped=_skipped(snapshot),
+        notes=tuple(note for one in found.silent for note in _notes(view, one)),
+    )
+
+
+def _notes(view: NodeImageView, silent: Silent) -> Iterator[Note]:
+    """On the NodeImage, and on each job that wants the image."""
+    message = f"node {view.name}, image {silent.image.reference}: {silent.message}"
+    yield Note(reason="PullImageFailed", message=message, warning=True, again_after_s=_WARN_AGAIN_S)
+    for ref in silent.entry.owner_references or ():
+        if is_pull_job(ref):
+            about = Subject(resource=IMAGE_PULL_JOBS, key=Key(ref.namespace, ref.name), uid=ref.uid)
+            yield Note(
+                reason="PullImageFailed",
+                message=message,
+                warning=True,
+                about=about,
+                again_after_s=_WARN_AGAIN_S,
+            )
+
+
+def _skipped(snapshot: Snapshot) -> dict[str, Reason]:
+    """Images that the node does not have yet, or could not get."""
+    view = snapshot.node_image
+    found: dict[str, Reason] = {}
+    for image, entry in view.entries:
+        status = view.statuses.get(image)
+        if not is_over(entry, status):
+            wants = _wanted_by(entry.owner_references or ())
+            found[image.reference] = Reason(
+                Code.IMAGE_PULLING, f"{(status.phase if status else '') or 'asked for'}{wants}"
+            )
+        elif status is not None and status.phase == FAILED:
+            found[image.reference] = Reason(Code.IMAGE_PULL, status.message or "it could not be pulled")
+    return found
+
+
+def _wanted_by(references: Sequence[ObjectReference]) -> str:
+    names = [f"{ref.namespace}/{ref.name}" for ref in references]
+    return f", for {', '.join(names)}" if names else ""

@@ -1,0 +1,106 @@
+"""Everything a decision about one NodeImage needs, as one value.
+
+NodeImageView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+                            └── secrets that are named without a mode: whether they are there, asked each time
+
+A NodeImage that is not there is a view without uid: its node may get one.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import SECRETS
+from pykruise.plans.read import Read
+from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
+from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
+from pykruise.pods.node_images import NodeImageView
+from pykruise.pods.nodes import NodeView
+from pykruise.pods.settings import FromFlag, FromManager, OnGate
+
+__all__ = ["Settings", "Snapshot", "absent", "snapshot"]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What decisions about NodeImages depend on beside the objects."""
+
+    creation_delay_s: Annotated[
+        float, FromFlag("nodeimage-creation-delay", "After a node is ready, until its NodeImage.")
+    ] = 30.0
+    looks_at_secrets: Annotated[bool, OnGate("ImagePullJobGate")] = False
+    """Whether secrets that are named by hand may be looked for; else none is taken to be gone. It takes the right to
+    read them, which comes with ImagePullJobs."""
+    namespace: Annotated[str, FromManager("watch_namespace")] = ""
+    """The only namespace whose ImagePullJobs this manager knows; empty: all."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of one NodeImage at one instant."""
+
+    node_image: NodeImageView
+    node: NodeView | None = None
+    jobs: Mapping[Key, PullJobView | None] = {}
+    """The ImagePullJobs that its entries name. None: it is not there. Those of which nothing is known are missing."""
+    missing_secrets: frozenset[Key] = frozenset()
+    """Of the secrets that are named without a mode, those that are not there."""
+    now: Instant
+    creation_delay_s: float = 30.0
+
+
+def absent(key: Key) -> NodeImageView:
+    """A NodeImage that is not there."""
+    return NodeImageView(name=key.name, uid="", resource_version=0)
+
+
+async def snapshot(view: NodeImageView, read: Read[Settings]) -> Snapshot | None:
+    """A NodeImage with its node and the jobs that want something of it. None: whether there is a node is not known."""
+    if not read.is_read(NODE_VIEWS):
+        return None
+    return Snapshot(
+        node_image=view,
+        node=read.get(NODE_VIEWS, Key("", view.name)),
+        jobs={key: read.get(PULL_JOB_VIEWS, key) for key in _owners(view) if _is_known(key, read)},
+        missing_secrets=await _missing_secrets(view, read),
+        now=read.now(),
+        creation_delay_s=read.settings.creation_delay_s,
+    )
+
+
+def _owners(view: NodeImageView) -> set[Key]:
+    return {
+        Key(ref.namespace, ref.name)
+        for _, entry in view.entries
+        for ref in entry.owner_references or ()
+        if is_pull_job(ref)
+    }
+
+
+def _is_known(key: Key, read: Read[Settings]) -> bool:
+    return read.is_read(PULL_JOB_VIEWS) and read.settings.namespace in ("", key.namespace)
+
+
+async def _missing_secrets(view: NodeImageView, read: Read[Settings]) -> frozenset[Key]:
+    """Whether a secret is there could only be told by watching all of them; there are few such entries."""
+    if not read.settings.looks_at_secrets:
+        return frozenset()
+    named = {
+        Key(one.namespace, one.name)
+        for image in view.images.values()
+        for one in image.pull_secrets or ()
+        if not one.mode
+    }
+    return frozenset([key for key in sorted(named) if await _is_gone(key, read)])
+
+
+async def _is_gone(key: Key, read: Read[Settings]) -> bool:
+    try:
+        await read.live.get(SECRETS, key.namespace, key.name)
+    except NotFoundError:
+        return True
+    except KubeError:
+        return False
+    return False

@@ -1,0 +1,117 @@
+"""What is written into the status of a NodeImage when its agent does not: that it is silent, or what is over.
+
+Snapshot ──▶ status_after() ──▶ the status to store, entries whose agent is silent, when to look again
+
+Pure. What the agent says of an entry of another version says nothing of this one.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.nodeimage.snapshot import Snapshot
+from pykruise.kube.clock import format_time
+from pykruise.kube.documents import Document
+from pykruise.kube.image_references import ImageName
+from pykruise.pods.node_image_api import TagSpec, TagStatus
+from pykruise.pods.node_images import FAILED, PULLING, SUCCEEDED, WAITING, instant_of
+
+__all__ = ["RESPONSE_S", "Silent", "StatusAfter", "status_after"]
+
+RESPONSE_S: Final = 600.0
+"""How long an agent may be silent about an entry, or late."""
+
+NO_RESPONSE: Final = "node has not responded for a long time"
+TOO_LATE: Final = "pulling exceeds the activeDeadlineSeconds"
+
+
+class Silent(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry that counts as failed, since its agent does not say anything else."""
+
+    image: ImageName
+    entry: TagSpec
+    message: str
+
+
+class StatusAfter(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of the status."""
+
+    document: Document | None = None
+    """None: it stays as it is."""
+    silent: Sequence[Silent] = ()
+    look_again: Sequence[float] = ()
+    """Seconds until an agent has been silent for too long."""
+
+
+def status_after(snapshot: Snapshot) -> StatusAfter:
+    """What has to be stored now."""
+    view = snapshot.node_image
+    wanted = dict(view.entries)
+    statuses = {image: status for image, status in view.statuses.items() if image in wanted}
+    silent: list[Silent] = []
+    look_again: list[float] = []
+    for image, entry in wanted.items():
+        left, message = _time_left(entry, statuses.get(image), snapshot)
+        if left is None:
+            continue
+        if left > 0:
+            look_again.append(left)
+            continue
+        silent.append(Silent(image=image, entry=entry, message=message))
+        statuses[image] = _failed(image, entry, statuses.get(image), message, snapshot)
+    if not silent and len(statuses) == len(view.statuses):
+        return StatusAfter(look_again=look_again)
+    return StatusAfter(document=_document(snapshot, statuses), silent=silent, look_again=look_again)
+
+
+def _time_left(entry: TagSpec, status: TagStatus | None, snapshot: Snapshot) -> tuple[float | None, str]:
+    """Seconds until the agent is too late, and what to say then; None: it is not awaited."""
+    since = instant_of(entry.created_at)
+    if since is None:
+        return None, ""
+    if status is None or status.version != entry.version:
+        return since + RESPONSE_S - snapshot.now, NO_RESPONSE
+    deadline_s = entry.pull_policy.active_deadline_seconds if entry.pull_policy else None
+    if status.completion_time or deadline_s is None:
+        return None, ""
+    return since + deadline_s + RESPONSE_S - snapshot.now, TOO_LATE
+
+
+def _failed(
+    image: ImageName, entry: TagSpec, status: TagStatus | None, message: str, snapshot: Snapshot
+) -> TagStatus:
+    is_same = status is not None and status.version == entry.version
+    before = status if is_same and status is not None else TagStatus(tag=image.tag, phase=FAILED)
+    return msgspec.structs.replace(
+        before,
+        phase=FAILED,
+        completion_time=format_time(snapshot.now),
+        version=entry.version,
+        message=message,
+    )
+
+
+def _document(snapshot: Snapshot, statuses: dict[ImageName, TagStatus]) -> Document:
+    """The whole status; what the agent says of itself stays."""
+    stored = snapshot.node_image.stored_status
+    images: dict[str, list[Document]] = {}
+    for image in sorted(statuses, key=lambda one: (one.name, one.tag)):
+        images.setdefault(image.name, []).append(msgspec.to_builtins(statuses[image]))
+    found: Document = {
+        "desired": sum(1 for _ in snapshot.node_image.entries),
+        **_counted("succeeded", statuses.values(), SUCCEEDED),
+        **_counted("failed", statuses.values(), FAILED),
+        **_counted("pulling", statuses.values(), PULLING),
+        **_counted("waiting", statuses.values(), WAITING),
+    }
+    if images:
+        found["imageStatuses"] = {name: {"tags": tags} for name, tags in images.items()}
+    if stored.get("firstSyncStatus"):
+        found["firstSyncStatus"] = stored["firstSyncStatus"]
+    return found
+
+
+def _counted(name: str, statuses: Iterable[TagStatus], phase: str) -> Document:
+    count = sum(one.phase == phase for one in statuses)
+    return {name: count} if count else {}

@@ -1,0 +1,54 @@
+"""What is wrong with a NodeImage (either version), every error at once, each with its field.
+
+spec ──▶ errors_of() ──▶ field errors
+
+Pure. Rule: the original's.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import duplicate, invalid, required, too_many
+from pykruise.pods.node_image_api import ImageSpec, NodeImageSpec, TagSpec
+
+__all__ = ["MOST_IMAGES", "errors_of"]
+
+MOST_IMAGES: Final = 256
+
+
+def errors_of(spec: NodeImageSpec) -> list[Cause]:
+    """All field errors."""
+    images = spec.images or {}
+    errors: list[Cause] = []
+    if len(images) > MOST_IMAGES:
+        errors.append(too_many("spec.images", len(images), MOST_IMAGES))
+    for name, image in images.items():
+        path = f"spec.images[{name}]"
+        if not name:
+            errors.append(invalid("spec.images", name, "an image must have a name"))
+        errors += _image_errors(image, path)
+    return errors
+
+
+def _image_errors(image: ImageSpec, path: str) -> Iterator[Cause]:
+    seen: set[str] = set()
+    for number, tag in enumerate(image.tags):
+        place = f"{path}.tags[{number}]"
+        yield from _tag_errors(tag, place)
+        if tag.tag in seen:
+            yield duplicate(f"{place}.tag", tag.tag)
+        seen.add(tag.tag)
+
+
+def _tag_errors(tag: TagSpec, path: str) -> Iterator[Cause]:
+    if not tag.tag:
+        yield required(f"{path}.tag")
+    if not tag.created_at:
+        yield required(f"{path}.createdAt")
+    if tag.version < 0:
+        yield invalid(f"{path}.version", tag.version, "must not be negative")
+    if tag.pull_policy is None:
+        yield required(f"{path}.pullPolicy")
+    elif tag.pull_policy.ttl_seconds_after_finished is None:
+        yield required(f"{path}.pullPolicy.ttlSecondsAfterFinished")

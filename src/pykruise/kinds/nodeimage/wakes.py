@@ -1,0 +1,57 @@
+"""Which events a NodeImage hears.
+
+NodeImage: any · node: comes, goes, is ready, has other labels · ImagePullJob: is gone, has ended, is for another image
+
+Pure, but for what `around` shows. A heartbeat enqueues nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pykruise.kinds.nodeimage.plan import VIRTUAL
+from pykruise.kinds.nodeimage.snapshot import Settings
+from pykruise.kube.cache import Change
+from pykruise.kube.ids import Key
+from pykruise.plans.read import Around
+from pykruise.plans.views import BY_PULL_JOB, NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
+from pykruise.plans.wakes import Wake, itself
+from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.nodes import NodeView
+
+__all__ = ["wakes"]
+
+
+def wakes(_: Settings) -> Sequence[Wake]:
+    """Under any settings."""
+    return (
+        itself(NODE_IMAGE_VIEWS),
+        Wake(on=NODE_VIEWS, keys=_of_node),
+        Wake(on=PULL_JOB_VIEWS, keys=_of_job),
+    )
+
+
+def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
+    old, node = change.old, change.new
+    key = Key("", change.key.name)
+    found = around.get(NODE_IMAGE_VIEWS, key)
+    if node is None or node.is_deleting:
+        if found is not None:
+            yield key
+    elif node.labels.get(VIRTUAL[0]) == VIRTUAL[1]:
+        return
+    elif found is None:
+        if node.ready_since is not None and (
+            old is None or old.ready_since != node.ready_since or old is node
+        ):
+            yield key
+    elif found.labels != node.labels:
+        yield key
+
+
+def _of_job(change: Change[PullJobView], around: Around[Settings]) -> Iterator[Key]:
+    """Those that have entries for it, when these may go."""
+    old, new = change.old, change.new
+    if old is None:
+        return
+    if new is None or new.uid != old.uid or new.image != old.image or new.is_going_on != old.is_going_on:
+        for view in around.by_index(NODE_IMAGE_VIEWS, BY_PULL_JOB, old.uid):
+            yield Key("", view.name)

@@ -1,0 +1,101 @@
+"""Names of container images, as pods write them, in the one form that stands for all their spellings.
+
+"docker.io/library/nginx:1.9" ──▶ parse_image() ──▶ ImageName("nginx", "1.9") ──▶ .reference, .repository
+
+Pure. Rule: the reference grammar of container registries. `docker.io` and `library/` are left out of the name, the tag
+is `latest` where none is given, and a digest counts for more than a tag.
+"""
+
+import re
+from typing import Final
+
+import msgspec
+
+__all__ = ["ImageName", "parse_image"]
+
+DEFAULT_DOMAIN: Final = "docker.io"
+OFFICIAL: Final = "library/"
+LONGEST_NAME: Final = 255
+
+_LABEL: Final = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_DOMAIN: Final = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?", re.ASCII)
+_PATH: Final = re.compile(
+    r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*", re.ASCII
+)
+_TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", re.ASCII)
+_DIGEST: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}", re.ASCII)
+_SHA256: Final = re.compile(r"sha256:[0-9a-f]{64}", re.ASCII)
+_IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}", re.ASCII)
+
+
+class ImageName(msgspec.Struct, frozen=True):
+    """An image without its tag, and the tag or digest."""
+
+    name: str
+    """`nginx`, `foo/bar`, `gcr.io/p/app`."""
+    tag: str
+    """`1.9`, or `sha256:…`."""
+
+    @property
+    def is_digest(self) -> bool:
+        """Whether the image is named by its digest."""
+        return ":" in self.tag
+
+    @property
+    def reference(self) -> str:
+        """As it is pulled: `nginx:1.9`, `nginx@sha256:…`."""
+        return f"{self.name}{'@' if self.is_digest else ':'}{self.tag}"
+
+    @property
+    def repository(self) -> str:
+        """With its registry: `docker.io/library/nginx`."""
+        domain, rest = _split(self.name)
+        return f"{domain}/{rest}"
+
+
+def parse_image(text: str) -> ImageName:
+    """The name and tag that an image reference means. Raises ValueError with what is wrong with it."""
+    if not text:
+        raise ValueError("an image must have a name")
+    if _IDENTIFIER.fullmatch(text):
+        raise ValueError("64 hexadecimal digits are no name of an image")
+    name, _, digest = text.partition("@")
+    if "@" in text and not _is_digest(digest):
+        raise ValueError(f"{digest!r} is no digest, such as sha256:…")
+    head, colon, tag = name.rpartition(":")
+    if colon and "/" not in tag:
+        name = head
+        if not _TAG.fullmatch(tag):
+            raise ValueError(f"{tag!r} is no tag")
+    else:
+        tag = ""
+    domain, rest = _split(name)
+    if rest != rest.lower():
+        raise ValueError(f"the repository {rest!r} must be lower case")
+    if not _DOMAIN.fullmatch(domain) or not _PATH.fullmatch(rest):
+        raise ValueError(f"{name!r} is no name of an image")
+    if len(domain) + 1 + len(rest) > LONGEST_NAME:
+        raise ValueError(f"the name may have {LONGEST_NAME} characters")
+    return ImageName(_familiar(domain, rest), digest or tag or "latest")
+
+
+def _is_digest(text: str) -> bool:
+    if text.startswith("sha256:"):
+        return _SHA256.fullmatch(text) is not None
+    return _DIGEST.fullmatch(text) is not None
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Registry and repository."""
+    first, slash, rest = name.partition("/")
+    if not slash or not ("." in first or ":" in first or first == "localhost"):
+        first, rest = DEFAULT_DOMAIN, name
+    if first == "index.docker.io":
+        first = DEFAULT_DOMAIN
+    if first == DEFAULT_DOMAIN and "/" not in rest:
+        rest = f"{OFFICIAL}{rest}"
+    return first, rest
+
+
+def _familiar(domain: str, rest: str) -> str:
+    return rest.removeprefix(OFFICIAL) if domain == DEFAULT_DOMAIN else f"{domain}/{rest}"

@@ -1,0 +1,307 @@
+"""The agents of simulated nodes that pull images ahead: each does what the NodeImage of its node says.
+
+NodeImages (watched) ──▶ queue ──▶ _sync: image_pulls.advance_pulls() ──▶ PATCH nodeimages/status, events
+                                        └── the node has the image: its pods start without a pull
+
+What happens to an image is decided by image_pulls.py; here are only waiting, reading secrets and writing. Where the
+API server serves no NodeImages, nothing is done.
+"""
+
+import binascii
+import math
+import random
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.controller import Controller, unmeasured
+from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.image_references import ImageName
+from pykruise.kube.patches.merge import diff_merge
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.queue import WorkQueue
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.resources import SECRETS, Resource
+from pykruise.kube.writer import Writer
+from pykruise.sandbox.faults import pull_of
+from pykruise.sandbox.image_pulls import (
+    Attempt,
+    NodeImageView,
+    Pull,
+    SecretName,
+    Wanted,
+    advance_pulls,
+    project_node_image,
+    status_of,
+)
+from pykruise.sandbox.images import Pulled, PullFailure, full_name
+from pykruise.sandbox.pod_state import World
+from pykruise.sandbox.running import run_beside
+
+__all__ = ["NODE_IMAGES", "ImageAgents", "credentials_for"]
+
+NODE_IMAGES = Resource("apps.kruise.io", "v1beta1", "nodeimages", "NodeImage", namespaced=False)
+_JOB_GROUP = "apps.kruise.io"
+
+CONFLICT_S = 0.05
+STATUS_BURST = 5
+STATUS_PER_S = 0.5
+"""Writes of a NodeImage's status. Rule: the real agent's."""
+
+
+class _Pace(msgspec.Struct):
+    """Who may write how often: a bucket of writes."""
+
+    tokens: float = STATUS_BURST
+    filled_at: Instant = 0.0
+
+    def wait_s(self, now: Instant) -> float:
+        """0 when one may be written now, which is then counted."""
+        self.tokens = min(STATUS_BURST, self.tokens + (now - self.filled_at) * STATUS_PER_S)
+        self.filled_at = now
+        if self.tokens >= 1:
+            self.tokens -= 1
+            return 0.0
+        return (1 - self.tokens) / STATUS_PER_S
+
+
+class ImageAgents:
+    """The agents of all simulated nodes.
+
+    `images_of`: the images on a node, None when there is no such node or it is without power. `world`: how long
+    pulls take, and what goes wrong. `most_at_once`: images that one node pulls at the same time; 0: no limit.
+    Component: `run()` until `stop()`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        images_of: Callable[[str], set[str] | None],
+        world: Callable[[], World],
+        clock: Clock,
+        rng: random.Random,
+        recorder: EventRecorder | None = None,
+        most_at_once: int = 0,
+    ) -> None:
+        self._client = client
+        self._images_of = images_of
+        self._world = world
+        self._clock = clock
+        self._recorder = recorder
+        self._most = most_at_once
+        self.node_images = Cache(client, NODE_IMAGES, project=project_node_image, clock=clock, rng=rng)
+        self.node_images.subscribe(self._on_change)
+        self._writer = Writer(client, {NODE_IMAGES: self.node_images})
+        self._pulls: dict[str, tuple[str, Mapping[ImageName, Pull]]] = {}
+        self._paces: dict[str, _Pace] = {}
+        self.status_writes = 0
+        self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
+        self._controller = Controller(
+            "image agents", self._sync, queue=self._queue, workers=64, clock=clock, cpu_time=unmeasured
+        )
+
+    async def run(self) -> None:
+        """Pull until `stop()` or until cancelled."""
+        await run_beside(self._controller.run(), self.node_images.run())
+
+    async def stop(self) -> None:
+        """Finish the writes under way; `run()` returns."""
+        self._queue.close()
+        await self._controller.stop()
+
+    def wake(self, node: str) -> None:
+        """Something about the node is not as it was."""
+        self._queue.add(Key("", node))
+
+    def wake_all(self) -> None:
+        """Something about all of them is not as it was."""
+        for view in self.node_images.values():
+            self.wake(view.name)
+
+    def _on_change(self, change: Change[NodeImageView]) -> None:
+        if change.new is None:
+            self._pulls.pop(change.key.name, None)
+        self._queue.add(change.key)
+
+    async def _sync(self, key: Key) -> float | None:
+        view, held = self.node_images.get(key), self._images_of(key.name)
+        if view is None or held is None or view.is_deleting:
+            return None
+        uid, before = self._pulls.get(view.name, ("", {}))
+        if uid != view.uid:
+            before = {}
+        keyrings = await self._keyrings(view, before)
+        now = self._clock()
+
+        def attempt(image: ImageName, wanted: Wanted, number: int) -> Attempt:
+            return self._attempt(view.name, held, image, wanted, number, keyrings.get(image.name, ()))
+
+        pulls, look_at = advance_pulls(before, view, attempt=attempt, most=self._most, now=now)
+        for image, pull in pulls.items():
+            if pull.phase == "Succeeded":
+                held.add(full_name(image.reference))
+                held.add(pull.image_id)
+        self._pulls[view.name] = (view.uid, pulls)
+        wait_s = await self._report(view, pulls, now)
+        self._tell(view, before, pulls)
+        soonest = min(look_at, now + wait_s)
+        return None if soonest == math.inf else max(0.0, soonest - self._clock())
+
+    def _attempt(
+        self,
+        node: str,
+        held: set[str],
+        image: ImageName,
+        wanted: Wanted,
+        number: int,
+        keyring: Sequence[tuple[str, str]],
+    ) -> Attempt:
+        world, reference = self._world(), image.reference
+        name = full_name(reference)
+        is_there = name in held
+        if is_there and wanted.image_pull_policy == "IfNotPresent":
+            return Attempt(0.0, world.images.pull(reference))
+        fails, scripted_s = pull_of(world.rules, reference, node=node, attempt=number)
+        takes_s = world.settings.pull_s if scripted_s is None else scripted_s
+        if fails:
+            failure = PullFailure("ErrImagePull", f'failed to pull image "{reference}" (scripted)')
+            return Attempt(takes_s, failure)
+        answer = world.images.pull_as(reference, credentials_for(name, keyring))
+        return Attempt(0.0 if is_there and isinstance(answer, Pulled) else takes_s, answer)
+
+    async def _keyrings(
+        self, view: NodeImageView, pulls: Mapping[ImageName, Pull]
+    ) -> dict[str, list[tuple[str, str]]]:
+        """By image that has still to be pulled: registries with their `user:password`."""
+        open_names = {
+            image.name
+            for image, wanted in view.wanted.items()
+            if view.ended.get(image) != wanted.version
+            and not ((pull := pulls.get(image)) and pull.version == wanted.version and pull.completed_at)
+        }
+        found: dict[str, list[tuple[str, str]]] = {}
+        for name in open_names & view.secrets.keys():
+            for secret in view.secrets[name]:
+                found.setdefault(name, []).extend(await self._credentials(secret))
+        return found
+
+    async def _credentials(self, secret: SecretName) -> list[tuple[str, str]]:
+        """What a secret holds; nothing when it cannot be read."""
+        try:
+            document = decode(await self._client.get(SECRETS, secret.namespace, secret.name))
+        except KubeError:
+            return []
+        return _registries(document)
+
+    async def _report(self, view: NodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> float:
+        """Write the status where it differs. Returns in how many seconds it may be written."""
+        patch = diff_merge(view.stored_status, status_of(view, pulls))
+        if not patch or not (view.wanted or view.stored_status):
+            return math.inf
+        pace = self._paces.setdefault(view.name, _Pace(filled_at=now))
+        wait_s = pace.wait_s(now)
+        if wait_s > 0:
+            return wait_s
+        body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": patch}
+        try:
+            await self._writer.patch(
+                NODE_IMAGES,
+                Key("", view.name),
+                body,
+                patch_type=PatchType.MERGE,
+                subresource="status",
+                uid=view.uid,
+            )
+        except NotFoundError:
+            return math.inf
+        except ConflictError:  # something is asked for, or not any more: the cache hears of it soon
+            return CONFLICT_S
+        self.status_writes += 1
+        return math.inf
+
+    def _tell(
+        self, view: NodeImageView, before: Mapping[ImageName, Pull], after: Mapping[ImageName, Pull]
+    ) -> None:
+        """An event for each image that was pulled, or could not be."""
+        if self._recorder is None:
+            return
+        for image, pull in after.items():
+            old = before.get(image)
+            if pull.completed_at is None or (old is not None and old.completed_at is not None):
+                continue
+            failed = pull.phase == "Failed"
+            took_s = pull.completed_at - (pull.started_at or pull.completed_at)
+            said = f": {pull.message}" if failed else f" in {took_s:.1f} s"
+            message = f"{'could not pull' if failed else 'pulled'} image {image.reference}{said}"
+            about: list[tuple[Resource, dict[str, Any]]] = [
+                (NODE_IMAGES, {"name": view.name, "uid": view.uid})
+            ]
+            if failed:
+                about += [
+                    (_resource_of(one), one)
+                    for one in view.wanted[image].owner_references or ()
+                    if one.get("uid")
+                ]
+            for resource, one in about:
+                self._recorder.record(
+                    resource,
+                    namespace=str(one.get("namespace") or ""),
+                    name=str(one.get("name") or ""),
+                    uid=str(one.get("uid") or ""),
+                    reason="PullImageFailed" if failed else "PullImageSucceed",
+                    message=f"node {view.name} {message}",
+                    warning=failed,
+                )
+
+
+def _resource_of(reference: Mapping[str, Any]) -> Resource:
+    group, _, version = str(reference.get("apiVersion") or "").rpartition("/")
+    kind = str(reference.get("kind") or "")
+    return Resource(group or _JOB_GROUP, version or "v1beta1", f"{kind.lower()}s", kind)
+
+
+# ── credentials ──────────────────────────────────────────────────────────────
+
+
+def credentials_for(image: str, keyring: Sequence[tuple[str, str]]) -> list[str]:
+    """The `user:password` texts for an image (full name), the longest match first."""
+    matches = [(where, secret) for where, secret in keyring if _is_for(where, image)]
+    return [secret for _, secret in sorted(matches, key=lambda one: -len(one[0]))]
+
+
+def _is_for(registry: str, image: str) -> bool:
+    where = registry.removeprefix("https://").removeprefix("http://").rstrip("/")
+    where = where.removesuffix("/v1").removesuffix("/v2")
+    if where == "index.docker.io":
+        where = "docker.io"
+    return image == where or image.startswith((f"{where}/", f"{where}:", f"{where}@"))
+
+
+def _registries(secret: Document) -> list[tuple[str, str]]:
+    """Registry → `user:password` of a secret of type dockerconfigjson or dockercfg; what cannot be read is left out."""
+    data = secret.get("data") or {}
+    text = data.get(".dockerconfigjson") or data.get(".dockercfg")
+    try:
+        config = decode(b64decode(text or ""))
+    except (ValueError, binascii.Error):
+        return []
+    found: list[tuple[str, str]] = []
+    for registry, entry in (get_path(config, "auths") or config).items():
+        if not isinstance(entry, Mapping):
+            continue
+        user, password = entry.get("username"), entry.get("password")
+        if user is None and isinstance(entry.get("auth"), str):
+            try:
+                user, _, password = b64decode(entry["auth"]).decode().partition(":")
+            except (ValueError, binascii.Error):
+                continue
+        found.append((registry, f"{user}:{password}"))
+    return found

@@ -1,0 +1,133 @@
+"""How far a ContainerRecreateRequest is on its node, and what is done for it next.
+
+request + containers of the pod on the node + now ──▶ advance() ──▶ Turn: states to write, a container to stop, the end
+
+Pure. Rule: the node agent of OpenKruise. At most one container is stopped in a turn, and states are written before
+anything is done that depends on them, so that an agent that is killed does nothing twice.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document, get_path
+
+__all__ = ["OnNode", "Turn", "advance", "grace_left_s", "is_over", "order_of"]
+
+_PHASES: Final = ("Completed", "Recreating", "Pending")
+NOT_FOUND: Final = "not found container on Node"
+
+
+class OnNode(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest container of a name, as the runtime knows it."""
+
+    id: str
+    restart_count: int
+    is_running: bool
+    started_at: Instant
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done now. Of a container that is stopped, `states` are those after that."""
+
+    states: Sequence[Document] = ()
+    stop: str = ""
+    """Name of a container; empty: none."""
+    is_over: bool = False
+    again_s: float | None = None
+    """When time alone changes something."""
+
+
+def order_of(request: Mapping[str, Any]) -> tuple[int, str, str]:
+    """Requests for one pod are carried out in this order, one at a time."""
+    phase = get_path(request, "status", "phase", default="")
+    place = _PHASES.index(phase) if phase in _PHASES else len(_PHASES)
+    metadata = request["metadata"]
+    return place, metadata.get("creationTimestamp") or "", metadata["name"]
+
+
+def is_over(request: Mapping[str, Any]) -> bool:
+    """Whether nothing more is done for it."""
+    ended = get_path(request, "status", "completionTime")
+    return bool(ended or get_path(request, "metadata", "deletionTimestamp"))
+
+
+def grace_left_s(request: Mapping[str, Any], now: Instant) -> float | None:
+    """Seconds until containers may be stopped; None: the pod has still to be taken out of service."""
+    grace = get_path(request, "spec", "strategy", "unreadyGracePeriodSeconds")
+    if grace is None:
+        return 0.0
+    for condition in get_path(request, "status", "conditions", default=()):
+        if condition.get("type") == "PreRecreateGrace" and condition.get("status") == "True":
+            return float(grace) - (now - parse_time(condition["lastTransitionTime"]))
+    return None
+
+
+def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: Instant) -> Turn:
+    """The next turn for a request in phase Recreating."""
+    strategy = get_path(request, "spec", "strategy", default={})
+    stored = get_path(request, "status", "containerRecreateStates", default=[])
+    known = {one["name"]: one for one in stored}
+    states = [_state_of(one, known, containers, request, now) for one in request["spec"]["containers"]]
+    if states != stored:
+        return Turn(states=states)
+    ended = 0
+    for index, state in enumerate(states):
+        match state["phase"]:
+            case "Succeeded":
+                ended += 1
+            case "Failed":
+                ended += 1
+                if strategy.get("failurePolicy") != "Ignore":
+                    return Turn(states=states, is_over=True)
+            case "Recreating" if strategy.get("orderedRecreate"):
+                break
+            case "Recreating":
+                continue
+            case _:
+                if state["name"] not in containers:
+                    break
+                states[index] = {"name": state["name"], "phase": "Recreating", "isKilled": True}
+                return Turn(states=states, stop=state["name"])
+    least_s = strategy.get("minStartedSeconds") or 0
+    return Turn(states=states, is_over=ended == len(states), again_s=float(least_s) if least_s else None)
+
+
+def _state_of(
+    target: Mapping[str, Any],
+    known: Mapping[str, Document],
+    containers: Mapping[str, OnNode],
+    request: Mapping[str, Any],
+    now: Instant,
+) -> Document:
+    name = target["name"]
+    before = known.get(name) or {"name": name, "phase": "Pending"}
+    if before["phase"] in ("Succeeded", "Failed"):
+        return before
+    killed = {"isKilled": True} if before.get("isKilled") else {}
+    found = containers.get(name)
+    if found is None:
+        return {"name": name, "phase": "Pending", "message": NOT_FOUND, **killed}
+    if not found.is_running:
+        return {"name": name, "phase": "Recreating", **killed}
+    strategy = get_path(request, "spec", "strategy", default={})
+    if strategy.get("forceRecreate") and not killed:
+        return {"name": name, "phase": "Pending"}
+    context = target.get("statusContext") or {}
+    is_new = found.id != context.get("containerID") or found.restart_count > context.get("restartCount", 0)
+    if not is_new:
+        return {"name": name, "phase": "Pending", **killed}
+    least_s = float(strategy.get("minStartedSeconds") or 0)
+    is_done = _is_ready(request, name, found.id) and now - found.started_at > least_s
+    return {"name": name, "phase": "Succeeded" if is_done else "Recreating", **killed}
+
+
+def _is_ready(request: Mapping[str, Any], name: str, container_id: str) -> bool:
+    """Whether the controller has seen this very container ready."""
+    snapshot = get_path(request, "status", "containerStatusSnapshot", default=())
+    return any(
+        one.get("name") == name and one.get("containerID") == container_id and one.get("ready")
+        for one in snapshot
+    )

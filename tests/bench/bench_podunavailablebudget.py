@@ -1,0 +1,52 @@
+"""What a PodUnavailableBudget costs: status writes and CPU per decision, when many pods are to go at once.
+
+PYTHONPATH=tests:. python -m bench.bench_podunavailablebudget [--pods 200] [--going 64] [--let-go 20] [--replicas 3]
+
+Users, webhooks (over HTTPS, behind one address), the manager and the sandbox's API server are in one process. CPU is
+told beside that of the same race without a budget. Prints; asserts nothing.
+"""
+
+import argparse
+import asyncio
+import logging
+import sys
+import tempfile
+from pathlib import Path
+
+import uvloop
+
+sys.path[:0] = [str(Path(__file__).parents[1])]
+
+from support.budget_race import Raced, race  # noqa: E402
+from support.webhook_place import webhook_place  # noqa: E402
+
+
+async def run(*, pods: int, going: int, let_go: int, replicas: int) -> None:
+    """Without a budget, and with one."""
+    print(f"{pods} pods, {going} to go at once, {let_go} may be out, {replicas} webhook replicas")
+    for name, amount in (("no budget", None), ("a budget", let_go)):
+        with tempfile.TemporaryDirectory() as folder:
+            async with webhook_place(None, Path(folder)) as place:
+                found = await race(place, pods=pods, going=going, let_go=amount, replicas=replicas)
+        print(line(name, found, going))
+
+
+def line(name: str, found: Raced, going: int) -> str:
+    """One race. A decision is one answer to a deletion or an eviction."""
+    return (
+        f"{name:10} {found.decisions:4d} decisions in {found.seconds:5.2f} s, "
+        f"{1000 * found.cpu_s / found.decisions:5.2f} ms CPU each; {found.writes} status writes "
+        f"({found.writes / going:.2f} a pod that went, {found.conflicts} conflicts); fewest serving {found.fewest}"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pods", type=int, default=200)
+    parser.add_argument("--going", type=int, default=64)
+    parser.add_argument("--let-go", type=int, default=20)
+    parser.add_argument("--replicas", type=int, default=3)
+    given = parser.parse_args()
+    logging.disable(logging.WARNING)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run(pods=given.pods, going=given.going, let_go=given.let_go, replicas=given.replicas))

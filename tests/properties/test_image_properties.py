@@ -1,0 +1,210 @@
+"""ImagePullJobs and NodeImages, whatever agents do: turns, classes, versions, and that it ends.
+
+random deeds ──▶ World: plans carried out on documents ──▶ invariants after each
+"""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
+from pykruise.kinds.imagepulljob.snapshot import Snapshot as JobSnapshot
+from pykruise.kinds.imagepulljob.targets import targets_of
+from pykruise.kinds.nodeimage.plan import plan_node_image
+from pykruise.kinds.nodeimage.snapshot import Snapshot as NodeSnapshot
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document, encode
+from pykruise.kube.ids import Key
+from pykruise.kube.image_references import parse_image
+from pykruise.kube.patches.merge import apply_merge_patch
+from pykruise.plans.actions import Delete, Patch
+from pykruise.pods.fan_out import State
+from pykruise.pods.image_pull_jobs import PullJobView, project_pull_job
+from pykruise.pods.node_images import NodeImageView, project_node_image
+from support.image_paper import NOW, job_document, node, node_image
+
+IMAGE = parse_image("nginx:1.9")
+
+
+class World:
+    """Nodes and jobs as documents; controllers and agents are called by the test."""
+
+    def __init__(self, nodes: int, jobs: list[Document]) -> None:
+        self.now: Instant = NOW
+        names = [f"n{number}" for number in range(nodes)]
+        self.nodes: dict[str, Document] = {
+            name: {"metadata": {"name": name, "uid": f"image-{name}", "resourceVersion": "1"}, "spec": {}}
+            for name in names
+        }
+        self.jobs = {one["metadata"]["name"]: one for one in jobs}
+
+    def view(self, name: str) -> NodeImageView:
+        return project_node_image(encode(self.nodes[name]))
+
+    def job(self, name: str) -> PullJobView:
+        return project_pull_job(encode(self.jobs[name]))
+
+    def job_snapshot(self, name: str) -> JobSnapshot:
+        others = {one.uid: one for other in self.jobs if (one := self.job(other)).name != name}
+        return JobSnapshot(
+            job=self.job(name), nodes=[self.view(one) for one in self.nodes], others=others, now=self.now
+        )
+
+    def reconcile_job(self, name: str) -> None:
+        if name not in self.jobs:
+            return
+        snapshot = self.job_snapshot(name)
+        plan = plan_imagepulljob(snapshot)
+        assert plan == plan_imagepulljob(snapshot)
+        self._carry_out(plan.stages)
+        if plan.status is not None and name in self.jobs:
+            self.jobs[name] = {**self.jobs[name], "status": plan.status}
+
+    def reconcile_node(self, name: str) -> None:
+        view = self.view(name)
+        jobs = {Key("shop", one): self.job(one) for one in self.jobs}
+        known: dict[Key, Any] = {Key("shop", one): None for one in ("a", "b")}
+        snapshot = NodeSnapshot(
+            node_image=view, node=node(name), jobs={**known, **jobs}, now=self.now, creation_delay_s=0.0
+        )
+        self._carry_out(plan_node_image(snapshot).stages)
+
+    def _carry_out(self, stages: Any) -> None:
+        for stage in stages:
+            for chain in stage.chains:
+                for step in chain.steps:
+                    self._write(step.action)
+
+    def _write(self, action: Any) -> None:
+        where = self.nodes if action.resource.plural == "nodeimages" else self.jobs
+        if isinstance(action, Delete):
+            del where[action.key.name]
+        elif isinstance(action, Patch):
+            before = where[action.key.name]
+            where[action.key.name] = apply_merge_patch(before, action.body)
+
+    def agent(self, name: str, phase: str) -> None:
+        """The agent says this of everything that is asked for."""
+        view = self.view(name)
+        images: dict[str, Any] = {}
+        for image, entry in view.entries:
+            said: Document = {"tag": image.tag, "phase": phase, "version": entry.version}
+            if phase in ("Succeeded", "Failed"):
+                said["completionTime"] = format_time(self.now)
+            images.setdefault(image.name, {"tags": []})["tags"].append(said)
+        self.nodes[name]["status"] = {"desired": len(images), "imageStatuses": images}
+
+
+NODES = st.integers(min_value=0, max_value=6)
+DEEDS = st.lists(
+    st.one_of(
+        st.tuples(st.just("job"), st.sampled_from("ab")),
+        st.tuples(st.just("node"), st.integers(0, 5)),
+        st.tuples(st.sampled_from(["Pulling", "Succeeded", "Failed"]), st.integers(0, 5)),
+        st.tuples(st.just("delete"), st.sampled_from("ab")),
+        st.tuples(st.just("wait"), st.sampled_from([1.0, 100.0, 700.0, 5000.0])),
+    ),
+    max_size=40,
+)
+
+
+def world_of(nodes: int, parallelism: int, ends: bool) -> World:
+    policy = {"type": "Always" if ends else "Never"}
+    jobs = [
+        job_document(name, parallelism=parallelism, completionPolicy=policy, pullPolicy={"timeoutSeconds": 9})
+        for name in ("a", "b")
+    ]
+    return World(nodes, jobs)
+
+
+def play(world: World, deed: tuple[str, Any]) -> None:
+    what, about = deed
+    names = list(world.nodes)
+    if what == "job":
+        world.reconcile_job(about)
+    elif what == "delete":
+        world.jobs.pop(about, None)
+    elif what == "wait":
+        world.now += about
+    elif names:
+        name = names[about % len(names)]
+        if what == "node":
+            world.reconcile_node(name)
+        else:
+            world.agent(name, what)
+
+
+@given(nodes=NODES, parallelism=st.integers(0, 4), ends=st.booleans(), deeds=DEEDS)
+def test_turns_are_kept_every_node_counts_once_and_versions_never_fall(
+    nodes: int, parallelism: int, ends: bool, deeds: list[tuple[str, Any]]
+) -> None:
+    world = world_of(nodes, parallelism, ends)
+    for deed in deeds:
+        versions = {name: world.view(name).entry(IMAGE) for name in world.nodes}
+        # Another job that has the image pulled anew makes nodes active that were not: that is not the job's doing.
+        before = _active(world, deed[1]) if deed[0] == "job" else 0
+        play(world, deed)
+        if deed[0] == "job":
+            assert _active(world, deed[1]) <= max(parallelism, before)
+            _check_status(world, deed[1], nodes)
+        for name, old in versions.items():
+            new = world.view(name).entry(IMAGE)
+            assert old is None or new is None or new.version >= old.version
+
+
+def _active(world: World, name: str) -> int:
+    if name not in world.jobs:
+        return 0
+    targets = targets_of(world.job_snapshot(name), IMAGE)
+    return sum(one.state is State.ACTIVE for one in targets)
+
+
+def _check_status(world: World, name: str, nodes: int) -> None:
+    status = world.jobs.get(name, {}).get("status")
+    if status:
+        counted = status.get("active", 0) + status.get("succeeded", 0) + status.get("failed", 0)
+        assert counted <= status["desired"] == nodes
+        assert status.get("failed", 0) == len(status.get("failedNodes", ()))
+
+
+@given(nodes=NODES, parallelism=st.integers(1, 4), deeds=DEEDS)
+def test_a_job_is_over_when_agents_answer_whatever_happened_before(
+    nodes: int, parallelism: int, deeds: list[tuple[str, Any]]
+) -> None:
+    world = world_of(nodes, parallelism, ends=True)
+    for deed in deeds:
+        play(world, deed)
+    for _ in range(4 * nodes + 4):
+        for name in list(world.jobs):
+            world.reconcile_job(name)
+        for name in world.nodes:
+            world.agent(name, "Succeeded")
+            world.reconcile_node(name)
+    for one in world.jobs.values():
+        assert one["status"]["completionTime"]
+    # and when the jobs are gone, so are their entries
+    world.jobs.clear()
+    for name in world.nodes:
+        for _ in range(3):
+            world.reconcile_node(name)
+        assert not list(world.view(name).entries)
+        assert not world.view(name).statuses
+
+
+@given(deeds=DEEDS)
+def test_what_is_settled_stays_settled(deeds: list[tuple[str, Any]]) -> None:
+    """Two looks at the same world write nothing the second time."""
+    world = world_of(3, 2, ends=True)
+    for deed in deeds:
+        play(world, deed)
+    for name in world.nodes:
+        for _ in range(3):
+            world.reconcile_node(name)
+        before = dict(world.nodes[name])
+        world.reconcile_node(name)
+        assert world.nodes[name] == before
+
+
+def test_a_nodeimage_on_paper_is_one() -> None:
+    assert node_image("x").name == "x"

@@ -1,0 +1,302 @@
+"""What holds for an AdvancedCronJob at every commit, whatever happens to its manager, its children and the clocks.
+
+Commit ──▶ CronRules.on_commit() ──▶ Violations          at the end ──▶ CronRules.at_rest() ──▶ Violations
+
+Schedules of scripts have a period, so a time of one is known without reading cron. Children are Jobs that nobody works
+on: scripts say when one ends.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.clock import parse_time
+from simulation.history import Commit, Turn
+from simulation.pods import PodHistory
+from simulation.rules import Violation
+
+__all__ = ["CronRules", "period_of"]
+
+CRONS, CHILDREN = "advancedcronjobs.apps.kruise.io", "jobs.batch"
+SCHEDULED_AT = "apps.kruise.io/scheduled-at"
+PATIENCE_S = 250.0
+"""So long after its time, and after all is healed, a time may still come to be served."""
+FAR_S = 110.0
+"""An object is at rest only while its next time is so far away."""
+
+
+def period_of(schedule: str) -> float:
+    """Seconds between two times of a schedule of these scripts: `*/5 * * * *`, `@hourly`, `@every 300s`."""
+    if schedule.startswith("@every "):
+        return float(schedule.removeprefix("@every ").removesuffix("s"))
+    return 3600.0 if schedule == "@hourly" else 60.0 * int(schedule.split()[0].removeprefix("*/"))
+
+
+class Cron(msgspec.Struct, frozen=True):
+    """One version of the AdvancedCronJob. `revision` is the API server's."""
+
+    revision: int
+    uid: str
+    created: float
+    is_deleting: bool
+    is_paused: bool
+    schedule: str
+    concurrency: str
+    deadline_s: float | None
+    kept: Mapping[str, int]
+    """By how children ended: how many of them stay."""
+    last: float | None
+    active: frozenset[str]
+
+    @property
+    def period(self) -> float:
+        """Seconds between two times."""
+        return period_of(self.schedule)
+
+    def latest(self, now: float, *, since: float) -> float:
+        """The latest time that is not after `now`; before or at `since`: there is none after that."""
+        begin = int(since) if self.schedule.startswith("@every") else 0
+        return begin + (now - begin) // self.period * self.period
+
+
+def read_cron(doc: Any, revision: int) -> Cron:
+    """An AdvancedCronJob as stored."""
+    spec, status, meta = doc["spec"], doc.get("status") or {}, doc["metadata"]
+    last = status.get("lastScheduleTime")
+    return Cron(
+        revision=revision,
+        uid=meta["uid"],
+        created=parse_time(meta["creationTimestamp"]),
+        is_deleting="deletionTimestamp" in meta,
+        is_paused=bool(spec.get("paused")),
+        schedule=spec["schedule"],
+        concurrency=spec["concurrencyPolicy"],
+        deadline_s=spec.get("startingDeadlineSeconds"),
+        kept={"Complete": spec["successfulJobsHistoryLimit"], "Failed": spec["failedJobsHistoryLimit"]},
+        last=parse_time(last) if last else None,
+        active=frozenset(one["name"] for one in status.get("active") or ()),
+    )
+
+
+class Child(msgspec.Struct, frozen=True):
+    """One child as it was from `revision` on."""
+
+    revision: int
+    at: float
+    sender: str
+    uid: str
+    name: str
+    owner: str
+    tick: float
+    ending: str
+    """Complete, Failed; empty: it is active."""
+    is_deleting: bool
+    gone: bool
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it goes on."""
+        return not self.ending and not self.gone
+
+
+def read_child(commit: Commit) -> Child:
+    """The child after a commit."""
+    doc: Any = commit.new if commit.new is not None else commit.old
+    meta = doc["metadata"]
+    ending = [
+        one["type"]
+        for one in (doc.get("status") or {}).get("conditions") or ()
+        if one["status"] == "True" and one["type"] in ("Complete", "Failed")
+    ]
+    return Child(
+        revision=commit.revision,
+        at=commit.at,
+        sender=commit.sender,
+        uid=meta["uid"],
+        name=meta["name"],
+        owner=next((one["uid"] for one in meta.get("ownerReferences") or () if one.get("controller")), ""),
+        tick=parse_time(meta["annotations"][SCHEDULED_AT]),
+        ending=ending[0] if ending else "",
+        is_deleting="deletionTimestamp" in meta,
+        gone=commit.new is None,
+    )
+
+
+class CronRules:
+    """Of one AdvancedCronJob, by its name, through its lives. See `WorkloadRules`."""
+
+    shelves = frozenset({CRONS, CHILDREN})
+
+    def __init__(
+        self, *, namespace: str, name: str, start: float, skew_s: float = 0.0, is_calm: bool = False
+    ) -> None:
+        self._namespace, self._name = namespace, name
+        self._start, self._skew_s = start, skew_s
+        self._is_calm = is_calm
+        self.pods = PodHistory()
+        self._crons: list[Cron] = []
+        self._gone_at = 0
+        self._children: dict[str, list[Child]] = {}
+        self._made_in: dict[str, Turn] = {}
+        self._at_rest_since = math.inf
+        self._forgotten: Violation | None = None
+
+    def hook_answer(self, state: str) -> Mapping[str, str | None]:
+        """There are no lifecycle hooks."""
+        return {}
+
+    # ── every commit ─────────────────────────────────────────────────────────
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]:
+        """Called for each commit to `shelves`, in order."""
+        if commit.key.namespace != self._namespace:
+            return
+        if commit.shelf == CHILDREN:
+            yield from self._on_child(commit)
+        elif commit.key.name == self._name:
+            yield from self._on_cron(commit)
+
+    def _on_cron(self, commit: Commit) -> Iterator[Violation]:
+        if commit.new is None:
+            self._gone_at = commit.revision
+            return
+        cron = read_cron(commit.new, commit.revision)
+        before = self._crons[-1] if self._crons and self._crons[-1].uid == cron.uid else None
+        self._crons.append(cron)
+        if before is not None and before.last is not None and (cron.last or 0.0) < before.last:
+            yield self._broken(commit, "back", f"the last time goes back from {before.last} to {cron.last}")
+
+    def _on_child(self, commit: Commit) -> Iterator[Violation]:
+        child = read_child(commit)
+        versions = self._children.setdefault(child.uid, [])
+        before = versions[-1] if versions else None
+        versions.append(child)
+        turn = commit.turn
+        if turn is None or not self._crons:
+            return
+        if before is None:
+            self._made_in[child.uid] = turn
+        crons = [one for one in self._crons_since(turn.known.get(CRONS, 0)) if one.uid == child.owner]
+        if not crons:
+            yield self._broken(commit, "owner", f"{child.name} is written to for nothing that is there")
+        elif before is None:
+            yield from self._on_created(commit, turn, child, crons)
+        elif child.gone or (child.is_deleting and not before.is_deleting):
+            yield from self._on_deleted(commit, turn, child, crons)
+
+    def _on_created(self, commit: Commit, turn: Turn, child: Child, crons: list[Cron]) -> Iterator[Violation]:
+        if child.name != f"{self._name}-{int(child.tick)}":
+            yield self._broken(commit, "name", f"{child.name} is for {child.tick}")
+        if all(one.is_deleting or one.is_paused for one in crons):
+            yield self._broken(commit, "paused", f"{child.name} is made, and it is paused or goes")
+        known = [one for one in crons if one.last is not None and one.last >= child.tick]
+        if len(known) == len(crons):
+            yield self._broken(commit, "twice", f"{child.name} is made, and its time was served")
+        decided = self._start + turn.at - self._skew_s
+        if child.tick > commit.at + self._skew_s:
+            yield self._broken(commit, "early", f"{child.name} is made before its time")
+        if all(child.tick + one.period <= decided for one in crons):
+            yield self._broken(commit, "latest", f"{child.name} is made, and a later time has passed")
+        if all(not self._is_time(child.tick, one) for one in crons):
+            yield self._broken(commit, "schedule", f"{child.tick} is no time of {crons[-1].schedule}")
+        if all(one.deadline_s is not None and child.tick + one.deadline_s < decided - 1 for one in crons):
+            yield self._broken(commit, "late", f"{child.name} is made later than it may be")
+        active = [one[0].name for one in self._surely_active(turn, child)]
+        if active and all(one.concurrency == "Forbid" for one in crons):
+            yield self._broken(commit, "forbid", f"{child.name} is made beside {active}")
+        if active and all(one.concurrency == "Replace" for one in crons):
+            yield self._broken(commit, "replace", f"{child.name} is made, and {active} stay")
+
+    def _is_time(self, tick: float, cron: Cron) -> bool:
+        # Intervals go on from the last time, under whatever schedule that was.
+        return cron.schedule.startswith("@every") or tick % cron.period == 0
+
+    def _on_deleted(self, commit: Commit, turn: Turn, child: Child, crons: list[Cron]) -> Iterator[Violation]:
+        if any(one.concurrency == "Replace" for one in crons):
+            return
+        known = turn.known.get(CHILDREN, 0)
+        versions = self._versions_since(self._children[child.uid], known)
+        if all(not one.ending for one in versions):
+            yield self._broken(commit, "deletion", f"{child.name} is active, and deleted")
+            return
+        ended = sum(
+            any(one.ending == child.ending and not one.gone for one in self._versions_since(many, known))
+            for many in self._children.values()
+            if many[-1].owner == child.owner
+        )
+        if all(ended <= one.kept.get(child.ending, 0) for one in crons):
+            yield self._broken(commit, "history", f"{child.name} is deleted, {ended} are within the limit")
+
+    # ── at rest ──────────────────────────────────────────────────────────────
+
+    def at_rest(self, now: float) -> Iterator[Violation]:
+        """What is wrong, or still to come, although everything has gone well for long."""
+        if not self._crons:
+            return
+        self._at_rest_since = min(self._at_rest_since, now)
+        if self._forgotten is not None:
+            yield self._forgotten
+        cron = self._crons[-1]
+        here = [many[-1] for many in self._children.values() if not many[-1].gone]
+        mine = [one for one in here if one.owner == cron.uid]
+        if self._gone_at > cron.revision:
+            if mine:
+                yield Violation("gone", f"it is gone, but {[one.name for one in mine]} are there", now)
+            return
+        active = {one.name for one in mine if one.is_active}
+        if active != cron.active:
+            yield Violation("status", f"active are {sorted(active)}, it says {sorted(cron.active)}", now)
+        for ending, kept in cron.kept.items():
+            ended = [one.name for one in mine if one.ending == ending]
+            if len(ended) > kept:
+                yield Violation("history", f"{ended} are there, {kept} may stay", now)
+        yield from self._nothing_is_missed(cron, active, self._start + now, now)
+
+    def _nothing_is_missed(
+        self, cron: Cron, active: set[str], clock: float, now: float
+    ) -> Iterator[Violation]:
+        """The latest time is served, unless something stands against it; and the next one is far away."""
+        served = [many[0].tick for many in self._children.values() if many[0].owner == cron.uid]
+        if served and cron.last != max(served):
+            yield Violation("status", f"the last time is {max(served)}, it says {cron.last}", now)
+        if cron.is_paused or (cron.last is not None and cron.last > clock):
+            return
+        since = cron.created if cron.last is None else cron.last
+        latest = cron.latest(clock, since=since)
+        is_free = cron.concurrency != "Forbid" or not active
+        is_late = cron.deadline_s is not None and latest + cron.deadline_s < clock
+        if latest > since and is_free and not is_late:
+            missed = Violation("missed", f"{latest} was not served, the last was {cron.last}", now)
+            if clock - latest > PATIENCE_S and now - self._at_rest_since > PATIENCE_S and not self._skew_s:
+                self._forgotten = missed  # that a later one is served makes it no better
+            yield missed
+        if latest + cron.period - clock < FAR_S:
+            yield Violation("next", "the next time is near", now)
+
+    # ── what is known ────────────────────────────────────────────────────────
+
+    def _crons_since(self, known: int) -> list[Cron]:
+        if self._gone_at > self._crons[-1].revision and self._gone_at <= known:
+            return []
+        return self._crons[max(0, bisect_right(self._crons, known, key=lambda one: one.revision) - 1) :]
+
+    def _versions_since(self, versions: list[Child], known: int) -> list[Child]:
+        return versions[max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1) :]
+
+    def _surely_active(self, turn: Turn, child: Child) -> Iterator[list[Child]]:
+        """Children that the manager has to know, and that surely go on and stay."""
+        known = turn.known.get(CHILDREN, 0)
+        for many in self._children.values():
+            first = many[0]
+            if first.owner != child.owner or first.uid == child.uid:
+                continue
+            versions = self._versions_since(many, known)
+            is_known = first.revision <= known or self._made_in.get(first.uid) == turn
+            if is_known and all(one.is_active and not one.is_deleting for one in versions):
+                yield versions
+
+    def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
+        return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)

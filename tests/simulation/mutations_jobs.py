@@ -1,0 +1,177 @@
+"""Rules of jobs that are broken on purpose; mutations.py looks whether the simulator notices."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.advancedcronjob import plan as cron_plan
+from pykruise.kinds.advancedcronjob.due import Due
+from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB
+from pykruise.kinds.advancedcronjob.types import AdvancedCronJobSpec
+from pykruise.kinds.broadcastjob import plan as job_plan
+from pykruise.kinds.broadcastjob import targets as job_targets
+from pykruise.kinds.broadcastjob.kind import KIND as BROADCAST_JOB
+from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView
+from pykruise.pods import fan_out
+from pykruise.pods.fan_out import OnFailure, Policy, State
+from simulation.mutating import Change, always
+
+__all__ = ["ADVANCEDCRONJOB", "BROADCASTJOB"]
+
+replace = msgspec.structs.replace
+
+
+def _policy(change: Callable[[Policy], Policy]) -> Change:
+    def changed(original: Any) -> Any:
+        return lambda *args, **given: change(original(*args, **given))
+
+    return job_plan, "policy_of", changed
+
+
+def _more(policy: Policy) -> Policy:
+    return replace(policy, parallelism=None if policy.parallelism is None else policy.parallelism + 1)
+
+
+def _never_failing(original: Any) -> Any:
+    def state_of(pod: Any, **given: Any) -> State:
+        state: State = original(pod, **given)
+        return State.ACTIVE if state is State.FAILING else state
+
+    return state_of
+
+
+def _finished_again(original: Any) -> Any:
+    """A pod that has succeeded counts as one that is to be started."""
+
+    def state_of(pod: Any, **given: Any) -> State:
+        state: State = original(pod, **given)
+        return State.PENDING if state is State.SUCCEEDED else state
+
+    return state_of
+
+
+def _deaf_to_nodes(original: Any) -> Any:
+    return lambda settings: [wake for wake in original(settings) if wake.on.resource.kind != "Node"]
+
+
+BROADCASTJOB: dict[str, tuple[Change, ...]] = {
+    "BroadcastJob: one pod more than parallelism": (_policy(_more),),
+    "BroadcastJob: nodes that have run are run again": ((job_targets, "state_of", _finished_again),),
+    "BroadcastJob: nodes that do not fit get pods": (
+        (BroadcastJobView, "obstacle", lambda _original: lambda _self, _node: ""),
+    ),
+    "BroadcastJob: it completes while pods run": (
+        (
+            fan_out,
+            "_is_complete",
+            lambda _original: lambda targets, _policy: any(one.state is State.SUCCEEDED for one in targets),
+        ),
+    ),
+    "BroadcastJob: what is over goes on": (
+        (BroadcastJobView, "is_finished", lambda _original: property(lambda _self: False)),
+    ),
+    "BroadcastJob: paused is ignored": (_policy(lambda policy: replace(policy, is_paused=False)),),
+    "BroadcastJob: failed pods are ignored": (
+        _policy(lambda policy: replace(policy, on_failure=OnFailure.CONTINUE)),
+    ),
+    "BroadcastJob: restartLimit is ignored": ((job_targets, "state_of", _never_failing),),
+    "BroadcastJob: the deadline is ignored": (_policy(lambda policy: replace(policy, deadline_s=None)),),
+    "BroadcastJob: the time to live is ignored": (
+        _policy(lambda policy: replace(policy, ttl_s=None if policy.ttl_s is None else 0)),
+    ),
+    "BroadcastJob: a failed job leaves pods running": ((fan_out, "_to_stop", always(())),),
+    "BroadcastJob: nodes that come are not heard of": ((BROADCAST_JOB.control, "wakes", _deaf_to_nodes),),
+}
+
+
+def _by_children_alone(original: Any) -> Any:
+    """As the original: the last time is that of the children that are there."""
+
+    def last_tick(snapshot: Any) -> Any:
+        cron = replace(snapshot.cron, status=replace(snapshot.cron.status, last_schedule_time=None))
+        return original(replace(snapshot, cron=cron))
+
+    return last_tick
+
+
+def _first_of_all(_original: Any) -> Any:
+    """The earliest time that was missed is served, not the latest."""
+
+    def due(schedule: Any, *, last: float, now: float, deadline_s: int | None) -> Due:
+        first = schedule.next(last)
+        return Due(missed=first if first is not None and first <= now else None, next=schedule.next(now))
+
+    return due
+
+
+def _spec(**changes: Any) -> Change:
+    """The spec as it would be with these fields."""
+
+    def changed(original: Any) -> Any:
+        def plan_cronjob(snapshot: Any) -> Any:
+            spec = snapshot.cron.spec
+            if spec is None:
+                return original(snapshot)
+            given = {name: change(spec) for name, change in changes.items()}
+            return original(replace(snapshot, cron=replace(snapshot.cron, spec=replace(spec, **given))))
+
+        return plan_cronjob
+
+    return CRON_JOB.control, "plan", changed
+
+
+def _not_replacing(spec: AdvancedCronJobSpec) -> str:
+    return "Allow" if spec.concurrency_policy == "Replace" else spec.concurrency_policy
+
+
+def _not_forbidding(spec: AdvancedCronJobSpec) -> str:
+    return "Allow" if spec.concurrency_policy == "Forbid" else spec.concurrency_policy
+
+
+ADVANCEDCRONJOB: dict[str, tuple[Change, ...]] = {
+    "AdvancedCronJob: the last time is only that of children that are there": (
+        (cron_plan, "last_tick", _by_children_alone),
+    ),
+    "AdvancedCronJob: clocks that are set back begin anew": (
+        (
+            cron_plan,
+            "last_tick",
+            lambda original: lambda snapshot: min(original(snapshot) or snapshot.now, snapshot.now - 600.0),
+        ),
+    ),
+    "AdvancedCronJob: every missed time is served": ((cron_plan, "due", _first_of_all),),
+    "AdvancedCronJob: missed times are forgotten": (
+        (
+            cron_plan,
+            "due",
+            lambda original: (
+                lambda schedule, **given: (
+                    replace(found, missed=None)
+                    if (found := original(schedule, **given)).missed is not None
+                    and given["now"] - found.missed > 5
+                    else found
+                )
+            ),
+        ),
+    ),
+    "AdvancedCronJob: paused is ignored": (_spec(paused=lambda _spec: False),),
+    "AdvancedCronJob: Forbid is ignored": (_spec(concurrency_policy=_not_forbidding),),
+    "AdvancedCronJob: Replace is ignored": (_spec(concurrency_policy=_not_replacing),),
+    "AdvancedCronJob: the starting deadline is ignored": (
+        _spec(starting_deadline_seconds=lambda _spec: None),
+    ),
+    "AdvancedCronJob: one more stays of what has ended": (
+        _spec(successful_jobs_history_limit=lambda spec: (spec.successful_jobs_history_limit or 0) + 1),
+    ),
+    "AdvancedCronJob: the oldest of what has ended goes too early": (
+        _spec(failed_jobs_history_limit=lambda _spec: 0),
+    ),
+    "AdvancedCronJob: children that end are not heard of": (
+        (
+            CRON_JOB.control,
+            "wakes",
+            lambda original: lambda settings: list(original(settings))[:1],
+        ),
+    ),
+}

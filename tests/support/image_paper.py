@@ -1,0 +1,121 @@
+"""NodeImages, jobs and nodes on paper, as the kinds about images see them.
+
+node_image("n1", entry("nginx", "1", jobs=[job("a")])) ──▶ NodeImageView      job("a") ──▶ PullJobView
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.documents import encode
+from pykruise.pods.image_pull_jobs import PullJobView, project_pull_job
+from pykruise.pods.node_images import NodeImageView, project_node_image
+from pykruise.pods.nodes import NodeView
+
+NOW: Instant = parse_time("2026-03-01T12:00:00Z")
+
+
+def at(seconds: float) -> str:
+    """The time so long after NOW, as it is stored."""
+    return format_time(NOW + seconds)
+
+
+def node(
+    name: str = "n1", *, ready_s: float | None = 3600.0, labels: Mapping[str, str] | None = None, **more: Any
+) -> NodeView:
+    """A node that has been ready for so long; None: it is not."""
+    since = None if ready_s is None else NOW - ready_s
+    return NodeView(
+        name=name, uid=f"uid-{name}", resource_version=1, labels=labels or {}, ready_since=since, **more
+    )
+
+
+def job_document(
+    name: str = "job", *, namespace: str = "shop", uid: str = "", **fields: Any
+) -> dict[str, Any]:
+    """A stored ImagePullJob. `metadata`, `status`: further fields of these; all else is of its spec."""
+    metadata, status = fields.pop("metadata", {}), fields.pop("status", {})
+    spec = {"image": "nginx:1.9", "completionPolicy": {"type": "Always"}, **fields}
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "ImagePullJob",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": uid or f"uid-{name}",
+            "resourceVersion": "7",
+            "generation": 1,
+            **metadata,
+        },
+        "spec": {key: value for key, value in spec.items() if value is not None},
+        "status": status,
+    }
+
+
+def job(name: str = "job", **fields: Any) -> PullJobView:
+    """The view of one."""
+    return project_pull_job(encode(job_document(name, **fields)))
+
+
+def reference(one: PullJobView) -> dict[str, Any]:
+    """As an entry names a job."""
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "ImagePullJob",
+        "namespace": one.namespace,
+        "name": one.name,
+        "uid": one.uid,
+    }
+
+
+def entry(
+    tag: str = "1.9", *, jobs: Sequence[PullJobView] = (), ttl: int = 300, **fields: Any
+) -> dict[str, Any]:
+    """One tag that is asked for, since NOW."""
+    policy = {"ttlSecondsAfterFinished": ttl, **fields.pop("policy", {})}
+    found = {"tag": tag, "createdAt": at(0), "pullPolicy": policy, **fields}
+    if jobs:
+        found["ownerReferences"] = [reference(one) for one in jobs]
+    return found
+
+
+def said(
+    phase: str = "Succeeded", *, tag: str = "1.9", ended_s: float | None = 0.0, **fields: Any
+) -> dict[str, Any]:
+    """What an agent reports of a tag; `ended_s`: when it ended, from NOW."""
+    found = {"tag": tag, "phase": phase, **fields}
+    if ended_s is not None and phase in ("Succeeded", "Failed"):
+        found["completionTime"] = at(ended_s)
+    return found
+
+
+def node_image(
+    name: str = "n1",
+    *tags: Mapping[str, Any],
+    image: str = "nginx",
+    statuses: Sequence[Mapping[str, Any]] = (),
+    secrets: Sequence[Mapping[str, Any]] = (),
+    labels: Mapping[str, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    spec: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+) -> NodeImageView:
+    """A NodeImage that is asked for these tags of one image."""
+    asked = {"tags": list(tags), **({"pullSecrets": list(secrets)} if secrets else {})}
+    shown: dict[str, Any] = {"desired": len(tags), **(status or {})}
+    if statuses:
+        shown["imageStatuses"] = {image: {"tags": list(statuses)}}
+    document = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "NodeImage",
+        "metadata": {
+            "name": name,
+            "uid": f"image-{name}",
+            "resourceVersion": "9",
+            "labels": dict(labels or {}),
+            **(metadata or {}),
+        },
+        "spec": spec if spec is not None else {"images": {image: asked}} if tags or secrets else {},
+        "status": shown,
+    }
+    return project_node_image(encode(document))

@@ -1,0 +1,62 @@
+"""In which order nodes of a workload's pods are asked."""
+
+from typing import Any
+
+from pykruise.kinds.imagepulljob.order import in_update_order, strategy_of
+from pykruise.kube.documents import encode
+from pykruise.pods.views import ControllerView, PodView, project_pod
+
+
+def pod(name: str, **labels: str) -> PodView:
+    return project_pod(
+        encode(
+            {
+                "metadata": {
+                    "name": name,
+                    "namespace": "x",
+                    "uid": name,
+                    "resourceVersion": "1",
+                    "labels": labels,
+                },
+                "spec": {"nodeName": f"node-of-{name}", "containers": [{"name": "c", "image": "i"}]},
+                "status": {"phase": "Running"},
+            }
+        )
+    )
+
+
+def names(pods: Any) -> list[str]:
+    return [one.name for one in pods]
+
+
+def test_pods_of_a_statefulset_go_from_the_highest_number_down() -> None:
+    """images, lifted limit b"""
+    found = in_update_order([pod("a-1"), pod("a-10"), pod("a-2")], {"spec": {}}, kind="StatefulSet")
+    assert names(found) == ["a-10", "a-2", "a-1"]
+
+
+def test_priorities_of_the_workload_come_first() -> None:
+    strategy = {
+        "priorityStrategy": {"weightPriority": [{"weight": 1, "matchSelector": {"matchLabels": {"t": "x"}}}]}
+    }
+    workload = {"spec": {"updateStrategy": {"rollingUpdate": strategy}}}
+    found = in_update_order([pod("a"), pod("b", t="x")], workload, kind="CloneSet")
+    assert names(found) == ["b", "a"]
+
+
+def test_ordered_keys_count_too() -> None:
+    unordered = {"priorityStrategy": {"orderPriority": [{"orderedKey": "k"}]}}
+    workload = {"spec": {"updateStrategy": {"rollingUpdate": {"unorderedUpdate": unordered}}}}
+    found = in_update_order(
+        [pod("a-0", k="v1"), pod("a-1"), pod("a-2", k="v2")], workload, kind="StatefulSet"
+    )
+    assert names(found) == ["a-1", "a-2", "a-0"]
+
+
+def test_only_workloads_of_the_group_have_an_order() -> None:
+    ours = strategy_of(ControllerView("apps.kruise.io", "CloneSet", "x", "u"))
+    assert ours is not None
+    assert ours.plural == "clonesets"
+    assert strategy_of(ControllerView("apps", "StatefulSet", "x", "u")) is None
+    assert strategy_of(ControllerView("apps.kruise.io", "DaemonSet", "x", "u")) is None
+    assert strategy_of(None) is None

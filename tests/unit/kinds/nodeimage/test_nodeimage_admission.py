@@ -1,0 +1,76 @@
+"""Reviews of NodeImages."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.nodeimage.admission import validate_nodeimage
+from pykruise.kinds.nodeimage.defaults import with_defaults
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.pods.node_images import NODE_IMAGES
+from support.image_paper import NOW, at
+
+TAG = {"tag": "v1", "createdAt": at(0), "pullPolicy": {"ttlSecondsAfterFinished": 1}}
+
+
+def document(**images: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "n1"}, "spec": {"images": images}}
+
+
+async def problems(doc: dict[str, Any]) -> list[str]:
+    """Fields that are refused."""
+    request = AdmissionRequest(uid="1", operation="CREATE", resource=NODE_IMAGES, name="n1", object=doc)
+    refusal = (await validate_nodeimage(request)).refusal
+    if refusal is None:
+        return []
+    assert refusal.code == 422
+    assert refusal.details is not None
+    return [cause.field for cause in refusal.details.causes]
+
+
+def test_an_entry_gets_its_time_and_its_policy_and_tags_are_sorted() -> None:
+    """images cases 7 and 9"""
+    found = with_defaults(document(nginx={"tags": [{"tag": "b"}, {"tag": "a"}]}), now=NOW)
+    policy = {"timeoutSeconds": 600, "backoffLimit": 3}
+    assert found["spec"]["images"]["nginx"]["tags"] == [
+        {"tag": "a", "createdAt": at(0), "pullPolicy": policy},
+        {"tag": "b", "createdAt": at(0), "pullPolicy": policy},
+    ]
+
+
+def test_what_is_said_is_kept_and_tags_of_the_status_are_sorted_too() -> None:
+    doc = document(nginx={"tags": [TAG]})
+    doc["status"] = {"imageStatuses": {"nginx": {"tags": [{"tag": "b"}, {"tag": "a"}]}}}
+    found = with_defaults(doc, now=NOW + 5)
+    (tag,) = found["spec"]["images"]["nginx"]["tags"]
+    assert tag["createdAt"] == at(0)
+    assert [one["tag"] for one in found["status"]["imageStatuses"]["nginx"]["tags"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"pullPolicy": {}}, "spec.images[nginx].tags[0].pullPolicy.ttlSecondsAfterFinished"),
+        ({"pullPolicy": None}, "spec.images[nginx].tags[0].pullPolicy"),
+        ({"createdAt": None}, "spec.images[nginx].tags[0].createdAt"),
+        ({"tag": ""}, "spec.images[nginx].tags[0].tag"),
+        ({"version": -1}, "spec.images[nginx].tags[0].version"),
+    ],
+)
+async def test_what_an_entry_has_to_say_is_asked_for(change: dict[str, Any], field: str) -> None:
+    """images case 8"""
+    assert await problems(document(nginx={"tags": [{**TAG, **change}]})) == [field]
+
+
+async def test_a_node_has_256_images_at_most() -> None:
+    """images case 10"""
+    many = {f"image-{number}": {"tags": [TAG]} for number in range(257)}
+    assert await problems(document(**many)) == ["spec.images"]
+    many.popitem()
+    assert await problems(document(**many)) == []
+
+
+async def test_a_tag_stands_once_and_an_image_has_a_name() -> None:
+    """images case 11"""
+    assert await problems(document(nginx={"tags": [TAG, TAG]})) == ["spec.images[nginx].tags[1].tag"]
+    assert await problems(document(**{"": {"tags": [TAG]}})) == ["spec.images"]

@@ -1,0 +1,264 @@
+"""What is done for a NodeImage, as values."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.nodeimage.kind import KIND
+from pykruise.kinds.nodeimage.plan import plan_node_image
+from pykruise.kinds.nodeimage.snapshot import Settings, absent
+from pykruise.kube.errors import InternalError, KubeError, NotFoundError, Status
+from pykruise.kube.ids import Key
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Plan
+from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
+from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.node_images import NodeImageView
+from pykruise.pods.nodes import NodeView
+from pykruise.pods.reasons import Code
+from support.image_paper import NOW, at, entry, job, node, node_image, reference, said
+from support.snapshots import control_of, read_of
+
+
+class Secrets:
+    """An API server that knows of secrets: those that are there, or an error."""
+
+    def __init__(self, *there: str, error: KubeError | None = None) -> None:
+        self._there = there
+        self._error = error
+
+    async def get(self, _resource: object, _namespace: str, name: str) -> bytes:
+        if self._error is not None:
+            raise self._error
+        if name not in self._there:
+            raise NotFoundError(Status(code=404, reason="NotFound"))
+        return b"{}"
+
+
+def planned(
+    view: NodeImageView,
+    *,
+    on: NodeView | None = None,
+    jobs: Iterable[PullJobView] | None = (),
+    after_s: float = 0.0,
+    namespace: str = "",
+    secrets: Secrets | None = None,
+    looks_at_secrets: bool = True,
+) -> Plan:
+    """The plan so long after NOW; `jobs=None`: ImagePullJobs are not served."""
+    objects: dict[Any, Any] = {NODE_VIEWS: [on] if on is not None else [], PULL_JOB_VIEWS: jobs}
+    settings = Settings(namespace=namespace, looks_at_secrets=looks_at_secrets)
+    read = read_of(KIND, view, objects, settings=settings, now=NOW + after_s, live=secrets or Secrets())
+    snapshot = asyncio.run(control_of(KIND).snapshot(view, read))  # type: ignore[arg-type]
+    return plan_node_image(snapshot)
+
+
+def spec_patch(plan: Plan) -> dict[str, Any]:
+    """What the plan's only write changes of the spec's images."""
+    (step,) = plan.steps
+    assert isinstance(step.action, Patch)
+    assert step.action.resource_version == "9"
+    found: dict[str, Any] = step.action.body["spec"]["images"]
+    return found
+
+
+def status_of(plan: Plan) -> dict[str, Any]:
+    """What the plan's only write makes of the status."""
+    (step,) = plan.steps
+    assert isinstance(step.action, Patch)
+    assert step.action.subresource == "status"
+    found: dict[str, Any] = step.action.body["status"]
+    return found
+
+
+# ── the object ───────────────────────────────────────────────────────────────
+
+
+def test_a_node_that_has_been_ready_for_the_delay_gets_one_with_its_labels() -> None:
+    """images case 1"""
+    (step,) = planned(absent(Key("", "n1")), on=node(ready_s=40, labels={"a": "b"})).steps
+    assert isinstance(step.action, Create)
+    assert step.action.body["spec"] == {}
+    assert step.action.body["metadata"] == {"name": "n1", "labels": {"a": "b"}}
+
+
+def test_a_node_that_is_ready_for_less_is_looked_at_when_the_delay_is_over() -> None:
+    """images case 2"""
+    plan = planned(absent(Key("", "n1")), on=node(ready_s=10))
+    assert not plan.stages
+    assert plan.requeue_after_s == pytest.approx(20)
+
+
+@pytest.mark.parametrize(
+    "other", [node(ready_s=None), node(labels={"type": "virtual-kubelet"}), node(is_deleting=True), None]
+)
+def test_other_nodes_get_none(other: NodeView | None) -> None:
+    """images cases 3 and 4"""
+    assert planned(absent(Key("", "n1")), on=other) == Plan()
+
+
+def test_it_goes_with_its_node_unless_it_is_a_fake() -> None:
+    """images case 5"""
+    (step,) = planned(node_image()).steps
+    assert isinstance(step.action, Delete)
+    assert not planned(node_image(labels={"apps.kruise.io/fake-nodeimage": "x"})).stages
+
+
+def test_its_labels_are_exactly_those_of_the_node() -> None:
+    """images case 6"""
+    plan = planned(node_image(labels={"a": "1", "old": "x"}), on=node(labels={"a": "2", "new": "y"}))
+    (step,) = plan.steps
+    assert isinstance(step.action, Patch)
+    assert step.action.body == {"metadata": {"labels": {"a": "2", "new": "y", "old": None}}}
+
+
+# ── entries ──────────────────────────────────────────────────────────────────
+
+
+def test_an_entry_goes_with_its_only_job_and_loses_one_of_two() -> None:
+    """images case 12"""
+    here, gone = job("here"), job("gone")
+    assert spec_patch(planned(node_image("n1", entry(jobs=[gone])), on=node())) == {"nginx": None}
+    (tag,) = spec_patch(planned(node_image("n1", entry(jobs=[gone, here])), on=node(), jobs=[here]))["nginx"][
+        "tags"
+    ]
+    assert [ref["name"] for ref in tag["ownerReferences"]] == ["here"]
+
+
+def test_a_job_that_was_made_anew_is_another_one() -> None:
+    """images case 13"""
+    view = node_image("n1", entry(jobs=[job(uid="old")]))
+    assert spec_patch(planned(view, on=node(), jobs=[job(uid="new")])) == {"nginx": None}
+
+
+def test_owners_that_are_no_jobs_are_kept() -> None:
+    """images case 14"""
+    other = {"apiVersion": "example.com/v1", "kind": "Puller", "namespace": "x", "name": "y", "uid": "z"}
+    assert not planned(node_image("n1", entry(ownerReferences=[other])), on=node()).stages
+
+
+@pytest.mark.parametrize(("namespace", "jobs"), [("other", ()), ("", None)])
+def test_jobs_of_which_nothing_is_known_are_kept(namespace: str, jobs: tuple[()] | None) -> None:
+    view = node_image("n1", entry(jobs=[job()]))
+    assert not planned(view, on=node(), jobs=jobs, namespace=namespace).stages
+
+
+def test_a_job_that_is_for_another_image_now_wants_the_entry_no_more() -> None:
+    changed = job(image="nginx:1.10")
+    assert spec_patch(planned(node_image("n1", entry(jobs=[changed])), on=node(), jobs=[changed])) == {
+        "nginx": None
+    }
+
+
+def test_an_entry_that_does_not_say_since_when_goes() -> None:
+    view = node_image("n1", entry("a"), entry("b", createdAt=None))
+    (tag,) = spec_patch(planned(view, on=node()))["nginx"]["tags"]
+    assert tag["tag"] == "a"
+
+
+def test_an_entry_written_by_hand_goes_when_its_time_to_live_is_over() -> None:
+    """images case 15"""
+    view = node_image("n1", entry(ttl=300), statuses=[said()])
+    assert spec_patch(planned(view, on=node(), after_s=301)) == {"nginx": None}
+    early = planned(view, on=node(), after_s=299)
+    assert not early.stages
+    assert early.requeue_after_s == 3.0
+
+
+def test_what_an_older_version_did_does_not_end_the_entry() -> None:
+    """images case 16"""
+    view = node_image("n1", entry(version=1), statuses=[said(version=0)])
+    plan = planned(view, on=node(), after_s=301)
+    assert not plan.stages
+    assert plan.skipped["nginx:1.9"].code is Code.IMAGE_PULLING
+
+
+def test_an_entry_stays_beyond_its_time_to_live_while_a_job_wants_it() -> None:
+    """images, lifted limit c: a long job does not pull twice on its first nodes"""
+    running = job(status={"desired": 2})
+    over = job(status={"desired": 2, "completionTime": at(0)})
+    never = job(completionPolicy={"type": "Never"})
+    view = node_image("n1", entry(jobs=[running]), statuses=[said()])
+    assert not planned(view, on=node(), jobs=[running], after_s=10_000).stages
+    for other in (over, never):
+        assert spec_patch(planned(view, on=node(), jobs=[other], after_s=10_000)) == {"nginx": None}
+
+
+# ── secrets ──────────────────────────────────────────────────────────────────
+
+LEGACY = {"namespace": "shop", "name": "legacy"}
+BATCH = {"namespace": "kruise-daemon-config", "name": "batch", "mode": "batch"}
+
+
+def test_a_secret_that_is_gone_is_not_named_any_more_unless_it_is_a_copy() -> None:
+    """images cases 19 and 65"""
+    view = node_image("n1", entry(), secrets=[LEGACY, BATCH])
+    assert spec_patch(planned(view, on=node()))["nginx"]["pullSecrets"] == [BATCH]
+    assert not planned(view, on=node(), secrets=Secrets("legacy")).stages
+
+
+def test_a_secret_that_cannot_be_read_is_kept() -> None:
+    """images case 20"""
+    broken = Secrets(error=InternalError(Status(code=500, reason="InternalError")))
+    view = node_image("n1", entry(), secrets=[LEGACY])
+    assert not planned(view, on=node(), secrets=broken).stages
+    assert not planned(view, on=node(), looks_at_secrets=False).stages
+
+
+# ── the status ───────────────────────────────────────────────────────────────
+
+
+def test_an_agent_that_never_answers_is_told_of_after_ten_minutes() -> None:
+    """images case 17"""
+    wants = job()
+    view = node_image("n1", entry(jobs=[wants]))
+    assert planned(view, on=node(), jobs=[wants], after_s=590).requeue_after_s == pytest.approx(10)
+    plan = planned(view, on=node(), jobs=[wants], after_s=600)
+    status = status_of(plan)
+    (tag,) = status["imageStatuses"]["nginx"]["tags"]
+    assert (tag["phase"], tag["completionTime"], status["failed"]) == ("Failed", at(600), 1)
+    assert "not responded" in tag["message"]
+    assert {
+        (note.reason, note.about.resource.kind if note.about else "NodeImage") for note in plan.notes
+    } == {
+        ("PullImageFailed", "NodeImage"),
+        ("PullImageFailed", "ImagePullJob"),
+    }
+
+
+def test_an_agent_that_does_not_end_is_told_of_ten_minutes_after_the_deadline() -> None:
+    """images case 18"""
+    wants = job()
+    view = node_image(
+        "n1", entry(jobs=[wants], policy={"activeDeadlineSeconds": 50}), statuses=[said("Pulling")]
+    )
+    assert not planned(view, on=node(), jobs=[wants], after_s=649).stages
+    (tag,) = status_of(planned(view, on=node(), jobs=[wants], after_s=650))["imageStatuses"]["nginx"]["tags"]
+    assert tag["message"] == "pulling exceeds the activeDeadlineSeconds"
+
+
+def test_the_status_of_what_is_not_asked_for_any_more_goes_and_the_first_sync_stays() -> None:
+    """images, lifted limit h"""
+    first = {"syncAt": at(0), "status": "Succeeded"}
+    view = node_image(
+        "n1", entry("b"), statuses=[said(tag="a"), said(tag="b")], status={"firstSyncStatus": first}
+    )
+    status = status_of(planned(view, on=node()))
+    assert [tag["tag"] for tag in status["imageStatuses"]["nginx"]["tags"]] == ["b"]
+    assert "firstSyncStatus" not in status  # it is as it was
+
+
+def test_a_nodeimage_that_cannot_be_read_is_left_alone() -> None:
+    plan = planned(node_image(spec={"images": {"x": {"tags": [{"tag": 5}]}}}), on=node())
+    assert not plan.stages
+    assert plan.waiting is not None
+    assert plan.waiting.message.startswith("spec.images")
+
+
+def test_references_are_read_as_they_are_stored() -> None:
+    view = node_image("n1", entry(jobs=[job("a")]))
+    (found,) = [tag for _, tag in view.entries]
+    assert found.owner_references is not None
+    assert found.owner_references[0].uid == reference(job("a"))["uid"]
