@@ -224,12 +224,14 @@ def _waiting(decision: Decision) -> Reason | None:
     if decision.counts.wanted == 0:
         return Reason(Code.NO_NODE_IMAGE, "no node is selected; the job waits for one")
     if decision.counts.active or decision.start:
-        return Reason(
-            Code.IMAGE_PULLING, f"{decision.counts.active + len(decision.start)} nodes pull the image"
-        )
+        return Reason(Code.IMAGE_PULLING, _pulled_by(decision.counts.active + len(decision.start)))
     if decision.waiting:
         return _HOLDS[next(iter(decision.waiting.values()))]
     return None
+
+
+def _pulled_by(count: int) -> str:
+    return "1 node pulls the image" if count == 1 else f"{count} nodes pull the image"
 
 
 def _skipped(

@@ -25,7 +25,6 @@ from pykruise.plans.views import (
     NODE_IMAGE_VIEWS,
     POD_VIEWS,
     PULL_JOB_VIEWS,
-    SECRET_VIEWS,
 )
 from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.node_images import NodeImageView
@@ -83,13 +82,13 @@ class _Order(msgspec.Struct):
     workload: Document | None = None
 
 
-async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot | None:
-    """The job with its nodes and secrets. None: secrets are not known yet. Raises KubeError for those that cannot be
-    read."""
+async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
+    """The job with its nodes and secrets. Raises KubeError for those that cannot be read."""
     namespace = read.settings.secrets_namespace
     uses_secrets = bool(view.secrets) and view.namespace != namespace
-    copies = copies_in(namespace, read) if read.is_read(SECRET_VIEWS) else []
-    home = read.get(NAMESPACE_VIEWS, Key("", namespace)) if read.is_read(NAMESPACE_VIEWS) else None
+    # Who looks at a job without secrets need not be allowed to see any.
+    copies = copies_in(namespace, read) if uses_secrets else []
+    home = read.get(NAMESPACE_VIEWS, Key("", namespace)) if uses_secrets else None
     has_home = home is not None and not home.is_deleting
     if not view.is_going_on or view.spec is None:
         return Snapshot(
