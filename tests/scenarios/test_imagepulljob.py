@@ -520,4 +520,3 @@ async def test_a_job_costs_a_write_for_each_node_and_few_statuses(stage: Stage, 
 
     assert metered.requests["PATCH nodeimages"] - before == 4
     assert metered.requests["PATCH imagepulljobs/status"] <= 8
-    assert metered.requests["PATCH nodeimages/status"] == 0

@@ -140,7 +140,9 @@ def _is_told(target: Target, job: PullJobView) -> bool:
 def _homeless(snapshot: Snapshot, status: Document) -> Plan:
     """Without its secrets no node is asked."""
     name = snapshot.settings.secrets_namespace
-    message = f"namespace {name}, where pull secrets are copied to, is not there or is being deleted"
+    message = (
+        f"pull secrets cannot be copied to namespace {name}: it is not there, goes, or is not this manager's"
+    )
     return Plan(
         status=status,
         requeue_after_s=HOME_AGAIN_S,

@@ -53,6 +53,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 300
     secrets_namespace: Annotated[str, FromManager("secrets_namespace")] = "kruise-daemon-config"
     """Where agents of nodes may read secrets."""
+    namespace: Annotated[str, FromManager("watch_namespace")] = ""
+    """The only namespace whose objects this manager knows; empty: all."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +72,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     copies: Sequence[CopyView] = ()
     """Of secrets, in the shared namespace, whichever job uses them."""
     has_shared_namespace: bool = True
-    """Whether that namespace is there, and not being deleted."""
+    """Whether that namespace is there, not being deleted, and one that this manager works in."""
     now: Instant
     settings: Settings = Settings()
 
@@ -89,7 +91,8 @@ async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
     # Who looks at a job without secrets need not be allowed to see any.
     copies = copies_in(namespace, read) if uses_secrets else []
     home = read.get(NAMESPACE_VIEWS, Key("", namespace)) if uses_secrets else None
-    has_home = home is not None and not home.is_deleting
+    is_seen = read.settings.namespace in ("", namespace)
+    has_home = is_seen and home is not None and not home.is_deleting
     if not view.is_going_on or view.spec is None:
         return Snapshot(
             job=view,
