@@ -93,7 +93,7 @@ async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
     home = read.get(NAMESPACE_VIEWS, Key("", namespace)) if uses_secrets else None
     is_seen = read.settings.namespace in ("", namespace)
     has_home = is_seen and home is not None and not home.is_deleting
-    if not view.is_going_on or view.spec is None:
+    if not view.is_active or view.spec is None:
         return Snapshot(
             job=view,
             copies=copies,

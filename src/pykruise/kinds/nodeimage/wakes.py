@@ -53,6 +53,6 @@ def _of_job(change: Change[PullJobView], around: Around[Settings]) -> Iterator[K
     old, new = change.old, change.new
     if old is None:
         return
-    if new is None or new.uid != old.uid or new.image != old.image or new.is_going_on != old.is_going_on:
+    if new is None or new.uid != old.uid or new.image != old.image or new.is_active != old.is_active:
         for view in around.by_index(NODE_IMAGE_VIEWS, BY_PULL_JOB, old.uid):
             yield Key("", view.name)
