@@ -365,11 +365,6 @@ _PERSISTENT_POD_STATE: Final = _of(
         "only those of kinds that would need the list",
         "a typing error does little harm",
     ),
-    (
-        "annotations of white-listed workloads make one",
-        "not yet",
-        "kinds are not watched at run time",
-    ),
 )
 
 _ADMISSION: Final = _of(

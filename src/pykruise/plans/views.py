@@ -33,6 +33,7 @@ from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.views import PodProjector, PodView
 
 __all__ = [
+    "ACTIVE_JOBS",
     "BUDGET_VIEWS",
     "BY_CONTROLLER",
     "BY_IMAGE",
@@ -45,7 +46,6 @@ __all__ = [
     "BY_SIDECARSET",
     "CLAIM_VIEWS",
     "CONFIG_MAP_VIEWS",
-    "GOING_ON",
     "NAMESPACE_VIEWS",
     "NODE_IMAGE_VIEWS",
     "NODE_VIEWS",
@@ -95,7 +95,7 @@ BY_NAMESPACE = "namespace"
 BY_NAME = "name"
 """Index: the name, in whichever namespace."""
 
-GOING_ON = "going-on"
+ACTIVE_JOBS = "active"
 """Index of ImagePullJobs: "" for those that have neither ended nor are being deleted."""
 
 BY_IMAGE = "image"
@@ -194,9 +194,9 @@ PULL_JOB_VIEWS: Final = Views[PullJobView](
     projector=lambda: project_pull_job,
     indexes={
         BY_CONTROLLER: lambda job: (job.controller_uid,) if job.controller_uid else (),
-        GOING_ON: lambda job: ("",) if job.is_going_on else (),
-        BY_IMAGE: lambda job: (job.image.name,) if job.image is not None and job.is_going_on else (),
-        BY_PODS_OF: lambda job: (job.namespace,) if job.pod_selector is not None and job.is_going_on else (),
+        ACTIVE_JOBS: lambda job: ("",) if job.is_active else (),
+        BY_IMAGE: lambda job: (job.image.name,) if job.image is not None and job.is_active else (),
+        BY_PODS_OF: lambda job: (job.namespace,) if job.pod_selector is not None and job.is_active else (),
         BY_SECRET: lambda job: [Key(job.namespace, name) for name in job.secrets],
     },
 )
