@@ -15,6 +15,7 @@ from pykruise.kinds.uniteddeployment.allocation import (
     allocate,
     scaled,
 )
+from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL
 from pykruise.plans.actions import Action
 from support.examples import examples
 from support.united_world import UnitedWorld
@@ -290,3 +291,26 @@ def test_a_plan_does_not_depend_on_the_order_in_which_objects_are_listed(
         rng.shuffle(items)
         setattr(world, field, dict(items))
     assert world.plan() == plan
+
+
+@given(topologies(), st.integers(0, 9), st.lists(events, max_size=14))
+@examples(1)
+def test_pods_in_reserve_all_work_again_in_the_end(
+    subsets: list[dict[str, Any]], replicas: int, story: list[tuple[str, Any]]
+) -> None:
+    """Substitutes go, and every pod says that it works."""
+    world = UnitedWorld(*subsets, replicas=replicas)
+    adaptive = {"reserveUnschedulablePods": True, "unschedulableDuration": 60}
+    world.spec["topology"]["scheduleStrategy"] = {"type": "Adaptive", "adaptive": adaptive}
+    for event, value in story:
+        happen(world, event, value)
+    world.open(*"abcd")
+    for _ in range(4):
+        world.settle(40).pass_time(301)
+    world.settle(40)
+    assert sum(world.sizes().values()) == world.spec["replicas"] == world.status["replicas"]
+    assert world.status.get("reservedPods", 0) == 0
+    names = [one["name"] for one in world.spec["topology"]["subsets"]]
+    assert {label for name in names for label in world.labels(RESERVED_LABEL, name)} <= {"false"}
+    for one in world.spec["topology"]["subsets"]:
+        assert world.sizes()[one["name"]] <= one.get("maxReplicas", 99)

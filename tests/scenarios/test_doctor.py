@@ -253,7 +253,8 @@ async def test_a_healthy_installation_has_no_fault_and_each_check_says_so(patien
 async def gates(patient: Patient, text: str) -> None:
     found = decode(await patient.client.get(DEPLOYMENTS, SYSTEM, "kruise-controller-manager"))
     container = found["spec"]["template"]["spec"]["containers"][0]
-    container["args"] = [*container["args"], f"--feature-gates={text}"]
+    others = [one for one in container["args"] if not one.startswith("--feature-gates=")]
+    container["args"] = [*others, f"--feature-gates={text}"]
     await patient.client.update(DEPLOYMENTS, SYSTEM, "kruise-controller-manager", found)
 
     async def rolled_out() -> bool:

@@ -5,6 +5,9 @@ import asyncio
 import msgspec
 import pytest
 
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import InvalidError
@@ -14,12 +17,12 @@ from pykruise.kube.resources import PODS
 from pykruise.pods.node_images import NODE_IMAGES
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.faults import Rule
-from support.daemonsets import Pool
+from support.daemonsets import POOL_LABEL, Pool
 from support.faults import FaultyTransport, writes
 from support.kills import Kill
 from support.mishaps import WRITE_FAULTS, the_writes
 from support.pulls import NAME, PULLING, Pulls, with_agents
-from support.scenario import Stage
+from support.scenario import Stage, cloneset, rolling
 
 pytestmark = pytest.mark.few_controllers
 
@@ -387,6 +390,74 @@ async def test_a_client_of_the_older_version_sees_the_same_job(stage: Stage, pul
     assert found["status"]["succeeded"] == 4
 
 
+async def test_a_cloneset_has_its_new_image_on_all_nodes_before_it_is_rolled_out(
+    stage: Stage, pool: Pool, pulls: Pulls
+) -> None:
+    """A rollout that waits at its partition; when it goes on, no node has to pull."""
+    gates = Gates.of(ImagePullJobGate=True, PreDownloadImageForInPlaceUpdate=True)
+    await stage.start_manager(settings=msgspec.structs.replace(PULLING, gates=gates))
+    await pulls.ready()
+    at_most_one = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "DoNotSchedule",
+    }
+    spread = {**at_most_one, "labelSelector": {"matchLabels": {"app": "web"}}}
+    doc = cloneset("web", replicas=4, image=pulls.image)
+    doc["spec"]["template"]["spec"] |= {
+        "nodeSelector": {POOL_LABEL: pool.name},
+        "topologySpreadConstraints": [spread],
+    }
+    doc["spec"]["updateStrategy"] = rolling(
+        podUpdatePolicy="InPlaceIfPossible",
+        maxUnavailable=1,
+        partition=4,
+        inPlaceUpdateStrategy={"imagePreDownloadParallelism": 2},
+    )
+    await stage.create(doc)
+    await stage.settled("web", replicas=4)
+    new = f"{pulls.image}0"
+
+    await stage.set_image("web", new)
+
+    async def is_everywhere() -> bool:
+        jobs = await stage.stored(IMAGE_PULL_JOBS)
+        return bool(jobs) and all((one.get("status") or {}).get("succeeded") == 4 for one in jobs)
+
+    await stage.until(is_everywhere)
+    assert all(new in stage.kubelets.images_on(node) for node in pool.nodes)
+    # when nothing could be pulled any more
+    stage.kubelets.set_rules([of(pulls, pull_s=SLOW)])
+    await stage.merge("web", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
+    await stage.settled("web", replicas=4, updated=4)
+
+    async def are_gone() -> bool:
+        return not await stage.stored(IMAGE_PULL_JOBS)
+
+    await stage.until(are_gone)
+
+
+@pytest.mark.virtual_time("schedules go by the minute")
+async def test_a_cron_job_of_lists_has_images_pulled(stage: Stage, pulls: Pulls) -> None:
+    await stage.start_manager(settings=PULLING)
+    await pulls.ready()
+    template = {"spec": {"images": [pulls.image], **pulls.spec(parallelism=4)}}
+    doc = {
+        "apiVersion": ADVANCED_CRON_JOBS.api_version,
+        "kind": ADVANCED_CRON_JOBS.kind,
+        "metadata": {"name": "nightly"},
+        "spec": {"schedule": "* * * * *", "template": {"imageListPullJobTemplate": template}},
+    }
+    await stage.create(doc, resource=ADVANCED_CRON_JOBS)
+
+    async def has_succeeded() -> bool:
+        lists = await stage.stored(IMAGE_LIST_PULL_JOBS)
+        return any((one.get("status") or {}).get("succeeded") == 1 for one in lists)
+
+    await stage.until(has_succeeded)
+    assert len(await pulls.asked()) == 4
+
+
 @pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(9))
@@ -449,4 +520,3 @@ async def test_a_job_costs_a_write_for_each_node_and_few_statuses(stage: Stage, 
 
     assert metered.requests["PATCH nodeimages"] - before == 4
     assert metered.requests["PATCH imagepulljobs/status"] <= 8
-    assert metered.requests["PATCH nodeimages/status"] == 0

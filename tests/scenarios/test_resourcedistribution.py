@@ -153,6 +153,19 @@ async def test_a_copy_that_is_changed_by_hand_is_repaired_and_keeps_its_labels(s
     await stage.until(is_repaired, what="the copy is as it should be")
 
 
+async def test_a_copy_that_is_emptied_by_hand_is_filled_again(stage: Stage) -> None:
+    """A patch that replaces a field would leave it out where it is not there."""
+    it = await distributed(stage, "a")
+    # when
+    await stage.client.patch(SECRETS, it.namespace("a"), it.name, {"data": None}, patch_type=PatchType.MERGE)
+
+    # then
+    async def is_filled() -> bool:
+        return "data" in (await it.copy("a") or {}) and await it.token("a") == "1"
+
+    await stage.until(is_filled, what="the copy is filled again")
+
+
 async def test_a_copy_that_is_deleted_by_hand_comes_back(stage: Stage) -> None:
     """case 53"""
     distribution = await distributed(stage, "a")

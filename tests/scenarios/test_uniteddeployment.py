@@ -16,7 +16,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
 )
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.metered import MeteredTransport
-from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
 from support.daemonsets import Pool
 from support.faults import Answer, DropAnswer, FaultyTransport, StallAfter, posts, watches, writes
 from support.kills import Kill
@@ -155,6 +155,28 @@ async def test_patches_and_tolerations_reach_the_pods_of_their_subset(
     status = await united.settled(a=3, b=3)
     assert status["updatedRevision"] == before, "patches are not of the template"
     assert united.condition(status, "SubsetUpdated")["status"] == "True"
+
+
+@templates(CLONE_SET, ADVANCED_STATEFUL_SET, STATEFUL_SET)
+@pytest.mark.few_on_real(3)
+async def test_workloads_with_claims_are_updated_too(stage: Stage, united: United) -> None:
+    """What cannot be changed of them is not: API servers and webhooks have added to what was asked for"""
+    await stage.start_manager()
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    await united.create(replicas=2, template=template_of(united.template, volumeClaimTemplates=[claim]))
+    await united.settled(a=1, b=1)
+
+    await united.set_image("nginx:2")
+
+    status = await united.settled(a=1, b=1)
+    assert united.condition(status, "SubsetUpdated")["status"] == "True"
+    assert len(await stage.stored(PERSISTENT_VOLUME_CLAIMS)) >= 2
+    # and the same template once more is no change
+    await united.scale(4)
+    await united.settled(a=2, b=2)
 
 
 async def test_old_versions_are_read_and_answered(stage: Stage, united: United) -> None:

@@ -25,6 +25,7 @@ from pykruise.kube.errors import ApiError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES
+from pykruise.sandbox.cluster import PULLER
 from pykruise.sandbox.controllers.node_lifecycle import NOT_READY
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.faults_file import FaultsFileError, read_rules
@@ -85,18 +86,24 @@ async def _serve(
 ) -> None:
     rng = random.Random()
     recorder = EventRecorder(client, "kubelet", clock=system_clock, rng=rng)
+    pull_recorder = EventRecorder(client, PULLER, clock=system_clock, rng=rng)
     kubelets = Kubelets(
         client,
         nodes=node_specs(options.nodes, pods=options.pods_per_node, prefix=options.prefix),
         settings=KubeletSettings(
-            start_s=options.start_s, start_jitter=0.0, ready_s=options.ready_s, stop_s=options.stop_s
+            start_s=options.start_s,
+            start_jitter=0.0,
+            ready_s=options.ready_s,
+            stop_s=options.stop_s,
+            pulls_ahead=True,
         ),
         clock=system_clock,
         rng=rng,
         rules=rules,
         recorder=recorder,
+        pull_recorder=pull_recorder,
     )
-    telling = asyncio.create_task(recorder.run(), name="events")
+    telling = asyncio.create_task(_run_all(recorder, pull_recorder), name="events")
     running = asyncio.create_task(kubelets.run(), name="kubelets")
     greeting = asyncio.create_task(_greet(client, kubelets, options), name="greeting")
     stopping = asyncio.create_task(stop.wait(), name="signal")
@@ -104,7 +111,7 @@ async def _serve(
         await asyncio.wait({running, telling, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if stop.is_set():
             await kubelets.stop()
-            await recorder.flush(timeout_s=1.0)
+            await asyncio.gather(*(one.flush(timeout_s=1.0) for one in (recorder, pull_recorder)))
             await running
         for part in (running, telling):
             if part.done():  # a bug: it says what it died of
@@ -113,6 +120,10 @@ async def _serve(
         for task in (running, telling, greeting, stopping):
             task.cancel()
         await asyncio.gather(running, telling, greeting, stopping, return_exceptions=True)
+
+
+async def _run_all(*recorders: EventRecorder) -> None:
+    await asyncio.gather(*(one.run() for one in recorders))
 
 
 async def _greet(client: Client, kubelets: Kubelets, options: KubeletsOptions) -> None:

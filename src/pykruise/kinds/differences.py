@@ -365,11 +365,6 @@ _PERSISTENT_POD_STATE: Final = _of(
         "only those of kinds that would need the list",
         "a typing error does little harm",
     ),
-    (
-        "annotations of white-listed workloads make one",
-        "not yet",
-        "kinds are not watched at run time",
-    ),
 )
 
 _ADMISSION: Final = _of(
@@ -558,62 +553,70 @@ _UNITED_DEPLOYMENT: Final = _of(
     ),
 )
 
-_IMAGES: Final = _of(
-    "images",
-    (
-        "in v1alpha1 admission adds a job's finalizer",
-        "its controller does, in both versions",
-        "one way for both",
+_IMAGES: Final = (
+    *_of(
+        "ImagePullJob",
+        (
+            "in v1alpha1 admission adds a job's finalizer",
+            "its controller does, in both versions",
+            "one way for both",
+        ),
+        (
+            "nodes start by name",
+            "in the order of names, or of the workload's updates",
+            "images are where they are needed first",
+        ),
+        (
+            "after the deadline a node may count twice in `failed`, and `failedNodes` is in no order",
+            "each counts once, sorted",
+            "`failed` is never more than `desired`",
+        ),
+        (
+            "without the namespace of copied secrets a job cannot be deleted",
+            "it can",
+            "there is nothing left to release",
+        ),
+        (
+            "a changed `spec.image` leaves the job's entries for the old one",
+            "they go",
+            "nodes pull what is wanted",
+        ),
+        (
+            "an entry keeps the limits of the job that made it",
+            "the larger of all jobs that want it",
+            "no job is cut short by another",
+        ),
+        (
+            "the `sandboxConfig` of the last job replaces those of others",
+            "they are merged",
+            "what others said stays",
+        ),
     ),
-    (
-        "nodes start by name",
-        "in the order of names, or of the workload's updates",
-        "images are where they are needed first",
+    *_of(
+        "ImageListPullJob",
+        (
+            "ImagePullJobs of a list have its time to live, and are made again when they go first",
+            "they go with the list",
+            "nothing is pulled again and again",
+        ),
+        (
+            "a list with a deadline below its time-out makes nothing for ever",
+            "it is refused",
+            "the error has a field",
+        ),
     ),
-    (
-        "entries of a job that is not over go by their time to live",
-        "they stay",
-        "no node pulls twice for one job",
-    ),
-    (
-        "after the deadline a node may count twice in `failed`, and `failedNodes` is in no order",
-        "each counts once, sorted",
-        "`failed` is never more than `desired`",
-    ),
-    (
-        "without the namespace of copied secrets a job cannot be deleted",
-        "it can",
-        "there is nothing left to release",
-    ),
-    (
-        "a changed `spec.image` leaves the job's entries for the old one",
-        "they go",
-        "nodes pull what is wanted",
-    ),
-    (
-        "an entry keeps the limits of the job that made it",
-        "the larger of all jobs that want it",
-        "no job is cut short by another",
-    ),
-    (
-        "the `sandboxConfig` of the last job replaces those of others",
-        "they are merged",
-        "what others said stays",
-    ),
-    (
-        "ImagePullJobs of a list have its time to live, and are made again when they go first",
-        "they go with the list",
-        "nothing is pulled again and again",
-    ),
-    (
-        "a list with a deadline below its time-out makes nothing for ever",
-        "it is refused",
-        "the error has a field",
-    ),
-    (
-        "a NodeImage is made empty and gets its labels in a second write",
-        "it is made with them",
-        "one write a node less",
+    *_of(
+        "NodeImage",
+        (
+            "entries of a job that is not over go by their time to live",
+            "they stay",
+            "no node pulls twice for one job",
+        ),
+        (
+            "a NodeImage is made empty and gets its labels in a second write",
+            "it is made with them",
+            "one write a node less",
+        ),
     ),
 )
 

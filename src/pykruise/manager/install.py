@@ -47,8 +47,8 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     create_namespace: bool = True
     replicas: int = 2
     image: str = IMAGE
-    gates: Gates = Gates()
-    feature_gates: str = ""
+    gates: Gates = Gates({"ImagePullJobGate": True})
+    feature_gates: str = CHART_GATES
     """As they were written, for the manager's flag; `gates` is what they mean."""
     webhook_host: str = ""
     """Where managers outside the cluster answer webhooks (their WEBHOOK_HOST and `webhook_port`); empty: they
@@ -80,8 +80,7 @@ def manifests(wanted: Installation) -> list[Document]:
     # managers keep up; else it could not be applied again.
     conversion = webhook_conversion(service=(wanted.namespace, SERVICE), url=endpoint.base_url)
     return [
-        *([_namespace(wanted)] if wanted.create_namespace else []),
-        secrets_namespace(),
+        *([_namespace(wanted), secrets_namespace()] if wanted.create_namespace else []),
         *crds(conversion),
         {
             "apiVersion": "v1",

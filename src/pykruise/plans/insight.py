@@ -13,6 +13,7 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.plans.plan import Plan
+from pykruise.plans.views import Views
 from pykruise.pods.lifecycle import Lifecycle
 
 __all__ = [
@@ -93,6 +94,8 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
     """Where `--set image=…` finds containers; empty: it has none."""
     headline: Callable[[Mapping[str, Any]], str] | None = None
     """How far it is, in a sentence about its status; None: nothing better than its plan says so."""
+    everywhere: tuple[Views[Any], ...] = ()
+    """What it looks at in namespaces besides its object's own."""
     has_observed_generation: bool = True
     """Whether its status says which generation was seen last."""
 

@@ -100,6 +100,8 @@ class _Past(msgspec.Struct):
     made_at: float = -MADE_LATELY_S
     made_for: str = ""
     """When objects were made for it, and the version of it that they were made for."""
+    was_waiting: bool = False
+    """The plan before waited for something."""
     in_terminating: bool = False
     """Its namespace terminates: that takes no new objects, and nothing ends it but its end."""
 
@@ -176,10 +178,12 @@ class Reconciler:
         makes = any(isinstance(step.action, Create) for step in plan.steps)
         if makes and started - past.made_at < MADE_LATELY_S and past.made_for == owner.resource_version:
             await self._insist_on(owner)
+        is_settled = past.was_waiting and plan.waiting is None and not plan.stages
+        past.was_waiting = plan.waiting is not None
         # Side by side: neither builds on the other, and a pod should not wait for the status.
         is_done = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            reporting = tasks.create_task(self._report_beside(owner, plan, is_done))
+            reporting = tasks.create_task(self._report_beside(owner, plan, is_done, at_once=is_settled))
             outcome = await self._execute(view, plan)
             is_done.set()
         if makes:
@@ -255,13 +259,16 @@ class Reconciler:
         status = self._control.failed(snapshot, plan, failure) or plan.status
         await self._report(owner, status, at_once=True)
 
-    async def _report_beside(self, owner: Owner, plan: Plan, is_done: asyncio.Event) -> "_Report | None":
+    async def _report_beside(
+        self, owner: Owner, plan: Plan, is_done: asyncio.Event, *, at_once: bool
+    ) -> "_Report | None":
         """Write the status beside the plan's other writes; None: they were done before a moment had passed.
 
         Each of them changes the status again, so telling it before costs a write, and time that they would need.
+        `at_once`: it says that nothing is waited for any more; those on the way may be paced, this one is not.
         """
         if not plan.stages or plan.status is None:
-            return await self._report(owner, plan.status)
+            return await self._report(owner, plan.status, at_once=at_once)
         past = self._past_of(owner)
         if past.owed_since is None:
             past.owed_since = asyncio.get_running_loop().time()

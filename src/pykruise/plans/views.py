@@ -42,6 +42,7 @@ from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.views import PodProjector, PodView
 
 __all__ = [
+    "ACTIVE_JOBS",
     "BUDGET_VIEWS",
     "BY_CONTROLLER",
     "BY_IMAGE",
@@ -55,7 +56,6 @@ __all__ = [
     "BY_SIDECARSET",
     "CLAIM_VIEWS",
     "CONFIG_MAP_VIEWS",
-    "GOING_ON",
     "MARKER_VIEWS",
     "NAMESPACE_VIEWS",
     "NODE_IMAGE_VIEWS",
@@ -107,7 +107,7 @@ BY_NAMESPACE = "namespace"
 BY_NAME = "name"
 """Index: the name, in whichever namespace."""
 
-GOING_ON = "going-on"
+ACTIVE_JOBS = "active"
 """Index of ImagePullJobs: "" for those that have neither ended nor are being deleted."""
 
 BY_IMAGE = "image"
@@ -209,9 +209,9 @@ PULL_JOB_VIEWS: Final = Views[PullJobView](
     projector=lambda: project_pull_job,
     indexes={
         BY_CONTROLLER: lambda job: (job.controller_uid,) if job.controller_uid else (),
-        GOING_ON: lambda job: ("",) if job.is_going_on else (),
-        BY_IMAGE: lambda job: (job.image.name,) if job.image is not None and job.is_going_on else (),
-        BY_PODS_OF: lambda job: (job.namespace,) if job.pod_selector is not None and job.is_going_on else (),
+        ACTIVE_JOBS: lambda job: ("",) if job.is_active else (),
+        BY_IMAGE: lambda job: (job.image.name,) if job.image is not None and job.is_active else (),
+        BY_PODS_OF: lambda job: (job.namespace,) if job.pod_selector is not None and job.is_active else (),
         BY_SECRET: lambda job: [Key(job.namespace, name) for name in job.secrets],
     },
 )

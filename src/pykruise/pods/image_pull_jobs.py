@@ -89,7 +89,7 @@ class PullJobView(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.status.completion_time)
 
     @property
-    def is_going_on(self) -> bool:
+    def is_active(self) -> bool:
         """Whether it has still something to do."""
         return not self.is_deleting and not self.is_finished
 

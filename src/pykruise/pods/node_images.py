@@ -6,7 +6,7 @@ two views of one ──▶ changed_tags() ──▶ which tags an event is about
 Pure.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -172,8 +172,3 @@ def _read(raw: msgspec.Raw, decode_text: Any, kind: type[Any], path: str) -> tup
 
 def _document(raw: msgspec.Raw) -> Document:
     return decode(raw) if bytes(memoryview(raw)[:1]) == b"{" else {}
-
-
-def names(images: Sequence[ImageName]) -> str:
-    """A list for people."""
-    return ", ".join(one.reference for one in images)

@@ -26,6 +26,9 @@ KEPT_ANNOTATIONS: Final = "imagepulljobs.kruise.io/"
 """Beginning of the annotations that are kept."""
 
 
+_MAPS: Final = ("data", "binaryData")
+
+
 class CopyView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A Secret or ConfigMap."""
 
@@ -37,6 +40,8 @@ class CopyView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_deleting: bool = False
     content: str = ""
     """Digest of what it holds; empty: only its metadata is known."""
+    has: tuple[str, ...] = ()
+    """Which of `data` and `binaryData` it has, where what it holds is known."""
     annotations: Mapping[str, str] = {}
     """Those that say what it is a copy of, and for whom (KEPT_ANNOTATIONS)."""
 
@@ -74,6 +79,7 @@ def project_copy(raw: bytes | msgspec.Raw, *, kind: str = "") -> CopyView:
     """
     found = _decode_object(raw)
     meta, kind = found.metadata, found.kind or kind
+    whole = decode(raw) if kind in COPIED else None
     return CopyView(
         namespace=meta.namespace,
         name=meta.name,
@@ -81,7 +87,8 @@ def project_copy(raw: bytes | msgspec.Raw, *, kind: str = "") -> CopyView:
         resource_version=int(meta.resource_version),
         controller=_controller(meta.owner_references or ()),
         is_deleting=meta.deletion_timestamp is not None,
-        content=content_of(kind, decode(raw)) if kind in COPIED else "",
+        content=content_of(kind, whole) if whole is not None else "",
+        has=tuple(field for field in _MAPS if whole is not None and field in whole),
         annotations={
             name: value
             for name, value in (meta.annotations or {}).items()

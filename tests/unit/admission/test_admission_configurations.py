@@ -178,10 +178,10 @@ def test_entries_of_features_that_are_off_are_left_out_and_come_back() -> None:
 
 def test_webhooks_that_are_not_served_here_are_left_out() -> None:
     live = installed()[0]
-    foreign = deep_copy(live["webhooks"][0]) | {"name": "muniteddeployment.kb.io"}
-    foreign["clientConfig"]["service"]["path"] = "/mutate-apps-kruise-io-uniteddeployment"
+    foreign = deep_copy(live["webhooks"][0]) | {"name": "mother.kb.io"}
+    foreign["clientConfig"]["service"]["path"] = "/mutate-apps-kruise-io-other"
     live["webhooks"].append(foreign)
-    assert "muniteddeployment.kb.io" not in names(kept(live))
+    assert "mother.kb.io" not in names(kept(live))
 
 
 def test_the_old_spelling_of_a_path_is_known() -> None:

@@ -22,6 +22,21 @@ def by_name(documents: list[Any]) -> dict[tuple[str, str], Any]:
     return {(doc["kind"], doc["metadata"]["name"]): doc for doc in documents}
 
 
+def spelled_out(doc: Any) -> Any:
+    """Of a role every single right: the chart lists those of gates apart."""
+    if not isinstance(doc.get("rules"), list):
+        return doc
+    rights = {
+        (group, resource, name, verb)
+        for rule in doc["rules"]
+        for group in rule.get("apiGroups", ())
+        for resource in rule.get("resources", ())
+        for name in rule.get("resourceNames", ("",))
+        for verb in rule["verbs"]
+    }
+    return {**doc, "rules": rights}
+
+
 def container(documents: list[Any]) -> Any:
     deployment = by_name(documents)["Deployment", "kruise-controller-manager"]
     return deployment["spec"]["template"]["spec"]["containers"][0]
@@ -43,7 +58,7 @@ def test_with_default_values_it_renders_to_what_install_prints() -> None:
     printed = by_name(manifests(Installation()))
     # then every object of install is there and the same
     for key, doc in printed.items():
-        assert rendered.pop(key) == doc, key
+        assert spelled_out(rendered.pop(key)) == spelled_out(doc), key
     # and beside them only the Secret that upgrades keep, and the check before uninstalling
     assert {kind for kind, _ in rendered} == {
         "Secret",
@@ -171,7 +186,7 @@ def test_who_may_reach_the_webhooks_is_the_same_as_install_prints() -> None:
     )
     # then
     for key, doc in by_name(manifests(wanted)).items():
-        assert rendered[key] == doc, key
+        assert spelled_out(rendered[key]) == spelled_out(doc), key
     assert ("NetworkPolicy", "kruise-controller-manager") in rendered
     assert (
         "--webhook-client-ca-file=/etc/kruise-webhook-clients/ca.crt"

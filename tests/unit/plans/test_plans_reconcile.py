@@ -27,7 +27,9 @@ from pykruise.plans.kind import Control
 from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
 from pykruise.plans.read import Memories
 from pykruise.plans.reconcile import Owner, PlanFailedError, Reconciler, without_creations
+from pykruise.plans.status import BURST
 from pykruise.plans.views import Views
+from pykruise.pods.reasons import Code, Reason
 
 KEY = Key("ns", "web")
 
@@ -369,6 +371,27 @@ async def test_a_status_that_changes_all_the_time_is_written_later_and_the_key_c
     assert afters[0] is None
     assert afters[-1] is not None
     assert 0 < afters[-1] <= 0.25
+
+
+async def test_the_status_that_says_that_nothing_is_waited_for_any_more_is_never_held_back(
+    world: World,
+) -> None:
+    # given statuses of a rollout that have used up their pace
+    take = turn(world)
+    waiting = Reason(Code.NOT_READY, "pods are not ready")
+    for ready in range(2 * BURST):
+        world.plan_now = Plan(status={"ready": ready}, waiting=waiting)
+        await take(KEY)
+    assert world.stored["ready"] < 2 * BURST - 1
+    # when it is done
+    world.plan_now = Plan(status={"ready": 3})
+    await take(KEY)
+    # then
+    assert world.stored == {"ready": 3}
+    # and what changes later is paced as before
+    world.plan_now = Plan(status={"ready": 4})
+    assert await take(KEY)
+    assert world.stored == {"ready": 3}
 
 
 async def test_a_plan_whose_wish_has_changed_is_left_and_planned_anew_at_once(world: World) -> None:

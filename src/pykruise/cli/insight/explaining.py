@@ -176,7 +176,8 @@ def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) ->
             yield wait
     for node, reason in plan.skipped_nodes.items():
         if reason.code not in _NOT_MEANT:
-            words = f"no pod yet: {reason.message}"
+            has_pods = insight is None or bool(insight.containers)
+            words = f"no pod yet: {reason.message}" if has_pods else reason.message
             yield Wait(code=reason.code, words=words, pods=(node,), remedy=reason.helps)
 
 

@@ -108,7 +108,11 @@ async def look_at(
     own = (settings or Settings()).of(kind)
     view = control.objects.projector()(encode(document))
     reads = [one for one in views_of(control, own) if one is not control.objects]
-    listed = await list_once(client, dict.fromkeys((*reads, NODE_VIEWS)), namespace=view.namespace, only=only)
+    everywhere = kind.insight.everywhere if kind.insight is not None else ()
+    enough = {**{one: Only() for one in everywhere}, **(only or {})}
+    listed = await list_once(
+        client, dict.fromkeys((*reads, NODE_VIEWS)), namespace=view.namespace, only=enough
+    )
     listed[control.objects] = Listed(control.objects, [view])
     read: Read[Any] = Read(
         listed,

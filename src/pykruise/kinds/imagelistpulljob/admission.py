@@ -20,7 +20,8 @@ __all__ = ["mutate_imagelistpulljob", "validate_imagelistpulljob"]
 _REVIEWS: Final = Reviews[ImageListPullJobSpec](
     resource=IMAGE_LIST_PULL_JOBS,
     versions=("v1alpha1", "v1beta1"),
-    read_spec=read_spec,
+    # That images are missing is told as a field error.
+    read_spec=lambda spec: read_spec({"images": [], **spec}),
     placeholders=("completionPolicy",),
 )
 

@@ -40,7 +40,7 @@ def _wakes(_: NoSettings) -> Sequence[Wake]:
 def _owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
     """The list that an ImagePullJob is of, when it says something else than before."""
     old, new = change.old, change.new
-    if old is not None and new is not None and old is not new and _says(old) == _says(new):
+    if old is not None and new is not None and old is not new and _summary(old) == _summary(new):
         return
     child = new or old
     owner = child.controller if child is not None else None
@@ -48,7 +48,7 @@ def _owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
         yield Key(child.namespace, owner.name)
 
 
-def _says(child: PullJobView) -> tuple[object, ...]:
+def _summary(child: PullJobView) -> tuple[object, ...]:
     status = child.status
     ended = status.desired == status.succeeded + status.failed
     return (

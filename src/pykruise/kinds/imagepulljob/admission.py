@@ -21,7 +21,8 @@ __all__ = ["mutate_imagepulljob", "validate_imagepulljob"]
 
 
 def _read_spec(spec: Mapping[str, Any]) -> tuple[ImagePullJobSpec | None, str]:
-    return read(spec, ImagePullJobSpec, path="spec")
+    # That the image is missing is told as a field error.
+    return read({"image": "", **spec}, ImagePullJobSpec, path="spec")
 
 
 _REVIEWS: Final = Reviews[ImagePullJobSpec](

@@ -1,6 +1,6 @@
 """How a node is asked to pull an image: one patch of its NodeImage.
 
-NodeImage + job ──▶ request_of() ──▶ the entry, new or raised to its next version      secrets ──▶ told_of()
+NodeImage + job ──▶ entry_patch() ──▶ the entry, new or raised to its next version      secrets ──▶ secrets_patch()
 
 Pure. An entry that other jobs want too is shared: what they all need is the larger of each limit, and references of
 jobs that are gone are dropped on the way. Its version is raised, so that the node pulls once more, and what it
@@ -29,7 +29,7 @@ from pykruise.pods.node_image_api import NODE_IMAGES, ImageSpec, SecretReference
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.pull_rules import BACKOFF_LIMIT, TIMEOUT_S
 
-__all__ = ["lacks_secrets", "policy_of", "request_of", "told_of"]
+__all__ = ["entry_patch", "lacks_secrets", "policy_of", "secrets_patch"]
 
 DAY_S: Final = 86_400
 LARGEST: Final = 2**31 - 1
@@ -37,7 +37,7 @@ LEAST_DEADLINE_S: Final = 1800
 """Of a job that never ends: so long its pulls may take at least."""
 
 
-def request_of(
+def entry_patch(
     node: NodeImageView, snapshot: Snapshot, image: ImageName, secrets: Sequence[SecretReference]
 ) -> Chain:
     """The patch that asks a node that has no entry of the job's."""
@@ -63,7 +63,7 @@ def lacks_secrets(node: NodeImageView, image: ImageName, secrets: Sequence[Secre
     return before is not None and len(_joined(before, secrets) or ()) > len(before.pull_secrets or ())
 
 
-def told_of(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> Chain:
+def secrets_patch(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> Chain:
     """The patch that names further secrets to a node that is at it already."""
     before = node.images[image.name]
     after = msgspec.structs.replace(before, pull_secrets=_joined(before, secrets))

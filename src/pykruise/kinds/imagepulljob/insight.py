@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.plans.insight import Insight
+from pykruise.plans.views import SECRET_VIEWS
 
 __all__ = ["INSIGHT"]
 
@@ -25,5 +26,6 @@ INSIGHT: Final = Insight(
     fields={"parallelism": ("spec", "parallelism"), "image": ("spec", "image")},
     containers=(),
     headline=headline_of,
+    everywhere=(SECRET_VIEWS,),
     has_observed_generation=False,
 )

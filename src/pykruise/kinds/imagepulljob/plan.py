@@ -9,7 +9,7 @@ go of the secrets that were copied for it: its finalizer keeps it until that is 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pykruise.kinds.imagepulljob.asking import lacks_secrets, request_of, told_of
+from pykruise.kinds.imagepulljob.asking import entry_patch, lacks_secrets, secrets_patch
 from pykruise.kinds.imagepulljob.defaults import FINALIZER
 from pykruise.kinds.imagepulljob.secrets import SecretSync, sync_of
 from pykruise.kinds.imagepulljob.snapshot import Snapshot
@@ -30,7 +30,7 @@ from pykruise.pods.reasons import Code, Reason
 
 __all__ = ["plan_imagepulljob", "policy_of"]
 
-HOME_AGAIN_S: Final = 10.0
+NAMESPACE_AGAIN_S: Final = 10.0
 """When a namespace that is missing is looked for again."""
 
 _WARN_AGAIN_S: Final = 600.0
@@ -45,7 +45,7 @@ _HOLDS: Final = {
 def plan_imagepulljob(snapshot: Snapshot) -> Plan:
     """Everything to be written for this job now, its status, and when to look again."""
     job = snapshot.job
-    if not job.is_going_on:
+    if not job.is_active:
         return _after_end(snapshot)
     if job.spec is None or job.image is None:
         return _refused(job.problem)
@@ -93,7 +93,7 @@ def _on_the_way(snapshot: Snapshot, image: ImageName, targets: Sequence[Target],
     job = snapshot.job
     status = _document(status_now(snapshot, targets, decision.counts))
     if not snapshot.has_shared_namespace:
-        return _homeless(snapshot, status)
+        return _without_namespace(snapshot, status)
     secrets = sync_of(
         job,
         copies=snapshot.copies,
@@ -127,23 +127,25 @@ def _asked(
     start = frozenset(starting)
     for node, target in zip(snapshot.nodes, targets, strict=True):
         if node.name in start:
-            yield request_of(node, snapshot, image, secrets.references)
-        elif _is_told(target, snapshot.job) and lacks_secrets(node, image, secrets.references):
-            yield told_of(node, image, secrets.references)
+            yield entry_patch(node, snapshot, image, secrets.references)
+        elif _needs_secrets(target, snapshot.job) and lacks_secrets(node, image, secrets.references):
+            yield secrets_patch(node, image, secrets.references)
 
 
-def _is_told(target: Target, job: PullJobView) -> bool:
+def _needs_secrets(target: Target, job: PullJobView) -> bool:
     """Whether a further secret may still help there. A node of a job that never ends pulls again some day."""
     return target.state is State.ACTIVE or (not job.ends and target.state is not State.PENDING)
 
 
-def _homeless(snapshot: Snapshot, status: Document) -> Plan:
+def _without_namespace(snapshot: Snapshot, status: Document) -> Plan:
     """Without its secrets no node is asked."""
     name = snapshot.settings.secrets_namespace
-    message = f"namespace {name}, where pull secrets are copied to, is not there or is being deleted"
+    message = (
+        f"pull secrets cannot be copied to namespace {name}: it is not there, goes, or is not this manager's"
+    )
     return Plan(
         status=status,
-        requeue_after_s=HOME_AGAIN_S,
+        requeue_after_s=NAMESPACE_AGAIN_S,
         waiting=Reason(Code.NO_NAMESPACE, message, f"create namespace {name}"),
         notes=(Note(reason=Code.NO_NAMESPACE, message=message, warning=True, again_after_s=_WARN_AGAIN_S),),
     )
@@ -224,12 +226,14 @@ def _waiting(decision: Decision) -> Reason | None:
     if decision.counts.wanted == 0:
         return Reason(Code.NO_NODE_IMAGE, "no node is selected; the job waits for one")
     if decision.counts.active or decision.start:
-        return Reason(
-            Code.IMAGE_PULLING, f"{decision.counts.active + len(decision.start)} nodes pull the image"
-        )
+        return Reason(Code.IMAGE_PULLING, _pulled_by(decision.counts.active + len(decision.start)))
     if decision.waiting:
         return _HOLDS[next(iter(decision.waiting.values()))]
     return None
+
+
+def _pulled_by(count: int) -> str:
+    return "1 node pulls the image" if count == 1 else f"{count} nodes pull the image"
 
 
 def _skipped(

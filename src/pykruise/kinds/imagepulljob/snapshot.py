@@ -25,7 +25,6 @@ from pykruise.plans.views import (
     NODE_IMAGE_VIEWS,
     POD_VIEWS,
     PULL_JOB_VIEWS,
-    SECRET_VIEWS,
 )
 from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.node_images import NodeImageView
@@ -54,6 +53,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 300
     secrets_namespace: Annotated[str, FromManager("secrets_namespace")] = "kruise-daemon-config"
     """Where agents of nodes may read secrets."""
+    namespace: Annotated[str, FromManager("watch_namespace")] = ""
+    """The only namespace whose objects this manager knows; empty: all."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +72,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     copies: Sequence[CopyView] = ()
     """Of secrets, in the shared namespace, whichever job uses them."""
     has_shared_namespace: bool = True
-    """Whether that namespace is there, and not being deleted."""
+    """Whether that namespace is there, not being deleted, and one that this manager works in."""
     now: Instant
     settings: Settings = Settings()
 
@@ -83,15 +84,16 @@ class _Order(msgspec.Struct):
     workload: Document | None = None
 
 
-async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot | None:
-    """The job with its nodes and secrets. None: secrets are not known yet. Raises KubeError for those that cannot be
-    read."""
+async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
+    """The job with its nodes and secrets. Raises KubeError for those that cannot be read."""
     namespace = read.settings.secrets_namespace
     uses_secrets = bool(view.secrets) and view.namespace != namespace
-    copies = copies_in(namespace, read) if read.is_read(SECRET_VIEWS) else []
-    home = read.get(NAMESPACE_VIEWS, Key("", namespace)) if read.is_read(NAMESPACE_VIEWS) else None
-    has_home = home is not None and not home.is_deleting
-    if not view.is_going_on or view.spec is None:
+    # Who looks at a job without secrets need not be allowed to see any.
+    copies = copies_in(namespace, read) if uses_secrets else []
+    home = read.get(NAMESPACE_VIEWS, Key("", namespace)) if uses_secrets else None
+    is_seen = read.settings.namespace in ("", namespace)
+    has_home = is_seen and home is not None and not home.is_deleting
+    if not view.is_active or view.spec is None:
         return Snapshot(
             job=view,
             copies=copies,

@@ -13,10 +13,10 @@ from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.read import Around
 from pykruise.plans.views import (
+    ACTIVE_JOBS,
     BY_IMAGE,
     BY_PODS_OF,
     BY_SECRET,
-    GOING_ON,
     NODE_IMAGE_VIEWS,
     POD_VIEWS,
     PULL_JOB_VIEWS,
@@ -57,7 +57,7 @@ def _of_node_image(change: Change[NodeImageView], around: Around[Settings]) -> I
     if old.labels != new.labels:
         found |= {
             job.key
-            for job in around.by_index(PULL_JOB_VIEWS, GOING_ON, "")
+            for job in around.by_index(PULL_JOB_VIEWS, ACTIVE_JOBS, "")
             if job.pod_selector is None
             and job.selects(new.name, old.labels) != job.selects(new.name, new.labels)
         }
@@ -66,7 +66,7 @@ def _of_node_image(change: Change[NodeImageView], around: Around[Settings]) -> I
 
 def _all_on(node: NodeImageView | None, around: Around[Settings]) -> Iterator[Key]:
     if node is not None:
-        for job in around.by_index(PULL_JOB_VIEWS, GOING_ON, ""):
+        for job in around.by_index(PULL_JOB_VIEWS, ACTIVE_JOBS, ""):
             if _may_be_on(job, node):
                 yield job.key
 
@@ -107,5 +107,5 @@ def _of_secret(change: Change[CopyView], around: Around[Settings]) -> Iterator[K
     if secret is None or secret.is_deleting or change.old is secret:
         return
     for job in around.by_index(PULL_JOB_VIEWS, BY_SECRET, Key(secret.namespace, secret.name)):
-        if job.is_going_on:
+        if job.is_active:
             yield job.key

@@ -94,7 +94,7 @@ def _goes_on(ref: ObjectReference, snapshot: Snapshot) -> bool:
     if not is_pull_job(ref):
         return False
     job = snapshot.jobs.get(Key(ref.namespace, ref.name))
-    return job is not None and job.ends and job.is_going_on
+    return job is not None and job.ends and job.is_active
 
 
 def _time_left(image: ImageName, entry: TagSpec, snapshot: Snapshot) -> float | None:

@@ -12,7 +12,7 @@ from pykruise.kinds.nodeimage.types import NODE_IMAGES, NodeImage
 from pykruise.kinds.nodeimage.v1alpha1 import NodeImageV1Alpha1
 from pykruise.kinds.nodeimage.wakes import wakes
 from pykruise.kube.crds import Column, Version
-from pykruise.kube.resources import NODES, SECRETS
+from pykruise.kube.resources import NODES
 from pykruise.kube.rights import READ, WRITE, on
 from pykruise.plans.kind import Control, Kind
 from pykruise.plans.review import Reviews
@@ -58,7 +58,6 @@ KIND = Kind(
         on(NODE_IMAGES, "patch", subresource="status", why="NodeImage: to say that an agent is silent"),
         on(NODES, *READ, why="NodeImage: which nodes there are"),
         on(IMAGE_PULL_JOBS, *READ, why="NodeImage: whether a job still wants an image"),
-        on(SECRETS, "get", why="NodeImage: whether a secret that was named by hand is there"),
     ),
     insight=INSIGHT,
 )

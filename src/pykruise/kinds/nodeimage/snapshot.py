@@ -20,7 +20,7 @@ from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.nodes import NodeView
-from pykruise.pods.settings import FromFlag, FromManager
+from pykruise.pods.settings import FromFlag, FromManager, OnGate
 
 __all__ = ["Settings", "Snapshot", "absent", "snapshot"]
 
@@ -31,6 +31,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     creation_delay_s: Annotated[
         float, FromFlag("nodeimage-creation-delay", "After a node is ready, until its NodeImage.")
     ] = 30.0
+    looks_at_secrets: Annotated[bool, OnGate("ImagePullJobGate")] = False
+    """Whether secrets that are named by hand may be looked for; else none is taken to be gone. It takes the right to
+    read them, which comes with ImagePullJobs."""
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
     """The only namespace whose ImagePullJobs this manager knows; empty: all."""
 
@@ -82,6 +85,8 @@ def _is_known(key: Key, read: Read[Settings]) -> bool:
 
 async def _missing_secrets(view: NodeImageView, read: Read[Settings]) -> frozenset[Key]:
     """Whether a secret is there could only be told by watching all of them; there are few such entries."""
+    if not read.settings.looks_at_secrets:
+        return frozenset()
     named = {
         Key(one.namespace, one.name)
         for image in view.images.values()

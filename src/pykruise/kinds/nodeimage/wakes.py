@@ -36,15 +36,16 @@ def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key
     if node is None or node.is_deleting:
         if found is not None:
             yield key
-    elif node.labels.get(VIRTUAL[0]) == VIRTUAL[1]:
-        return
     elif found is None:
-        if node.ready_since is not None and (
-            old is None or old.ready_since != node.ready_since or old is node
-        ):
+        if old is None or old is node or _may_get_one(old) != _may_get_one(node):
             yield key
     elif found.labels != node.labels:
         yield key
+
+
+def _may_get_one(node: NodeView) -> tuple[bool, float | None]:
+    """Whether, and since when."""
+    return node.labels.get(VIRTUAL[0]) != VIRTUAL[1], node.ready_since
 
 
 def _of_job(change: Change[PullJobView], around: Around[Settings]) -> Iterator[Key]:
@@ -52,6 +53,6 @@ def _of_job(change: Change[PullJobView], around: Around[Settings]) -> Iterator[K
     old, new = change.old, change.new
     if old is None:
         return
-    if new is None or new.uid != old.uid or new.image != old.image or new.is_going_on != old.is_going_on:
+    if new is None or new.uid != old.uid or new.image != old.image or new.is_active != old.is_active:
         for view in around.by_index(NODE_IMAGE_VIEWS, BY_PULL_JOB, old.uid):
             yield Key("", view.name)

@@ -193,7 +193,7 @@ def _write(namespace: str, view: DistributionView, copy: CopyView | None) -> Ste
             resource=DISTRIBUTED[view.kind],
             key=Key(namespace, view.copy_name),
             patch_type=PatchType.STRATEGIC,
-            body=_update(view),
+            body=_update(view, copy),
             uid=copy.uid,
             resource_version=str(copy.resource_version),
         ),
@@ -212,15 +212,16 @@ def _body(namespace: str, view: DistributionView) -> Document:
     return {**resource, "metadata": metadata}
 
 
-def _update(view: DistributionView) -> Document:
+def _update(view: DistributionView, copy: CopyView) -> Document:
     """A strategic merge patch. Labels, annotations, finalizers and owners that the copy has besides stay; what it
-    holds becomes exactly what is wanted."""
+    holds becomes exactly what is wanted. A directive for a field that is not there would leave it out."""
     assert view.spec is not None
     wanted = contents(view.kind, view.spec.resource)
     patch: Document = {"metadata": _metadata(view)}
     for field in _FIELDS[view.kind]:
         value: Any = wanted.get(field)
-        patch[field] = {**value, "$patch": "replace"} if isinstance(value, dict) else value
+        is_replaced = isinstance(value, dict) and field in copy.has
+        patch[field] = {**value, "$patch": "replace"} if is_replaced else value
     return patch
 
 

@@ -9,13 +9,13 @@ what the others leave free, what shrinks is written before what grows, and nothi
 shrink could not be written. A subset that cannot be written does not hold up the others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
 from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode, Share, allocate
-from pykruise.kinds.uniteddeployment.building import Wanted, change_of, document_of, replicas_change_of
+from pykruise.kinds.uniteddeployment.building import Wanted, change_of, replicas_change_of
 from pykruise.kinds.uniteddeployment.ownership import Ownership, adoption, ownership_of, release
 from pykruise.kinds.uniteddeployment.schedulability import (
     Verdict,
@@ -43,20 +43,14 @@ from pykruise.kinds.uniteddeployment.types import (
     UnitedDeploymentStatus,
 )
 from pykruise.kinds.uniteddeployment.workloads import (
-    RESERVED_LABEL,
-    TEMPLATES,
     SubsetWorkload,
     type_of,
 )
+from pykruise.kinds.uniteddeployment.writes import creation, deletion, mark, stage_of, update, with_note
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.execute import Failure
 from pykruise.plans.ownership import delete_revision, revision_stages
-from pykruise.plans.phases import pod_chain, pod_key
 from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
 from pykruise.plans.status import status_patch
 from pykruise.pods.reasons import Code, Reason
@@ -214,14 +208,16 @@ class _Planning:
             *release(self._own.released),
         ]
         if verdict.labels:
-            stages.append(Stage(purpose=Purpose.MARK_PODS, chains=tuple(_marks(verdict))))
+            stages.append(
+                Stage(purpose=Purpose.MARK_PODS, chains=tuple(mark(*one) for one in verdict.labels.values()))
+            )
         shrinking, growing = self._changes(verdict, allocated)
-        stages += _stage(Purpose.CREATE_WORKLOADS, self._creations(allocated), ramp=True)
-        stages += _stage(Purpose.DELETE_WORKLOADS, self._deletions())
-        stages += _stage(Purpose.UPDATE_WORKLOADS, shrinking)
-        stages += _stage(Purpose.GROW_WORKLOADS, growing, only_after=(Purpose.UPDATE_WORKLOADS,))
-        stages += _stage(Purpose.DELETE_PODS, stuck_pods(self._snapshot, self._own.workloads, self._target))
-        stages += _stage(Purpose.TRUNCATE_REVISIONS, self._old_revisions())
+        stages += stage_of(Purpose.CREATE_WORKLOADS, self._creations(allocated), ramp=True)
+        stages += stage_of(Purpose.DELETE_WORKLOADS, self._deletions())
+        stages += stage_of(Purpose.UPDATE_WORKLOADS, shrinking)
+        stages += stage_of(Purpose.GROW_WORKLOADS, growing, only_after=(Purpose.UPDATE_WORKLOADS,))
+        stages += stage_of(Purpose.DELETE_PODS, stuck_pods(self._snapshot, self._own.workloads, self._target))
+        stages += stage_of(Purpose.TRUNCATE_REVISIONS, self._old_revisions())
         return stages
 
     def _revision(self) -> list[Stage]:
@@ -230,12 +226,8 @@ class _Planning:
         failed = Note(
             reason="FailedRevisionProvision", message=f"failed to store revision {name}", warning=True
         )
-        return [
-            msgspec.structs.replace(stage, chains=tuple(_with_note(one, failed) for one in stage.chains))
-            for stage in revision_stages(
-                self._choice, namespace=self._united.namespace, selector={}, unrecorded=None
-            )
-        ]
+        stages = revision_stages(self._choice, namespace=self._united.namespace, selector={}, unrecorded=None)
+        return [with_note(stage, failed) for stage in stages]
 
     def _wanted(self, subset: Subset, replicas: int, *, allocated: int) -> Wanted:
         assert self._united.spec is not None
@@ -267,41 +259,17 @@ class _Planning:
             replicas = max(min(allocated[subset.name], free), 0)
             wanted = self._wanted(subset, replicas, allocated=allocated[subset.name])
             try:
-                chains.append(self._creation(wanted, name))
+                chains.append(creation(wanted, self._united, name=name))
             except PlacementError as error:
                 self._fails(PROVISIONED, subset.name, str(error))
                 continue
             free -= replicas
         return chains
 
-    def _creation(self, wanted: Wanted, name: str) -> Chain:
-        united, kind = self._united, type_of(wanted.template)
-        body = document_of(
-            wanted,
-            name=name,
-            namespace=united.namespace,
-            united=united.name,
-            owner=united.reference_as(UNITED_DEPLOYMENTS),
-        )
-        step = Step(
-            action=Create(resource=TEMPLATES[wanted.template], key=Key(united.namespace, name), body=body),
-            because=f"subset {wanted.subset.name} has no {kind}",
-            done=Note(
-                reason="SuccessfulUpdateSubset",
-                message=f"created {kind} {name} of subset {wanted.subset.name}",
-            ),
-            failed=Note(
-                reason="FailedUpdateSubset",
-                message=f"failed to create the {kind} of subset {wanted.subset.name}",
-                warning=True,
-            ),
-        )
-        return Chain(subject=wanted.subset.name, steps=(step,))
-
     def _deletions(self) -> list[Chain]:
         """Workloads that are not wanted, but not before everything that stands in for them is there."""
         return [
-            _deletion(workload, because)
+            deletion(workload, because)
             for workload, because in self._own.unwanted
             if not workload.is_deleting
         ]
@@ -337,7 +305,7 @@ class _Planning:
         except PlacementError as error:
             self._fails(SUBSETS_UPDATED, subset.name, str(error))
             body = replicas_change_of(workload, replicas)
-        return None if body is None else _patch(workload, body, _because(workload, wanted))
+        return None if body is None else update(workload, body, wanted)
 
     def _fails(self, condition: str, subset: str, error: str) -> None:
         """Only this subset is left as it is."""
@@ -517,97 +485,6 @@ def _choose(snapshot: Snapshot) -> UpdateChoice:
         ),
         annotations={},
     )
-
-
-_FIRST: Final = (
-    Purpose.REPORT_STATUS,
-    Purpose.STORE_REVISION,
-    Purpose.CHECK_ADOPTER,
-    Purpose.ADOPT,
-    Purpose.MARK_PODS,
-)
-"""Where one of these fails, nothing else is written."""
-
-
-def _with_note(chain: Chain, failed: Note) -> Chain:
-    steps = (msgspec.structs.replace(step, failed=failed) for step in chain.steps)
-    return msgspec.structs.replace(chain, steps=tuple(steps))
-
-
-def _stage(
-    purpose: Purpose,
-    chains: Sequence[Chain],
-    *,
-    ramp: bool = False,
-    only_after: tuple[Purpose, ...] = (),
-) -> Iterator[Stage]:
-    """A stage in which one subset does not hold up another, nor those of other stages."""
-    if chains:
-        yield Stage(
-            purpose=purpose,
-            chains=tuple(chains),
-            ramp=ramp,
-            regardless=True,
-            is_independent=True,
-            only_after=(*_FIRST, *only_after),
-        )
-
-
-def _marks(verdict: Verdict) -> Iterator[Chain]:
-    for pod, value in verdict.labels.values():
-        because = "it is in reserve" if value == "true" else "it works"
-        action = Patch(
-            resource=PODS,
-            key=pod_key(pod),
-            patch_type=PatchType.STRATEGIC,
-            body={"metadata": {"labels": {RESERVED_LABEL: value}}},
-            uid=pod.uid,
-        )
-        yield pod_chain(pod, Step(action=action, because=because))
-
-
-def _patch(workload: SubsetWorkload, body: Document, because: str) -> Chain:
-    """A change worked out from the whole spec needs the workload as it was seen; numbers do not."""
-    is_whole = "metadata" in body
-    subject, kind = workload.subset, type_of(workload.template)
-    action = Patch(
-        resource=workload.resource,
-        key=workload.key,
-        patch_type=PatchType.MERGE,
-        body=body,
-        uid=workload.uid,
-        resource_version=str(workload.resource_version) if is_whole else "",
-    )
-    failed = Note(
-        reason="FailedUpdateSubset",
-        message=f"failed to update {kind} {workload.name} of subset {subject}",
-        warning=True,
-    )
-    return Chain(subject=subject, steps=(Step(action=action, because=because, failed=failed),))
-
-
-def _because(workload: SubsetWorkload, wanted: Wanted) -> str:
-    found = []
-    if workload.replicas != wanted.replicas:
-        found.append(f"subset {wanted.subset.name} gets {wanted.replicas} of the replicas")
-    if workload.revision != wanted.revision:
-        found.append("the template is another")
-    return ", and ".join(found) or f"subset {wanted.subset.name} says otherwise"
-
-
-def _deletion(workload: SubsetWorkload, because: str) -> Chain:
-    kind = type_of(workload.template)
-    step = Step(
-        action=Delete(
-            resource=workload.resource, key=workload.key, uid=workload.uid, propagation="Background"
-        ),
-        because=because,
-        done=Note(reason="SuccessfulUpdateSubset", message=f"deleted {kind} {workload.name}: {because}"),
-        failed=Note(
-            reason="FailedUpdateSubset", message=f"failed to delete {kind} {workload.name}", warning=True
-        ),
-    )
-    return Chain(subject=workload.subset, steps=(step,))
 
 
 def _document(status: UnitedDeploymentStatus) -> Document:

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from pykruise.kube.errors import KubeError
-from pykruise.manager.doctor import access, budgets, kinds, pods, webhooks, workload
+from pykruise.manager.doctor import access, budgets, images, kinds, pods, webhooks, workload
 from pykruise.manager.doctor.findings import Finding, unknown
 from pykruise.manager.doctor.live import Live
 
@@ -31,6 +31,7 @@ CHECKS: Sequence[tuple[str, Check]] = (
     ("conversion", kinds.check_conversion),
     ("pods", pods.check_injection),
     ("budgets", budgets.check_budgets),
+    ("images", images.check_images),
 )
 
 

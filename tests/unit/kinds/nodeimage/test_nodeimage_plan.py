@@ -45,10 +45,11 @@ def planned(
     after_s: float = 0.0,
     namespace: str = "",
     secrets: Secrets | None = None,
+    looks_at_secrets: bool = True,
 ) -> Plan:
     """The plan so long after NOW; `jobs=None`: ImagePullJobs are not served."""
     objects: dict[Any, Any] = {NODE_VIEWS: [on] if on is not None else [], PULL_JOB_VIEWS: jobs}
-    settings = Settings(namespace=namespace)
+    settings = Settings(namespace=namespace, looks_at_secrets=looks_at_secrets)
     read = read_of(KIND, view, objects, settings=settings, now=NOW + after_s, live=secrets or Secrets())
     snapshot = asyncio.run(control_of(KIND).snapshot(view, read))  # type: ignore[arg-type]
     return plan_node_image(snapshot)
@@ -201,7 +202,9 @@ def test_a_secret_that_is_gone_is_not_named_any_more_unless_it_is_a_copy() -> No
 def test_a_secret_that_cannot_be_read_is_kept() -> None:
     """images case 20"""
     broken = Secrets(error=InternalError(Status(code=500, reason="InternalError")))
-    assert not planned(node_image("n1", entry(), secrets=[LEGACY]), on=node(), secrets=broken).stages
+    view = node_image("n1", entry(), secrets=[LEGACY])
+    assert not planned(view, on=node(), secrets=broken).stages
+    assert not planned(view, on=node(), looks_at_secrets=False).stages
 
 
 # ── the status ───────────────────────────────────────────────────────────────

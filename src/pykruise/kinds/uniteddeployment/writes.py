@@ -1,0 +1,152 @@
+"""The writes of a plan for a UnitedDeployment, each with its reason and its events.
+
+Wanted, workloads, pods ──▶ creation(), update(), deletion(), mark() ──▶ chains ──▶ stage_of() ──▶ stages
+
+Pure. What has to be stored first holds up everything; of the subsets none holds up another.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.uniteddeployment.building import Wanted, document_of
+from pykruise.kinds.uniteddeployment.snapshot import UnitedView
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
+from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL, TEMPLATES, SubsetWorkload, type_of
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
+from pykruise.pods.views import PodView
+
+__all__ = ["creation", "deletion", "mark", "stage_of", "update", "with_note"]
+
+_FIRST: Final = (
+    Purpose.REPORT_STATUS,
+    Purpose.STORE_REVISION,
+    Purpose.CHECK_ADOPTER,
+    Purpose.ADOPT,
+    Purpose.MARK_PODS,
+)
+"""Where one of these fails, nothing else is written."""
+
+
+def creation(wanted: Wanted, united: UnitedView, *, name: str) -> Chain:
+    """A workload is made. Raises PlacementError when its subset's patch cannot be applied."""
+    kind = type_of(wanted.template)
+    body = document_of(
+        wanted,
+        name=name,
+        namespace=united.namespace,
+        united=united.name,
+        owner=united.reference_as(UNITED_DEPLOYMENTS),
+    )
+    step = Step(
+        action=Create(resource=TEMPLATES[wanted.template], key=Key(united.namespace, name), body=body),
+        because=f"subset {wanted.subset.name} has no {kind}",
+        done=Note(
+            reason="SuccessfulUpdateSubset", message=f"created {kind} {name} of subset {wanted.subset.name}"
+        ),
+        failed=Note(
+            reason="FailedUpdateSubset",
+            message=f"failed to create the {kind} of subset {wanted.subset.name}",
+            warning=True,
+        ),
+    )
+    return Chain(subject=wanted.subset.name, steps=(step,))
+
+
+def update(workload: SubsetWorkload, body: Document, wanted: Wanted) -> Chain:
+    """A workload is changed by this merge patch. One that was worked out from the whole spec needs the workload as it
+    was seen; numbers do not."""
+    is_whole = "metadata" in body
+    subject, kind = workload.subset, type_of(workload.template)
+    action = Patch(
+        resource=workload.resource,
+        key=workload.key,
+        patch_type=PatchType.MERGE,
+        body=body,
+        uid=workload.uid,
+        resource_version=str(workload.resource_version) if is_whole else "",
+    )
+    failed = Note(
+        reason="FailedUpdateSubset",
+        message=f"failed to update {kind} {workload.name} of subset {subject}",
+        warning=True,
+    )
+    return Chain(
+        subject=subject, steps=(Step(action=action, because=_because(workload, wanted), failed=failed),)
+    )
+
+
+def _because(workload: SubsetWorkload, wanted: Wanted) -> str:
+    found = []
+    if workload.replicas != wanted.replicas:
+        found.append(f"subset {wanted.subset.name} gets {wanted.replicas} of the replicas")
+    if workload.revision != wanted.revision:
+        found.append("the template is another")
+    return ", and ".join(found) or f"subset {wanted.subset.name} says otherwise"
+
+
+def deletion(workload: SubsetWorkload, because: str) -> Chain:
+    """A workload goes, and its pods with it."""
+    kind = type_of(workload.template)
+    step = Step(
+        action=Delete(
+            resource=workload.resource, key=workload.key, uid=workload.uid, propagation="Background"
+        ),
+        because=because,
+        done=Note(reason="SuccessfulUpdateSubset", message=f"deleted {kind} {workload.name}: {because}"),
+        failed=Note(
+            reason="FailedUpdateSubset", message=f"failed to delete {kind} {workload.name}", warning=True
+        ),
+    )
+    return Chain(subject=workload.subset, steps=(step,))
+
+
+def mark(pod: PodView, value: str) -> Chain:
+    """A pod says whether it is in reserve."""
+    action = Patch(
+        resource=PODS,
+        key=pod_key(pod),
+        patch_type=PatchType.STRATEGIC,
+        body={"metadata": {"labels": {RESERVED_LABEL: value}}},
+        uid=pod.uid,
+    )
+    return pod_chain(pod, Step(action=action, because="it is in reserve" if value == "true" else "it works"))
+
+
+def with_note(stage: Stage, failed: Note) -> Stage:
+    """The stage, whose writes record this event when they fail."""
+    chains = [
+        msgspec.structs.replace(
+            chain, steps=tuple(msgspec.structs.replace(step, failed=failed) for step in chain.steps)
+        )
+        for chain in stage.chains
+    ]
+    return msgspec.structs.replace(stage, chains=tuple(chains))
+
+
+def stage_of(
+    purpose: Purpose,
+    chains: Sequence[Chain],
+    *,
+    ramp: bool = False,
+    only_after: tuple[Purpose, ...] = (),
+) -> list[Stage]:
+    """A stage in which one subset does not hold up another, nor those of other stages; none without chains."""
+    if not chains:
+        return []
+    stage = Stage(
+        purpose=purpose,
+        chains=tuple(chains),
+        ramp=ramp,
+        regardless=True,
+        is_independent=True,
+        only_after=(*_FIRST, *only_after),
+    )
+    return [stage]

@@ -1,0 +1,69 @@
+"""Whether images can be pulled ahead: where secrets are copied to, nodes without a NodeImage, silent agents."""
+
+from collections.abc import Iterator, Sequence
+
+from pykruise.kinds.gates import GateError
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.resources import NAMESPACES, NODES
+from pykruise.manager.doctor.findings import Finding, fine, warning
+from pykruise.manager.doctor.live import APPLY, Live
+from pykruise.manager.flags import FlagError
+from pykruise.pods.node_image_api import NODE_IMAGES
+
+__all__ = ["check_images", "image_findings"]
+
+SHOWN = 3
+
+
+async def check_images(live: Live) -> Sequence[Finding]:
+    """The namespace of copied secrets is there, and agents answer. Nothing, where the gates switch that off."""
+    try:
+        settings = await live.settings()
+    except (FlagError, GateError):
+        return []  # the check of gates says so
+    if not (settings.gates["KruiseDaemon"] and settings.gates["ImagePullJobGate"]):
+        return [fine("images", "no images are pulled ahead: a gate is off")]
+    home = settings.secrets_namespace
+    found: list[Finding] = []
+    if await live.get(NAMESPACES, "", home) is None:
+        what = f"namespace {home}, where pull secrets are copied to, is not there: ImagePullJobs with secrets wait"
+        found.append(warning("images", what, APPLY))
+    try:
+        node_images = await live.list(NODE_IMAGES)
+    except NotFoundError:
+        return found  # the check of CRDs says so
+    found += image_findings(node_images, await live.list(NODES))
+    return found or [fine("images", f"nothing is wrong with {len(node_images)} NodeImages")]
+
+
+def image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -> list[Finding]:
+    """What NodeImages say of the agents. Pure."""
+    silent = sorted(one["metadata"]["name"] for one in node_images if any(_silent_tags(one)))
+    known = {one["metadata"]["name"] for one in node_images}
+    bare = sorted(
+        one["metadata"]["name"]
+        for one in nodes
+        if one["metadata"]["name"] not in known
+        and (one["metadata"].get("labels") or {}).get("type") != "virtual-kubelet"
+    )
+    found: list[Finding] = []
+    if silent:
+        what = f"the agent does not answer on {_listed(silent)}: no image is pulled ahead there"
+        found.append(warning("images", what, "does kruise-daemon run there, and what does its log say?"))
+    if node_images and bare:
+        what = f"there is no NodeImage for {_listed(bare)}: ImagePullJobs do not count them"
+        found.append(warning("images", what, "nodes get one when they have been ready for half a minute"))
+    return found
+
+
+def _silent_tags(node_image: Document) -> Iterator[bool]:
+    for image in (get_path(node_image, "status", "imageStatuses") or {}).values():
+        for tag in image.get("tags") or ():
+            # An agent that gives up says when it began; this was said in its place.
+            yield tag.get("phase") == "Failed" and not tag.get("startTime")
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{rest}"

@@ -1,0 +1,178 @@
+"""A ResourceDistribution with namespaces and objects, on paper: plans are made and carried out.
+
+world = DistributionWorld({"allNamespaces": True}, {"a": {}, "b": {}}); world.settle(); world.objects
+
+Everything goes through the real projections, as JSON. What the API server checks, this checks too: names that are
+taken, uids, resource versions.
+"""
+
+import copy
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from pykruise.kinds.resourcedistribution.kind import KIND
+from pykruise.kinds.resourcedistribution.plan import plan_distribution
+from pykruise.kinds.resourcedistribution.snapshot import Settings, snapshot
+from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
+from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTION_VIEWS
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document, encode
+from pykruise.kube.patches import apply_strategic_merge
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Plan
+from pykruise.plans.views import NAMESPACE_VIEWS
+from support.snapshots import read_of, taken
+
+__all__ = ["NAME", "UID", "DistributionWorld", "is_copy", "named", "resource"]
+
+NAME, UID = "pull", "d1"
+NOW = parse_time("2026-01-31T12:00:00Z")
+
+
+def resource(data: Mapping[str, str], kind: str = "ConfigMap", **fields: Any) -> Document:
+    """What is distributed."""
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": NAME}, "data": dict(data), **fields}
+
+
+def named(*names: str) -> Document:
+    """A list of namespaces by name."""
+    return {"list": [{"name": name} for name in names]}
+
+
+def is_copy(doc: Mapping[str, Any], uid: str = UID) -> bool:
+    """Whether the distribution controls this object."""
+    return any(
+        one.get("controller") and one["uid"] == uid for one in doc["metadata"].get("ownerReferences") or ()
+    )
+
+
+class DistributionWorld:
+    """`objects`: those of the distributed kind and name, by namespace, whoever made them. `terminating`: namespaces
+    that are being deleted. `writes`: how often each namespace was written to."""
+
+    def __init__(
+        self,
+        targets: Document,
+        namespaces: Mapping[str, Mapping[str, str]],
+        *,
+        wanted: Document | None = None,
+    ) -> None:
+        self.namespaces = {name: dict(labels) for name, labels in namespaces.items()}
+        self.terminating: set[str] = set()
+        self.objects: dict[str, Document] = {}
+        self.document: Document = {
+            "apiVersion": RESOURCE_DISTRIBUTIONS.api_version,
+            "kind": RESOURCE_DISTRIBUTIONS.kind,
+            "metadata": {"name": NAME, "uid": UID, "resourceVersion": "1", "generation": 1},
+            "spec": {"resource": wanted or resource({"a": "1"}), "targets": targets},
+        }
+        self._version = 1
+
+    @property
+    def status(self) -> Document:
+        """The stored one."""
+        found: Document = self.document.get("status") or {}
+        return found
+
+    def change(self, **spec: Any) -> None:
+        """Other fields of the spec."""
+        self.document["spec"] |= spec
+        self.document["metadata"]["generation"] += 1
+
+    def put(self, namespace: str, doc: Document, *, owner: str = "") -> None:
+        """Somebody writes an object of that name; `owner`: uid of the distribution that controls it."""
+        metadata = {**doc["metadata"], "namespace": namespace, "uid": f"o-{namespace}", **self._next()}
+        if owner:
+            reference = {"uid": owner, "controller": True, "kind": RESOURCE_DISTRIBUTIONS.kind, "name": NAME}
+            metadata["ownerReferences"] = [{"apiVersion": RESOURCE_DISTRIBUTIONS.api_version, **reference}]
+        self.objects[namespace] = _stored({**copy.deepcopy(doc), "metadata": metadata})
+
+    def plan(self, *, order: int = 0) -> Plan:
+        """`order`: in which caches have their objects; any number is one of the orders."""
+        shuffled = random.Random(order)
+        namespaces = [self._namespace(name) for name in sorted(self.namespaces)]
+        objects = [self.objects[name] for name in sorted(self.objects)]
+        shuffled.shuffle(namespaces)
+        shuffled.shuffle(objects)
+        (view,) = self._views(DISTRIBUTION_VIEWS, [self.document])
+        kind = self.document["spec"]["resource"]["kind"]
+        found: dict[Any, Any] = {
+            NAMESPACE_VIEWS: self._views(NAMESPACE_VIEWS, namespaces),
+            **{
+                views: self._views(views, objects) if views.resource.kind == kind else []
+                for views in COPY_VIEWS.values()
+            },
+        }
+        read = read_of(KIND, view, found, settings=Settings(), now=NOW)
+        world = taken(snapshot(view, read))
+        assert world is not None
+        return plan_distribution(world)
+
+    def carry_out(self, plan: Plan, *, writes: int | None = None) -> Self:
+        """The plan, or its first writes, as if the manager was ended after them."""
+        for number, step in enumerate(plan.steps):
+            if writes is not None and number >= writes:
+                return self
+            self._write(step.action)
+        if plan.status is not None:
+            self.document["status"] = plan.status
+        return self
+
+    def settle(self) -> Self:
+        """One plan after the other until nothing is left to write; three are enough in any world."""
+        for _ in range(3):
+            plan = self.plan()
+            self.carry_out(plan)
+            if not list(plan.steps):
+                return self
+        raise AssertionError("there is always something left to write")
+
+    def contents(self, *, annotations: bool = True) -> dict[str, Document]:
+        """What the objects hold, without what an API server gives them. A copy that was right before another spec
+        keeps its annotations: leave them out where that matters."""
+        return {
+            name: {key: value for key, value in doc.items() if key not in ("metadata", "data")}
+            | {"data": doc.get("data") or {}, "ours": is_copy(doc)}
+            | ({"annotations": doc["metadata"].get("annotations")} if annotations else {})
+            for name, doc in sorted(self.objects.items())
+        }
+
+    def _namespace(self, name: str) -> Document:
+        metadata: Document = {"name": name, "uid": f"n-{name}", "resourceVersion": "1"}
+        if name in self.terminating:
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        return {"metadata": metadata | {"labels": self.namespaces[name]}}
+
+    @staticmethod
+    def _views(views: Any, documents: Sequence[Document]) -> list[Any]:
+        project = views.projector()
+        return [project(encode(doc)) for doc in documents]
+
+    def _next(self) -> Document:
+        self._version += 1
+        return {"resourceVersion": str(self._version)}
+
+    def _write(self, action: Create | Patch | Delete) -> None:
+        namespace, kind = action.key.namespace, self.document["spec"]["resource"]["kind"]
+        assert action.key.name == NAME
+        assert action.resource.kind == kind
+        if isinstance(action, Create):
+            assert namespace not in self.objects, "the name is taken"
+            self.objects[namespace] = _stored(copy.deepcopy(action.body))
+            self.objects[namespace]["metadata"] |= {"uid": f"o-{namespace}", **self._next()}
+            return
+        found = self.objects[namespace]
+        assert action.uid == found["metadata"]["uid"]
+        if isinstance(action, Delete):
+            del self.objects[namespace]
+            return
+        assert action.resource_version == found["metadata"]["resourceVersion"]
+        patched = apply_strategic_merge(found, action.body, definition=f"io.k8s.api.core.v1.{kind}")
+        patched["metadata"] |= self._next()
+        self.objects[namespace] = _stored(patched)
+
+
+def _stored(doc: Document) -> Document:
+    """As an API server stores it: without what is empty."""
+    return {key: value for key, value in doc.items() if value not in (None, {}, False)}

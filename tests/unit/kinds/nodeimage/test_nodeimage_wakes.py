@@ -1,0 +1,55 @@
+"""Which events a NodeImage hears."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.nodeimage.kind import KIND
+from pykruise.kinds.nodeimage.snapshot import Settings
+from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
+from pykruise.pods.nodes import NodeView
+from support.image_paper import at, entry, job, node, node_image
+from support.wakes import Woken
+
+MINE = job("mine")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "has_one", "wakes"),
+    [
+        (None, node(), False, True),
+        (node(ready_s=None), node(), False, True),
+        (node(labels={"type": "virtual-kubelet"}), node(), False, True),
+        (node(), node(), False, False),
+        (node(), node(), True, False),
+        (node(), node(labels={"a": "b"}), True, True),
+        (node(), None, True, True),
+        (node(), None, False, False),
+        (node(), node(is_deleting=True), True, True),
+    ],
+)
+def test_a_node_wakes_its_nodeimage_when_something_is_to_be_done(
+    old: NodeView | None, new: NodeView | None, has_one: bool, wakes: bool
+) -> None:
+    """images cases 1 to 6; a heartbeat is no news"""
+    stored: list[Any] = [node_image("n1")] if has_one else []
+    found = Woken(KIND, {NODE_IMAGE_VIEWS: stored}, settings=Settings()).by(NODE_VIEWS, old, new)
+    assert found == (["n1"] if wakes else [])
+
+
+@pytest.mark.parametrize(
+    ("new", "wakes"),
+    [
+        (None, True),
+        (job("mine", uid="another"), True),
+        (job("mine", image="nginx:2"), True),
+        (job("mine", status={"completionTime": at(0)}), True),
+        (job("mine", status={"active": 1}), False),
+        (job("mine", parallelism=5), False),
+    ],
+)
+def test_a_job_wakes_the_nodes_that_it_asked_when_their_entries_may_go(new: Any, wakes: bool) -> None:
+    """images cases 12 and 13"""
+    stored = [node_image("n1", entry(jobs=[MINE])), node_image("n2", entry(jobs=[job("other")]))]
+    found = Woken(KIND, {NODE_IMAGE_VIEWS: stored}, settings=Settings()).by(PULL_JOB_VIEWS, MINE, new)
+    assert found == (["n1"] if wakes else [])
