@@ -159,7 +159,17 @@ class UnitedProjector:
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[UnitedDeploymentSpec | None, str]:
     """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
+    given = spec.get("template")
+    if isinstance(given, Mapping):
+        spec = {**spec, "template": {name: _with_spec(one) for name, one in given.items()}}
     return read_typed(spec, UnitedDeploymentSpec, path="spec", raw=_RAW)
+
+
+def _with_spec(template: Any) -> Any:
+    """Null is an empty spec: its template is the only part of the object whose nulls are kept."""
+    if isinstance(template, Mapping) and "spec" in template and template["spec"] is None:
+        return {**template, "spec": {}}
+    return template
 
 
 UNITED_VIEWS: Final = Views[UnitedView](
