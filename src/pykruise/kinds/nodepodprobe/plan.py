@@ -21,7 +21,7 @@ from pykruise.plans.actions import Action, Create, Delete, Patch
 from pykruise.plans.phases import pod_key
 from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
 from pykruise.pods.probe_api import PodProbe, PodProbeStatus
-from pykruise.pods.probe_marks import Conflict, Outcome, conditions_after, marks_of, metadata_patch
+from pykruise.pods.probe_marks import Conflict, Marks, Outcome, conditions_after, marks_of, metadata_patch
 from pykruise.pods.probes import (
     NODE_POD_PROBES,
     POD_PROBE_MARKERS,
@@ -54,22 +54,13 @@ def plan_node_probes(snapshot: Snapshot) -> Plan:
     stages: list[Stage] = []
     if (kept := _kept(snapshot)) != list(view.pods):
         stages.append(_entries_stage(view, kept))
-    shown = [(pod, _outcomes(snapshot, status)) for pod, status in _results(snapshot)]
-    if chains := tuple(chain for pod, found in shown if (chain := _pod_chain(snapshot, pod, found)).steps):
+    shown = [_shown(snapshot, pod, status) for pod, status in _results(snapshot)]
+    if chains := tuple(chain for one in shown if (chain := _pod_chain(snapshot, one)).steps):
         stages.append(Stage(purpose=Purpose.MARK_PODS, chains=chains, is_independent=True, regardless=True))
     return Plan(
         stages=tuple(stages),
-        notes=tuple(_note(snapshot, pod, one) for pod, found in shown for one in _conflicts(pod, found)),
-        skipped={
-            pod.name: Reason(
-                Code.CONFLICT,
-                f"condition {one.loser.probe.pod_condition_type} shows a probe of PodProbeMarker"
-                f" {one.winner.marker}, and not that of {one.loser.marker}",
-                "give them condition types of their own",
-            )
-            for pod, found in shown
-            for one in _conflicts(pod, found)
-        },
+        notes=tuple(_note(snapshot, one.pod, conflict) for one in shown for conflict in one.conflicts),
+        skipped={one.pod.name: _reason(one.conflicts[0]) for one in shown if one.conflicts},
     )
 
 
@@ -122,6 +113,15 @@ def _entries_stage(view: NodeProbesView, kept: Sequence[PodProbe]) -> Stage:
 # ── what was found ───────────────────────────────────────────────────────────
 
 
+class _Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one pod."""
+
+    pod: PodView
+    conditions: Sequence[Document]
+    conflicts: Sequence[Conflict]
+    marks: Marks
+
+
 def _results(snapshot: Snapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:
     for status in snapshot.node_probes.statuses:
         pod = snapshot.pods.get(status.uid)
@@ -145,15 +145,22 @@ def _outcomes(snapshot: Snapshot, status: PodProbeStatus) -> list[Outcome]:
     return found
 
 
-def _pod_chain(snapshot: Snapshot, pod: PodView, outcomes: Sequence[Outcome]) -> Chain:
-    steps: list[Step] = []
+def _shown(snapshot: Snapshot, pod: PodView, status: PodProbeStatus) -> _Shown:
+    outcomes = _outcomes(snapshot, status)
+    conditions, conflicts = conditions_after(pod, outcomes)
     marks = marks_of((one.probe.marker_policy or (), one.state.state) for one in outcomes)
+    return _Shown(pod=pod, conditions=conditions, conflicts=conflicts, marks=marks)
+
+
+def _pod_chain(snapshot: Snapshot, shown: _Shown) -> Chain:
+    pod = shown.pod
+    steps: list[Step] = []
     stored = snapshot.annotations.get(pod_key(pod), {})
-    if (body := metadata_patch(marks, labels=pod.labels, annotations=stored)) is not None:
+    if (body := metadata_patch(shown.marks, labels=pod.labels, annotations=stored)) is not None:
         steps.append(_pod_step(pod, body, PatchType.MERGE, ""))
-    conditions, _ = conditions_after(pod, outcomes)
-    if conditions:
-        steps.append(_pod_step(pod, {"status": {"conditions": conditions}}, PatchType.STRATEGIC, "status"))
+    if shown.conditions:
+        body = {"status": {"conditions": list(shown.conditions)}}
+        steps.append(_pod_step(pod, body, PatchType.STRATEGIC, "status"))
     return Chain(subject=pod.name, steps=tuple(steps))
 
 
@@ -169,8 +176,14 @@ def _pod_step(pod: PodView, body: Document, patch_type: PatchType, subresource: 
     return Step(action=action, because="a probe has another outcome")
 
 
-def _conflicts(pod: PodView, outcomes: Sequence[Outcome]) -> Sequence[Conflict]:
-    return conditions_after(pod, outcomes)[1]
+def _reason(conflict: Conflict) -> Reason:
+    loser, winner = conflict.loser, conflict.winner
+    return Reason(
+        Code.CONFLICT,
+        f"condition {loser.probe.pod_condition_type} shows a probe of PodProbeMarker {winner.marker},"
+        f" and not that of {loser.marker}",
+        "give them condition types of their own",
+    )
 
 
 def _note(snapshot: Snapshot, pod: PodView, conflict: Conflict) -> Note:

@@ -69,24 +69,20 @@ def _shows(marker: MarkerView, old: PodView | None, new: PodView | None) -> bool
 
 
 def _of_node_probes(change: Change[NodeProbesView], around: Around[Settings]) -> Iterator[Key]:
-    """All when there is a new one, for it is empty; those whose probes are not as they were."""
+    """All when there is a new one, for it is empty; those of pods whose entry is not as it was."""
     old, new = change.old, change.new
     if new is not None and (old is None or old.uid != new.uid):
         yield from (marker.key for marker in around.all(MARKER_VIEWS))
     elif old is not None and new is not None and old.pods != new.pods:
-        yield from {key for key, _ in _asked(old) ^ _asked(new)}
-
-
-def _asked(view: NodeProbesView) -> set[tuple[Key, str]]:
-    return {(key, _mark(pod)) for pod in view.pods for key in _markers(pod)}
+        before, after = ({pod.uid: pod for pod in view.pods} for view in (old, new))
+        changed = [uid for uid in {**before, **after} if before.get(uid) != after.get(uid)]
+        yield from {
+            key for uid in changed for some in (before, after) if uid in some for key in _markers(some[uid])
+        }
 
 
 def _markers(pod: PodProbe) -> Iterator[Key]:
     return (Key(pod.namespace, split_name(probe.name)[0]) for probe in pod.probes or ())
-
-
-def _mark(pod: PodProbe) -> str:
-    return f"{pod.uid} {pod.ip} {pod.probes}"
 
 
 def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
