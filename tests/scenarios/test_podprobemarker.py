@@ -5,8 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from pykruise.cli.explain import explained
+from pykruise.kinds.nodepodprobe.kind import KIND as NODE_KIND
+from pykruise.kinds.podprobemarker.kind import KIND as MARKER_KIND
 from pykruise.kube.documents import annotations_of, get_path, labels_of
 from pykruise.kube.errors import InvalidError
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PODS
 from pykruise.pods.probes import NODE_POD_PROBES, POD_PROBE_MARKERS
 from pykruise.sandbox.cluster import ClusterSettings
@@ -310,6 +314,18 @@ async def test_of_two_markers_with_one_condition_the_first_shows_and_an_event_na
     assert "first#idle" in event["message"]
     (pod,) = await stage.stored(PODS)
     assert condition(pod) == "True"
+
+
+async def test_explain_says_how_many_pods_and_probes_there_are(stage: Stage) -> None:
+    await stage.start_manager()
+    (pod,) = await with_pods(stage)
+    await mark(stage, marker())
+    await until_all(stage, "True", 1)
+    now, node = stage.clock(), pod["spec"]["nodeName"]
+    found = await explained(stage.client, Key(stage.namespace, "game"), now=now, kind=MARKER_KIND)
+    assert "1 pod is checked" in str(found)
+    found = await explained(stage.client, Key("", node), now=now, kind=NODE_KIND)
+    assert "1 succeed" in str(found)
 
 
 async def test_what_cannot_be_meant_is_refused(stage: Stage) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.plans.insight import Insight
-from pykruise.pods.probes import FAILED, SUCCEEDED
+from pykruise.pods.probes import FAILED, SUCCEEDED, UNKNOWN
 
 __all__ = ["INSIGHT"]
 
@@ -20,7 +20,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
         for pod in status.get("podProbeStatuses") or ()
         for state in pod.get("probeStates") or ()
     )
-    return f"of {states.total()} probes {states[SUCCEEDED]} succeed, {states[FAILED]} fail"
+    return f"probes: {states[SUCCEEDED]} succeed, {states[FAILED]} fail, {states[UNKNOWN]} are unknown"
 
 
 INSIGHT: Final = Insight(containers=(), headline=headline_of, has_observed_generation=False)

@@ -93,7 +93,7 @@ def _kept(snapshot: Snapshot) -> list[PodProbe]:
     return [
         entry
         for entry in snapshot.node_probes.pods
-        if not snapshot.is_known(entry.namespace) or is_about(entry, snapshot.pods.get(entry.uid))
+        if not snapshot.is_known(entry.namespace) or is_about(entry, snapshot.checked.get(entry.uid))
     ]
 
 
@@ -124,7 +124,7 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
 
 def _results(snapshot: Snapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:
     for status in snapshot.node_probes.statuses:
-        pod = snapshot.pods.get(status.uid)
+        pod = snapshot.checked.get(status.uid)
         if pod is not None and is_about(status, pod):
             yield pod, status
 

@@ -37,7 +37,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     node_probes: NodeProbesView
     node: NodeView | None = None
-    pods: Mapping[str, PodView] = {}
+    checked: Mapping[str, PodView] = {}
     """By uid: the pods that it names and that are still to be checked."""
     markers: Mapping[Key, MarkerView] = {}
     """Those whose probes it has, but for those that are going."""
@@ -74,7 +74,7 @@ async def snapshot(view: NodeProbesView, read: Read[Settings]) -> Snapshot | Non
     return Snapshot(
         node_probes=view,
         node=read.get(NODE_VIEWS, Key("", view.name)),
-        pods=pods,
+        checked=pods,
         markers=markers,
         annotations=await annotations_of(read, _annotated(view, pods, markers)),
         settings=read.settings,

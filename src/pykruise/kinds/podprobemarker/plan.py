@@ -57,7 +57,7 @@ def plan_marker(snapshot: Snapshot) -> Plan:
             again_after_s=_WARN_AGAIN_S,
         )
         return Plan(waiting=reason, notes=(note,))
-    wanted = [wanted_probes(marker.name, marker.spec.probes, pod) for pod in snapshot.pods]
+    wanted = [wanted_probes(marker.name, marker.spec.probes, pod) for pod in snapshot.checked]
     stages: list[Stage] = []
     if FINALIZER not in marker.finalizers:
         stages.append(_finalizers(marker, [*marker.finalizers, FINALIZER], Purpose.HOLD_MARKER))
@@ -70,7 +70,7 @@ def plan_marker(snapshot: Snapshot) -> Plan:
         status={
             **marker.stored_status,
             "observedGeneration": marker.generation,
-            "matchedPods": len(snapshot.pods) + len(snapshot.virtual_pods),
+            "matchedPods": len(snapshot.checked) + len(snapshot.virtual_pods),
         },
         skipped=_skipped(snapshot, wanted),
     )

@@ -32,7 +32,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The world of one PodProbeMarker at one instant."""
 
     marker: MarkerView
-    pods: Sequence[PodView] = ()
+    checked: Sequence[PodView] = ()
     """Those that it is about, on nodes with an agent; by name."""
     virtual_pods: Sequence[PodView] = ()
     """Those on virtual nodes."""
@@ -63,7 +63,7 @@ async def snapshot(view: MarkerView, read: Read[Settings]) -> Snapshot | None:
     has_annotations = read.settings.on_virtual_nodes and any(_annotated(view))
     return Snapshot(
         marker=view,
-        pods=pods,
+        checked=pods,
         virtual_pods=virtual,
         node_probes={one.name: one for one in _node_probes(view, pods, read)},
         annotations=await annotations_of(read, virtual) if has_annotations else {},

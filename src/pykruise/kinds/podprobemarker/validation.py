@@ -35,7 +35,10 @@ _HEADER_NAME: Final = re.compile("[-A-Za-z0-9]+")
 def errors_of(
     doc: Mapping[str, Any], spec: PodProbeMarkerSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
-    """All field errors of a document; `old` is the stored one on an update."""
+    """All field errors of a document; `old` is the stored one on an update: a spec that is stored already is not
+    judged again, so that such a marker can be labelled and let go."""
+    if old is not None and same(doc.get("spec"), old.get("spec")):
+        return []
     errors = [*_selector_errors(get_path(doc, "spec", "selector")), *_probes_errors(spec.probes)]
     if old is not None and not same(get_path(doc, "spec", "selector"), get_path(old, "spec", "selector")):
         errors.append(invalid("spec.selector", get_path(doc, "spec", "selector"), "field is immutable"))

@@ -110,6 +110,14 @@ def test_names_conditions_and_states_are_there_once() -> None:
     ]
 
 
+def test_what_is_stored_already_is_not_judged_again() -> None:
+    document = {"metadata": {"finalizers": []}, "spec": {"selector": {}, "probes": []}}
+    spec, _ = read_marker_spec(document["spec"])
+    assert spec is not None
+    assert errors_of(document, spec, old=document) == []
+    assert errors_of(document, spec)
+
+
 def test_the_selector_cannot_be_changed() -> None:
     """containers case 53"""
     assert errors(probe(), old={"matchLabels": {"app": "other"}}) == [("spec.selector", "Invalid")]
