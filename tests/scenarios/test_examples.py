@@ -26,6 +26,7 @@ from pykruise.kube.documents import annotations_of, decode
 from pykruise.kube.errors import AlreadyExistsError, InvalidError
 from pykruise.kube.resources import DEPLOYMENTS, PODS, STORAGE_CLASSES, Resource
 from pykruise.pods.node_images import NODE_IMAGES
+from pykruise.pods.probe_api import POD_PROBE_MARKERS
 from pykruise.sandbox.cluster import ClusterSettings
 from support.distributions import DISTRIBUTING
 from support.pulls import PULLING, with_agents
@@ -63,7 +64,7 @@ def manifests() -> list[Any]:
 def workloads() -> list[Any]:
     """Those that make pods."""
     others = {SIDECAR_SETS.kind, RESOURCE_DISTRIBUTIONS.kind, PERSISTENT_POD_STATES.kind, *PULLED, *BESIDE}
-    others |= {CONTAINER_RECREATE_REQUESTS.kind}
+    others |= {CONTAINER_RECREATE_REQUESTS.kind, POD_PROBE_MARKERS.kind}
     return [one for one in manifests() if one.values[0]["kind"] not in others]
 
 
@@ -174,13 +175,20 @@ async def test_a_distribution_that_users_are_shown_is_counted(stage: Stage, doc:
     await stage.until(is_counted)
 
 
-@pytest.mark.parametrize("doc", of_kind(PERSISTENT_POD_STATES.kind))
-async def test_a_pod_state_that_users_are_shown_is_looked_after(stage: Stage, doc: dict[str, Any]) -> None:
+LOOKED_AFTER = {one.kind: one for one in (PERSISTENT_POD_STATES, POD_PROBE_MARKERS)}
+"""Whose status says so."""
+
+
+@pytest.mark.parametrize("doc", [one for kind in LOOKED_AFTER for one in of_kind(kind)])
+async def test_what_users_are_shown_beside_workloads_is_looked_after(
+    stage: Stage, doc: dict[str, Any]
+) -> None:
+    resource = LOOKED_AFTER[doc["kind"]]
     await stage.start_manager()
-    await stage.create(doc, resource=PERSISTENT_POD_STATES)
+    await stage.create(doc, resource=resource)
 
     async def is_observed() -> bool:
-        found = await stage.get(doc["metadata"]["name"], resource=PERSISTENT_POD_STATES)
+        found = await stage.get(doc["metadata"]["name"], resource=resource)
         return (found.get("status") or {}).get("observedGeneration") == 1
 
     await stage.until(is_observed)

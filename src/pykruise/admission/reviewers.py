@@ -97,6 +97,7 @@ def reviewers(
         sidecars=lookups.readers.get("sidecarset"),
         budgeting=budgeting,
         states=lookups.readers.get("persistentpodstate"),
+        markers=lookups.readers.get("podprobemarker"),
         on_refused=on_refused,
     )
     judging = chain.judging_steps(

@@ -23,6 +23,7 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import EVERYTHING
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
+from pykruise.pods.probes import POD_PROBE_MARKERS, MarkerView, project_marker
 
 __all__ = ["Known", "SelectorIndex", "list_selectors", "selecting_kinds"]
 
@@ -59,6 +60,12 @@ def _of_budget(one: BudgetView) -> Meant:
     return Meant(selector=one.selector if one.target is None else EVERYTHING, namespaces=(one.namespace,))
 
 
+def _of_markers(found: Iterable[MarkerView]) -> Iterable[Meant]:
+    for one in found:
+        if one.selector is not None:
+            yield Meant(selector=one.selector, namespaces=(one.namespace,))
+
+
 _KINDS: Final[Mapping[Resource, _Selecting]] = {
     SIDECAR_SETS: _Selecting(
         project_sidecarset, lambda found: [_of_sidecarset(one) for one in found], _of_sidecarset
@@ -66,6 +73,7 @@ _KINDS: Final[Mapping[Resource, _Selecting]] = {
     WORKLOAD_SPREADS: _Selecting(project_spread, _in_namespaces),
     POD_UNAVAILABLE_BUDGETS: _Selecting(project_budget, lambda found: [_of_budget(one) for one in found]),
     PERSISTENT_POD_STATES: _Selecting(project_state, _in_namespaces),
+    POD_PROBE_MARKERS: _Selecting(project_marker, lambda found: list(_of_markers(found))),
 }
 
 
@@ -74,6 +82,7 @@ def selecting_kinds(settings: AdmissionSettings) -> tuple[Resource, ...]:
     off = {
         WORKLOAD_SPREADS: not (settings.pod_webhook and settings.workload_spread),
         POD_UNAVAILABLE_BUDGETS: not (settings.pod_webhook and settings.has_budgets),
+        POD_PROBE_MARKERS: not (settings.pod_webhook and settings.probes_on_virtual_nodes),
     }
     return tuple(one for one in _KINDS if not off.get(one))
 

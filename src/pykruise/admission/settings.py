@@ -29,6 +29,10 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Deletions and evictions ask PodUnavailableBudgets."""
     budgets_guard_updates: Annotated[bool, OnGate("PodUnavailableBudgetUpdateGate")] = False
     """Updates and resizes of pods ask them."""
+    probes_on_virtual_nodes: Annotated[
+        bool, OnGate("EnablePodProbeMarkerOnServerless", "PodProbeMarkerGate")
+    ] = False
+    """New pods say what virtual nodes are to check."""
     deletion_protection: Annotated[bool, OnGate("ResourcesDeletionProtection")] = False
     crd_cascading: Annotated[bool, OnGate("DeletionProtectionForCRDCascadingGate")] = False
     timeout_s: int = 10

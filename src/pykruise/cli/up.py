@@ -93,7 +93,7 @@ async def _serve(options: UpOptions, contents: Contents, manager_settings: Setti
     token = secrets.token_urlsafe(32)
     settings = ClusterSettings(
         nodes=_nodes(options, contents),
-        kubelet=KubeletSettings(pulls_ahead=True, recreates=True, pull_s=PULL_S),
+        kubelet=KubeletSettings(pulls_ahead=True, recreates=True, probes=True, pull_s=PULL_S),
         rbac=options.rbac,
         service_accounts=options.service_accounts,
     )

@@ -367,6 +367,55 @@ _PERSISTENT_POD_STATE: Final = _of(
     ),
 )
 
+_POD_PROBE_MARKER: Final = _of(
+    "PodProbeMarker",
+    (
+        "probes that a marker has no more, and pods that it selects no more, are checked for ever",
+        "they are taken back; a changed marker is followed at once",
+        "what was taken away has no effect",
+    ),
+    (
+        "deleting a marker `a` takes back the probes of a marker `xa` too, and none on nodes without its pods",
+        "exactly its own, on all nodes",
+        "one marker does not change another",
+    ),
+    (
+        "an address that was empty when the pod was matched is filled in once",
+        "it follows the pod",
+        "probes ask the pod, and no other",
+    ),
+    (
+        "a NodePodProbe that comes after its pods stays empty until one of them changes",
+        "markers are looked at when it comes",
+        "probes are made from the start",
+    ),
+    (
+        "a NodePodProbe is made for a node that is gone",
+        "only for nodes that are there and ready",
+        "nothing stays behind",
+    ),
+    (
+        "conditions, labels and annotations are sent in one update of the pod's status",
+        "metadata by a patch of the pod, conditions by one of its status",
+        "API servers drop labels and annotations from the one",
+    ),
+    (
+        "two markers with one condition type: the second is silently not shown",
+        "the event `PodConditionConflict` names the first",
+        "people see why",
+    ),
+    (
+        "`scheme` of an HTTP probe is required; conditions of Kubernetes and Kruise can be taken over",
+        "left out it is HTTP; `Ready` and the like are refused",
+        "as for probes of containers; who owns a condition writes it",
+    ),
+    (
+        "on virtual nodes labels and annotations of the other state stay",
+        "they are taken away, as on other nodes",
+        "a pod is not idle and busy at once",
+    ),
+)
+
 _ADMISSION: Final = _of(
     "admission",
     (
@@ -689,6 +738,7 @@ DIFFERENCES: Final = (
     *_IMAGES,
     *_EPHEMERAL_JOB,
     *_CONTAINER_RECREATE_REQUEST,
+    *_POD_PROBE_MARKER,
     *_ADMISSION,
     *_MANAGER,
 )

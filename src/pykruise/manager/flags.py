@@ -29,12 +29,6 @@ from pykruise.pods.settings import FromFlag, flags_of
 
 __all__ = ["Flag", "FlagError", "Parsed", "all_flags", "help_text", "parse"]
 
-WORKERS = (
-    "nodepodprobe",
-    "podprobemarker",
-)
-"""Controllers of the original that are not here yet; their flags `--<name>-workers` are taken all the same."""
-
 RESYNC_S = 10 * 3600.0
 """What `--sync-period` means when it is not given."""
 
@@ -212,7 +206,7 @@ def all_flags() -> Sequence[Flag]:
     own = {kind.control.name for kind in kinds() if kind.control is not None}
     workers = [
         _text(f"{name}-workers", "3", f"Reconciles at once of {name}.", read=_whole(1))
-        for name in sorted({*WORKERS, *own})
+        for name in sorted(own)
     ]
     return (*_OWN, *workers, *_flags_of_kinds())
 

@@ -67,8 +67,11 @@ from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
+from pykruise.plans.object_reader import CachedObjects
 from pykruise.plans.review import live_lookups
+from pykruise.plans.views import MARKER_VIEWS
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.pods.probes import POD_PROBE_MARKERS
 
 __all__ = ["Webhooks", "WebhooksNotReadyError", "endpoint_of"]
 
@@ -158,6 +161,8 @@ class Webhooks:
         )
         self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
         self._states = CachedStates(client, namespace=settings.own_namespace, clock=clock, rng=rng)
+        self._markers = CachedObjects(client, MARKER_VIEWS, clock=clock, rng=rng)
+        self._tells_virtual_nodes = admission.pod_webhook and admission.probes_on_virtual_nodes
         self.spreading = Spreading(
             self._spreads,
             clock=clock,
@@ -184,6 +189,7 @@ class Webhooks:
             WORKLOAD_SPREADS: Known(self._spreads.objects.known, self._spreads.cache),
             POD_UNAVAILABLE_BUDGETS: Known(self._budgets.known, self._budgets.cache),
             PERSISTENT_POD_STATES: Known(self._states.known, self._states.cache),
+            POD_PROBE_MARKERS: Known(self._markers.known, self._markers.cache),
         }
         self._selectors = SelectorIndex(
             client, {one: self._selecting[one] for one in selecting_kinds(admission)}
@@ -198,7 +204,11 @@ class Webhooks:
                 lookups=live_lookups(
                     lambda: client,
                     namespace=settings.own_namespace,
-                    readers={"sidecarset": self._sidecars, "persistentpodstate": self._states},
+                    readers={
+                        "sidecarset": self._sidecars,
+                        "persistentpodstate": self._states,
+                        "podprobemarker": self._markers,
+                    },
                 ),
                 on_refused=RefusalEvents(self._recorder).tell,
                 clock=self._clock,
@@ -288,6 +298,7 @@ class Webhooks:
         found += self._states.problems()
         found += self._spreads.objects.problems() if self._spreads_pods else ()
         found += self._budgets.problems() if self._has_budgets else ()
+        found += self._markers.problems() if self._tells_virtual_nodes else ()
         if self.server.is_overloaded:
             found.append("more reviews come in than can be answered; add replicas")
         return found
@@ -316,6 +327,8 @@ class Webhooks:
                 }
                 if self._spreads_pods:
                     parts["webhook-spreads"] = self._spreads.run()
+                if self._tells_virtual_nodes:
+                    parts["webhook-markers"] = self._markers.run()
                 if self._has_budgets:
                     parts["webhook-budgets"] = self._budgets.run()
                     parts["webhook-budget-events"] = self._pub_recorder.run()

@@ -27,6 +27,15 @@ from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
 from pykruise.pods.node_images import NODE_IMAGES, NodeImageView, owner_uids, project_node_image
 from pykruise.pods.nodes import NodeView, project_node
+from pykruise.pods.probes import (
+    NODE_POD_PROBES,
+    POD_PROBE_MARKERS,
+    MarkerView,
+    NodeProbesView,
+    marker_keys,
+    project_marker,
+    project_node_probes,
+)
 from pykruise.pods.revisions import RevisionView, project_revision
 from pykruise.pods.secrets import CopyView, project_copy
 from pykruise.pods.sidecars import injected_sets
@@ -37,6 +46,7 @@ __all__ = [
     "BUDGET_VIEWS",
     "BY_CONTROLLER",
     "BY_IMAGE",
+    "BY_MARKER",
     "BY_NAME",
     "BY_NAMESPACE",
     "BY_NAME_PREFIX",
@@ -46,8 +56,10 @@ __all__ = [
     "BY_SIDECARSET",
     "CLAIM_VIEWS",
     "CONFIG_MAP_VIEWS",
+    "MARKER_VIEWS",
     "NAMESPACE_VIEWS",
     "NODE_IMAGE_VIEWS",
+    "NODE_PROBES_VIEWS",
     "NODE_VIEWS",
     "ORPHANS",
     "POD_VIEWS",
@@ -109,6 +121,9 @@ BY_SECRET = "secret"
 
 BY_PULL_JOB = "pull-job"
 """Index of NodeImages: uids of the ImagePullJobs that want something of the node."""
+
+BY_MARKER = "marker"
+"""Index of NodePodProbes: namespace and name of the PodProbeMarkers whose probes they have."""
 
 ORPHANS = "orphans"
 """Index: namespace of objects without a managing owner."""
@@ -203,6 +218,16 @@ PULL_JOB_VIEWS: Final = Views[PullJobView](
 
 NODE_IMAGE_VIEWS: Final = Views[NodeImageView](
     resource=NODE_IMAGES, projector=lambda: project_node_image, indexes={BY_PULL_JOB: owner_uids}
+)
+
+MARKER_VIEWS: Final = Views[MarkerView](
+    resource=POD_PROBE_MARKERS,
+    projector=lambda: project_marker,
+    indexes={BY_NAMESPACE: lambda marker: (marker.namespace,)},
+)
+
+NODE_PROBES_VIEWS: Final = Views[NodeProbesView](
+    resource=NODE_POD_PROBES, projector=lambda: project_node_probes, indexes={BY_MARKER: marker_keys}
 )
 
 SECRET_VIEWS, CONFIG_MAP_VIEWS = (

@@ -110,6 +110,8 @@ class ContainerFacts(msgspec.Struct, frozen=True, gc=False):
     """Resources (`cpu`, `memory`) whose resize restarts the container."""
     ends_with_job: EndsWithJob | None = None
     """None: it is no sidecar of a job."""
+    named_ports: tuple[tuple[str, int], ...] = ()
+    """Its ports that have a name."""
 
 
 class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
@@ -158,6 +160,11 @@ class _RawResources(msgspec.Struct, frozen=True, gc=False):
     requests: Amounts | None = None
 
 
+class _Port(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str | None = None
+    container_port: int = 0
+
+
 class RawContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A regular container as it is decoded from a pod's `spec.containers`; hashable."""
 
@@ -166,6 +173,7 @@ class RawContainer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     env: tuple[_Env, ...] | None = None
     resources: _RawResources | None = None
     resize_policy: tuple[_ResizePolicy, ...] | None = None
+    ports: tuple[_Port, ...] | None = None
 
 
 _NULL: Final = msgspec.Raw(b"null")
@@ -179,6 +187,7 @@ class ContainerText(msgspec.Struct, gc=False, rename="camel"):
     env: msgspec.Raw = _NULL
     resources: msgspec.Raw = _NULL
     resize_policy: msgspec.Raw = _NULL
+    ports: msgspec.Raw = _NULL
 
 
 class FactsTable:
@@ -193,7 +202,7 @@ class FactsTable:
 
     def __call__(self, text: ContainerText) -> ContainerFacts:
         """The facts. Raises msgspec.DecodeError for what is no container."""
-        rest = b"\n".join((text.env, text.resources, text.resize_policy))
+        rest = b"\n".join((text.env, text.resources, text.resize_policy, text.ports))
         key = (text.name, text.image, rest)
         found = self._facts.get(key)
         if found is None:
@@ -206,6 +215,7 @@ class FactsTable:
                     env=_decode_env(text.env),
                     resources=_decode_resources(text.resources),
                     resize_policy=_decode_resize_policy(text.resize_policy),
+                    ports=_decode_ports(text.ports),
                 )
             )
         return found
@@ -214,6 +224,7 @@ class FactsTable:
 _decode_env = msgspec.json.Decoder(tuple[_Env, ...] | None).decode
 _decode_resources = msgspec.json.Decoder(_RawResources | None).decode
 _decode_resize_policy = msgspec.json.Decoder(tuple[_ResizePolicy, ...] | None).decode
+_decode_ports = msgspec.json.Decoder(tuple[_Port, ...] | None).decode
 
 
 class _Waiting(msgspec.Struct, frozen=True, gc=False):
@@ -256,6 +267,7 @@ def container_facts(raw: RawContainer) -> ContainerFacts:
             if policy.restart_policy == "RestartContainer"
         ),
         ends_with_job=_ends_with_job(raw.env or ()),
+        named_ports=tuple((port.name, port.container_port) for port in raw.ports or () if port.name),
     )
 
 

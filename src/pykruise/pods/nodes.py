@@ -32,6 +32,11 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Since when it is ready; None: it is not."""
     is_deleting: bool = False
 
+    @property
+    def is_virtual(self) -> bool:
+        """Whether something plays it that is no kubelet, and that has no agent of Kruise's beside it."""
+        return self.labels.get("type") == "virtual-kubelet"
+
     def is_placed_as(self, other: "NodeView") -> bool:
         """Whether pods are placed on both alike by labels and taints."""
         return (

@@ -125,6 +125,7 @@ class Code(StrEnum):
     NEXT_TICK = "NextTick"
     IMAGE_PULLING = "ImagePulling"
     NO_NODE_IMAGE = "NoNodeImage"
+    PROBE_PORT = "ProbePort"
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -325,6 +326,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_NODE_IMAGE: Meaning(
         "a node that is named has no NodeImage",
         "correct the name; a new node gets one when it has been ready a while",
+    ),
+    Code.PROBE_PORT: Meaning(
+        "a probe names a port that its container does not have",
+        "give the port a name in the container, or the probe a number",
     ),
     Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),
     Code.SUBSETS: Meaning("workloads of subsets are being created, scaled or updated, or their pods start"),

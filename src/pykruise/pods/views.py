@@ -106,6 +106,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Of a pod of a BroadcastJob: which nodes it may be on."""
 
     phase: str = ""
+    ip: str = ""
     conditions: tuple[ConditionView, ...] = ()
     ready_since: Instant | None = None
     """When the Ready condition last changed (also when it is False)."""
@@ -243,6 +244,7 @@ class _Condition(msgspec.Struct, gc=False, rename="camel"):
 
 class _Status(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
+    pod_ip: str | None = msgspec.field(name="podIP", default=None)
     conditions: tuple[_Condition, ...] | None = None
     container_statuses: tuple[RawStatus, ...] | None = None
     init_container_statuses: tuple[RawStatus, ...] | None = None
@@ -327,6 +329,7 @@ class PodProjector:
             claim_volumes=_claim_volumes(spec.volumes, controller),
             asks_of_nodes=_asks_of_nodes(spec, controller),
             phase=share(phase, phase),
+            ip=status.pod_ip or "",
             conditions=conditions,
             ready_since=ready_since,
             container_statuses=tuple([self._status(one) for one in statuses]),

@@ -60,6 +60,7 @@ _log = logging.getLogger(__name__)
 
 ADMIN = "kubernetes-admin"
 PULLER = "kruise-daemon-imagepuller"
+PROBER = "kruise-daemon-podprobe"
 """In whose name the agents of nodes record events."""
 
 _STOP_S = 10.0  # a component that has not ended this long after stop() is cancelled
@@ -216,12 +217,17 @@ class Cluster:
         )
         self._recorders = [
             EventRecorder(client, name, clock=self.clock, rng=self._branch())
-            for client, name in (
-                (node_client, "kubelet"),
-                (scheduler_client, "default-scheduler"),
-                *(((node_client, PULLER),) if self.settings.kubelet.pulls_ahead else ()),
-            )
+            for client, name in ((node_client, "kubelet"), (scheduler_client, "default-scheduler"))
         ]
+        agents = {
+            name: EventRecorder(node_client, name, clock=self.clock, rng=self._branch())
+            for name, is_there in (
+                (PULLER, self.settings.kubelet.pulls_ahead),
+                (PROBER, self.settings.kubelet.probes),
+            )
+            if is_there
+        }
+        self._recorders += agents.values()
         self.kubelets = Kubelets(
             node_client,
             nodes=node_specs(
@@ -238,7 +244,8 @@ class Cluster:
             rules=rules,
             pods=self._pods,
             recorder=self._recorders[0],
-            pull_recorder=self._recorders[2] if self.settings.kubelet.pulls_ahead else None,
+            pull_recorder=agents.get(PULLER),
+            probe_recorder=agents.get(PROBER),
         )
         self.scheduler = Scheduler(
             scheduler_client,

@@ -18,7 +18,7 @@ import msgspec
 from pykruise.kube.selectors import parse_label_selector
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["NORMAL", "Behaviour", "Rule", "behaviour_of", "pull_of", "rules_from"]
+__all__ = ["NORMAL", "Behaviour", "Rule", "behaviour_of", "failed_probe", "pull_of", "rules_from"]
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,6 +53,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     after_s: float = 0.0
     stop_s: float | None = None
     """How long the pod takes to stop when it is deleted; its grace period does not shorten it."""
+    fails_probe: str = ""
+    """Probes of PodProbeMarkers that fail once the container has run for `after_s`: a shell pattern of
+    `<marker>#<probe>`."""
+    output: str = ""
+    """What such a probe says."""
 
     def matches(self, pod: PodView, *, container: str, image: str, run: int) -> bool:
         """Whether it is about the `run`-th start (from 1) of this container of the pod."""
@@ -121,6 +126,28 @@ def pull_of(rules: Sequence[Rule], image: str, *, node: str, attempt: int) -> tu
     """Of a try (from 1) to pull an image ahead: whether it fails, and how long it takes where a rule says."""
     found = [rule for rule in rules if rule.is_about_pull(image, node=node, attempt=attempt)]
     return any(rule.image_pull_error for rule in found), _first(rule.pull_s for rule in found)
+
+
+def failed_probe(
+    rules: Sequence[Rule],
+    pod: PodView,
+    probe: str,
+    *,
+    container: str,
+    image: str,
+    run: int,
+    running_s: float,
+) -> str | None:
+    """What a probe (`<marker>#<probe>`) of a container that has run for so long says; None: it does not fail."""
+    for rule in rules:
+        if (
+            rule.fails_probe
+            and fnmatchcase(probe, rule.fails_probe)
+            and running_s >= rule.after_s
+            and rule.matches(pod, container=container, image=image, run=run)
+        ):
+            return rule.output or "failed (scripted)"
+    return None
 
 
 def rules_from(documents: Any) -> tuple[Rule, ...]:

@@ -27,7 +27,7 @@ from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
 from pykruise.kube.writer import Writer
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.faults import Rule, failed_probe
 from pykruise.sandbox.image_agents import ImageAgents
 from pykruise.sandbox.images import ImageTable, full_name
 from pykruise.sandbox.nodes import (
@@ -50,13 +50,16 @@ from pykruise.sandbox.pod_state import (
     awaited_keys,
     begin,
     container_roles,
+    is_ready,
     recover,
     wants_resize,
     with_added,
     with_stopped,
 )
 from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
-from pykruise.sandbox.pod_view import PodProjector, PodView, amounts
+from pykruise.sandbox.pod_view import Container, PodProjector, PodView, amounts
+from pykruise.sandbox.probe_agents import ProbeAgents
+from pykruise.sandbox.probes import FAILED, SUCCEEDED, Seen
 from pykruise.sandbox.recreate_agents import RecreateAgents
 from pykruise.sandbox.recreations import OnNode
 from pykruise.sandbox.running import run_beside
@@ -98,8 +101,8 @@ class Kubelets:
 
     `found`: Node objects that are there already, as listed; they are taken over without being asked for again.
     `pods`: a cache of all pods that somebody else runs; without it one of its own is run. `recorder`, when
-    given, hears of failed pulls and crashes, `pull_recorder` of images that are pulled ahead. Component: `run()` until
-    `stop()`.
+    given, hears of failed pulls and crashes, `pull_recorder` of images that are pulled ahead, `probe_recorder` of
+    checks. Component: `run()` until `stop()`.
     """
 
     def __init__(
@@ -116,6 +119,7 @@ class Kubelets:
         pods: Cache[PodView] | None = None,
         recorder: EventRecorder | None = None,
         pull_recorder: EventRecorder | None = None,
+        probe_recorder: EventRecorder | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -171,6 +175,17 @@ class Kubelets:
                 clock=clock,
                 rng=rng,
             )
+        self.probing: ProbeAgents | None = None
+        """Who make the checks of PodProbeMarkers, where the settings say so."""
+        if self.settings.probes:
+            self.probing = ProbeAgents(
+                client,
+                has_power=self._has_power,
+                seen_by=self._seen_by,
+                clock=clock,
+                rng=rng,
+                recorder=probe_recorder,
+            )
         self._node_controller = Controller(
             "kubelet nodes",
             self._sync_node,
@@ -201,6 +216,8 @@ class Kubelets:
             background.append(self.agents.run())
         if self._recreating is not None:
             background.append(self._recreating.run())
+        if self.probing is not None:
+            background.append(self.probing.run())
         await run_beside(self._pod_controller.run(), *background)
 
     async def wait_registered(self) -> None:
@@ -215,6 +232,8 @@ class Kubelets:
             await self.agents.stop()
         if self._recreating is not None:
             await self._recreating.stop()
+        if self.probing is not None:
+            await self.probing.stop()
         await self._node_controller.stop()
         await self._pod_controller.stop()
 
@@ -235,8 +254,7 @@ class Kubelets:
         self._nodes[spec.name] = _Node(spec)
         self._node_queue.add(spec.name)
         self._wake_pods_on(spec.name)
-        if self.agents is not None:
-            self.agents.wake(spec.name)
+        self._wake_agents(spec.name)
 
     def adopt_node(self, spec: NodeSpec) -> None:
         """A node that has its Node object already and nobody to run it; one that is known stays as it is."""
@@ -254,8 +272,13 @@ class Kubelets:
         node.beat_at = 0.0
         self._node_queue.add(name)
         self._wake_pods_on(name)
+        self._wake_agents(name)
+
+    def _wake_agents(self, node: str) -> None:
         if self.agents is not None:
-            self.agents.wake(name)
+            self.agents.wake(node)
+        if self.probing is not None:
+            self.probing.wake(node)
 
     def images_on(self, name: str) -> frozenset[str]:
         """Full names of the images on a node, by tag and by digest. KeyError: no such node."""
@@ -409,6 +432,45 @@ class Kubelets:
             for run in state.runs
             if run.number
         }
+
+    def _has_power(self, name: str) -> bool:
+        node = self._nodes.get(name)
+        return node is not None and not node.is_stopped
+
+    def _seen_by(self, key: Key, uid: str, container: str, probe: str) -> Seen | None:
+        """What a probe of the container finds: it succeeds where the container runs and is ready, unless a rule says
+        that it fails."""
+        pod, state = self.pods.get(key), self._states.get(key)
+        if pod is None or state is None or state.uid != uid:
+            return None
+        for run, (spec, _) in zip(state.runs, container_roles(pod), strict=False):
+            if run.name == container and run.number:
+                return self._seen(pod, run, spec, probe)
+        return None
+
+    def _seen(self, pod: PodView, run: Run, container: Container, probe: str) -> Seen:
+        now = self._clock()
+        is_running = run.state is RunState.RUNNING
+        problem = failed_probe(
+            self._world.rules,
+            pod,
+            probe,
+            container=run.name,
+            image=run.image,
+            run=run.number,
+            running_s=now - run.since,
+        )
+        if not is_running:
+            problem = f"Container({run.name}) is Non-running"
+        elif problem is None and not is_ready(run, container, pod, self._world, now):
+            problem = "the container is not ready"
+        return Seen(
+            id=run.container_id,
+            is_running=is_running,
+            started_at=run.since,
+            outcome=SUCCEEDED if problem is None else FAILED,
+            message=problem or "",
+        )
 
     async def _stop_container(self, key: Key, name: str, grace_s: float) -> None:
         """Stop a container after its hook; its kubelet starts it again."""

@@ -105,6 +105,8 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Images that a node pulls ahead at the same time; 0: no limit."""
     recreates: bool = False
     """Whether nodes recreate the containers that ContainerRecreateRequests name, as OpenKruise's daemon does."""
+    probes: bool = False
+    """Whether nodes make the checks that their NodePodProbes ask for, as OpenKruise's daemon does."""
     workers: int = 64
     """Pods written to at the same time."""
 

@@ -8,7 +8,7 @@ from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
 from pykruise.kinds.gates import GateError, Gates
 from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
-from pykruise.manager.flags import RESYNC_S, WORKERS, FlagError, all_flags, help_text, parse
+from pykruise.manager.flags import RESYNC_S, FlagError, all_flags, help_text, parse
 from pykruise.manager.settings import Address, Settings
 
 # What the published chart and the plain manifests pass.
@@ -70,7 +70,7 @@ def settings(*argv: str, environ: Mapping[str, str] | None = None) -> Settings:
 def test_every_flag_of_the_original_is_known() -> None:
     flags = all_flags()
     known = {flag.name for flag in flags}
-    assert known >= {*UPSTREAM, *(f"{name}-workers" for name in WORKERS)}
+    assert known >= {*UPSTREAM, "podprobemarker-workers", "nodepodprobe-workers"}
     assert len(known) == len(flags)
 
 

@@ -7,10 +7,10 @@ The order is OpenKruise's contract; a kind that takes part gets its place in `ch
 `judging_steps`:
 
     changing   readiness gate · WorkloadSpread · SidecarSet · launch priority · PodUnavailableBudget
-               · PersistentPodState · enhanced liveness · [PodProbeMarker]
+               · PersistentPodState · enhanced liveness · PodProbeMarker
     judging    WorkloadSpread · PodUnavailableBudget
 
-Those in brackets belong to kinds that do not exist here yet. While nobody judges, no API server asks.
+While nobody judges, no API server asks.
 """
 
 import logging
@@ -21,6 +21,7 @@ from pykruise.admission.pods.budget import BudgetGuard, BudgetTie, OnPrevented
 from pykruise.admission.pods.launch_priority import LaunchPriority
 from pykruise.admission.pods.liveness import EnhancedLiveness
 from pykruise.admission.pods.persistent_state import StateInjection
+from pykruise.admission.pods.probes import MarkerReader, ProbeInjection
 from pykruise.admission.pods.readiness_gate import ReadinessGate
 from pykruise.admission.pods.sidecars import Refused, SidecarInjection
 from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
@@ -56,13 +57,14 @@ def changing_steps(
     sidecars: SidecarReader | None = None,
     budgeting: Budgeting | None = None,
     states: StateReader | None = None,
+    markers: MarkerReader | None = None,
     on_refused: Refused = lambda refusal: None,
 ) -> tuple[PodStep, ...]:
     """The steps of `/mutate-pod`, in their order.
 
     Without `spreading` no pod gets a subset, without `sidecars` (a reader of SidecarSets) none gets sidecars,
     without `budgeting` none gets a budget, without `states` (a reader of PersistentPodStates) none comes back to
-    where it was.
+    where it was, without `markers` (a reader of PodProbeMarkers) none says what virtual nodes are to check.
     """
     steps: list[PodStep] = [ReadinessGate(for_all=settings.readiness_gate_for_all)]
     if settings.workload_spread:
@@ -78,6 +80,8 @@ def changing_steps(
     steps.append(StateInjection(states))
     if settings.enhanced_liveness:
         steps.append(EnhancedLiveness())
+    if settings.probes_on_virtual_nodes:
+        steps.append(ProbeInjection(markers))
     return tuple(steps)
 
 

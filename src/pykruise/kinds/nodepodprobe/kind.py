@@ -1,15 +1,44 @@
-"""NodePodProbe: its definition; there is no controller yet.
+"""NodePodProbe, as the rest of the program knows it.
 
-KIND ──▶ definitions, conversion (plans/kind.py)
+KIND ──▶ definitions, roles, caches, controllers, doctor, explain, plan (plans/kind.py)
 """
 
+from pykruise.kinds.nodepodprobe.insight import INSIGHT
+from pykruise.kinds.nodepodprobe.plan import plan_node_probes
+from pykruise.kinds.nodepodprobe.snapshot import Settings, absent, snapshot
 from pykruise.kinds.nodepodprobe.types import NODE_POD_PROBES, NodePodProbe
+from pykruise.kinds.nodepodprobe.wakes import wakes
 from pykruise.kube.crds import Version
-from pykruise.plans.kind import Kind
+from pykruise.kube.resources import NODES, PODS
+from pykruise.kube.rights import READ, on
+from pykruise.plans.kind import Control, Kind
+from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
+from pykruise.pods.probe_api import POD_PROBE_MARKERS
 
 __all__ = ["KIND"]
 
 KIND = Kind(
     resource=NODE_POD_PROBES,
     versions=(Version(name="v1alpha1", root=NodePodProbe, storage=True),),
+    gates=("PodProbeMarkerGate", "KruiseDaemon"),
+    settings=Settings,
+    control=Control(
+        name="nodepodprobe",
+        component="nodepodprobe-controller",
+        objects=NODE_PROBES_VIEWS,
+        reads=lambda _: (POD_VIEWS, NODE_VIEWS, MARKER_VIEWS),
+        wakes=wakes,
+        absent=absent,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.node_probes,
+        plan=plan_node_probes,
+    ),
+    rights=(
+        on(NODE_POD_PROBES, *READ, "create", "patch", "delete", why="NodePodProbe: one for every node"),
+        on(POD_PROBE_MARKERS, *READ, why="NodePodProbe: how outcomes show on pods"),
+        on(NODES, *READ, why="NodePodProbe: which nodes there are"),
+        on(PODS, *READ, "patch", why="NodePodProbe: labels and annotations by outcome"),
+        on(PODS, "patch", subresource="status", why="NodePodProbe: conditions by outcome"),
+    ),
+    insight=INSIGHT,
 )

@@ -1,18 +1,60 @@
-"""PodProbeMarker: its definition, refused while its gates are off; there is no controller yet.
+"""PodProbeMarker, as the rest of the program knows it.
 
-KIND ──▶ definitions, conversion, admission (plans/kind.py)
+KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
+from typing import Final
+
+from pykruise.kinds.podprobemarker.insight import INSIGHT
+from pykruise.kinds.podprobemarker.plan import plan_marker
+from pykruise.kinds.podprobemarker.snapshot import Settings, snapshot
 from pykruise.kinds.podprobemarker.types import POD_PROBE_MARKERS, PodProbeMarker
+from pykruise.kinds.podprobemarker.validation import errors_of
+from pykruise.kinds.podprobemarker.wakes import wakes
 from pykruise.kube.crds import Version
-from pykruise.plans.kind import Kind
-from pykruise.plans.review import Reviews, allow
+from pykruise.kube.resources import NODES, PODS
+from pykruise.kube.rights import READ, on
+from pykruise.plans.kind import Control, Kind
+from pykruise.plans.review import Reviews
+from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
+from pykruise.pods.probe_api import NODE_POD_PROBES, PodProbeMarkerSpec
+from pykruise.pods.probes import read_marker_spec
+from pykruise.pods.workload_admission import Reviews as SpecReviews
 
 __all__ = ["KIND"]
+
+_REVIEWS: Final = SpecReviews[PodProbeMarkerSpec](
+    resource=POD_PROBE_MARKERS,
+    versions=(POD_PROBE_MARKERS.version,),
+    read_spec=lambda spec: read_marker_spec({"probes": [], **spec}),
+    placeholders=("selector",),
+)
+_validate: Final = _REVIEWS.validating(
+    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
+)
 
 KIND = Kind(
     resource=POD_PROBE_MARKERS,
     versions=(Version(name="v1alpha1", root=PodProbeMarker, storage=True),),
     gates=("PodProbeMarkerGate", "KruiseDaemon"),
-    reviews=Reviews(validating=lambda *_: allow),
+    settings=Settings,
+    reviews=Reviews(validating=lambda *_: _validate, validates_alone=True),
+    control=Control(
+        name="podprobemarker",
+        component="podprobemarker-controller",
+        objects=MARKER_VIEWS,
+        reads=lambda _: (POD_VIEWS, NODE_VIEWS, NODE_PROBES_VIEWS),
+        wakes=wakes,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.marker,
+        plan=plan_marker,
+    ),
+    rights=(
+        on(POD_PROBE_MARKERS, *READ, "patch", why="PodProbeMarker: to see and release them"),
+        on(POD_PROBE_MARKERS, "patch", subresource="status", why="PodProbeMarker: to report their status"),
+        on(NODE_POD_PROBES, *READ, "patch", why="PodProbeMarker: to say what is to be checked on nodes"),
+        on(PODS, *READ, "patch", why="PodProbeMarker: what is to be checked; marks of pods on virtual nodes"),
+        on(NODES, *READ, why="PodProbeMarker: whether a node has an agent"),
+    ),
+    insight=INSIGHT,
 )

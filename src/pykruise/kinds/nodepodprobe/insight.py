@@ -1,0 +1,26 @@
+"""NodePodProbe, as explain and plan know it.
+
+status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.plans.insight import Insight
+from pykruise.pods.probes import FAILED, SUCCEEDED, UNKNOWN
+
+__all__ = ["INSIGHT"]
+
+
+def headline_of(status: Mapping[str, Any]) -> str:
+    """How the probes on its node are."""
+    states = Counter(
+        state.get("state")
+        for pod in status.get("podProbeStatuses") or ()
+        for state in pod.get("probeStates") or ()
+    )
+    return f"probes: {states[SUCCEEDED]} succeed, {states[FAILED]} fail, {states[UNKNOWN]} are unknown"
+
+
+INSIGHT: Final = Insight(containers=(), headline=headline_of, has_observed_generation=False)

@@ -1,0 +1,202 @@
+"""What is done for a NodePodProbe now: the table of contents of the decision.
+
+Snapshot ──▶ plan_node_probes() ──▶ Plan: create or delete it, take out pods that are gone, show what was found
+
+Pure. PodProbeMarkers say what is to be checked (kinds/podprobemarker), the agent of the node writes the status. Of a
+pod metadata is written first, by a patch of the pod, then conditions, by one of its status: API servers take nothing
+but status there.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.nodepodprobe.snapshot import Snapshot, is_about
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Action, Create, Delete, Patch
+from pykruise.plans.phases import pod_key
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
+from pykruise.pods.probe_api import PodProbe, PodProbeStatus
+from pykruise.pods.probe_marks import Conflict, Marks, Outcome, conditions_after, marks_of, metadata_patch
+from pykruise.pods.probes import (
+    NODE_POD_PROBES,
+    POD_PROBE_MARKERS,
+    NodeProbesView,
+    name_of_probe,
+    split_name,
+)
+from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.views import PodView
+
+__all__ = ["plan_node_probes"]
+
+_WARN_AGAIN_S: Final = 600.0
+
+
+def plan_node_probes(snapshot: Snapshot) -> Plan:
+    """Everything to be written for this NodePodProbe now."""
+    view, node = snapshot.node_probes, snapshot.node
+    if node is None or node.is_deleting:
+        return Plan() if not view.uid or view.is_deleting else _deletion(view)
+    if not view.uid:
+        return Plan() if node.is_virtual or node.ready_since is None else _creation(view)
+    if view.is_deleting:
+        return Plan()
+    if view.problem:
+        note = Note(
+            reason=str(Code.INVALID_SPEC), message=view.problem, warning=True, again_after_s=_WARN_AGAIN_S
+        )
+        return Plan(waiting=Reason(Code.INVALID_SPEC, view.problem, "correct it"), notes=(note,))
+    stages: list[Stage] = []
+    if (kept := _kept(snapshot)) != list(view.pods):
+        stages.append(_entries_stage(view, kept))
+    shown = [_shown(snapshot, pod, status) for pod, status in _results(snapshot)]
+    if chains := tuple(chain for one in shown if (chain := _pod_chain(snapshot, one)).steps):
+        stages.append(Stage(purpose=Purpose.MARK_PODS, chains=chains, is_independent=True, regardless=True))
+    return Plan(
+        stages=tuple(stages),
+        notes=tuple(_note(snapshot, one.pod, conflict) for one in shown for conflict in one.conflicts),
+        skipped={one.pod.name: _reason(one.conflicts[0]) for one in shown if one.conflicts},
+    )
+
+
+# ── the object ───────────────────────────────────────────────────────────────
+
+
+def _creation(view: NodeProbesView) -> Plan:
+    body = {
+        "apiVersion": NODE_POD_PROBES.api_version,
+        "kind": NODE_POD_PROBES.kind,
+        "metadata": {"name": view.name},
+        "spec": {},
+    }
+    action = Create(resource=NODE_POD_PROBES, key=Key("", view.name), body=body)
+    return Plan(stages=(_one_step(view.name, action, "the node is ready and has none"),))
+
+
+def _deletion(view: NodeProbesView) -> Plan:
+    action = Delete(resource=NODE_POD_PROBES, key=Key("", view.name), uid=view.uid)
+    return Plan(stages=(_one_step(view.name, action, "its node is gone"),))
+
+
+def _one_step(name: str, action: Action, because: str) -> Stage:
+    chain = Chain(subject=name, steps=(Step(action=action, because=because),))
+    return Stage(purpose=Purpose.KEEP_NODE_PROBES, chains=(chain,))
+
+
+def _kept(snapshot: Snapshot) -> list[PodProbe]:
+    """Entries of pods that are still there, and of those of which nothing is known."""
+    return [
+        entry
+        for entry in snapshot.node_probes.pods
+        if not snapshot.is_known(entry.namespace) or is_about(entry, snapshot.checked.get(entry.uid))
+    ]
+
+
+def _entries_stage(view: NodeProbesView, kept: Sequence[PodProbe]) -> Stage:
+    """The whole list: others write it too, so it holds only if the object is still as it was seen."""
+    action = Patch(
+        resource=NODE_POD_PROBES,
+        key=Key("", view.name),
+        patch_type=PatchType.MERGE,
+        body={"spec": {"podProbes": msgspec.to_builtins(kept) or None}},
+        uid=view.uid,
+        resource_version=str(view.resource_version),
+    )
+    return _one_step(view.name, action, "pods are gone or have ended")
+
+
+# ── what was found ───────────────────────────────────────────────────────────
+
+
+class _Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one pod."""
+
+    pod: PodView
+    conditions: Sequence[Document]
+    conflicts: Sequence[Conflict]
+    marks: Marks
+
+
+def _results(snapshot: Snapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:
+    for status in snapshot.node_probes.statuses:
+        pod = snapshot.checked.get(status.uid)
+        if pod is not None and is_about(status, pod):
+            yield pod, status
+
+
+def _outcomes(snapshot: Snapshot, status: PodProbeStatus) -> list[Outcome]:
+    """Of probes that their markers still have, in the order of the status."""
+    found: list[Outcome] = []
+    for state in status.probe_states or ():
+        marker_name, probe_name = split_name(state.name)
+        marker = snapshot.markers.get(Key(status.namespace, marker_name))
+        if not state.state or marker is None or marker.spec is None:
+            continue
+        found += [
+            Outcome(marker=marker.name, probe=probe, state=state)
+            for probe in marker.spec.probes
+            if probe.name == probe_name
+        ]
+    return found
+
+
+def _shown(snapshot: Snapshot, pod: PodView, status: PodProbeStatus) -> _Shown:
+    outcomes = _outcomes(snapshot, status)
+    conditions, conflicts = conditions_after(pod, outcomes)
+    marks = marks_of((one.probe.marker_policy or (), one.state.state) for one in outcomes)
+    return _Shown(pod=pod, conditions=conditions, conflicts=conflicts, marks=marks)
+
+
+def _pod_chain(snapshot: Snapshot, shown: _Shown) -> Chain:
+    pod = shown.pod
+    steps: list[Step] = []
+    stored = snapshot.annotations.get(pod_key(pod), {})
+    if (body := metadata_patch(shown.marks, labels=pod.labels, annotations=stored)) is not None:
+        steps.append(_pod_step(pod, body, PatchType.MERGE, ""))
+    if shown.conditions:
+        body = {"status": {"conditions": list(shown.conditions)}}
+        steps.append(_pod_step(pod, body, PatchType.STRATEGIC, "status"))
+    return Chain(subject=pod.name, steps=tuple(steps))
+
+
+def _pod_step(pod: PodView, body: Document, patch_type: PatchType, subresource: str) -> Step:
+    action = Patch(
+        resource=PODS,
+        key=pod_key(pod),
+        patch_type=patch_type,
+        body=body,
+        subresource=subresource,
+        uid=pod.uid,
+    )
+    return Step(action=action, because="a probe has another outcome")
+
+
+def _reason(conflict: Conflict) -> Reason:
+    loser, winner = conflict.loser, conflict.winner
+    return Reason(
+        Code.CONFLICT,
+        f"condition {loser.probe.pod_condition_type} shows a probe of PodProbeMarker {winner.marker},"
+        f" and not that of {loser.marker}",
+        "give them condition types of their own",
+    )
+
+
+def _note(snapshot: Snapshot, pod: PodView, conflict: Conflict) -> Note:
+    """On the marker whose probe cannot show what it finds."""
+    loser, winner = conflict.loser, conflict.winner
+    marker = snapshot.markers[Key(pod.namespace, loser.marker)]
+    type_ = loser.probe.pod_condition_type
+    return Note(
+        reason="PodConditionConflict",
+        message=f"condition {type_} of pod {pod.name} shows probe"
+        f" {name_of_probe(winner.marker, winner.probe.name)}, and not {loser.probe.name}",
+        warning=True,
+        about=Subject(resource=POD_PROBE_MARKERS, key=marker.key, uid=marker.uid),
+        again_after_s=_WARN_AGAIN_S,
+        same_as=f"{type_} {winner.marker}",
+    )

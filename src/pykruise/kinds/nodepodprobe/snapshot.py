@@ -1,0 +1,105 @@
+"""Everything a decision about one NodePodProbe needs, as one value.
+
+NodeProbesView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+                             └── annotations of pods that have results, where a policy sets any, asked of the API server
+
+A NodePodProbe that is not there is a view without uid: its node may get one.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.ids import Key
+from pykruise.plans.pod_annotations import annotations_of
+from pykruise.plans.read import Read
+from pykruise.plans.views import MARKER_VIEWS, NODE_VIEWS, POD_VIEWS
+from pykruise.pods.nodes import NodeView
+from pykruise.pods.probe_api import PodProbe, PodProbeStatus
+from pykruise.pods.probes import MarkerView, NodeProbesView, marker_keys, split_name
+from pykruise.pods.settings import FromManager
+from pykruise.pods.views import PodView
+
+__all__ = ["Settings", "Snapshot", "absent", "is_about", "snapshot"]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What decisions about NodePodProbes depend on beside the objects."""
+
+    namespace: Annotated[str, FromManager("watch_namespace")] = ""
+    """The only namespace whose pods this manager knows; empty: all."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of one NodePodProbe at one instant."""
+
+    node_probes: NodeProbesView
+    node: NodeView | None = None
+    checked: Mapping[str, PodView] = {}
+    """By uid: the pods that it names and that are still to be checked."""
+    markers: Mapping[Key, MarkerView] = {}
+    """Those whose probes it has, but for those that are going."""
+    annotations: Mapping[Key, Mapping[str, str]] = {}
+    """Of pods for which a policy sets any."""
+    settings: Settings = Settings()
+    now: Instant
+
+    def is_known(self, namespace: str) -> bool:
+        """Whether this manager knows the pods of a namespace."""
+        return self.settings.namespace in ("", namespace)
+
+
+def absent(key: Key) -> NodeProbesView:
+    """A NodePodProbe that is not there."""
+    return NodeProbesView(name=key.name, uid="", resource_version=0)
+
+
+def is_about(entry: PodProbe | PodProbeStatus, pod: PodView | None) -> bool:
+    """Whether the pod of that name is the one that is meant, and has not ended."""
+    return pod is not None and pod.uid == entry.uid and pod.is_active
+
+
+async def snapshot(view: NodeProbesView, read: Read[Settings]) -> Snapshot | None:
+    """A NodePodProbe with its node, its pods and their markers. None: which nodes there are is not known."""
+    if not read.is_read(NODE_VIEWS):
+        return None
+    markers = {
+        key: marker
+        for key in marker_keys(view)
+        if (marker := read.get(MARKER_VIEWS, key)) is not None and not marker.is_deleting
+    }
+    pods = {pod.uid: pod for pod in _pods(view, read)}
+    return Snapshot(
+        node_probes=view,
+        node=read.get(NODE_VIEWS, Key("", view.name)),
+        checked=pods,
+        markers=markers,
+        annotations=await annotations_of(read, _annotated(view, pods, markers)),
+        settings=read.settings,
+        now=read.now(),
+    )
+
+
+def _pods(view: NodeProbesView, read: Read[Settings]) -> Iterator[PodView]:
+    for entry in view.pods:
+        pod = read.get(POD_VIEWS, Key(entry.namespace, entry.name))
+        if pod is not None and is_about(entry, pod):
+            yield pod
+
+
+def _annotated(
+    view: NodeProbesView, pods: Mapping[str, PodView], markers: Mapping[Key, MarkerView]
+) -> Iterator[PodView]:
+    setting = {key for key, marker in markers.items() if any(_policy_annotations(marker))}
+    for status in view.statuses:
+        names = {split_name(state.name)[0] for state in status.probe_states or ()}
+        if status.uid in pods and any(Key(status.namespace, name) in setting for name in names):
+            yield pods[status.uid]
+
+
+def _policy_annotations(marker: MarkerView) -> Iterator[bool]:
+    for probe in marker.spec.probes if marker.spec else ():
+        for policy in probe.marker_policy or ():
+            yield bool(policy.annotations)

@@ -1,0 +1,58 @@
+"""Which events a NodePodProbe hears.
+
+NodePodProbe: any · node: comes, goes, is ready · pod that it names: goes or ends · PodProbeMarker whose probes it has:
+another spec
+
+Pure, but for what `around` shows. A heartbeat enqueues nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pykruise.kinds.nodepodprobe.snapshot import Settings
+from pykruise.kube.cache import Change
+from pykruise.kube.ids import Key
+from pykruise.plans.read import Around
+from pykruise.plans.views import BY_MARKER, MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
+from pykruise.plans.wakes import Wake, itself
+from pykruise.pods.nodes import NodeView
+from pykruise.pods.probes import MarkerView
+from pykruise.pods.views import PodView
+
+__all__ = ["wakes"]
+
+
+def wakes(_: Settings) -> Sequence[Wake]:
+    """Under any settings."""
+    return (
+        itself(NODE_PROBES_VIEWS),
+        Wake(on=NODE_VIEWS, keys=_of_node),
+        Wake(on=POD_VIEWS, keys=_of_pod),
+        Wake(on=MARKER_VIEWS, keys=_of_marker),
+    )
+
+
+def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
+    node = change.new
+    key = Key("", change.key.name)
+    is_there = around.get(NODE_PROBES_VIEWS, key) is not None
+    if is_there != (node is not None and not node.is_deleting and (node.ready_since is not None or is_there)):
+        yield key
+
+
+def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
+    old, new = change.old, change.new
+    if old is None or not old.node_name:
+        return
+    if new is not None and new.uid == old.uid and new.is_active:
+        return
+    found = around.get(NODE_PROBES_VIEWS, Key("", old.node_name))
+    if found is not None and any(entry.uid == old.uid for entry in found.pods):
+        yield Key("", found.name)
+
+
+def _of_marker(change: Change[MarkerView], around: Around[Settings]) -> Iterator[Key]:
+    old, new = change.old, change.new
+    if old is not None and new is not None and old.spec == new.spec and old.uid == new.uid:
+        return
+    for view in around.by_index(NODE_PROBES_VIEWS, BY_MARKER, change.key):
+        yield Key("", view.name)

@@ -1,0 +1,112 @@
+"""What a NodePodProbe is to say of a marker's pods.
+
+pods + probes of the marker ──▶ wanted_probes() ──▶ by pod: probes with the numbers of their ports
+NodePodProbe + these        ──▶ entries_after() ──▶ its entries with the marker's probes as they are to be
+
+Pure. Other markers' probes, and other namespaces' pods, stay as they are.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from pykruise.kube.ids import Key
+from pykruise.pods.probe_api import ContainerProbe, NamedProbe, PodProbe
+from pykruise.pods.probes import NodeProbesView, name_of_probe, split_name
+from pykruise.pods.views import PodView
+
+__all__ = ["Wanted", "entries_after", "wanted_probes"]
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be checked in one pod."""
+
+    pod: PodView
+    probes: Sequence[NamedProbe]
+    problem: str = ""
+    """Why a probe is left out; empty: none is."""
+
+
+def wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodView) -> Wanted:
+    """The marker's probes for a pod. One whose port the container does not name is left out."""
+    found: list[NamedProbe] = []
+    problem = ""
+    for one in probes:
+        name = name_of_probe(marker, one.name)
+        port = _port_of(one)
+        if not isinstance(port, str):
+            found.append(NamedProbe(name=name, container_name=one.container_name, probe=one.probe))
+            continue
+        number = _number_of(port, one.container_name, pod)
+        if number is None:
+            problem = problem or f"probe {one.name}: container {one.container_name} has no port named {port}"
+            continue
+        found.append(_with_port(name, one, number))
+    return Wanted(pod=pod, probes=found, problem=problem)
+
+
+def _port_of(one: ContainerProbe) -> int | str | None:
+    action = one.probe.http_get or one.probe.tcp_socket
+    return action.port if action is not None else None
+
+
+def _number_of(port: str, container: str, pod: PodView) -> int | None:
+    for one in pod.containers:
+        if one.name == container:
+            for name, number in one.named_ports:
+                if name == port:
+                    return number
+    return int(port) if port.isascii() and port.isdecimal() else None
+
+
+def _with_port(name: str, one: ContainerProbe, number: int) -> NamedProbe:
+    probe = one.probe
+    if probe.http_get is not None:
+        changed = msgspec.structs.replace(
+            probe, http_get=msgspec.structs.replace(probe.http_get, port=number)
+        )
+    else:
+        assert probe.tcp_socket is not None
+        changed = msgspec.structs.replace(
+            probe, tcp_socket=msgspec.structs.replace(probe.tcp_socket, port=number)
+        )
+    return NamedProbe(name=name, container_name=one.container_name, probe=changed)
+
+
+def entries_after(view: NodeProbesView, marker: Key, wanted: Mapping[str, Wanted]) -> Sequence[PodProbe]:
+    """The NodePodProbe's entries with these probes (by the pod's uid) as all that it has of the marker."""
+    left = dict(wanted)
+    found: list[PodProbe] = []
+    for entry in view.pods:
+        if entry.namespace != marker.namespace:
+            found.append(entry)
+            continue
+        one = left.pop(entry.uid, None)
+        probes = list(_merged(entry.probes or (), marker.name, one.probes if one else ()))
+        if probes:
+            ip = one.pod.ip if one is not None else entry.ip
+            found.append(msgspec.structs.replace(entry, ip=ip, probes=probes))
+    for one in left.values():
+        if one.probes:
+            pod = one.pod
+            found.append(
+                PodProbe(
+                    name=pod.name,
+                    namespace=pod.namespace,
+                    uid=pod.uid,
+                    ip=pod.ip,
+                    probes=list(one.probes),
+                )
+            )
+    return found
+
+
+def _merged(stored: Sequence[NamedProbe], marker: str, wanted: Sequence[NamedProbe]) -> Iterator[NamedProbe]:
+    """The marker's probes at the places that they have; new ones at the end."""
+    left = {one.name: one for one in wanted}
+    for probe in stored:
+        if split_name(probe.name)[0] != marker:
+            yield probe
+        elif probe.name in left:
+            yield left.pop(probe.name)
+    yield from left.values()

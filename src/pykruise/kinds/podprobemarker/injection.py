@@ -1,0 +1,61 @@
+"""What a new pod says to a virtual node about the checks that it is to make.
+
+pod + PodProbeMarkers of its namespace ──▶ inject() ──▶ the pod with two annotations, or None
+
+Pure. Rule: OpenKruise's. Of probes with one condition type, or of one container with one name, the first is taken,
+markers by name.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.kube.documents import Document, annotations_of, labels_of
+from pykruise.pods.probe_api import ContainerProbe
+from pykruise.pods.probes import MarkerView
+
+__all__ = ["MARKERS_ANNOTATION", "PROBES_ANNOTATION", "inject"]
+
+PROBES_ANNOTATION: Final = "kruise.io/podprobe"
+"""The probes, as JSON, without policies: what they find shows as conditions."""
+MARKERS_ANNOTATION: Final = "kruise.io/podprobemarker-list"
+"""Names of the markers, in order."""
+
+
+def inject(pod: Mapping[str, Any], markers: Iterable[MarkerView]) -> Document | None:
+    """The pod with the probes of the markers that select it; None: there is none for its containers."""
+    labels = labels_of(pod)
+    found = sorted(
+        (one for one in markers if not one.is_deleting and one.selects(labels)), key=lambda one: one.name
+    )
+    probes = list(_probes(found, _containers(pod)))
+    if not probes:
+        return None
+    annotations = {
+        **annotations_of(pod),
+        PROBES_ANNOTATION: orjson.dumps(msgspec.to_builtins(probes)).decode(),
+        MARKERS_ANNOTATION: ",".join(one.name for one in found),
+    }
+    return {**pod, "metadata": {**(pod.get("metadata") or {}), "annotations": annotations}}
+
+
+def _containers(pod: Mapping[str, Any]) -> frozenset[str]:
+    """Those that keep running."""
+    spec = pod.get("spec") or {}
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    return frozenset(one["name"] for one in (*sidecars, *(spec.get("containers") or ())))
+
+
+def _probes(markers: Sequence[MarkerView], containers: frozenset[str]) -> Iterator[ContainerProbe]:
+    types: set[str] = set()
+    names: set[tuple[str, str]] = set()
+    for marker in markers:
+        for probe in marker.spec.probes if marker.spec else ():
+            type_, name = probe.pod_condition_type, (probe.container_name, probe.name)
+            if not type_ or probe.container_name not in containers or type_ in types or name in names:
+                continue
+            types.add(type_)
+            names.add(name)
+            yield msgspec.structs.replace(probe, marker_policy=None)

@@ -1,0 +1,174 @@
+"""What is done for a PodProbeMarker now: the table of contents of the decision.
+
+Snapshot ──▶ plan_marker() ──▶ Plan: the finalizer, probes in NodePodProbes, marks of pods on virtual nodes, status
+
+Pure. The agents of nodes carry probes out, and kinds/nodepodprobe shows what they find. Virtual nodes write conditions
+themselves; of their pods only labels and annotations are set here.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.podprobemarker.entries import Wanted, entries_after, wanted_probes
+from pykruise.kinds.podprobemarker.snapshot import Snapshot
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Patch
+from pykruise.plans.phases import pod_key
+from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.pods.probe_api import MarkerPolicy
+from pykruise.pods.probe_marks import marks_of, metadata_patch
+from pykruise.pods.probes import (
+    FAILED,
+    NODE_POD_PROBES,
+    POD_PROBE_MARKERS,
+    SUCCEEDED,
+    UNKNOWN,
+    MarkerView,
+    NodeProbesView,
+)
+from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.views import PodView
+
+__all__ = ["FINALIZER", "plan_marker"]
+
+FINALIZER: Final = "kruise.io/node-pod-probe-cleanup"
+"""Until no NodePodProbe has probes of the marker."""
+
+_STATES: Final = {"True": SUCCEEDED, "False": FAILED}
+_WARN_AGAIN_S: Final = 600.0
+
+
+def plan_marker(snapshot: Snapshot) -> Plan:
+    """Everything to be written for this marker now."""
+    marker = snapshot.marker
+    if marker.is_deleting:
+        return _release(snapshot)
+    if marker.spec is None:
+        reason = Reason(Code.INVALID_SPEC, marker.problem, "correct the field")
+        note = Note(
+            reason=str(Code.INVALID_SPEC),
+            message=marker.problem,
+            warning=True,
+            again_after_s=_WARN_AGAIN_S,
+        )
+        return Plan(waiting=reason, notes=(note,))
+    wanted = [wanted_probes(marker.name, marker.spec.probes, pod) for pod in snapshot.checked]
+    stages: list[Stage] = []
+    if FINALIZER not in marker.finalizers:
+        stages.append(_finalizers(marker, [*marker.finalizers, FINALIZER], Purpose.HOLD_MARKER))
+    if chains := tuple(_node_chains(snapshot, wanted)):
+        stages.append(Stage(purpose=Purpose.ASK_TO_PROBE, chains=chains, is_independent=True))
+    if chains := tuple(_mark_chains(snapshot)):
+        stages.append(Stage(purpose=Purpose.MARK_PODS, chains=chains, is_independent=True, regardless=True))
+    return Plan(
+        stages=tuple(stages),
+        status={
+            **marker.stored_status,
+            "observedGeneration": marker.generation,
+            "matchedPods": len(snapshot.checked) + len(snapshot.virtual_pods),
+        },
+        skipped=_skipped(snapshot, wanted),
+    )
+
+
+def _release(snapshot: Snapshot) -> Plan:
+    """No NodePodProbe asks for its probes any more; then it may go."""
+    marker = snapshot.marker
+    if FINALIZER not in marker.finalizers:
+        return Plan()
+    stages: list[Stage] = []
+    if chains := tuple(_node_chains(snapshot, [])):
+        stages.append(Stage(purpose=Purpose.ASK_TO_PROBE, chains=chains, is_independent=True))
+    left = [one for one in marker.finalizers if one != FINALIZER]
+    stages.append(_finalizers(marker, left, Purpose.RELEASE_MARKER))
+    return Plan(stages=tuple(stages))
+
+
+def _finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -> Stage:
+    action = Patch(
+        resource=POD_PROBE_MARKERS,
+        key=marker.key,
+        patch_type=PatchType.MERGE,
+        body={"metadata": {"finalizers": wanted}},
+        uid=marker.uid,
+        resource_version=str(marker.resource_version),
+    )
+    because = "its probes are taken back before it goes"
+    chain = Chain(subject=marker.name, steps=(Step(action=action, because=because),))
+    return Stage(purpose=purpose, chains=(chain,))
+
+
+# ── nodes with an agent ──────────────────────────────────────────────────────
+
+
+def _node_chains(snapshot: Snapshot, wanted: list[Wanted]) -> Iterator[Chain]:
+    by_node: dict[str, dict[str, Wanted]] = {}
+    for one in wanted:
+        by_node.setdefault(one.pod.node_name, {})[one.pod.uid] = one
+    for name in sorted(snapshot.node_probes):
+        view = snapshot.node_probes[name]
+        if view.is_deleting or view.problem:
+            continue
+        entries = entries_after(view, snapshot.marker.key, by_node.get(name, {}))
+        if list(entries) != list(view.pods):
+            yield _entries_chain(view, msgspec.to_builtins(entries), snapshot.marker)
+
+
+def _entries_chain(view: NodeProbesView, entries: list[Document], marker: MarkerView) -> Chain:
+    """The whole list: others write it too, so it holds only if the object is still as it was seen."""
+    action = Patch(
+        resource=NODE_POD_PROBES,
+        key=Key("", view.name),
+        patch_type=PatchType.MERGE,
+        body={"spec": {"podProbes": entries or None}},
+        uid=view.uid,
+        resource_version=str(view.resource_version),
+    )
+    because = f"PodProbeMarker {marker.namespace}/{marker.name}"
+    return Chain(subject=view.name, steps=(Step(action=action, because=because),))
+
+
+def _skipped(snapshot: Snapshot, wanted: list[Wanted]) -> Mapping[str, Reason]:
+    """Pods that are not checked, or not wholly."""
+    found: dict[str, Reason] = {}
+    for one in wanted:
+        node = one.pod.node_name
+        if node not in snapshot.node_probes:
+            found[one.pod.name] = Reason(Code.NO_AGENT, f"node {node} has no NodePodProbe yet")
+        elif one.problem:
+            remedy = "give the port a name in the container, or the probe a number"
+            found[one.pod.name] = Reason(Code.PROBE_PORT, one.problem, remedy)
+    return found
+
+
+# ── virtual nodes ────────────────────────────────────────────────────────────
+
+
+def _mark_chains(snapshot: Snapshot) -> Iterator[Chain]:
+    if not snapshot.settings.on_virtual_nodes:
+        return
+    for pod in snapshot.virtual_pods:
+        marks = marks_of(_policies(snapshot, pod))
+        body = metadata_patch(
+            marks, labels=pod.labels, annotations=snapshot.annotations.get(pod_key(pod), {})
+        )
+        if body is not None:
+            action = Patch(
+                resource=PODS, key=pod_key(pod), patch_type=PatchType.MERGE, body=body, uid=pod.uid
+            )
+            because = "a condition of the pod, on a virtual node, says so"
+            yield Chain(subject=pod.name, steps=(Step(action=action, because=because),))
+
+
+def _policies(snapshot: Snapshot, pod: PodView) -> Iterator[tuple[list[MarkerPolicy], str]]:
+    """Policies of the probes whose condition the pod has, with their state."""
+    assert snapshot.marker.spec is not None
+    for probe in snapshot.marker.spec.probes:
+        condition = pod.condition(probe.pod_condition_type) if probe.pod_condition_type else None
+        if condition is not None and probe.marker_policy:
+            yield probe.marker_policy, _STATES.get(condition.status, UNKNOWN)

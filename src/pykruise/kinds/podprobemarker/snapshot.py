@@ -1,0 +1,93 @@
+"""Everything a decision about one PodProbeMarker needs, as one value.
+
+MarkerView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+                        └── annotations of pods on virtual nodes, where a policy sets any, asked of the API server
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.ids import Key
+from pykruise.plans.pod_annotations import annotations_of
+from pykruise.plans.read import Read
+from pykruise.plans.views import BY_MARKER, BY_NAMESPACE, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
+from pykruise.pods.probes import MarkerView, NodeProbesView
+from pykruise.pods.settings import OnGate
+from pykruise.pods.views import PodView
+
+__all__ = ["Settings", "Snapshot", "is_probed", "snapshot"]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What decisions about PodProbeMarkers depend on beside the objects."""
+
+    on_virtual_nodes: Annotated[bool, OnGate("EnablePodProbeMarkerOnServerless")] = False
+    """Pods on virtual nodes are marked by the conditions that these nodes write."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world of one PodProbeMarker at one instant."""
+
+    marker: MarkerView
+    checked: Sequence[PodView] = ()
+    """Those that it is about, on nodes with an agent; by name."""
+    virtual_pods: Sequence[PodView] = ()
+    """Those on virtual nodes."""
+    node_probes: Mapping[str, NodeProbesView] = {}
+    """By node: the NodePodProbes of these pods' nodes, and every other that has probes of the marker."""
+    annotations: Mapping[Key, Mapping[str, str]] = {}
+    """Of pods on virtual nodes, where a policy sets any."""
+    settings: Settings = Settings()
+    now: Instant
+
+
+def is_probed(pod: PodView) -> bool:
+    """Whether the pod has come so far that it can be checked."""
+    initialized = pod.condition("Initialized")
+    return pod.is_active and bool(pod.node_name) and initialized is not None and initialized.status == "True"
+
+
+async def snapshot(view: MarkerView, read: Read[Settings]) -> Snapshot | None:
+    """The marker with its pods and what is asked of their nodes. None: NodePodProbes have not been read."""
+    if not read.is_read(NODE_PROBES_VIEWS):
+        return None
+    pods: list[PodView] = []
+    virtual: list[PodView] = []
+    for pod in sorted(_selected(view, read), key=lambda pod: pod.name):
+        node = read.get(NODE_VIEWS, Key("", pod.node_name))
+        if node is not None:
+            (virtual if node.is_virtual else pods).append(pod)
+    has_annotations = read.settings.on_virtual_nodes and any(_annotated(view))
+    return Snapshot(
+        marker=view,
+        checked=pods,
+        virtual_pods=virtual,
+        node_probes={one.name: one for one in _node_probes(view, pods, read)},
+        annotations=await annotations_of(read, virtual) if has_annotations else {},
+        settings=read.settings,
+        now=read.now(),
+    )
+
+
+def _selected(view: MarkerView, read: Read[Settings]) -> Iterator[PodView]:
+    if view.is_deleting or view.selector is None:
+        return
+    for pod in read.by_index(POD_VIEWS, BY_NAMESPACE, view.namespace):
+        if is_probed(pod) and view.selector.matches(pod.labels):
+            yield pod
+
+
+def _node_probes(view: MarkerView, pods: Sequence[PodView], read: Read[Settings]) -> Iterator[NodeProbesView]:
+    yield from read.by_index(NODE_PROBES_VIEWS, BY_MARKER, view.key)
+    for name in {pod.node_name for pod in pods}:
+        if (found := read.get(NODE_PROBES_VIEWS, Key("", name))) is not None:
+            yield found
+
+
+def _annotated(view: MarkerView) -> Iterator[bool]:
+    for probe in view.spec.probes if view.spec else ():
+        for policy in probe.marker_policy or ():
+            yield bool(policy.annotations)

@@ -1,0 +1,169 @@
+"""What is wrong with a PodProbeMarker, every error at once, each with its field.
+
+document + typed spec [+ the stored document] ──▶ errors_of() ──▶ field errors
+
+Pure. Rule: the original's. A scheme that is left out is HTTP, as for a probe of a container; condition types that
+belong to others are refused.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from pykruise.kube.api import ExecAction, HttpGetAction, Probe, TcpSocketAction
+from pykruise.kube.documents import get_path, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.field_rules import (
+    check_annotations,
+    check_labels,
+    check_not_negative,
+    check_port,
+    check_qualified_name,
+    check_selector,
+)
+from pykruise.pods.probe_api import ContainerProbe, MarkerPolicy, PodProbeMarkerSpec
+from pykruise.pods.probes import FAILED, RESERVED_TYPES, SUCCEEDED
+
+__all__ = ["errors_of"]
+
+_SCHEMES: Final = ("HTTP", "HTTPS")
+_HEADER_NAME: Final = re.compile("[-A-Za-z0-9]+")
+
+
+def errors_of(
+    doc: Mapping[str, Any], spec: PodProbeMarkerSpec, *, old: Mapping[str, Any] | None = None
+) -> list[Cause]:
+    """All field errors of a document; `old` is the stored one on an update: a spec that is stored already is not
+    judged again, so that such a marker can be labelled and let go."""
+    if old is not None and same(doc.get("spec"), old.get("spec")):
+        return []
+    errors = [*_selector_errors(get_path(doc, "spec", "selector")), *_probes_errors(spec.probes)]
+    if old is not None and not same(get_path(doc, "spec", "selector"), get_path(old, "spec", "selector")):
+        errors.append(invalid("spec.selector", get_path(doc, "spec", "selector"), "field is immutable"))
+    return errors
+
+
+def _selector_errors(selector: Mapping[str, Any] | None) -> Iterator[Cause]:
+    if not selector or not (selector.get("matchLabels") or selector.get("matchExpressions")):
+        yield invalid("spec.selector", selector or {}, "must select something")
+        return
+    yield from check_selector(selector, "spec.selector")
+
+
+def _probes_errors(probes: list[ContainerProbe]) -> Iterator[Cause]:
+    if not probes:
+        yield invalid("spec.probes", [], "must name a probe")
+    names: set[str] = set()
+    types: set[str] = set()
+    for index, probe in enumerate(probes):
+        path = f"spec.probes[{index}]"
+        yield from _name_errors(probe, path, names)
+        yield from _probe_errors(probe.probe, f"{path}.probe")
+        yield from _type_errors(probe, path, types)
+        yield from _policy_errors(probe.marker_policy or (), f"{path}.markerPolicy")
+
+
+def _name_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[Cause]:
+    name = probe.name
+    if not name:
+        yield required(f"{path}.name")
+    elif "#" in name:
+        yield invalid(f"{path}.name", name, "must not contain '#'")
+    elif name in RESERVED_TYPES:
+        yield invalid(f"{path}.name", name, "is the name of a condition of pods")
+    elif name in seen:
+        yield duplicate(f"{path}.name", name)
+    seen.add(name)
+    if not probe.container_name:
+        yield required(f"{path}.containerName")
+
+
+def _type_errors(probe: ContainerProbe, path: str, seen: set[str]) -> Iterator[Cause]:
+    type_, place = probe.pod_condition_type, f"{path}.podConditionType"
+    if not type_:
+        if not probe.marker_policy:
+            yield required(place, "podConditionType or markerPolicy is required")
+        return
+    if type_ in seen:
+        yield duplicate(place, type_)
+    elif type_ in RESERVED_TYPES:
+        yield invalid(place, type_, "belongs to others")
+    else:
+        yield from check_qualified_name(type_, place)
+    seen.add(type_)
+
+
+def _probe_errors(probe: Probe, path: str) -> Iterator[Cause]:
+    given = [
+        (name, action)
+        for name, action in (
+            ("exec", probe.exec),
+            ("httpGet", probe.http_get),
+            ("tcpSocket", probe.tcp_socket),
+        )
+        if action is not None
+    ]
+    if not given:
+        yield required(path, "must specify a handler type")
+    for name, _ in given[1:]:
+        yield forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
+    for name, action in given[:1]:
+        yield from _action_errors(action, f"{path}.{name}")
+    for field, value in (
+        ("initialDelaySeconds", probe.initial_delay_seconds),
+        ("timeoutSeconds", probe.timeout_seconds),
+        ("periodSeconds", probe.period_seconds),
+        ("successThreshold", probe.success_threshold),
+        ("failureThreshold", probe.failure_threshold),
+    ):
+        yield from check_not_negative(value, f"{path}.{field}")
+
+
+def _action_errors(action: ExecAction | HttpGetAction | TcpSocketAction, path: str) -> Iterator[Cause]:
+    if isinstance(action, ExecAction):
+        if not action.command:
+            yield required(f"{path}.command")
+        return
+    if action.host:
+        yield invalid(f"{path}.host", action.host, "must not be set: the pod itself is asked")
+    yield from check_port(action.port, f"{path}.port")
+    if isinstance(action, HttpGetAction):
+        yield from _http_errors(action, path)
+
+
+def _http_errors(action: HttpGetAction, path: str) -> Iterator[Cause]:
+    if not action.path:
+        yield required(f"{path}.path")
+    elif not _is_path(action.path):
+        yield invalid(f"{path}.path", action.path, "cannot be read as a path")
+    if action.scheme and action.scheme not in _SCHEMES:
+        yield not_supported(f"{path}.scheme", action.scheme, _SCHEMES)
+    for index, header in enumerate(action.http_headers or ()):
+        if not _HEADER_NAME.fullmatch(header.name):
+            detail = "must consist of letters, digits and '-'"
+            yield invalid(f"{path}.httpHeaders[{index}].name", header.name, detail)
+
+
+def _is_path(text: str) -> bool:
+    try:
+        urlsplit(text)
+    except ValueError:
+        return False
+    return text.isprintable()
+
+
+def _policy_errors(policies: Iterable[MarkerPolicy], path: str) -> Iterator[Cause]:
+    seen: set[str] = set()
+    for index, policy in enumerate(policies):
+        place = f"{path}[{index}]"
+        if policy.state not in (SUCCEEDED, FAILED):
+            yield required(f"{place}.state", f"must be {SUCCEEDED} or {FAILED}")
+        elif policy.state in seen:
+            yield duplicate(f"{place}.state", policy.state)
+        seen.add(policy.state)
+        if not policy.labels and not policy.annotations:
+            yield required(place, "labels or annotations are required")
+        yield from check_labels(policy.labels, f"{place}.labels")
+        yield from check_annotations(policy.annotations, f"{place}.annotations")

@@ -1,0 +1,91 @@
+"""Which events a PodProbeMarker hears.
+
+PodProbeMarker: any · pod that it selects: comes, goes, is initialized, has another address, on virtual nodes another
+condition · NodePodProbe: comes, goes, has lost or got its probes · node: comes, goes
+
+Pure, but for what `around` shows. Other news of pods and heartbeats of nodes enqueue nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pykruise.kinds.podprobemarker.snapshot import Settings, is_probed
+from pykruise.kube.cache import Change
+from pykruise.kube.ids import Key
+from pykruise.plans.read import Around
+from pykruise.plans.views import BY_NAMESPACE, MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
+from pykruise.plans.wakes import Wake, itself
+from pykruise.pods.nodes import NodeView
+from pykruise.pods.probe_api import PodProbe
+from pykruise.pods.probes import MarkerView, NodeProbesView, split_name
+from pykruise.pods.views import PodView
+
+__all__ = ["wakes"]
+
+
+def wakes(_: Settings) -> Sequence[Wake]:
+    """Under any settings."""
+    return (
+        itself(MARKER_VIEWS),
+        Wake(on=POD_VIEWS, keys=_of_pod),
+        Wake(on=NODE_PROBES_VIEWS, keys=_of_node_probes),
+        Wake(on=NODE_VIEWS, keys=_of_node),
+    )
+
+
+def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
+    old, new = change.old, change.new
+    before, after = _seen(old), _seen(new)
+    shows_more = _has_another_condition(old, new, around)
+    if before == after and not shows_more and (old is None or new is None or old.labels == new.labels):
+        return
+    for marker in around.by_index(MARKER_VIEWS, BY_NAMESPACE, change.key.namespace):
+        was = before if old is not None and marker.selects(old.labels) else None
+        is_ = after if new is not None and marker.selects(new.labels) else None
+        if was != is_ or (is_ is not None and shows_more and _shows(marker, old, new)):
+            yield marker.key
+
+
+def _seen(pod: PodView | None) -> tuple[str, str, str] | None:
+    """What NodePodProbes say of the pod; None: nothing."""
+    return (pod.uid, pod.node_name, pod.ip) if pod is not None and is_probed(pod) else None
+
+
+def _has_another_condition(old: PodView | None, new: PodView | None, around: Around[Settings]) -> bool:
+    """On a virtual node, where markers go by conditions."""
+    if old is None or new is None or not around.settings.on_virtual_nodes:
+        return False
+    if old.conditions == new.conditions:
+        return False
+    node = around.get(NODE_VIEWS, Key("", new.node_name))
+    return node is not None and node.is_virtual
+
+
+def _shows(marker: MarkerView, old: PodView | None, new: PodView | None) -> bool:
+    """Whether a condition of one of the marker's probes has changed."""
+    if marker.spec is None or old is None or new is None:
+        return False
+    types = {probe.pod_condition_type for probe in marker.spec.probes if probe.pod_condition_type}
+    return any(old.condition(one) != new.condition(one) for one in types)
+
+
+def _of_node_probes(change: Change[NodeProbesView], around: Around[Settings]) -> Iterator[Key]:
+    """All when there is a new one, for it is empty; those of pods whose entry is not as it was."""
+    old, new = change.old, change.new
+    if new is not None and (old is None or old.uid != new.uid):
+        yield from (marker.key for marker in around.all(MARKER_VIEWS))
+    elif old is not None and new is not None and old.pods != new.pods:
+        before, after = ({pod.uid: pod for pod in view.pods} for view in (old, new))
+        changed = [uid for uid in {**before, **after} if before.get(uid) != after.get(uid)]
+        yield from {
+            key for uid in changed for some in (before, after) if uid in some for key in _markers(some[uid])
+        }
+
+
+def _markers(pod: PodProbe) -> Iterator[Key]:
+    return (Key(pod.namespace, split_name(probe.name)[0]) for probe in pod.probes or ())
+
+
+def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
+    old, new = change.old, change.new
+    if old is None or new is None or old.uid != new.uid or old.is_virtual != new.is_virtual:
+        yield from (marker.key for marker in around.all(MARKER_VIEWS))

@@ -1,0 +1,51 @@
+"""Annotations of pods that no view keeps: asked of the API server, once for every version of a pod.
+
+pods + Read ──▶ annotations_of() ──▶ by pod: all its annotations
+
+A view of a pod has only the annotations that many decisions go by (pods/views.py).
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pykruise.kube.documents import annotations_of as stored_annotations
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
+from pykruise.plans.read import Read
+from pykruise.pods.views import PodView
+
+__all__ = ["annotations_of"]
+
+_Version = tuple[str, int]
+"""A pod's uid and resourceVersion."""
+
+
+class _Known:
+    """What was read of the pods that an object is about."""
+
+    def __init__(self) -> None:
+        self.of: dict[Key, tuple[_Version, Mapping[str, str]]] = {}
+
+
+async def annotations_of(read: Read[Any], pods: Iterable[PodView]) -> Mapping[Key, Mapping[str, str]]:
+    """All annotations of these pods; of one that is gone, none. Raises KubeError."""
+    memory = read.memory(_Known)
+    found: dict[Key, tuple[_Version, Mapping[str, str]]] = {}
+    for pod in pods:
+        key, version = Key(pod.namespace, pod.name), (pod.uid, pod.resource_version)
+        known = memory.of.get(key)
+        if known is None or known[0] != version:
+            known = version, await _ask(read, key, pod.uid)
+        found[key] = known
+    memory.of = found
+    return {key: annotations for key, (_, annotations) in found.items()}
+
+
+async def _ask(read: Read[Any], key: Key, uid: str) -> Mapping[str, str]:
+    try:
+        stored = decode(await read.live.get(PODS, key.namespace, key.name))
+    except NotFoundError:
+        return {}
+    return stored_annotations(stored) if stored["metadata"]["uid"] == uid else {}

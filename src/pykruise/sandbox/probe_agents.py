@@ -1,0 +1,178 @@
+"""The agents of simulated nodes that make the checks of PodProbeMarkers: each those that its NodePodProbe asks for.
+
+NodePodProbes (watched) ──▶ queue, by node ──▶ _sync: probes.advance_check() ──▶ PATCH nodepodprobes/status, events
+
+What a check finds is decided by probes.py and by the kubelets; here are only waiting and writing. Where the API server
+serves no NodePodProbes, nothing is done.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.controller import Controller, unmeasured
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.merge import diff_merge
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.queue import WorkQueue
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.resources import PODS, Resource
+from pykruise.kube.writer import Writer
+from pykruise.sandbox.probes import (
+    SUCCEEDED,
+    Check,
+    CheckKey,
+    Seen,
+    advance_check,
+    checks_in,
+    due_at,
+    status_of,
+)
+from pykruise.sandbox.running import run_beside
+
+__all__ = ["NODE_POD_PROBES", "ProbeAgents", "SeenBy"]
+
+NODE_POD_PROBES = Resource("apps.kruise.io", "v1alpha1", "nodepodprobes", "NodePodProbe", namespaced=False)
+
+SeenBy = Callable[[Key, str, str, str], Seen | None]
+"""Pod, its uid, container and probe to what the probe finds now; None: no such container has been started."""
+
+
+class _NodeProbes(msgspec.Struct, frozen=True, kw_only=True):
+    """A NodePodProbe, whole."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: int
+    spec: Document
+    status: Document
+
+
+def _project(raw: bytes | msgspec.Raw) -> _NodeProbes:
+    document = decode(raw)
+    metadata = document["metadata"]
+    return _NodeProbes(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        spec=document.get("spec") or {},
+        status=document.get("status") or {},
+    )
+
+
+class ProbeAgents:
+    """The agents of all simulated nodes.
+
+    `has_power`: whether there is such a node, and it works. `seen_by`: what a probe finds. Component: `run()` until
+    `stop()`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        has_power: Callable[[str], bool],
+        seen_by: SeenBy,
+        clock: Clock,
+        rng: random.Random,
+        recorder: EventRecorder | None = None,
+    ) -> None:
+        self._has_power = has_power
+        self._seen_by = seen_by
+        self._clock = clock
+        self._recorder = recorder
+        self.node_probes = Cache(client, NODE_POD_PROBES, project=_project, clock=clock, rng=rng)
+        self.node_probes.subscribe(self._on_change)
+        self._writer = Writer(client, {NODE_POD_PROBES: self.node_probes})
+        self._checks: dict[str, dict[CheckKey, Check]] = {}
+        self.status_writes = 0
+        self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
+        self._controller = Controller(
+            "probe agents", self._sync, queue=self._queue, workers=32, clock=clock, cpu_time=unmeasured
+        )
+
+    async def run(self) -> None:
+        """Check until `stop()` or until cancelled."""
+        await run_beside(self._controller.run(), self.node_probes.run())
+
+    async def stop(self) -> None:
+        """Finish the writes under way; `run()` returns."""
+        self._queue.close()
+        await self._controller.stop()
+
+    def wake(self, node: str) -> None:
+        """Something about the node is not as it was."""
+        self._queue.add(Key("", node))
+
+    def _on_change(self, change: Change[_NodeProbes]) -> None:
+        if change.new is None:
+            self._checks.pop(change.key.name, None)
+        self._queue.add(change.key)
+
+    async def _sync(self, key: Key) -> float | None:
+        """Make the checks that are due. Returns in how many seconds the next one is."""
+        view = self.node_probes.get(key)
+        if view is None or not self._has_power(key.name):
+            return None
+        now = self._clock()
+        before = self._checks.get(view.name, {})
+        checks: dict[CheckKey, Check] = {}
+        next_at: list[Instant] = []
+        for pod, probe in checks_in(view.spec):
+            name = pod["uid"], probe["name"]
+            seen = self._seen_by(
+                Key(pod["namespace"], pod["name"]), pod["uid"], probe["containerName"], probe["name"]
+            )
+            rules = probe.get("probe") or {}
+            checks[name] = advance_check(rules, before.get(name), seen, now)
+            next_at.append(due_at(rules, checks[name]))
+        self._checks[view.name] = checks
+        await self._report(view, checks, now)
+        self._tell(view, before, checks)
+        return max(0.0, min(next_at) - self._clock()) if next_at else None
+
+    async def _report(self, view: _NodeProbes, checks: Mapping[CheckKey, Check], now: Instant) -> None:
+        patch = diff_merge(view.status, status_of(view.spec, view.status, checks, now))
+        if not patch:
+            return
+        body: dict[str, Any] = {"metadata": {"uid": view.uid}, "status": patch}
+        try:
+            await self._writer.patch(
+                NODE_POD_PROBES,
+                Key("", view.name),
+                body,
+                patch_type=PatchType.MERGE,
+                subresource="status",
+                uid=view.uid,
+            )
+        except NotFoundError:
+            return
+        self.status_writes += 1
+
+    def _tell(
+        self, view: _NodeProbes, before: Mapping[CheckKey, Check], after: Mapping[CheckKey, Check]
+    ) -> None:
+        """An event on the pod for each outcome that is another one."""
+        if self._recorder is None:
+            return
+        for pod, probe in checks_in(view.spec):
+            name = pod["uid"], probe["name"]
+            old, new = before.get(name), after[name]
+            if not new.state or (old is not None and old.state == new.state):
+                continue
+            self._recorder.record(
+                PODS,
+                namespace=pod["namespace"],
+                name=pod["name"],
+                uid=pod["uid"],
+                reason="KruiseProbeSucceeded" if new.state == SUCCEEDED else "KruiseProbeFailed",
+                message=new.message or f"probe {probe['name']}: {new.state}",
+            )

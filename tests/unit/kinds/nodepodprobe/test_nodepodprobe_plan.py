@@ -1,0 +1,208 @@
+"""What is done for a NodePodProbe, as values."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.nodepodprobe.kind import KIND
+from pykruise.kinds.nodepodprobe.snapshot import Settings, absent
+from pykruise.kube.documents import encode
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
+from pykruise.plans.actions import Create, Delete, Patch
+from pykruise.plans.plan import Plan
+from pykruise.plans.read import Memories
+from pykruise.plans.views import MARKER_VIEWS, NODE_VIEWS, POD_VIEWS
+from pykruise.pods.nodes import NodeView
+from pykruise.pods.probes import MarkerView, NodeProbesView
+from pykruise.pods.reasons import Code
+from pykruise.pods.views import PodView
+from support.probe_paper import NOW, entry, marker, node, node_probes, pod, probe, result
+from support.snapshots import control_of, read_of
+
+IDLE = {"state": "Succeeded", "labels": {"idle": "yes"}, "annotations": {"cost": "-10"}}
+BUSY = {"state": "Failed", "labels": {"busy": "yes"}, "annotations": {"cost": "10"}}
+
+
+class Server:
+    """An API server whose pods have these annotations; it counts questions."""
+
+    def __init__(self, **annotations: str) -> None:
+        self._annotations = annotations
+        self.asked = 0
+
+    async def get(self, _resource: object, _namespace: str, name: str) -> bytes:
+        self.asked += 1
+        return encode({"metadata": {"name": name, "uid": f"uid-{name}", "annotations": self._annotations}})
+
+
+def planned(
+    view: NodeProbesView,
+    *,
+    on: NodeView | None = None,
+    pods: Iterable[PodView] = (),
+    markers: Iterable[MarkerView] = (),
+    server: Server | None = None,
+    namespace: str = "",
+    memories: Memories | None = None,
+) -> Plan:
+    objects: dict[Any, Any] = {
+        POD_VIEWS: list(pods),
+        NODE_VIEWS: [on] if on is not None else [],
+        MARKER_VIEWS: list(markers),
+    }
+    read = read_of(
+        KIND,
+        view,
+        objects,
+        settings=Settings(namespace=namespace),
+        now=NOW,
+        live=server or Server(),
+        memories=memories,
+    )
+    control = control_of(KIND)
+    return control.plan(asyncio.run(control.snapshot(view, read)))  # type: ignore[arg-type]
+
+
+def actions(plan: Plan) -> list[Any]:
+    return [step.action for step in plan.steps]
+
+
+# ── the object ───────────────────────────────────────────────────────────────
+
+
+def test_a_ready_node_gets_one() -> None:
+    (action,) = actions(planned(absent(Key("", "n1")), on=node()))
+    assert isinstance(action, Create)
+    assert (action.body["metadata"], action.body["spec"]) == ({"name": "n1"}, {})
+
+
+@pytest.mark.parametrize(
+    "on",
+    [None, node(is_ready=False), node(labels={"type": "virtual-kubelet"}), node(is_deleting=True)],
+    ids=["none", "not ready", "virtual", "going"],
+)
+def test_other_nodes_get_none(on: NodeView | None) -> None:
+    assert not planned(absent(Key("", "n1")), on=on).stages
+
+
+def test_it_goes_with_its_node() -> None:
+    """containers case 52"""
+    (action,) = actions(planned(node_probes("n1")))
+    assert isinstance(action, Delete)
+    assert action.uid == "uid-n1"
+
+
+def test_pods_that_are_gone_have_ended_or_are_others_are_taken_out() -> None:
+    """containers case 51"""
+    names = ("here", "gone", "ended", "other")
+    view = node_probes("n1", *(entry(pod(name), "game#idle") for name in names))
+    pods = [pod("here"), pod("ended", phase="Failed"), pod("other", uid="another")]
+    (action,) = actions(planned(view, on=node(), pods=pods))
+    assert isinstance(action, Patch)
+    assert action.resource_version == "9"
+    assert [one["name"] for one in action.body["spec"]["podProbes"]] == ["here"]
+
+
+def test_a_manager_of_one_namespace_leaves_entries_of_others_alone() -> None:
+    view = node_probes("n1", entry(pod("gone"), "game#idle"))
+    assert not planned(view, on=node(), namespace="elsewhere").stages
+
+
+# ── what was found ───────────────────────────────────────────────────────────
+
+
+def shown(
+    *states: str, by: MarkerView, of: PodView | None = None, server: Server | None = None, **more: Any
+) -> Plan:
+    one = of or pod()
+    found = {f"game__{'idle' if number == 0 else number}": state for number, state in enumerate(states)}
+    view = node_probes("n1", entry(one, "game#idle"), results=[result(one, **found)])
+    return planned(view, on=node(), pods=[one], markers=[by], server=server, **more)
+
+
+def test_an_outcome_becomes_a_condition_written_to_the_status() -> None:
+    (action,) = actions(shown("Succeeded", by=marker()))
+    assert (action.resource, action.subresource, action.uid) == (PODS, "status", "uid-web-0")
+    assert action.body == {
+        "status": {"conditions": [{"type": "game.io/idle", "status": "True", "message": "said Succeeded"}]}
+    }
+
+
+@pytest.mark.parametrize("state", ["Failed", "Unknown"])
+def test_all_but_success_is_false(state: str) -> None:
+    (action,) = actions(shown(state, by=marker()))
+    assert action.body["status"]["conditions"][0]["status"] == "False"
+
+
+def test_a_condition_is_written_only_when_its_status_or_message_changes() -> None:
+    there = {"type": "game.io/idle", "status": "True", "message": "said Succeeded"}
+    assert not shown("Succeeded", by=marker(), of=pod(conditions=[there])).stages
+    other = {**there, "message": "said before"}
+    assert len(actions(shown("Succeeded", by=marker(), of=pod(conditions=[other])))) == 1
+
+
+def test_metadata_is_a_patch_of_the_pod_and_goes_first() -> None:
+    """containers case 44"""
+    both = marker("game", probe(podConditionType="game.io/idle", markerPolicy=[IDLE, BUSY]))
+    one = pod(labels={"idle": "yes"})
+    metadata, status = actions(shown("Failed", by=both, of=one, server=Server(cost="-10")))
+    assert (metadata.subresource, status.subresource) == ("", "status")
+    assert metadata.body == {
+        "metadata": {"labels": {"idle": None, "busy": "yes"}, "annotations": {"cost": "10"}}
+    }
+
+
+@pytest.mark.parametrize("state", ["Failed", "Unknown"])
+def test_keys_of_a_state_that_is_over_go(state: str) -> None:
+    """containers cases 45 and 47"""
+    by = marker("game", probe(markerPolicy=[IDLE]))
+    (action,) = actions(shown(state, by=by, of=pod(labels={"idle": "yes"}), server=Server(cost="-10")))
+    assert action.body == {"metadata": {"labels": {"idle": None}, "annotations": {"cost": None}}}
+
+
+def test_a_pod_without_what_goes_is_not_written() -> None:
+    assert not shown("Unknown", by=marker("game", probe(markerPolicy=[IDLE]))).stages
+
+
+def test_annotations_are_asked_for_once_for_each_version_of_a_pod() -> None:
+    by, server, memories = marker("game", probe(markerPolicy=[IDLE])), Server(cost="-10"), Memories()
+    for _ in range(3):
+        shown("Succeeded", by=by, server=server, memories=memories)
+    assert server.asked == 1
+
+
+def test_nothing_is_shown_for_markers_and_probes_that_are_gone() -> None:
+    going = marker(metadata={"deletionTimestamp": "2026-03-01T11:00:00Z"})
+    other = marker("game", probe("other"))
+    assert not shown("Succeeded", by=going).stages
+    assert not shown("Succeeded", by=other).stages
+
+
+def test_a_malformed_name_is_passed_over() -> None:
+    one = pod()
+    view = node_probes(
+        "n1", entry(one, "game#idle"), results=[result(one, idle="Succeeded", game__idle="Failed")]
+    )
+    (action,) = actions(planned(view, on=node(), pods=[one], markers=[marker()]))
+    assert action.body["status"]["conditions"][0]["status"] == "False"
+
+
+def test_of_two_with_one_condition_the_first_is_shown_and_the_other_hears_of_it() -> None:
+    """containers case 55"""
+    one = pod()
+    results = [result(one, a__idle="Succeeded", b__idle="Failed")]
+    view = node_probes("n1", entry(one, "a#idle", "b#idle"), results=results)
+    plan = planned(view, on=node(), pods=[one], markers=[marker("a"), marker("b")])
+    (action,) = actions(plan)
+    assert [found["status"] for found in action.body["status"]["conditions"]] == ["True"]
+    (note,) = plan.notes
+    assert note.about is not None
+    assert note.about.key.name == "b"
+    assert plan.skipped["web-0"].code is Code.CONFLICT
+
+
+def test_a_condition_that_belongs_to_the_kubelet_is_never_written() -> None:
+    assert not shown("Failed", by=marker("game", probe(podConditionType="Ready"))).stages

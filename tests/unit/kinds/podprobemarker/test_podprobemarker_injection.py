@@ -1,0 +1,115 @@
+"""What new pods say to virtual nodes."""
+
+import asyncio
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pykruise.admission.pods.chain import changing_steps
+from pykruise.admission.pods.probes import ProbeInjection
+from pykruise.admission.pods.steps import StepError
+from pykruise.admission.selector_index import selecting_kinds
+from pykruise.admission.settings import admission_settings
+from pykruise.kinds.gates import parse
+from pykruise.kinds.podprobemarker.injection import MARKERS_ANNOTATION, PROBES_ANNOTATION, inject
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.errors import InternalError, Status
+from pykruise.kube.resources import PODS
+from pykruise.pods.probes import POD_PROBE_MARKERS, MarkerView
+from support.probe_paper import EXEC, marker, probe
+
+POD: dict[str, Any] = {
+    "metadata": {"name": "web-0", "labels": {"app": "web"}, "annotations": {"kept": "yes"}},
+    "spec": {
+        "initContainers": [{"name": "once"}, {"name": "beside", "restartPolicy": "Always"}],
+        "containers": [{"name": "main"}],
+    },
+}
+
+
+def annotations(pod: Any) -> dict[str, str]:
+    found: dict[str, str] = pod["metadata"]["annotations"]
+    return found
+
+
+def test_a_pod_gets_the_probes_of_all_that_select_it_without_policies() -> None:
+    """containers case 58"""
+    policies = [{"state": "Failed", "labels": {"a": "b"}}]
+    markers = [
+        marker("b", probe("more", podConditionType="b", containerName="beside")),
+        marker("a", probe(podConditionType="a", markerPolicy=policies)),
+        marker("c", selector={"matchLabels": {"app": "other"}}),
+    ]
+    found = annotations(inject(POD, markers))
+    assert found["kept"] == "yes"
+    assert found[MARKERS_ANNOTATION] == "a,b"
+    assert json.loads(found[PROBES_ANNOTATION]) == [
+        {"name": "idle", "containerName": "main", "probe": EXEC, "podConditionType": "a"},
+        {"name": "more", "containerName": "beside", "probe": EXEC, "podConditionType": "b"},
+    ]
+    assert annotations(POD) == {"kept": "yes"}
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        probe(markerPolicy=[{"state": "Failed", "labels": {"a": "b"}}]),
+        probe(containerName="unknown"),
+        probe(containerName="once"),
+    ],
+    ids=["no condition", "unknown container", "init container"],
+)
+def test_a_pod_without_a_probe_to_make_stays_as_it_is(left_out: Any) -> None:
+    """containers case 58"""
+    assert inject(POD, [marker("a", left_out)]) is None
+
+
+def test_of_two_with_one_condition_or_one_name_the_first_is_taken() -> None:
+    markers = [marker("a"), marker("b"), marker("c", probe(podConditionType="other"))]
+    assert [one["name"] for one in json.loads(annotations(inject(POD, markers))[PROBES_ANNOTATION])] == [
+        "idle"
+    ]
+
+
+class Markers:
+    """Those of a namespace, or an error."""
+
+    def __init__(self, *found: MarkerView, is_down: bool = False) -> None:
+        self._found = found
+        self._is_down = is_down
+
+    async def in_namespace(self, namespace: str) -> Sequence[MarkerView]:
+        if self._is_down:
+            raise InternalError(Status(code=500, reason="InternalError"))
+        return [one for one in self._found if one.namespace == namespace]
+
+
+def created(step: ProbeInjection, namespace: str) -> Any:
+    request = AdmissionRequest(
+        uid="u", operation="CREATE", resource=PODS, namespace=namespace, name="web-0", object=POD
+    )
+    return asyncio.run(step.change(POD, request))
+
+
+def test_only_markers_of_the_pods_namespace_count() -> None:
+    step = ProbeInjection(Markers(marker()))
+    assert created(step, "shop") is not None
+    assert created(step, "elsewhere") is None
+
+
+def test_a_pod_is_not_made_without_what_is_to_be_checked() -> None:
+    with pytest.raises(StepError):
+        created(ProbeInjection(Markers(is_down=True)), "shop")
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_pods_are_asked_about_with_the_gate_only(is_on: bool) -> None:
+    """containers case 58"""
+    gates = parse([f"EnablePodProbeMarkerOnServerless={str(is_on).lower()}"])
+    settings = admission_settings(gates)
+    steps = changing_steps(settings, rng=random.Random(1))
+    assert any(step.name == "podprobemarker" for step in steps) is is_on
+    assert (POD_PROBE_MARKERS in selecting_kinds(settings)) is is_on

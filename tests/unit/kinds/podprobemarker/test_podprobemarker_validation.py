@@ -1,0 +1,123 @@
+"""What is wrong with a PodProbeMarker, by field."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.podprobemarker.validation import errors_of
+from pykruise.pods.probes import read_marker_spec
+from support.probe_paper import EXEC, probe
+
+SELECTOR: dict[str, Any] = {"matchLabels": {"app": "web"}}
+LABELS = {"labels": {"a": "b"}}
+
+
+def errors(*probes: Any, old: Any = None, **spec: Any) -> list[tuple[str, str]]:
+    """Field and kind of every error."""
+    document = {"spec": {"selector": SELECTOR, "probes": list(probes), **spec}}
+    typed, problem = read_marker_spec(document["spec"])
+    assert typed is not None, problem
+    stored = {"spec": {"selector": old}} if old is not None else None
+    return [
+        (cause.field, cause.reason.removeprefix("FieldValue"))
+        for cause in errors_of(document, typed, old=stored)
+    ]
+
+
+def test_a_whole_marker_is_accepted() -> None:
+    http = {"httpGet": {"path": "/idle", "port": "web", "httpHeaders": [{"name": "X-A", "value": "b"}]}}
+    policy = {"state": "Failed", "annotations": {"controller.kubernetes.io/pod-deletion-cost": "10"}}
+    probes = [
+        probe(on={**EXEC, "periodSeconds": 5}),
+        probe("b", on=http, podConditionType="b"),
+        probe("c", on={"tcpSocket": {"port": 80}}, markerPolicy=[{"state": "Succeeded", **LABELS}, policy]),
+    ]
+    assert errors(*probes, old=SELECTOR) == []
+
+
+@pytest.mark.parametrize("selector", [{}, {"matchLabels": {}}])
+def test_a_selector_must_select_something(selector: Any) -> None:
+    """containers case 53"""
+    assert errors(probe(), selector=selector) == [("spec.selector", "Invalid")]
+
+
+def test_there_must_be_a_probe() -> None:
+    assert errors() == [("spec.probes", "Invalid")]
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "reason"),
+    [
+        (probe("a#b"), "name", "Invalid"),
+        (probe(""), "name", "Required"),
+        (probe("Ready"), "name", "Invalid"),
+        (probe(containerName=""), "containerName", "Required"),
+        (probe(on={}), "probe", "Required"),
+        (probe(on={"grpc": {"port": 80}}), "probe", "Required"),
+        (probe(on={**EXEC, "tcpSocket": {"port": 80}}), "probe.tcpSocket", "Forbidden"),
+        (probe(on={"exec": {}}), "probe.exec.command", "Required"),
+        (probe(on={**EXEC, "periodSeconds": -1}), "probe.periodSeconds", "Invalid"),
+        (probe(podConditionType=""), "podConditionType", "Required"),
+        (probe(podConditionType="Ready"), "podConditionType", "Invalid"),
+        (probe(podConditionType="a b"), "podConditionType", "Invalid"),
+        (probe(markerPolicy=[{"state": "Unknown", **LABELS}]), "markerPolicy[0].state", "Required"),
+        (probe(markerPolicy=[{"state": "Failed"}]), "markerPolicy[0]", "Required"),
+        (
+            probe(markerPolicy=[{"state": "Failed", "labels": {"a": "b c"}}]),
+            "markerPolicy[0].labels",
+            "Invalid",
+        ),
+        (
+            probe(markerPolicy=[{"state": "Failed", "annotations": {"a b": "c"}}]),
+            "markerPolicy[0].annotations",
+            "Invalid",
+        ),
+    ],
+)
+def test_a_probe_is_named_with_what_is_wrong(given: Any, field: str, reason: str) -> None:
+    """containers case 53"""
+    assert errors(given) == [(f"spec.probes[0].{field}", reason)]
+
+
+@pytest.mark.parametrize(
+    ("action", "field", "reason"),
+    [
+        ({"path": "/", "port": 80, "host": "a.io"}, "host", "Invalid"),
+        ({"port": 80}, "path", "Required"),
+        ({"path": "/", "port": 0}, "port", "Invalid"),
+        ({"path": "/", "port": "80"}, "port", "Invalid"),
+        ({"path": "/", "port": 80, "scheme": "FTP"}, "scheme", "NotSupported"),
+        (
+            {"path": "/", "port": 80, "httpHeaders": [{"name": "a:b", "value": ""}]},
+            "httpHeaders[0].name",
+            "Invalid",
+        ),
+    ],
+)
+def test_a_request_is_to_the_pod_itself(action: Any, field: str, reason: str) -> None:
+    """containers case 54"""
+    assert errors(probe(on={"httpGet": action})) == [(f"spec.probes[0].probe.httpGet.{field}", reason)]
+
+
+def test_names_conditions_and_states_are_there_once() -> None:
+    """containers case 53"""
+    policies = [{"state": "Failed", **LABELS}] * 2
+    found = errors(probe(), probe(podConditionType="other"), probe("c"), probe("d", markerPolicy=policies))
+    assert found == [
+        ("spec.probes[1].name", "Duplicate"),
+        ("spec.probes[2].podConditionType", "Duplicate"),
+        ("spec.probes[3].markerPolicy[1].state", "Duplicate"),
+    ]
+
+
+def test_what_is_stored_already_is_not_judged_again() -> None:
+    document = {"metadata": {"finalizers": []}, "spec": {"selector": {}, "probes": []}}
+    spec, _ = read_marker_spec(document["spec"])
+    assert spec is not None
+    assert errors_of(document, spec, old=document) == []
+    assert errors_of(document, spec)
+
+
+def test_the_selector_cannot_be_changed() -> None:
+    """containers case 53"""
+    assert errors(probe(), old={"matchLabels": {"app": "other"}}) == [("spec.selector", "Invalid")]
