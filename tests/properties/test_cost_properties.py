@@ -31,6 +31,9 @@ NUMBERS: Final = (200_000, 1_000_000_000)
 DIGITS: Final = 64
 """What texts of the larger numbers may cost on a line."""
 
+IMMUTABLE: Final = ("containerrecreaterequests",)
+"""Kinds whose changes are refused at once: nothing but a creation is looked at."""
+
 METER: Final = WorkMeter()
 
 LABELS: Final = {f"key-{number}": f"a-{number}" for number in range(2 * SIZES[-1])}
@@ -115,7 +118,7 @@ def _reviewed(reviews: Any, path: str, plural: str, resource: Document) -> Use:
     def use(doc: Document) -> None:
         request = {
             "uid": "u",
-            "operation": "UPDATE",
+            "operation": "CREATE" if plural in IMMUTABLE else "UPDATE",
             "kind": {"group": group, "version": version, "kind": resource["kind"]},
             "resource": {"group": group, "version": version, "resource": plural},
             "namespace": doc["metadata"].get("namespace", ""),

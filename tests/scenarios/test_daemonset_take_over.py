@@ -169,7 +169,8 @@ async def test_take_over_of_a_finished_daemonset_touches_no_pod(stage: Stage, po
     written = [
         (one.method, one.path.rpartition(stage.namespace)[2])
         for one in seen.log
-        if one.method in ("POST", "PUT", "PATCH", "DELETE") and "/events" not in one.path
+        if one.method in ("POST", "PUT", "PATCH", "DELETE") and stage.namespace in one.path
+        if "/events" not in one.path
     ]
     assert written.count(("PATCH", f"/controllerrevisions/web-{HASHES['nginx:2']}")) == 1
     assert {path for _, path in written} == {

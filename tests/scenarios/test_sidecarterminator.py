@@ -44,7 +44,7 @@ async def test_a_request_names_the_sidecar_that_still_runs_and_there_is_one(stag
     (request,) = await ended(stage, code=code, env=[KILL])
     pod = await stage.get("job-x", resource=PODS)
     assert request["metadata"]["name"] == f"sidecar-termination-{pod['metadata']['uid']}"
-    assert request["spec"]["containers"] == [{"name": "log"}]
+    assert [one["name"] for one in request["spec"]["containers"]] == ["log"]
     assert request["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
     # when the pod changes again
     await stage.merge("job-x", {"metadata": {"labels": {"touched": "yes"}}}, resource=PODS)
