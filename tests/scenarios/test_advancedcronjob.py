@@ -15,7 +15,7 @@ from pykruise.kube.errors import ForbiddenError, InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import JOBS, Resource
 from pykruise.sandbox.faults import Rule
-from support.faults import Answer, FaultyTransport, conflict, posts, writes
+from support.faults import Answer, FaultyTransport, conflict, posts, workload_writes, writes
 from support.kills import Kill
 from support.mishaps import WRITE_FAULTS, changes_of, the_writes
 from support.scenario import Object, Stage
@@ -149,7 +149,7 @@ async def test_a_manager_is_killed_at_any_write(stage: Stage, at: int, takes_eff
     """advancedcronjob case 51: each time is served once, or made up for"""
     kill = Kill(at, takes_effect=takes_effect)
     faulty = FaultyTransport(stage.manager_transport())
-    faulty.on(writes("/apis"), kill)
+    faulty.on(workload_writes("/apis"), kill)
     await stage.start_manager(faulty)
     await stage.create(
         cron(BROADCAST, "@every 30s", successfulJobsHistoryLimit=9), resource=ADVANCED_CRON_JOBS

@@ -13,7 +13,7 @@ from pykruise.kube.resources import PODS
 from pykruise.sandbox.faults import Rule
 from support.broadcastjobs import NAME, Broadcast
 from support.daemonsets import Pool
-from support.faults import Answer, DropAnswer, FaultyTransport, Request, conflict, posts, writes
+from support.faults import Answer, DropAnswer, FaultyTransport, Request, conflict, posts, workload_writes
 from support.kills import Kill
 from support.mishaps import WRITE_FAULTS, changes_of, the_writes
 from support.scenario import Stage
@@ -241,7 +241,7 @@ async def test_a_manager_is_killed_at_any_write(
     """broadcastjob case 33: no node is run twice, none is forgotten"""
     kill = Kill(at, takes_effect=takes_effect)
     faulty = FaultyTransport(stage.manager_transport())
-    faulty.on(writes(), kill)
+    faulty.on(workload_writes(), kill)
     await stage.start_manager(faulty)
     await broadcast.create(parallelism=2)
 
@@ -273,7 +273,7 @@ async def test_a_manager_is_killed_while_a_job_fails(
     await stage.kill_manager()
     kill = Kill(at, takes_effect=takes_effect)
     faulty = FaultyTransport(stage.manager_transport())
-    faulty.on(writes(), kill)
+    faulty.on(workload_writes(), kill)
     await stage.start_manager(faulty)
     stage.kubelets.set_rules([holding(code=1, after_s=0.1, node=pool.nodes[0]), holding()])
 
@@ -299,7 +299,7 @@ async def test_any_write_goes_wrong_once(
 ) -> None:
     """broadcastjob cases 33 to 35"""
     faulty = FaultyTransport(stage.manager_transport())
-    faulty.on(writes(), the_writes(number, number + 5, fault=fault))
+    faulty.on(workload_writes(), the_writes(number, number + 5, fault=fault))
     await stage.start_manager(faulty)
 
     await broadcast.create(parallelism=2)

@@ -30,7 +30,7 @@ from support.faults import (
     patches,
     posts,
     watches,
-    writes,
+    workload_writes,
 )
 from support.kills import Kill
 from support.mishaps import WRITE_FAULTS, at_random, changes_of, the_writes
@@ -138,7 +138,7 @@ async def test_any_write_goes_wrong_once(stage: Stage, seen: Audience, fault: ob
     await live_through(
         stage,
         seen,
-        lambda faulty: faulty.on(writes(), the_writes(number, number + 12, fault=fault)),
+        lambda faulty: faulty.on(workload_writes(), the_writes(number, number + 12, fault=fault)),
     )
 
 
@@ -293,7 +293,7 @@ async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
     # given a manager that is killed at that write of a creation, a rollout, or a scale-in
     kill = Kill(at, takes_effect=takes_effect)
     faulty = FaultyTransport(stage.manager_transport())
-    faulty.on(writes(), kill)
+    faulty.on(workload_writes(), kill)
     await stage.start_manager(faulty)
     strategy = rolling(maxUnavailable=UNAVAILABLE, maxSurge=SURGE)
     await stage.create(cloneset(replicas=REPLICAS, updateStrategy=strategy))

@@ -33,7 +33,7 @@ from support.faults import (
     conflict,
     too_many,
     watches,
-    writes,
+    workload_writes,
 )
 from support.kills import Kill
 from support.scenario import Audience, Object, Stage, cloneset, rolling
@@ -305,7 +305,7 @@ async def updated_through(stage: Stage, seen: Audience, fault: Any) -> None:
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)
     before = await created(stage, replicas=2)
-    faulty.on(writes(), fault)
+    faulty.on(workload_writes(), fault)
     seen.watch_from_now()
     began = stage.clock()
     await stage.set_image("web", "nginx:2")
@@ -364,7 +364,7 @@ async def test_never_stuck_when_the_manager_is_killed(
     await stage.start_manager(faulty)
     before = await created(stage, replicas=2)
     kill = Kill(at, takes_effect=takes_effect)
-    faulty.on(writes(), kill)
+    faulty.on(workload_writes(), kill)
     seen.watch_from_now()
     await stage.set_image("web", "nginx:2")
 
@@ -405,7 +405,7 @@ async def test_never_stuck_when_everything_goes_wrong_at_random(
     await stage.start_manager(faulty)
     before = await created(stage, updateStrategy=in_place(maxUnavailable=2))
     seen.watch_from_now()
-    faulty.on(writes(), lambda _request: rng.choice(faults)() if rng.random() < 0.3 else None)
+    faulty.on(workload_writes(), lambda _request: rng.choice(faults)() if rng.random() < 0.3 else None)
     faulty.on(watches(), lambda _request: CutAfter(rng.randrange(8)) if rng.random() < 0.5 else None)
     # when
     for image in ("nginx:2", "nginx:3"):

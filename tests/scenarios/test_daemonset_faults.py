@@ -29,7 +29,7 @@ from support.faults import (
     patches,
     posts,
     watches,
-    writes,
+    workload_writes,
 )
 from support.kills import Kill
 from support.mishaps import WRITE_FAULTS, at_random, changes_of, the_writes
@@ -116,7 +116,7 @@ async def test_any_write_goes_wrong_once(stage: Stage, pool: Pool, fault: object
     await live_through(
         stage,
         pool,
-        lambda faulty: faulty.on(writes(), the_writes(number, number + 11, fault=fault)),
+        lambda faulty: faulty.on(workload_writes(), the_writes(number, number + 11, fault=fault)),
         strategy,
     )
 
@@ -260,7 +260,7 @@ async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
     strategy = (STANDARD, SURGE, IN_PLACE)[at % 3]
     kill = Kill(at, takes_effect=takes_effect)
     faulty = FaultyTransport(stage.manager_transport())
-    faulty.on(writes(), kill)
+    faulty.on(workload_writes(), kill)
     await stage.start_manager(faulty)
     async with watching(pool) as seen:
         await pool.create(updateStrategy=strategy)

@@ -33,7 +33,7 @@ from support.faults import (
     posts,
     too_many,
     watches,
-    writes,
+    workload_writes,
 )
 from support.kills import Kill
 from support.scenario import Stage, cloneset
@@ -132,7 +132,7 @@ def some_writes(fault: object, *, seed: int = 7, share: float = 0.25) -> Prepare
     chance = random.Random(seed)
 
     def prepare(faulty: FaultyTransport) -> None:
-        faulty.on(writes(), lambda request: fault if chance.random() < share else None)
+        faulty.on(workload_writes(), lambda request: fault if chance.random() < share else None)
 
     return prepare
 

@@ -25,7 +25,7 @@ from support.faults import (
     posts,
     too_many,
     watches,
-    writes,
+    workload_writes,
 )
 from support.kills import Kill
 from support.scenario import Object, Stage, rolling
@@ -123,7 +123,7 @@ async def test_any_write_goes_wrong_once(stage: Stage, fault: object, number: in
         return fault if count - 1 in places else None
 
     def prepare(faulty: FaultyTransport) -> None:
-        faulty.on(writes(), choose)  # type: ignore[arg-type]  # they are faults
+        faulty.on(workload_writes(), choose)  # type: ignore[arg-type]  # they are faults
 
     await live_through(stage, prepare, WAYS[number % 4])
 
@@ -154,7 +154,7 @@ async def test_everything_goes_wrong_at_random(stage: Stage, seed: int) -> None:
         return lambda _request: rng.choice(choices)() if rng.random() < chance else None
 
     def prepare(faulty: FaultyTransport) -> None:
-        faulty.on(writes(), sometimes(0.25, faults))  # type: ignore[arg-type]  # they are faults
+        faulty.on(workload_writes(), sometimes(0.25, faults))  # type: ignore[arg-type]  # they are faults
         faulty.on(watches(), sometimes(0.5, streams))  # type: ignore[arg-type]
 
     await live_through(stage, prepare, WAYS[seed])
@@ -216,7 +216,7 @@ async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
     way = WAYS[at // 3 % 4]
     kill = Kill(at, takes_effect=takes_effect)
     faulty = FaultyTransport(stage.manager_transport())
-    faulty.on(writes(), kill)
+    faulty.on(workload_writes(), kill)
     await stage.start_manager(faulty)
     async with watching(stage) as seen:
         await sets.create(replicas=SIZE, volumeClaimTemplates=[claim_template()], **way)

@@ -57,6 +57,11 @@ def writes(path: str = "") -> Predicate:
     return requests("POST", "PUT", "PATCH", "DELETE", path=path)
 
 
+def workload_writes(path: str = "") -> Predicate:
+    """As `writes`, without those of NodeImages, which every manager makes for every node."""
+    return lambda request: writes(path)(request) and "/nodeimages" not in request.path
+
+
 def posts(path: str = "") -> Predicate:
     return requests("POST", path=path)
 
