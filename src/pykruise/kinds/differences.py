@@ -2,8 +2,8 @@
 
 DIFFERENCES ──▶ table() ──▶ Markdown; `python -m pykruise.kinds.differences docs/migration.md` puts it there
 
-A test compares, so what is here is what people read. What the original has and is not here yet (kinds without a
-controller) stands in README's table.
+A test compares, so what is here is what people read. The agent of real nodes, which is not here yet, stands in
+README's table.
 """
 
 import sys
