@@ -52,15 +52,15 @@ _REFUSALS: Final[Mapping[int, str]] = {
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What one server takes on. Sizes in bytes, times in seconds."""
 
-    requests: int = 512
+    requests: int = 256
     """Being answered at once; one more is shed."""
     head: int = 16 * 1024
     """Of a request's line and headers; those of API servers have some hundred bytes."""
     body: int = 7 * MIB
     """Of one review: an object and what it was before, three MiB at most by an API server."""
-    bodies: int = 24 * MIB
+    bodies: int = 16 * MIB
     """Of all requests at once. Those of API servers have some ten kilobytes."""
-    connections: int = 768
+    connections: int = 384
     share: float = 0.5
     """What one peer address may have of requests, bodies and connections. An API server alone needs no more."""
     least_rate: int = 64 * 1024

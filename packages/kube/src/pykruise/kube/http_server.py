@@ -58,7 +58,7 @@ _MOST_IGNORED: Final = 256 * 1024
 """Of what is still sent behind an early answer; the rest is not even read."""
 _BACKLOG: Final = 4096
 """Beyond it the kernel drops what knocks, and an honest client tries again only after a second."""
-_ACCEPTS: Final = 16
+_ACCEPTS: Final = 128
 """New connections in one turn of the loop."""
 _HANDSHAKES: Final = 2
 """... of which so many shake hands: that costs most of a millisecond each. Addresses take turns."""
