@@ -48,28 +48,36 @@ $(VENV)/bin/python:
 	@$(PIP) install --no-compile --upgrade -c constraints.txt pip \
 	  || echo "going on with the pip that comes with $(PYTHON), which may take twice as long"
 
-$(VENV)/.ready: $(VENV)/bin/python pyproject.toml constraints.txt
+# In the order in which they need each other.
+DISTRIBUTIONS := packages/kube packages/sandbox packages/pykruise
+EDITABLE = $(DISTRIBUTIONS:%=-e %)
+REQUIREMENTS := pyproject.toml constraints.txt $(DISTRIBUTIONS:%=%/pyproject.toml)
+
+$(VENV)/.ready: $(VENV)/bin/python $(REQUIREMENTS)
 	@echo "setting up $(VENV) (once)"
-	@$(if $(LOCKED),$(call locked,runtime),PIP_CONSTRAINT=constraints.txt $(PIP) install --no-compile -c constraints.txt -e .)
+	@$(if $(LOCKED),$(call locked,runtime),PIP_CONSTRAINT=constraints.txt $(PIP) install --no-compile -c constraints.txt $(EDITABLE))
 	@touch $@
 
-$(VENV)/.ready-dev: $(VENV)/bin/python pyproject.toml constraints.txt
+$(VENV)/.ready-dev: $(VENV)/bin/python $(REQUIREMENTS)
 	@echo "setting up $(VENV) with the tools for tests (once)"
-	@$(if $(LOCKED),$(call locked,dev),PIP_CONSTRAINT=constraints.txt $(PIP) install --no-compile -c constraints.txt -e '.[dev]')
+	@$(if $(LOCKED),$(call locked,dev),PIP_CONSTRAINT=constraints.txt $(PIP) install --no-compile -c constraints.txt --group dev $(EDITABLE))
 	@touch $(VENV)/.ready $@
 
-# Every package by its hash; then pykruise itself, built by what was installed before, which needs no other package.
+# Every package by its hash; then our own, built by what was installed before, which needs no other package.
 locked = $(PIP) install --no-compile --require-hashes -r supply/build.txt -r supply/$(1).txt \
-  && $(PIP) install --no-compile --no-index --no-deps --no-build-isolation -e .
+  && $(PIP) install --no-compile --no-index --no-deps --no-build-isolation $(EDITABLE)
 
 LOCK = $(VENV)/.lock/bin/uv pip compile --constraint constraints.txt --generate-hashes --universal \
-  --python-version 3.11 --no-header --no-annotate --quiet --output-file supply
+  --python-version 3.11 --no-header --no-annotate --quiet \
+  $(patsubst packages/%,--no-emit-package pykruise-%,$(filter-out packages/pykruise,$(DISTRIBUTIONS)))
+PROJECTS := $(DISTRIBUTIONS:%=%/pyproject.toml)
 
 lock:
 	@$(PYTHON) -m venv $(VENV)/.lock && $(VENV)/.lock/bin/python -m pip --quiet install uv==$(UV)
-	@$(LOCK)/runtime.txt pyproject.toml
-	@$(LOCK)/dev.txt --extra dev pyproject.toml
-	@printf 'hatchling\neditables\n' | $(LOCK)/build.txt -
+	@$(LOCK) --output-file supply/manager.txt packages/pykruise/pyproject.toml
+	@$(LOCK) --output-file supply/runtime.txt $(PROJECTS)
+	@$(LOCK) --output-file supply/dev.txt $(PROJECTS) --group pyproject.toml:dev
+	@printf 'hatchling\neditables\n' | $(LOCK) --output-file supply/build.txt -
 
 demo: $(VENV)/.ready
 	@$(BIN)/pykruise demo

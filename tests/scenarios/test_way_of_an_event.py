@@ -4,7 +4,6 @@ HttpSandbox (a thread) ──watch──▶ Manager with CloneSet, this thread's
 """
 
 import asyncio
-import os
 import random
 import re
 import sys
@@ -17,7 +16,6 @@ from typing import Any
 
 import pytest
 
-import pykruise
 from pykruise.kinds import crds_of, named
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
@@ -32,10 +30,10 @@ from pykruise.kube.transport import Request, Response, WrappedTransport
 from pykruise.manager.manager import Manager
 from pykruise.testing.http import HttpSandbox
 from support.scenario import cloneset, rolling
+from support.sources import source_of
 
 pytestmark = [pytest.mark.sandbox_only, pytest.mark.real_time]
 
-SOURCES = Path(pykruise.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "design" / "way-of-an-event.md"
 MOST_FILES = 30
 GATE = "example.com/serves"
@@ -61,7 +59,6 @@ class Trace:
     def __init__(self) -> None:
         self.files: set[str] = set()
         self.way: set[str] = set()
-        self._prefix = f"{SOURCES}{os.sep}"
 
     def begin(self) -> None:
         sys.setprofile(self._on_call)
@@ -70,21 +67,18 @@ class Trace:
         sys.setprofile(None)
 
     def _on_call(self, frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(self._prefix):
-            self.files.add(self._name(frame))
+        if event == "call" and (name := source_of(frame.f_code.co_filename)):
+            self.files.add(name)
             if frame.f_code.co_qualname in MOMENTS:
                 self.way |= self._callers(frame)
 
     def _callers(self, frame: FrameType | None) -> set[str]:
         found = set()
         while frame is not None:
-            if frame.f_code.co_filename.startswith(self._prefix):
-                found.add(self._name(frame))
+            if name := source_of(frame.f_code.co_filename):
+                found.add(name)
             frame = frame.f_back
         return found
-
-    def _name(self, frame: FrameType) -> str:
-        return Path(frame.f_code.co_filename.removeprefix(self._prefix)).as_posix()
 
 
 class Watched(WrappedTransport):
@@ -203,7 +197,7 @@ def linked(section: str) -> list[str]:
     (text,) = re.findall(
         rf"^## {section}\n(.*?)(?=^## |\Z)", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
-    return re.findall(r"\]\(\.\./\.\./src/pykruise/([\w/]+\.py)\)", text)
+    return re.findall(r"\]\(\.\./\.\./packages/\w+/src/pykruise/([\w/]+\.py)\)", text)
 
 
 def test_the_page_names_the_files_that_a_pod_event_runs_through(tmp_path: Path) -> None:

@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "src" / "pykruise"
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "testbed").glob("*.md")]
+from support.sources import ROOT, SOURCES
+
+PAGES = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("packages/*/*.md"),
+    *(ROOT / "docs").rglob("*.md"),
+    *(ROOT / "testbed").glob("*.md"),
+]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -23,5 +28,5 @@ def test_modules_that_are_named_with_their_folder_are_there(page: Path) -> None:
     assert [
         one
         for one, pattern in patterns.items()
-        if not any(SOURCES.glob(pattern)) and not any(ROOT.glob(pattern))
+        if not any(any(folder.glob(pattern)) for folder in (ROOT, *SOURCES))
     ] == []

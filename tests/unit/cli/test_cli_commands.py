@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pykruise import __version__
 from pykruise.cli.errors import CommandError
 from pykruise.cli.manifests import load_documents, read_documents
 from pykruise.kinds import crds
+from pykruise.kube.version import __version__
 from support.up import pykruise
 from support.yaml_documents import yaml_documents
 

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise import __version__
 from pykruise.kube.client import Client, RetryPolicy
 from pykruise.kube.errors import (
     AlreadyExistsError,
@@ -36,6 +35,7 @@ from pykruise.kube.limiter import Limiter
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
 from pykruise.kube.transport import Response
+from pykruise.kube.version import __version__
 from support.scripted import ScriptedTransport, answer, refusal
 
 POD = {"kind": "Pod", "metadata": {"name": "a", "uid": "u-1"}}

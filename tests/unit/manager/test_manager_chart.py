@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pykruise import __version__
 from pykruise.kinds import gates
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kube.version import __version__
 from pykruise.manager.chart import chart_files
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, manifests

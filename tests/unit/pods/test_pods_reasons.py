@@ -1,13 +1,10 @@
 """Every code has a meaning, is used, and is on the page of reasons."""
 
 import re
-from pathlib import Path
 
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.reasons_page import reasons_page
-
-ROOT = Path(__file__).parents[3]
-SOURCES = ROOT / "src" / "pykruise"
+from support.sources import ROOT, SOURCES
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -28,6 +25,6 @@ def test_codes_are_written_as_reasons_of_conditions_are() -> None:
 
 
 def test_every_code_is_used() -> None:
-    files = (path for path in SOURCES.rglob("*.py") if path.name != "reasons.py")
+    files = (path for folder in SOURCES for path in folder.rglob("*.py") if path.name != "reasons.py")
     used = set(re.findall(r"\bCode\.([A-Z_]+)\b", "\n".join(path.read_text("utf-8") for path in files)))
     assert {code.name for code in Code} == used

@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterable
 from importlib.metadata import distributions
 from pathlib import Path
 from types import ModuleType
@@ -14,8 +16,13 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from pykruise.kube.version import __version__
+from support import sources
+from support.sources import ROOT
+
 SUPPLY = ROOT / "supply"
+PACKAGES = ROOT / "packages"
+DISTRIBUTIONS = tuple(one.name for one in sources.DISTRIBUTIONS)
 
 
 def loaded() -> ModuleType:
@@ -30,12 +37,17 @@ def loaded() -> ModuleType:
 sbom: Any = loaded()
 
 
+def name_of(requirement: str) -> str:
+    """The distribution that a requirement names."""
+    return str(sbom.normalized(re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]))
+
+
 def pins(text: str) -> dict[str, str]:
     found = (re.match(r"([A-Za-z0-9._-]+)==(\S+)", line) for line in text.splitlines())
     return {sbom.normalized(pin[1]): pin[2] for pin in found if pin is not None}
 
 
-@pytest.mark.parametrize("name", ["runtime", "dev", "build"])
+@pytest.mark.parametrize("name", ["manager", "runtime", "dev", "build"])
 def test_every_locked_package_has_hashes_and_the_version_of_the_constraints(name: str) -> None:
     """make lock"""
     text = (SUPPLY / f"{name}.txt").read_text()
@@ -46,30 +58,53 @@ def test_every_locked_package_has_hashes_and_the_version_of_the_constraints(name
     assert "index-url" not in text
 
 
-def test_everything_that_pykruise_depends_on_is_locked() -> None:
+@pytest.mark.parametrize(
+    ("lock", "folders"),
+    [
+        ("manager", (PACKAGES / "kube", PACKAGES / "pykruise")),
+        ("runtime", sources.DISTRIBUTIONS),
+        ("dev", (*sources.DISTRIBUTIONS, ROOT)),
+    ],
+)
+def test_everything_that_distributions_depend_on_is_locked(lock: str, folders: Iterable[Path]) -> None:
     """make lock"""
-    (own,) = [one for one in distributions() if one.metadata["Name"] == "pykruise"]
-    needed = {"runtime": set[str](), "dev": set[str]()}
-    for requirement in own.requires or ():
-        package = sbom.normalized(re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0])
-        needed["dev"].add(package)
-        if "extra ==" not in requirement:
-            needed["runtime"].add(package)
-    for name, packages in needed.items():
-        missing = packages - set(pins((SUPPLY / f"{name}.txt").read_text()))
-        assert not missing, f"supply/{name}.txt lacks {missing}: make lock"
+    needed = set[str]()
+    for folder in folders:
+        project = tomllib.loads(
+            (PACKAGES / folder / "pyproject.toml" if folder != "." else ROOT / "pyproject.toml").read_text()
+        )
+        needed |= {name_of(one) for one in project.get("project", {}).get("dependencies", [])}
+        needed |= {name_of(one) for one in project.get("dependency-groups", {}).get("dev", [])}
+    missing = {one for one in needed if not one.startswith("pykruise")} - set(
+        pins((SUPPLY / f"{lock}.txt").read_text())
+    )
+    assert not missing, f"supply/{lock}.txt lacks {missing}: make lock"
+
+
+def test_the_managers_image_holds_nothing_that_only_the_sandbox_needs() -> None:
+    assert "common-expression-language" not in pins((SUPPLY / "manager.txt").read_text())
+
+
+@pytest.mark.parametrize("folder", DISTRIBUTIONS)
+def test_distributions_ask_for_each_other_in_the_version_of_this_checkout(folder: str) -> None:
+    project = tomllib.loads((PACKAGES / folder / "pyproject.toml").read_text())["project"]
+    extras = project.get("optional-dependencies", {}).values()
+    own = {
+        one
+        for one in [*project["dependencies"], *(one for extra in extras for one in extra)]
+        if one.startswith("pykruise")
+    }
+    assert own == {f"{name_of(one)}=={__version__}" for one in own}
 
 
 @pytest.mark.real_time
-def test_a_wheel_that_is_built_twice_is_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", DISTRIBUTIONS)
+def test_a_wheel_that_is_built_twice_is_the_same(tmp_path: Path, folder: str) -> None:
     # given the sources in two places, with other times and rights, and a bytecode file in one of them
     built = []
     for number, (stamp, mask) in enumerate(((1_000_000_000, 0o022), (1_700_000_000, 0o077))):
         source = tmp_path / f"source-{number}"
-        source.mkdir()
-        for name in ("pyproject.toml", "README.md", "LICENSE"):
-            shutil.copy(ROOT / name, source)
-        shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(PACKAGES, source, ignore=shutil.ignore_patterns("__pycache__"))
         for path in source.rglob("*"):
             os.utime(path, (stamp, stamp))
             path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
@@ -85,7 +120,7 @@ def test_a_wheel_that_is_built_twice_is_the_same(tmp_path: Path) -> None:
                 "--directory",
                 str(tmp_path / str(number)),
             ],
-            cwd=source,
+            cwd=source / folder,
             capture_output=True,
             text=True,
             check=False,
@@ -122,3 +157,36 @@ def test_the_image_is_built_on_a_digest_and_of_locked_packages_alone() -> None:
     assert "*@sha256:*) ;;" in text
     for command in re.findall(r"pip install .*", text):
         assert "--require-hashes" in command or "--no-index --no-deps" in command, command
+
+
+@pytest.mark.real_time
+def test_distributions_are_installed_from_their_folders_into_one_namespace(tmp_path: Path) -> None:
+    # when
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"),
+            *("--no-index", "--no-deps", "--no-build-isolation"),
+            *("--target", str(tmp_path), *map(str, sources.DISTRIBUTIONS)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    # then each part is there with its files
+    assert not (tmp_path / "pykruise" / "__init__.py").exists()
+    assert (tmp_path / "pykruise" / "kube" / "data" / "merge_keys.json").exists()
+    parts = {
+        path.name for folder in sources.SOURCES for path in folder.iterdir() if path.name != "__pycache__"
+    }
+    assert {path.name for path in (tmp_path / "pykruise").iterdir()} == parts
+    # and works outside the checkout
+    said = subprocess.run(
+        [sys.executable, "-P", "-m", "pykruise", "version"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said.stdout.strip() == __version__, said.stderr

@@ -18,13 +18,16 @@ PAGE = ROOT / "docs" / "testing.md"
 MANIFEST = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
+SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in ("kube", "sandbox"))
+"""All that the plugin needs."""
+
 PLUGIN = ("-p", "pykruise.testing")
 
 pytestmark = pytest.mark.real_time
 
 
 def run_pytest(
-    folder: Path, text: str, *options: str, path: str = str(ROOT / "src")
+    folder: Path, text: str, *options: str, path: str = SOURCES
 ) -> "subprocess.CompletedProcess[str]":
     """Run a test file as a stranger would, in a process and a project of its own."""
     (folder / "test_mine.py").write_text(text)
@@ -104,7 +107,7 @@ def test_it(sandbox):
 @pytest.mark.parametrize("options", [(), PLUGIN])
 def test_installed_it_is_there_without_being_asked_for(tmp_path: Path, options: tuple[str, ...]) -> None:
     # given what an installation leaves beside the package
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "packages" / "sandbox" / "pyproject.toml").read_text())["project"]
     entries = project["entry-points"]["pytest11"]
     installed = tmp_path / "site" / "pykruise-0.dist-info"
     installed.mkdir(parents=True)
@@ -113,7 +116,7 @@ def test_installed_it_is_there_without_being_asked_for(tmp_path: Path, options: 
     (installed / "entry_points.txt").write_text("\n".join(["[pytest11]", *lines]))
     text = "def test_it(sandbox): assert sandbox.list('nodes')\n"
     # then
-    path = os.pathsep.join((str(ROOT / "src"), str(installed.parent)))
+    path = os.pathsep.join((SOURCES, str(installed.parent)))
     done = run_pytest(tmp_path, text, *options, path=path)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 

@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 import click
 
-from pykruise import __version__
 from pykruise.cli.errors import CommandError, one_line
 from pykruise.kube.errors import KubeError
+from pykruise.kube.version import __version__
 
 T = TypeVar("T")
 

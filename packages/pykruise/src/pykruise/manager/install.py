@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from pykruise import __version__
 from pykruise.admission.configurations import Endpoint, configurations
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
@@ -19,6 +18,7 @@ from pykruise.kinds import crds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
+from pykruise.kube.version import __version__
 from pykruise.manager.roles import ACCOUNT, aggregated_roles, roles
 from pykruise.manager.settings import SECRETS_NAMESPACE
 

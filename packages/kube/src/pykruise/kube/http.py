@@ -16,13 +16,13 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from pykruise import __version__
 from pykruise.kube.connection import Connection
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, error_for
 from pykruise.kube.http_client import HttpClient
 from pykruise.kube.http_connection import BROKEN, Fields, Origin, text_of, what_of
 from pykruise.kube.http_stream import OpenStream, Streams, lines_of
 from pykruise.kube.transport import Request, Response
+from pykruise.kube.version import __version__
 
 
 class _Requests(Protocol):

@@ -18,7 +18,6 @@ from typing import Any, Final, TypedDict, Unpack
 import msgspec
 import orjson
 
-from pykruise import __version__
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.errors import (
     ApiError,
@@ -38,6 +37,7 @@ from pykruise.kube.limiter import Limiter
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.transport import Request, Transport
+from pykruise.kube.version import __version__
 
 Body = Mapping[str, Any] | Sequence[Any] | bytes
 """A document, the operations of a JSON patch, or either already encoded."""

@@ -19,12 +19,12 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from pykruise import __version__
 from pykruise.kube.cache import CacheStats
 from pykruise.kube.controller import ControllerStats
 from pykruise.kube.histogram import HistogramStats
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.queue import QueueStats
+from pykruise.kube.version import __version__
 from pykruise.manager.manager import Manager, ManagerStats
 from pykruise.manager.serving import Answer, Query, Responder
 

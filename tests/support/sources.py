@@ -1,0 +1,22 @@
+"""Where the sources are: each folder of packages/ is a distribution, all of them put modules into `pykruise`.
+
+DISTRIBUTIONS  folders with a pyproject.toml         SOURCES  their folders src/pykruise
+"""
+
+import functools
+from pathlib import Path
+
+__all__ = ["DISTRIBUTIONS", "ROOT", "SOURCES", "source_of"]
+
+ROOT = Path(__file__).parents[2]
+DISTRIBUTIONS = sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml"))
+SOURCES = [one / "src" / "pykruise" for one in DISTRIBUTIONS]
+
+
+@functools.cache
+def source_of(file: str) -> str | None:
+    """`kube/cache.py` for that module's file; None for what is not pykruise's."""
+    for folder in SOURCES:
+        if file.startswith(f"{folder}/"):
+            return file.removeprefix(f"{folder}/")
+    return None
