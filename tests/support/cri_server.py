@@ -3,6 +3,8 @@
 CriClient ──gRPC──▶ CriServer ──▶ FakeRuntime
 """
 
+import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,8 +14,6 @@ import grpclib.const
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError
 from grpclib.server import Server
-from support.cri_messages import METHODS, message
-from support.fake_runtime import FakeRuntime
 
 from pykruise.agent.cri.errors import (
     CallTimeoutError,
@@ -23,6 +23,8 @@ from pykruise.agent.cri.errors import (
     UnsupportedCallError,
 )
 from pykruise.agent.cri.values import Auth, SandboxConfig
+from support.cri_messages import METHODS, message
+from support.fake_runtime import FakeRuntime
 
 __all__ = ["serving"]
 
@@ -46,7 +48,7 @@ async def serving(runtime: FakeRuntime, socket: Path) -> AsyncIterator[None]:
     finally:
         server.close()
         await server.wait_closed()
-        socket.unlink(missing_ok=True)
+        await asyncio.to_thread(socket.unlink, missing_ok=True)
 
 
 class _Calls:
@@ -68,7 +70,7 @@ class _Calls:
         }
 
     def _answer(self, name: str) -> Callable[[Any], Awaitable[None]]:
-        found = getattr(self, f"_{name}", None)
+        found = getattr(self, re.sub(r"(?=[A-Z])", "_", name).lower(), None)
 
         async def answer(stream: Any) -> None:
             asked = await stream.recv_message()
@@ -84,7 +86,7 @@ class _Calls:
 
         return answer
 
-    async def _Version(self, _: Any) -> Any:
+    async def _version(self, _: Any) -> Any:
         found = await self._runtime.version()
         return message("VersionResponse")(
             version="0.1.0",
@@ -93,17 +95,19 @@ class _Calls:
             runtime_api_version=found.api_version,
         )
 
-    async def _ImageFsInfo(self, _: Any) -> Any:
+    async def _image_fs_info(self, _: Any) -> Any:
         await self._runtime.check_images()
         return message("ImageFsInfoResponse")()
 
-    async def _GetContainerEvents(self, stream: Any) -> None:
+    async def _get_container_events(self, stream: Any) -> None:
         async for event in self._runtime.events():
-            answer = message("ContainerEventResponse")(container_id=event.id, created_at=int(event.at * _NANO))
+            answer = message("ContainerEventResponse")(
+                container_id=event.id, created_at=int(event.at * _NANO)
+            )
             answer.pod_sandbox_status.metadata.uid = event.pod_uid
             await stream.send_message(answer)
 
-    async def _ListContainers(self, asked: Any) -> Any:
+    async def _list_containers(self, asked: Any) -> Any:
         answer = message("ListContainersResponse")()
         for one in await self._runtime.containers(labels=dict(asked.filter.label_selector)):
             answer.containers.add(
@@ -117,7 +121,7 @@ class _Calls:
             )
         return answer
 
-    async def _ContainerStatus(self, asked: Any) -> Any:
+    async def _container_status(self, asked: Any) -> Any:
         one = await self._runtime.container_status(asked.container_id)
         return message("ContainerStatusResponse")(
             status={
@@ -130,29 +134,29 @@ class _Calls:
             }
         )
 
-    async def _PodSandboxStatus(self, asked: Any) -> Any:
+    async def _pod_sandbox_status(self, asked: Any) -> Any:
         one = await self._runtime.sandbox_status(asked.pod_sandbox_id)
         return message("PodSandboxStatusResponse")(
             status={"id": one.id, "metadata": {"uid": one.pod_uid}, "network": {"ip": one.ip}}
         )
 
-    async def _ExecSync(self, asked: Any) -> Any:
+    async def _exec_sync(self, asked: Any) -> Any:
         found = await self._runtime.exec_sync(asked.container_id, tuple(asked.cmd), timeout_s=asked.timeout)
         return message("ExecSyncResponse")(
             stdout=found.stdout, stderr=found.stderr, exit_code=found.exit_code
         )
 
-    async def _StopContainer(self, asked: Any) -> Any:
+    async def _stop_container(self, asked: Any) -> Any:
         await self._runtime.stop_container(asked.container_id, grace_s=asked.timeout)
         return message("StopContainerResponse")()
 
-    async def _ListImages(self, _: Any) -> Any:
+    async def _list_images(self, _: Any) -> Any:
         answer = message("ListImagesResponse")()
         for one in await self._runtime.images():
             answer.images.add(id=one.id, repo_tags=list(one.tags), repo_digests=list(one.digests))
         return answer
 
-    async def _PullImage(self, asked: Any) -> Any:
+    async def _pull_image(self, asked: Any) -> Any:
         auth = None
         if asked.HasField("auth"):
             auth = Auth(username=asked.auth.username, password=asked.auth.password)
