@@ -12,12 +12,65 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.documents import Document, get_path
+from pykruise.kube.documents import Document, decode, get_path, labels_of
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
 
-__all__ = ["OnNode", "Turn", "advance", "grace_left_s", "is_over", "order_of"]
+__all__ = [
+    "REQUESTS",
+    "WAITS",
+    "OnNode",
+    "Request",
+    "Turn",
+    "advance",
+    "after_failed_stop",
+    "grace_left_s",
+    "is_over",
+    "order_of",
+    "project_request",
+    "stop_grace_s",
+]
 
 _PHASES: Final = ("Completed", "Recreating", "Pending")
 NOT_FOUND: Final = "not found container on Node"
+WAITS: Final = "waits for another run of the container that is ready and has run for minStartedSeconds"
+DEFAULT_GRACE_S: Final = 30
+
+REQUESTS: Final = Resource(
+    "apps.kruise.io", "v1beta1", "containerrecreaterequests", "ContainerRecreateRequest"
+)
+POD_UID_LABEL: Final = "crr.apps.kruise.io/pod-uid"
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A request, whole."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    document: Document
+
+    @property
+    def pod(self) -> Key:
+        return Key(self.namespace, get_path(self.document, "spec", "podName", default=""))
+
+    @property
+    def pod_uid(self) -> str:
+        return labels_of(self.document).get(POD_UID_LABEL, "")
+
+
+def project_request(raw: bytes | msgspec.Raw) -> Request:
+    """A request of its JSON text. Raises msgspec.DecodeError and KeyError for what is none."""
+    document = decode(raw)
+    metadata = document["metadata"]
+    return Request(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        document=document,
+    )
 
 
 class OnNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,10 +142,30 @@ def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: I
             case _:
                 if state["name"] not in containers:
                     break
-                states[index] = {"name": state["name"], "phase": "Recreating", "isKilled": True}
+                states[index] = {
+                    "name": state["name"],
+                    "phase": "Recreating",
+                    "message": WAITS,
+                    "isKilled": True,
+                }
                 return Turn(states=states, stop=state["name"])
     least_s = strategy.get("minStartedSeconds") or 0
     return Turn(states=states, is_over=ended == len(states), again_s=float(least_s) if least_s else None)
+
+
+def after_failed_stop(turn: Turn, message: str) -> Turn:
+    """The turn when its container could not be stopped."""
+    states = [
+        {"name": one["name"], "phase": "Failed", "message": message} if one["name"] == turn.stop else one
+        for one in turn.states
+    ]
+    return msgspec.structs.replace(turn, states=states, stop="")
+
+
+def stop_grace_s(request: Mapping[str, Any]) -> int:
+    """Seconds that a container has to end by itself."""
+    found = get_path(request, "spec", "strategy", "terminationGracePeriodSeconds")
+    return DEFAULT_GRACE_S if found is None else int(found)
 
 
 def _state_of(
@@ -111,7 +184,7 @@ def _state_of(
     if found is None:
         return {"name": name, "phase": "Pending", "message": NOT_FOUND, **killed}
     if not found.is_running:
-        return {"name": name, "phase": "Recreating", **killed}
+        return {"name": name, "phase": "Recreating", "message": WAITS, **killed}
     strategy = get_path(request, "spec", "strategy", default={})
     if strategy.get("forceRecreate") and not killed:
         return {"name": name, "phase": "Pending"}
@@ -121,7 +194,9 @@ def _state_of(
         return {"name": name, "phase": "Pending", **killed}
     least_s = float(strategy.get("minStartedSeconds") or 0)
     is_done = _is_ready(request, name, found.id) and now - found.started_at > least_s
-    return {"name": name, "phase": "Succeeded" if is_done else "Recreating", **killed}
+    if not is_done:
+        return {"name": name, "phase": "Recreating", "message": WAITS, **killed}
+    return {"name": name, "phase": "Succeeded", **killed}
 
 
 def _is_ready(request: Mapping[str, Any], name: str, container_id: str) -> bool:

@@ -5,9 +5,18 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.clock import format_time
+from pykruise.kube.node_agent.probe_checks import (
+    FAILED,
+    SUCCEEDED,
+    UNKNOWN,
+    Check,
+    Seen,
+    advance_check,
+    due_at,
+    status_of,
+)
 from pykruise.sandbox.faults import Rule, failed_probe
 from pykruise.sandbox.pod_view import PodProjector
-from pykruise.sandbox.probes import FAILED, SUCCEEDED, UNKNOWN, Check, Seen, advance_check, due_at, status_of
 
 EXEC: dict[str, Any] = {"exec": {"command": ["/idle.sh"]}}
 

@@ -1,4 +1,4 @@
-"""What the agent of one node does about its NodeImage, on paper: pull, try again, give up, report.
+"""What the agent of a node does about its NodeImage: pull, try again, give up, report.
 
 NodeImage (wanted) + pulls under way + now ──▶ advance_pulls() ──▶ pulls, when to look again ──▶ status_of()
 
@@ -8,28 +8,43 @@ that is there already is pulled all the same, unless the policy is IfNotPresent.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.image_references import ImageName
-from pykruise.sandbox.images import Pulled, PullFailure
+from pykruise.kube.resources import Resource
 
 __all__ = [
+    "NODE_IMAGES",
     "Attempt",
     "NodeImageView",
     "Pull",
+    "PullEvent",
+    "PullFailure",
+    "Pulled",
+    "Sandbox",
+    "SecretName",
+    "StatusPace",
     "Wanted",
     "advance_pulls",
+    "events_of",
+    "open_images",
     "project_node_image",
     "status_of",
 ]
 
+NODE_IMAGES: Final = Resource("apps.kruise.io", "v1beta1", "nodeimages", "NodeImage", namespaced=False)
+
 NEVER: Instant = math.inf
 LONGEST_PAUSE_S = 30.0
+
+STATUS_BURST: Final = 5
+STATUS_PER_S: Final = 0.5
+"""Writes of a NodeImage's status. Rule: the original agent's."""
 
 
 # ── what is wanted ───────────────────────────────────────────────────────────
@@ -74,9 +89,17 @@ class SecretName(msgspec.Struct, frozen=True):
     name: str = ""
 
 
+class Sandbox(msgspec.Struct, frozen=True):
+    """What the runtime is told about the pod that a pull is for."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
 class _Image(msgspec.Struct, frozen=True, rename="camel"):
     tags: tuple[Wanted, ...] | None = None
     pull_secrets: tuple[SecretName, ...] | None = None
+    sandbox_config: Sandbox | None = None
 
 
 class _Spec(msgspec.Struct, frozen=True):
@@ -122,6 +145,8 @@ class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
     wanted: Mapping[ImageName, Wanted] = {}
     secrets: Mapping[str, Sequence[SecretName]] = {}
     """By image without tag."""
+    sandboxes: Mapping[str, Sandbox] = {}
+    """By image without tag."""
     ended: Mapping[ImageName, int] = {}
     """What has ended, with the version that it was."""
     stored_status: Document = {}
@@ -146,6 +171,7 @@ def project_node_image(raw: bytes | msgspec.Raw) -> NodeImageView:
             for tag in image.tags or ()
         },
         secrets={name: image.pull_secrets for name, image in images.items() if image.pull_secrets},
+        sandboxes={name: image.sandbox_config for name, image in images.items() if image.sandbox_config},
         ended={
             ImageName(name, tag.tag): tag.version
             for name, image in (status.image_statuses or {}).items()
@@ -176,11 +202,37 @@ class Pull(msgspec.Struct, frozen=True, kw_only=True):
     completed_at: Instant | None = None
 
 
+def open_images(view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> set[str]:
+    """Names (without tags) of the images that have still to be pulled."""
+    return {
+        image.name
+        for image, wanted in view.wanted.items()
+        if view.ended.get(image) != wanted.version
+        and not ((pull := pulls.get(image)) and pull.version == wanted.version and pull.completed_at)
+    }
+
+
+class Pulled(msgspec.Struct, frozen=True):
+    """The image is on the node."""
+
+    image_id: str
+    """As runtimes report it: `docker.io/library/nginx@sha256:<64 hex digits>`."""
+
+
+class PullFailure(msgspec.Struct, frozen=True):
+    """The image cannot be had: `reason` is what a container waits with at first."""
+
+    reason: str
+    """`ErrImagePull` (tried again with backoff) or `InvalidImageName` (never tried)."""
+    message: str
+
+
 class Attempt(msgspec.Struct, frozen=True):
     """What becomes of one try to pull an image."""
 
     takes_s: float
-    answer: Pulled | PullFailure
+    """Infinity while that is not known yet."""
+    answer: Pulled | PullFailure | None
 
 
 def advance_pulls(
@@ -193,7 +245,8 @@ def advance_pulls(
 ) -> tuple[dict[ImageName, Pull], Instant]:
     """Everything that has become due until `now`, and when the next thing will be (NEVER: infinity).
 
-    `attempt` says what becomes of the n-th try (from 1) of an image. `most`: images pulled at once; 0: no limit.
+    `attempt` says what becomes of the n-th try (from 1) of an image; it is asked again while it does not know.
+    `most`: images pulled at once; 0: no limit.
     """
     found: dict[ImageName, Pull] = {}
     look_at = NEVER
@@ -241,7 +294,7 @@ def _advance(
         if now < due:
             return pull, due
         answer = becomes.answer
-        if becomes.takes_s > longest:
+        if answer is None or becomes.takes_s > longest:
             answer = PullFailure("ErrImagePull", "context deadline exceeded")
         if isinstance(answer, Pulled):
             done = msgspec.structs.replace(
@@ -324,3 +377,75 @@ def _first_sync(view: NodeImageView, tags: Sequence[Document]) -> Document | Non
         "status": "Failed" if failed else "Succeeded",
         **({"message": f"{failed} of {len(ended)} images could not be pulled"} if failed else {}),
     }
+
+
+class StatusPace(msgspec.Struct):
+    """How often a status may be written: a bucket of writes."""
+
+    tokens: float = STATUS_BURST
+    filled_at: Instant = 0.0
+
+    def wait_s(self, now: Instant) -> float:
+        """0 when one may be written now, which is then counted."""
+        self.tokens = min(STATUS_BURST, self.tokens + (now - self.filled_at) * STATUS_PER_S)
+        self.filled_at = now
+        if self.tokens >= 1:
+            self.tokens -= 1
+            return 0.0
+        return (1 - self.tokens) / STATUS_PER_S
+
+
+# ── what people are told ─────────────────────────────────────────────────────
+
+
+class PullEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An Event at one object."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    is_failure: bool
+    message: str
+
+    @property
+    def reason(self) -> str:
+        return "PullImageFailed" if self.is_failure else "PullImageSucceed"
+
+
+def events_of(
+    view: NodeImageView, before: Mapping[ImageName, Pull], after: Mapping[ImageName, Pull]
+) -> Iterator[PullEvent]:
+    """One for each image that was pulled or could not be: at the NodeImage, of failures at the jobs as well."""
+    for image, pull in after.items():
+        old = before.get(image)
+        is_known = old is not None and old.version == pull.version and old.completed_at is not None
+        if pull.completed_at is None or is_known:
+            continue
+        is_failure = pull.phase == "Failed"
+        took_s = pull.completed_at - (pull.completed_at if pull.started_at is None else pull.started_at)
+        said = f": {pull.message}" if is_failure else f" in {took_s:.1f} s"
+        message = (
+            f"node {view.name} {'could not pull' if is_failure else 'pulled'} image {image.reference}{said}"
+        )
+        about: list[tuple[Resource, Mapping[str, Any]]] = [
+            (NODE_IMAGES, {"name": view.name, "uid": view.uid})
+        ]
+        if is_failure:
+            owners = view.wanted[image].owner_references or ()
+            about += [(_resource_of(one), one) for one in owners if one.get("uid")]
+        for resource, one in about:
+            yield PullEvent(
+                resource=resource,
+                namespace=str(one.get("namespace") or ""),
+                name=str(one.get("name") or ""),
+                uid=str(one.get("uid") or ""),
+                is_failure=is_failure,
+                message=message,
+            )
+
+
+def _resource_of(reference: Mapping[str, Any]) -> Resource:
+    group, _, version = str(reference.get("apiVersion") or "").rpartition("/")
+    kind = str(reference.get("kind") or "")
+    return Resource(group or NODE_IMAGES.group, version or "v1beta1", f"{kind.lower()}s", kind)

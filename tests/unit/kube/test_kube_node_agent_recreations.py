@@ -1,9 +1,16 @@
-"""What the agent of a simulated node does for a ContainerRecreateRequest, turn by turn."""
+"""What the agent of a node does for a ContainerRecreateRequest, turn by turn."""
 
 from typing import Any
 
 from pykruise.kube.clock import format_time, parse_time
-from pykruise.sandbox.recreations import OnNode, advance, grace_left_s, order_of
+from pykruise.kube.node_agent.recreations import (
+    WAITS,
+    OnNode,
+    advance,
+    after_failed_stop,
+    grace_left_s,
+    order_of,
+)
 
 NOW = parse_time("2026-05-01T12:00:00Z")
 
@@ -39,7 +46,8 @@ def new(name: str, *, age_s: float = 10.0) -> OnNode:
 
 
 def state(name: str, phase: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "phase": phase, **more}
+    waits = {"message": WAITS} if phase == "Recreating" else {}
+    return {"name": name, "phase": phase, **waits, **more}
 
 
 def test_states_are_written_before_anything_is_stopped() -> None:
@@ -118,3 +126,9 @@ def test_one_that_is_under_way_comes_before_older_ones() -> None:
         [one("old", "", 1), one("pending", "Pending", 3), one("busy", "Recreating", 2)], key=order_of
     )
     assert [each["metadata"]["name"] for each in found] == ["busy", "pending", "old"]
+
+
+def test_a_container_that_cannot_be_stopped_has_failed_and_says_why() -> None:
+    turn = advance(request("a", states=[state("a", "Pending")]), {"a": old("a")}, NOW)
+    failed = after_failed_stop(turn, "the runtime is gone")
+    assert (failed.stop, failed.states) == ("", [state("a", "Failed", message="the runtime is gone")])

@@ -3,8 +3,7 @@
 probe + what its container does + now ──▶ advance_check() ──▶ Check, when the next one is due
 checks + stored status                ──▶ status_of()     ──▶ status to store
 
-Pure. Rule: the node agent of OpenKruise. Nothing is executed: that a probe succeeds follows from its container running
-and being ready, and from the rules (faults.py).
+Pure. Rule: the node agent of OpenKruise. Who executes probes (or plays that) says in a Seen what they found.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,20 +12,34 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.resources import Resource
 
 __all__ = [
     "FAILED",
+    "NODE_POD_PROBES",
     "SUCCEEDED",
     "UNKNOWN",
     "Check",
     "CheckKey",
+    "NodeProbes",
+    "ProbeEvent",
     "Seen",
     "advance_check",
     "checks_in",
     "due_at",
+    "events_of",
+    "needs_probe",
+    "period_s",
+    "project_node_probes",
     "status_of",
+    "timeout_s",
+    "with_handler",
 ]
+
+NODE_POD_PROBES: Final = Resource(
+    "apps.kruise.io", "v1alpha1", "nodepodprobes", "NodePodProbe", namespaced=False
+)
 
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
@@ -43,13 +56,38 @@ CheckKey = tuple[str, str]
 """Uid of the pod, name of the probe."""
 
 
+class NodeProbes(msgspec.Struct, frozen=True, kw_only=True):
+    """A NodePodProbe, whole."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: int
+    spec: Document
+    status: Document
+
+
+def project_node_probes(raw: bytes | msgspec.Raw) -> NodeProbes:
+    """A NodePodProbe of its JSON text. Raises msgspec.DecodeError and KeyError for what is none."""
+    document = decode(raw)
+    metadata = document["metadata"]
+    return NodeProbes(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        spec=document.get("spec") or {},
+        status=document.get("status") or {},
+    )
+
+
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """The newest container of a name, and what a probe of it finds now."""
 
     id: str
     is_running: bool
     started_at: Instant
-    outcome: str
+    outcome: str = ""
+    """SUCCEEDED or FAILED; empty: the probe was not made, or could not be."""
     message: str = ""
 
 
@@ -77,7 +115,7 @@ def due_at(probe: Mapping[str, Any], check: Check | None) -> Instant:
 
 def advance_check(probe: Mapping[str, Any], before: Check | None, seen: Seen | None, now: Instant) -> Check:
     """The check after this instant. `probe`: the fields of a core Probe. Before it is due nothing changes."""
-    check = _with_handler(probe, before)
+    check = with_handler(probe, before)
     if due_at(probe, check) > now:
         return check
     check = msgspec.structs.replace(check, made_at=now)
@@ -90,7 +128,7 @@ def advance_check(probe: Mapping[str, Any], before: Check | None, seen: Seen | N
             return _said(check, UNKNOWN, "", now)
     if not seen.is_running:
         return _said(check, FAILED, seen.message, now)
-    if now - seen.started_at < _seconds(probe, "initialDelaySeconds"):
+    if _is_early(probe, seen, now) or not seen.outcome:
         return check
     count = check.count + 1 if check.outcome == seen.outcome else 1
     check = msgspec.structs.replace(check, outcome=seen.outcome, count=count)
@@ -98,11 +136,33 @@ def advance_check(probe: Mapping[str, Any], before: Check | None, seen: Seen | N
     return _said(check, seen.outcome, seen.message, now) if count >= _seconds(probe, limit) else check
 
 
+def needs_probe(probe: Mapping[str, Any], before: Check | None, seen: Seen | None, now: Instant) -> bool:
+    """Whether the probe has to be made now, in a container that runs and has had its time to start."""
+    if seen is None or not seen.is_running or due_at(probe, with_handler(probe, before)) > now:
+        return False
+    is_other = before is not None and before.container_id not in ("", seen.id)
+    return not is_other and not _is_early(probe, seen, now)
+
+
+def timeout_s(probe: Mapping[str, Any]) -> float:
+    """How long one probe may take."""
+    return float(_seconds(probe, "timeoutSeconds"))
+
+
+def period_s(probe: Mapping[str, Any]) -> float:
+    """How long from probe to probe."""
+    return float(_seconds(probe, "periodSeconds"))
+
+
+def _is_early(probe: Mapping[str, Any], seen: Seen, now: Instant) -> bool:
+    return now - seen.started_at < _seconds(probe, "initialDelaySeconds")
+
+
 def _seconds(probe: Mapping[str, Any], field: str) -> int:
     return max(int(probe.get(field) or 0), 1)
 
 
-def _with_handler(probe: Mapping[str, Any], before: Check | None) -> Check:
+def with_handler(probe: Mapping[str, Any], before: Check | None) -> Check:
     """What another handler found says nothing any more."""
     handler = {name: probe[name] for name in _HANDLERS if probe.get(name) is not None}
     if before is None:
@@ -173,3 +233,34 @@ def _states(
             "lastTransitionTime": since or format_time(now),
             **({"message": check.message} if check.message else {}),
         }
+
+
+# ── what people are told ─────────────────────────────────────────────────────
+
+
+class ProbeEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An Event at a pod."""
+
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    message: str
+
+
+def events_of(
+    spec: Mapping[str, Any], before: Mapping[CheckKey, Check], after: Mapping[CheckKey, Check]
+) -> Iterator[ProbeEvent]:
+    """One for each probe that says something else than before."""
+    for pod, probe in checks_in(spec):
+        name = pod["uid"], probe["name"]
+        old, new = before.get(name), after.get(name)
+        if new is None or not new.state or (old is not None and old.state == new.state):
+            continue
+        yield ProbeEvent(
+            namespace=pod["namespace"],
+            name=pod["name"],
+            uid=pod["uid"],
+            reason="KruiseProbeSucceeded" if new.state == SUCCEEDED else "KruiseProbeFailed",
+            message=new.message or f"probe {probe['name']}: {new.state}",
+        )

@@ -1,4 +1,4 @@
-"""What agents of nodes do about their NodeImages, on paper."""
+"""What agents of nodes do about their NodeImages."""
 
 import math
 from collections.abc import Mapping
@@ -9,18 +9,20 @@ import pytest
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import encode
 from pykruise.kube.image_references import ImageName
-from pykruise.sandbox.faults import Rule, pull_of
-from pykruise.sandbox.image_agents import credentials_for
-from pykruise.sandbox.image_pulls import (
+from pykruise.kube.node_agent.image_pulls import (
     Attempt,
     NodeImageView,
     Pull,
+    Pulled,
+    PullFailure,
     Wanted,
     advance_pulls,
+    events_of,
     project_node_image,
     status_of,
 )
-from pykruise.sandbox.images import ImageTable, Pulled, PullFailure
+from pykruise.sandbox.faults import Rule, pull_of
+from pykruise.sandbox.images import ImageTable
 
 NGINX = ImageName("nginx", "1")
 GOOD = Attempt(5.0, Pulled("docker.io/library/nginx@sha256:1"))
@@ -142,13 +144,6 @@ def test_what_ended_before_a_restart_is_not_pulled_again() -> None:
     assert status_of(asked, agent.pulls)["imageStatuses"] == status["imageStatuses"]
 
 
-def test_credentials_of_the_registry_are_tried_the_longest_match_first() -> None:
-    """images case 55"""
-    keyring = [("gcr.io", "a:1"), ("https://gcr.io/p/", "b:2"), ("other.io", "c:3"), ("gcr.i", "d:4")]
-    assert credentials_for("gcr.io/p/app:1", keyring) == ["b:2", "a:1"]
-    assert credentials_for("docker.io/library/nginx:1", [("https://index.docker.io/v1/", "x:y")]) == ["x:y"]
-
-
 def test_a_private_image_is_pulled_with_the_right_credentials_only() -> None:
     """images case 55"""
     table = ImageTable(private={"gcr.io/p/app": "me:right"})
@@ -163,3 +158,33 @@ def test_rules_about_pods_say_nothing_of_images_that_are_pulled_ahead(labels: st
     rule = Rule(image="nginx:*", node="n1", labels=labels, image_pull_error=True, pull_s=3.0, first_runs=2)
     found = [pull_of([rule], "nginx:1", node="n1", attempt=number) for number in (1, 2, 3)]
     assert found == ([(True, 3.0)] * 2 if not labels else [(False, None)] * 2) + [(False, None)]
+
+
+def test_a_try_that_is_not_over_is_asked_about_again_and_ends_with_its_time() -> None:
+    """images case 53"""
+    running = Attempt(math.inf, None)
+    agent = Agent(running, running)
+    asked = view({"tag": "1", "pullPolicy": {"timeoutSeconds": 50, "backoffLimit": 0}})
+    assert agent.until(asked, 0.0) == 50.0
+    assert agent.phase() == "Pulling"
+    agent.until(asked, 50.0)
+    assert (agent.phase(), agent.pulls[NGINX].message) == ("Failed", "context deadline exceeded")
+
+
+def test_people_are_told_of_each_end_once_and_owners_of_failures() -> None:
+    job = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "ImagePullJob",
+        "namespace": "a",
+        "name": "j",
+        "uid": "7",
+    }
+    asked = view({"tag": "1", "ownerReferences": [job]})
+    failed = {NGINX: Pull(version=0, phase="Failed", started_at=0.0, completed_at=2.0, message="no")}
+    told = [(event.reason, event.resource.plural, event.name) for event in events_of(asked, {}, failed)]
+    assert told == [("PullImageFailed", "nodeimages", "n1"), ("PullImageFailed", "imagepulljobs", "j")]
+    assert not list(events_of(asked, failed, failed))
+    done = {NGINX: Pull(version=1, phase="Succeeded", started_at=0.0, completed_at=2.0)}
+    assert [event.message for event in events_of(asked, failed, done)] == [
+        "node n1 pulled image nginx:1 in 2.0 s"
+    ]
