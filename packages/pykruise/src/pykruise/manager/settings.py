@@ -9,9 +9,9 @@ from typing import Any, Literal
 import msgspec
 
 from pykruise.kinds.gates import Gates
-from pykruise.plans.assemble import Tuning
 from pykruise.plans.kind import Kind
 from pykruise.pods.settings import settings_from
+from pykruise.runtime.assemble import Tuning
 
 __all__ = [
     "Address",

@@ -21,15 +21,17 @@ from pykruise.kube.errors import (
 )
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
-from pykruise.plans.actions import Create, Delete
-from pykruise.plans.execute import Executor
-from pykruise.plans.kind import Control
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
-from pykruise.plans.read import Memories
-from pykruise.plans.reconcile import Owner, PlanFailedError, Reconciler, without_creations
-from pykruise.plans.status import BURST
-from pykruise.plans.views import Views
-from pykruise.pods.reasons import Code, Reason
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create, Delete
+from pykruise.runtime.control import Control
+from pykruise.runtime.execute import Executor
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.read import Memories
+from pykruise.runtime.reasons import Reason
+from pykruise.runtime.reconcile import Owner, PlanFailedError, Reconciler, without_creations
+from pykruise.runtime.status import BURST
+from pykruise.runtime.views import Views
 
 KEY = Key("ns", "web")
 

@@ -15,7 +15,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ForbiddenError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, STORAGE_CLASSES
-from pykruise.plans.views import BY_CONTROLLER, Views
+from pykruise.runtime.views import BY_CONTROLLER, Views
 
 __all__ = ["Listed", "Only", "list_once"]
 

@@ -1,6 +1,6 @@
 """From a kind to its controller: caches, wakes, queue, reconciler.
 
-Kind + settings + KindContext ──▶ controller_for() ──▶ Controller, subscribed to what wakes it
+Control + settings + KindContext ──▶ controller_for() ──▶ Controller, subscribed to what wakes it
 """
 
 import random
@@ -16,16 +16,17 @@ from pykruise.kube.controller import DEFAULT_WORKERS, Controller
 from pykruise.kube.ids import Key
 from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S, WorkQueue
 from pykruise.kube.recorder import EventRecorder
-from pykruise.plans.execute import Executor
-from pykruise.plans.further import FurtherKinds
-from pykruise.plans.kind import Control, Kind
-from pykruise.plans.plan import Note
-from pykruise.plans.read import Around, Memories, Read
-from pykruise.plans.reconcile import Owner, Reconciler, RecordEvent
-from pykruise.plans.sources import Sources
-from pykruise.plans.status import PER_SECOND
-from pykruise.plans.views import Views
-from pykruise.plans.wakes import Later, Wake
+from pykruise.kube.resources import Resource
+from pykruise.runtime.control import Control
+from pykruise.runtime.execute import Executor
+from pykruise.runtime.further import FurtherKinds
+from pykruise.runtime.plan import Note
+from pykruise.runtime.read import Around, Memories, Read
+from pykruise.runtime.reconcile import Owner, Reconciler, RecordEvent
+from pykruise.runtime.sources import Sources
+from pykruise.runtime.status import PER_SECOND
+from pykruise.runtime.views import Views
+from pykruise.runtime.wakes import Later, Wake
 
 __all__ = ["KindContext", "Tuning", "controller_for", "views_of"]
 
@@ -118,10 +119,10 @@ def views_of(control: Control, settings: Any) -> tuple[Views[Any], ...]:
     return tuple(dict.fromkeys((control.objects, *control.reads(settings))))
 
 
-def controller_for(kind: Kind, context: KindContext, settings: Any) -> Controller[Key]:
-    """The controller of a kind that has one, its caches registered and its wakes subscribed."""
-    control = kind.control
-    assert control is not None, f"{kind.name} has no controller"
+def controller_for(
+    resource: Resource, control: Control, context: KindContext, settings: Any = None
+) -> Controller[Key]:
+    """The controller of a kind, its caches registered and its wakes subscribed."""
     caches: dict[Views[Any], Any] = {
         views: context.sources.of(views) for views in views_of(control, settings)
     }
@@ -158,7 +159,7 @@ def controller_for(kind: Kind, context: KindContext, settings: Any) -> Controlle
         )
 
     reconciler = Reconciler(
-        kind.resource,
+        resource,
         control,
         caches[control.objects],
         read_for=read_for,

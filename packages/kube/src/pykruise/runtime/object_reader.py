@@ -21,7 +21,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
-from pykruise.plans.views import BY_NAMESPACE, Views
+from pykruise.runtime.views import BY_NAMESPACE, Views
 
 __all__ = ["CachedObjects", "LiveObjects"]
 

@@ -12,10 +12,12 @@ from pykruise.kube.clock import loop_clock
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, REPLICA_SETS, Resource
-from pykruise.plans.further import AGAIN_S, FurtherKinds, FurtherReads
-from pykruise.plans.sources import Sources
-from pykruise.plans.views import NamespaceView, Views, project_namespace
-from pykruise.plans.wakes import itself
+from pykruise.plans.views import NamespaceView, project_namespace
+from pykruise.pods.white_list import CONFIGURATION, read_white_list
+from pykruise.runtime.further import AGAIN_S, FurtherKinds, FurtherReads
+from pykruise.runtime.sources import Sources
+from pykruise.runtime.views import Views
+from pykruise.runtime.wakes import itself
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.virtual_time import VirtualLoop
 
@@ -32,7 +34,15 @@ def views_of(resource: Resource) -> Views[NamespaceView]:
     return Views[NamespaceView](resource=resource, projector=lambda: project_namespace, is_apart=True)
 
 
-READS = FurtherReads(key="list", namespace=str, views=views_of, wake=itself, known=frozenset({REPLICA_SET}))
+READS = FurtherReads(
+    configuration=CONFIGURATION,
+    key="list",
+    read=lambda text: read_white_list(text).workloads,
+    namespace=str,
+    views=views_of,
+    wake=itself,
+    known=frozenset({REPLICA_SET}),
+)
 
 
 class Follower:

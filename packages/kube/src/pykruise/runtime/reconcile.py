@@ -2,7 +2,7 @@
 
 key ──▶ Control.snapshot(view, read) ──▶ Control.plan(snapshot) ──▶ Executor ──▶ status, events ──▶ seconds till next
 
-A kind supplies plain functions (plans/kind.py). Everything that waits or writes is here.
+A kind supplies plain functions (control.py). Everything that waits or writes is here.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ import msgspec
 from pykruise.kube.errors import ApiError, ConflictError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.plans.actions import Create, Patch
-from pykruise.plans.execute import Executor, Failure, Outcome, merged
-from pykruise.plans.kind import Control
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
-from pykruise.plans.read import Memories, Mirror, Read
-from pykruise.plans.status import A_MOMENT_S, PER_SECOND_BUSY, StatusPace, status_patch
+from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.control import Control
+from pykruise.runtime.execute import Executor, Failure, Outcome, merged
+from pykruise.runtime.plan import REPORT_STATUS, Chain, Note, Plan, Stage, Step
+from pykruise.runtime.read import Memories, Mirror, Read
+from pykruise.runtime.status import A_MOMENT_S, PER_SECOND_BUSY, StatusPace, status_patch
 
 __all__ = [
     "MADE_LATELY_S",
@@ -397,7 +397,7 @@ def _conflict(message: str) -> ConflictError:
 
 def _alone(patch: Patch) -> Plan:
     step = Step(action=patch, because="the status shows something else")
-    return Plan(stages=(Stage(purpose=Purpose.REPORT_STATUS, chains=(Chain(subject="", steps=(step,)),)),))
+    return Plan(stages=(Stage(purpose=REPORT_STATUS, chains=(Chain(subject="", steps=(step,)),)),))
 
 
 def _sooner(first: float | None, second: float | None) -> float | None:

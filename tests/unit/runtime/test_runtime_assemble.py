@@ -9,12 +9,13 @@ from typing import Any
 from pykruise.kube.client import Client
 from pykruise.kube.resources import PODS
 from pykruise.manager.manager import Manager
-from pykruise.plans.kind import Control, Kind, is_same_object
-from pykruise.plans.plan import Plan
-from pykruise.plans.read import Read
+from pykruise.plans.kind import Kind
 from pykruise.plans.views import POD_VIEWS
-from pykruise.plans.wakes import itself
 from pykruise.pods.views import PodView
+from pykruise.runtime.control import Control, is_same_object
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Read
+from pykruise.runtime.wakes import itself
 from support.sandbox import small_cluster
 
 

@@ -16,7 +16,7 @@ from pykruise.kube.event_batching import Pace
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
 from pykruise.kube.writer import WriteObserver
-from pykruise.plans.views import SHARED, Views
+from pykruise.runtime.views import Views
 
 __all__ = ["Sources"]
 
@@ -45,7 +45,7 @@ class Sources:
     """All caches of one manager. What kinds ask for with `of()` is kept true while `run()` runs.
 
     `namespace`: only objects of this one (cluster-scoped ones all the same); empty: of all. `pace`: how what is
-    heard of pods in a crowd is read; None: all of it at once.
+    heard of pods in a crowd is read; None: all of it at once. `shared`: what there is a cache of whoever asks.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Sources:
         rng: random.Random,
         namespace: str = "",
         pace: Pace | None = None,
+        shared: Iterable[Views[Any]] = (),
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -68,7 +69,7 @@ class Sources:
         self._tasks: asyncio.TaskGroup | None = None
         self._running: dict[Views[Any], asyncio.Task[None]] = {}
         self._observers: dict[Resource, WriteObserver] = {}
-        for views in SHARED:
+        for views in shared:
             self.of(views)
 
     def of(self, views: Views[T]) -> Cache[T]:
@@ -155,6 +156,7 @@ class Sources:
             self._tasks = tasks
             for views, cache in self._caches.items():
                 self._start(tasks, views, cache)
+            await asyncio.Event().wait()  # others may come, also where there is none yet
 
     def _start(self, tasks: asyncio.TaskGroup, views: Views[Any], cache: Cache[Any]) -> None:
         beside = "beside-" if views.is_apart else ""

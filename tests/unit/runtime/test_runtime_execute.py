@@ -30,9 +30,10 @@ from pykruise.kube.errors import (
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.execute import Executor
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.execute import Executor
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 
 OWNER = {
     "apiVersion": "apps.kruise.io/v1beta1",

@@ -2,7 +2,7 @@
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.ids import Key
-from pykruise.plans.status import StatusPace, status_patch
+from pykruise.runtime.status import StatusPace, status_patch
 
 KEY = Key("ns", "web")
 

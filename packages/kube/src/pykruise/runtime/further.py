@@ -1,17 +1,17 @@
-"""Kinds of workloads that an administrator allows at run time, watched as soon as the white list names them.
+"""Kinds that an administrator names at run time, watched as soon as a ConfigMap lists them.
 
-ConfigMap kruise-configuration ──watch──▶ FurtherKinds ──▶ caches that come and go, subscribed to the kind's queue
+ConfigMap ──watch──▶ FurtherKinds ──▶ caches that come and go, subscribed to the kind's queue
 
-A kind declares what such a workload is to it (`FurtherReads`). What the API server does not serve is looked for again
-after a while; a white list that cannot be read changes nothing.
+A kind declares what such an object is to it (`FurtherReads`). What the API server does not serve is looked for again
+after a while; a list that cannot be read changes nothing.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -23,10 +23,9 @@ from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.resources import CONFIG_MAPS, Resource
-from pykruise.plans.sources import Sources
-from pykruise.plans.views import Views
-from pykruise.plans.wakes import Wake
-from pykruise.pods.white_list import CONFIGURATION, WhiteListError, read_white_list
+from pykruise.runtime.sources import Sources
+from pykruise.runtime.views import Views
+from pykruise.runtime.wakes import Wake
 
 __all__ = ["FurtherKinds", "FurtherReads"]
 
@@ -37,10 +36,14 @@ AGAIN_S: Final = 60.0
 
 
 class FurtherReads(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kind looks at besides, as soon as a white list names it."""
+    """What a kind looks at besides, as soon as a list in a ConfigMap names it."""
 
+    configuration: str
+    """The ConfigMap's name."""
     key: str
-    """Of the white list, in the ConfigMap's data."""
+    """Of the list, in the ConfigMap's data."""
+    read: Callable[[str | None], Sequence["Listed"]]
+    """Reads the list; None: there is none. Raises ValueError."""
     namespace: Callable[[Any], str]
     """Of the settings: the manager's own namespace, where the ConfigMap is."""
     views: Callable[[Resource], Views[Any]]
@@ -49,6 +52,17 @@ class FurtherReads(msgspec.Struct, frozen=True, kw_only=True):
     """Which events of it enqueue what."""
     known: frozenset[GroupKind] = frozenset()
     """Kinds that are looked at in any case."""
+
+
+class Listed(Protocol):
+    """A kind on the list."""
+
+    @property
+    def target(self) -> GroupKind: ...
+    @property
+    def version(self) -> str:
+        """Empty: the one that the API server prefers."""
+        ...
 
 
 class _Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +74,7 @@ class _Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FurtherKinds:
-    """Keeps `mirrors` (shared with snapshots and wakes) and `by_kind` as the white list says, while `run()` runs."""
+    """Keeps `mirrors` (shared with snapshots and wakes) and `by_kind` as the list says, while `run()` runs."""
 
     def __init__(
         self,
@@ -85,7 +99,7 @@ class FurtherKinds:
             CONFIG_MAPS,
             project=self._project,
             namespace=namespace,
-            field_selector=f"metadata.name={CONFIGURATION}",
+            field_selector=f"metadata.name={reads.configuration}",
             clock=clock,
             rng=rng,
         )
@@ -93,23 +107,23 @@ class FurtherKinds:
         self.by_kind: dict[GroupKind, Views[Any]] = {}
 
     async def run(self) -> None:
-        """Follow the white list until cancelled."""
+        """Follow the list until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._configuration.run(), name="cache-white-list")
+            tasks.create_task(self._configuration.run(), name="cache-list")
             await self._configuration.wait_synced()
             while True:
                 self._is_changed.clear()
                 try:
                     await self._follow()
-                except (KubeError, WhiteListError) as error:
-                    _log.warning("the white list %s is not followed: %s", self._reads.key, error)
+                except (KubeError, ValueError) as error:
+                    _log.warning("the list %s is not followed: %s", self._reads.key, error)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(AGAIN_S):
                         await self._is_changed.wait()
 
     async def _follow(self) -> None:
         found = self._configuration.values()
-        listed = read_white_list(found[0].text if found else None).workloads
+        listed = self._reads.read(found[0].text if found else None)
         wanted = {one.target: one for one in listed if one.target not in self._reads.known}
         for target in [one for one in self.by_kind if one not in wanted]:
             self._drop(target)
@@ -119,7 +133,7 @@ class FurtherKinds:
             if known is not None and known.resource != resource:
                 self._drop(target)
             if resource is None:
-                _log.warning("%s on the white list %s is not served", target.kind, self._reads.key)
+                _log.warning("%s on the list %s is not served", target.kind, self._reads.key)
             elif target not in self.by_kind:
                 self._add(target, resource)
 

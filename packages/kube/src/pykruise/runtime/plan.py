@@ -1,21 +1,23 @@
 """What a decision is: ordered stages of writes, the status to report, when to look again, and why.
 
-snapshot ──▶ plan() ──▶ Plan ──▶ plans/execute.py (writes) or `explain` (words) or a test (values)
+snapshot ──▶ plan() ──▶ Plan ──▶ runtime/execute.py (writes) or `explain` (words) or a test (values)
 
 A plan is complete in itself: printing it says what would happen, and carrying it out needs nothing else.
 Pods that are left alone have their reason in it too, since that is what people ask about.
 """
 
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.plans.actions import Action
-from pykruise.pods.reasons import Reason
+from pykruise.runtime.actions import Action
+from pykruise.runtime.reasons import Reason
+
+REPORT_STATUS: Final = "status"
+"""The purpose of the stage that reports a status."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,66 +71,6 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
 
 
-class Purpose(StrEnum):
-    """What a stage is for; its value is what people read."""
-
-    CHECK_ADOPTER = "check before adoption"
-    ADOPT = "adopt"
-    RELEASE = "release pods"
-    CLEAN_UP_CLAIMS = "clean up claims"
-    STORE_REVISION = "store revision"
-    STORE_SIDECAR_REVISION = "store the revision"
-    RECORD_SELECTOR = "record selector"
-    LABEL_REVISIONS = "label revisions"
-    MERGE_REVISIONS = "merge revisions"
-    PRE_DOWNLOAD = "pull images ahead"
-    REFRESH_PODS = "refresh pods"
-    KEEP_PODS = "keep pods"
-    CREATE_PODS = "create pods"
-    REPLACE_PODS = "delete ended pods"
-    REPAIR_PODS = "repair pods"
-    KEEP_CLAIMS = "claims of wanted pods"
-    DELETE_PODS = "delete pods"
-    DELETE_SURPLUS_PODS = "delete surplus pods"
-    SPEND_BUDGETS = "spend budgets"
-    UPDATE_PODS = "update pods"
-    UPGRADE_SIDECARS = "upgrade sidecars"
-    END_HOT_UPGRADES = "end hot upgrades"
-    SET_CONDITIONS = "say which pods cannot be upgraded"
-    TRUNCATE_REVISIONS = "forget old revisions"
-    MARK_PODS = "mark pods"
-    RESCHEDULE_PODS = "reschedule pods"
-    END_SIDECARS = "end sidecars"
-    START_CONTAINERS = "let containers start"
-    SET_READINESS = "readiness"
-    DISTRIBUTE = "distribute"
-    GENERATE_STATES = "keep what workloads ask for"
-    DELETE_COPIES = "delete copies"
-    INJECT_CONTAINERS = "put containers into pods"
-    KEEP_NODE_IMAGE = "keep the node's images"
-    KEEP_NODE_PROBES = "keep the node's probes"
-    HOLD_MARKER = "hold the marker"
-    ASK_TO_PROBE = "ask nodes to probe"
-    RELEASE_MARKER = "let the marker go"
-    HOLD_JOB = "hold the job"
-    COPY_SECRETS = "copy secrets"
-    RELEASE_SECRETS = "release secrets"
-    ASK_NODES = "ask nodes to pull"
-    RELEASE_JOB = "let the job go"
-    LABEL_JOB = "label the job"
-    DELETE_JOBS = "delete jobs"
-    CREATE_JOBS = "create jobs"
-    REPLACE_JOBS = "replace jobs"
-    PAUSE_JOB = "pause the job"
-    DELETE_JOB = "delete the job"
-    CREATE_WORKLOADS = "create workloads"
-    DELETE_WORKLOADS = "delete workloads"
-    UPDATE_WORKLOADS = "update workloads"
-    GROW_WORKLOADS = "let workloads grow"
-    REPORT_STATUS = "status"
-    TIDY_UP = "tidy up"
-
-
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """Chains that may run side by side. A stage starts when the one before it succeeded.
 
@@ -137,7 +79,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     comes before and is carried out even when that failed, so that neither of two can hold the other up.
     """
 
-    purpose: Purpose
+    purpose: str
+    """What it is for: what people read, and what `only_after` names. Mostly a member of an operator's StrEnum."""
     chains: tuple[Chain, ...]
     ramp: bool = False
     is_optional: bool = False
@@ -145,7 +88,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     regardless: bool = False
     is_independent: bool = False
     """A chain that fails does not stop the others of the stage; the stages after it do not begin."""
-    only_after: tuple[Purpose, ...] = ()
+    only_after: tuple[str, ...] = ()
     """This stage is left out when something of one for these purposes has failed."""
 
 

@@ -10,9 +10,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
 from pykruise.kube.writer import Writer
-from pykruise.plans.sources import Sources
-from pykruise.plans.views import POD_VIEWS, Views
+from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.views import PodView
+from pykruise.runtime.sources import Sources
+from pykruise.runtime.views import Views
 from support.faults import Delay, FaultyTransport, reads, watches
 from support.sandbox import small_cluster
 

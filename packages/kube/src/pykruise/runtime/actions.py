@@ -1,6 +1,6 @@
 """The writes a plan may ask for. Each is one API request with its precondition, as a plain value.
 
-plan() ──▶ Action values ──▶ plans/execute.py sends them; `plan`, `explain` and tests read them.
+plan() ──▶ Action values ──▶ runtime/execute.py sends them; `plan`, `explain` and tests read them.
 
 Pure: nothing here talks to a server.
 """

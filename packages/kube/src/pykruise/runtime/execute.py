@@ -41,10 +41,10 @@ from pykruise.kube.owners import controller_of
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
-from pykruise.plans.actions import Action, Create, Delete, Patch
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
-from pykruise.plans.status import PER_SECOND
-from pykruise.pods.reasons import Code, Reason
+from pykruise.runtime.actions import Action, Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.reasons import Reason, WriteFault
+from pykruise.runtime.status import PER_SECOND
 
 MAX_IN_FLIGHT = 32
 """Chains under way at once. More only queue at the API server and keep each pod out of service longer."""
@@ -56,7 +56,7 @@ LAST_REPEAT_S = 5.0
 class Failure(msgspec.Struct, frozen=True):
     """The write that ended a plan, and how."""
 
-    purpose: Purpose
+    purpose: str
     subject: str
     step: Step
     error: KubeError
@@ -81,7 +81,7 @@ class Failure(msgspec.Struct, frozen=True):
         return Reason(code, f"{self.purpose}: {text}", remedy)
 
 
-def _cause_of(error: KubeError) -> tuple[Code, str]:
+def _cause_of(error: KubeError) -> tuple[WriteFault, str]:
     """The code, and what a person has to do; it is tried again by itself, so this is all.
 
     API servers say with one status code, 403, what has many causes; only the text of their messages tells them apart.
@@ -89,18 +89,18 @@ def _cause_of(error: KubeError) -> tuple[Code, str]:
     text = str(error)
     match error:
         case ForbiddenError() if "exceeded quota" in text:
-            return Code.QUOTA, "raise the ResourceQuota, or free some of it"
+            return WriteFault.QUOTA, "raise the ResourceQuota, or free some of it"
         case ForbiddenError() if "enough allocatable resources" in text:
-            return Code.WRITE_FAILED, "ask for less, or make room on the node"
+            return WriteFault.WRITE_FAILED, "ask for less, or make room on the node"
         case ForbiddenError() if "being terminated" in text:
-            return Code.WRITE_FAILED, "nothing: the namespace is being deleted"
-    code = Code.WRITE_FAILED
+            return WriteFault.WRITE_FAILED, "nothing: the namespace is being deleted"
+    code = WriteFault.WRITE_FAILED
     if "webhook" in text:
-        code = Code.WEBHOOK
+        code = WriteFault.WEBHOOK
     elif "AdmissionPolicy" in text:
-        code = Code.POLICY
+        code = WriteFault.POLICY
     elif "forbidden" in text:
-        code = Code.FORBIDDEN
+        code = WriteFault.FORBIDDEN
     match error:
         case ForbiddenError():
             return code, "give the manager the right, or satisfy the policy that refuses it"
@@ -137,7 +137,7 @@ class _Run:
         self.failures: list[Failure] = []
         self.notes: list[tuple[str, Note]] = []
         self.interrupted = False
-        self.incomplete: set[Purpose] = set()
+        self.incomplete: set[str] = set()
         """Purposes of stages of which something has failed."""
         self.is_incomplete = False
         self.passed_over = 0

@@ -17,7 +17,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.plans.views import BY_CONTROLLER, ORPHANS, Views
+from pykruise.runtime.views import BY_CONTROLLER, ORPHANS, Views
 
 __all__ = ["Around", "Memories", "Mirror", "Mirrors", "Read"]
 
@@ -57,7 +57,7 @@ class Mirrors:
     ) -> None:
         self._mirrors = mirrors
         self.further: Mapping[GroupKind, Views[Any]] = {} if further is None else further
-        """What a white list names besides and is watched now, by kind (plans/further.py)."""
+        """What a white list names besides and is watched now, by kind (runtime/further.py)."""
 
     def of(self, views: Views[T]) -> Mirror[T]:
         """All of one resource."""

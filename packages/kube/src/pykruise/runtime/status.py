@@ -17,7 +17,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.plans.actions import Patch
+from pykruise.runtime.actions import Patch
 
 BURST = 4
 """Writes that an object may make without waiting."""
