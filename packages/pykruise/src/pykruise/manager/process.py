@@ -35,10 +35,11 @@ from pykruise.kube.event_batching import AT_LEISURE
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.leases import LeaderElector
 from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.program.metrics import metrics_responder
+from pykruise.kube.program.serving import Answer, PlainServer, Query
 from pykruise.manager.health import health_paths
 from pykruise.manager.manager import Manager
-from pykruise.manager.metrics import metrics_responder, registry
-from pykruise.manager.serving import Answer, PlainServer, Query
+from pykruise.manager.metrics import registry
 from pykruise.manager.settings import ServingSettings, Settings
 from pykruise.manager.watchdog import Watchdog
 from pykruise.manager.webhooks import Webhooks
