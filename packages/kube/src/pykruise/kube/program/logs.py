@@ -12,11 +12,20 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
-from pykruise.manager.settings import LogSettings
+import msgspec
 
-__all__ = ["JsonFormatter", "TextFormatter", "masked", "set_up"]
+__all__ = ["JsonFormatter", "LogSettings", "TextFormatter", "masked", "set_up"]
+
+
+class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is logged and how it looks."""
+
+    format: Literal["text", "json"] = "text"
+    verbosity: int = 0
+    """From 5 on, debug lines too."""
+
 
 DEBUG_FROM = 5
 """Verbosity from which debug lines are shown."""

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.manager.logs import masked, set_up
-from pykruise.manager.settings import LogSettings
+from pykruise.kube.program.logs import LogSettings, masked, set_up
 
 
 @pytest.fixture(autouse=True)

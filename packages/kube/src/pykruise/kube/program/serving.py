@@ -17,9 +17,8 @@ import msgspec
 from pykruise.kube.http_server import HttpServer, Limits
 from pykruise.kube.http_wire import Request
 from pykruise.kube.transport import Response
-from pykruise.manager.settings import Address
 
-__all__ = ["Answer", "PlainServer", "Query"]
+__all__ = ["Address", "Answer", "PlainServer", "Query", "Responder"]
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +35,17 @@ LIMITS: Final = Limits(
     idle_s=90.0,
 )
 """Who asks keeps one connection, or opens one for each question."""
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a server listens. An empty host means all interfaces; port 0 any that is free."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
 
 Query = Mapping[str, Sequence[str]]
 """Every value of each parameter."""
@@ -73,7 +83,7 @@ class PlainServer:
         return self._name
 
     def problems(self) -> Sequence[str]:
-        """None: a server that cannot listen ends the manager."""
+        """None: a server that cannot listen ends the program."""
         return ()
 
     async def run(self) -> None:

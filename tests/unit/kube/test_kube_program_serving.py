@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.manager.serving import LIMITS, Answer, PlainServer, Query
-from pykruise.manager.settings import Address
+from pykruise.kube.program.serving import LIMITS, Address, Answer, PlainServer, Query
 
 pytestmark = pytest.mark.real_time
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pykruise.manager.health import responder
+from pykruise.kube.program.health import responder
 
 
 def test_all_checks_pass() -> None:
