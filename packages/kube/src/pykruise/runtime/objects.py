@@ -1,22 +1,38 @@
 """Objects of any kind as whole documents, for controllers that need no types of their own.
 
-object_views(resource) ──▶ Views[DocumentView] ──▶ caches; owner_reference_to(view) ──▶ what its children carry
+object_views(resource)      ──▶ Views[DocumentView] ──▶ caches
+control_of(resource, plan)  ──▶ Control, for decisions that need nothing but the object itself
+owner_reference_to(view)    ──▶ what its children carry
 
 Pure.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference, controller_of, owner_reference
 from pykruise.kube.resources import Resource
+from pykruise.runtime.control import Control
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, ORPHANS, Views
+from pykruise.runtime.wakes import itself
 
-__all__ = ["BY_UID", "INDEXES", "DocumentView", "object_views", "owner_reference_to", "project_document"]
+__all__ = [
+    "BY_UID",
+    "INDEXES",
+    "DocumentView",
+    "Seen",
+    "control_of",
+    "object_views",
+    "owner_reference_to",
+    "project_document",
+]
 
 BY_UID: Final = "uid"
 
@@ -131,3 +147,28 @@ def object_views(resource: Resource) -> Views[DocumentView]:
 def owner_reference_to(resource: Resource, view: DocumentView) -> Document:
     """The reference that what the object controls carries."""
     return owner_reference(api_version=resource.api_version, kind=resource.kind, name=view.name, uid=view.uid)
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """The snapshot of a decision that needs nothing but the object itself."""
+
+    object: DocumentView
+    now: Instant
+
+
+async def _seen(view: DocumentView, read: Read[Any]) -> Seen:
+    return Seen(view, read.now())
+
+
+def control_of(resource: Resource, plan: Callable[[Seen], Plan], *, name: str = "") -> Control:
+    """A control whose every event of an object asks `plan` about it. `name`: in logs; empty: the resource's plural."""
+    views = object_views(resource)
+    return Control(
+        name=name or resource.plural,
+        component=name or resource.plural,
+        objects=views,
+        wakes=lambda _: (itself(views),),
+        snapshot=_seen,
+        object_of=lambda seen: seen.object,
+        plan=plan,
+    )
