@@ -5,8 +5,8 @@ pod's uid ──▶ newest_containers(): the newest of each name      stop(): pr
 Rule: the kubelet's: the hook counts against the grace period, of which two seconds are always left.
 """
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -62,7 +62,6 @@ async def stop(
     how: Stop,
     *,
     recorder: EventRecorder,
-    monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
     """Stop it and wait for its end. Raises CriError. A hook that fails is told of, and changes nothing."""
 
@@ -80,7 +79,7 @@ async def stop(
     tell("Killing", f"stopping container {container.name}{how.because and f': {how.because}'}")
     grace_s = how.grace_s
     if how.pre_stop and grace_s > 0:
-        began = monotonic()
+        began = asyncio.get_running_loop().time()
         try:
             await run_pre_stop(
                 client,
@@ -92,7 +91,7 @@ async def stop(
             )
         except HookError as error:
             tell("FailedPreStopHook", f"preStop hook of container {container.name}: {error}", warning=True)
-        grace_s -= int(monotonic() - began)
+        grace_s -= round(asyncio.get_running_loop().time() - began)
     await client.stop_container(container.id, grace_s=max(grace_s, LEAST_GRACE_S))
 
 

@@ -84,6 +84,7 @@ class MetadataReporter:
         self._runtimes = runtimes
         self._recorder = recorder
         self._with_environment = with_environment
+        self._began_at = int(clock())
         self.cache = Cache(
             client,
             PODS,
@@ -115,8 +116,9 @@ class MetadataReporter:
 
     def _on_change(self, change: Change[NodePod]) -> None:
         old, new = change.old, change.new
-        if new is None or (old is None and new.reported is None):
-            return  # of pods that were there before the agent, only those that were reported: no storm at its start
+        # Of pods that were there before the agent, only those that were reported: no storm of writes at its start.
+        if new is None or (old is None and new.reported is None and new.created_at < self._began_at):
+            return
         if needs_report(new, with_environment=self._with_environment):
             self.controller.queue.add_after(change.key, GATHER_S)
 

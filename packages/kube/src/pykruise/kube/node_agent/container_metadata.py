@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.go_text import go_json
 from pykruise.kube.node_agent.environment import EnvSource, env_sources, environment_hash
 
@@ -42,6 +43,7 @@ class NodePod(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str
     resource_version: int
+    created_at: Instant = 0.0
     is_deleting: bool = False
     is_ours: bool = False
     """A pod of OpenKruise's workloads, or one with sidecars."""
@@ -67,6 +69,7 @@ class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str = ""
     uid: str = ""
     resource_version: str = "0"
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -138,6 +141,7 @@ def project_pod(raw: bytes | msgspec.Raw) -> NodePod:
         name=meta.name,
         uid=meta.uid,
         resource_version=int(meta.resource_version),
+        created_at=parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0,
         is_deleting=meta.deletion_timestamp is not None,
         pod_ip=pod.status.pod_ip,
         **known,
