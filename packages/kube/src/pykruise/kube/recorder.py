@@ -30,6 +30,8 @@ from pykruise.kube.errors import (
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import EVENTS, Resource
 
+__all__ = ["EventRecorder"]
+
 _log = logging.getLogger(__name__)
 
 _MAX_MESSAGE_BYTES = 1024  # what the API server accepts

@@ -46,6 +46,8 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason, WriteFault
 from pykruise.runtime.status import PER_SECOND
 
+__all__ = ["Executor", "Failure", "Outcome", "merged"]
+
 MAX_IN_FLIGHT = 32
 """Chains under way at once. More only queue at the API server and keep each pod out of service longer."""
 

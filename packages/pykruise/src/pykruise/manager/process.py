@@ -3,7 +3,7 @@
 Settings, Connection ──▶ run_process(): transports ─ election ─ Manager ─ webhooks ─ probes ─ metrics ─ watchdog
 
     0   stopped by SIGTERM or SIGINT, writes in flight are done, the lease is given back
-    1   the lease was lost (the pod starts anew as a standby), or a second signal came
+    1   a part of it died, or a second signal came
     70  the event loop stood still (watchdog)
 """
 
@@ -51,7 +51,7 @@ SWITCH_S = 0.001
 
 
 async def run_process(connection: Connection, settings: Settings) -> None:
-    """Run a manager until SIGTERM or SIGINT. Raises LeaseLostError, OSError for an address in use, ApiError when
+    """Run a manager until SIGTERM or SIGINT. Raises OSError for an address in use, ApiError when
     the cluster refuses the credentials.
     """
     sys.setswitchinterval(SWITCH_S)
