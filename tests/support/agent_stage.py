@@ -169,8 +169,8 @@ class AgentStage(Place):
     ) -> Object:
         """A pod on the node whose containers run."""
         owner = {
-            "apiVersion": "apps.kruise.io/v1beta1" if is_ours else "apps/v1",
-            "kind": "CloneSet" if is_ours else "ReplicaSet",
+            "apiVersion": "apps.kruise.io/v1beta1",
+            "kind": "CloneSet",
             "name": "web",
             "uid": "11111111-2222-3333-4444-555555555555",
             "controller": True,
@@ -185,7 +185,7 @@ class AgentStage(Place):
                     "name": name,
                     "labels": dict(labels or {}),
                     "annotations": dict(annotations or {}),
-                    "ownerReferences": [owner],
+                    "ownerReferences": [owner] if is_ours else [],
                 },
                 "spec": {
                     "nodeName": NODE,

@@ -176,6 +176,7 @@ async def test_without_watching_pods_none_is_listed_or_reported() -> None:
 async def test_pods_that_were_there_before_are_left_alone_until_they_change() -> None:
     async with agent_stage(starts=False) as stage:
         await stage.run_pod("web-0")
+        await asyncio.sleep(5.0)
         await stage.start_agent()
         await asyncio.sleep(30.0)
         assert await reported(stage) is None
