@@ -9,7 +9,7 @@ from pykruise.pods import keys
 from support.scenario import Stage, rolling
 from support.statefulsets import Sets, claim_template, in_place, watching
 
-pytestmark = pytest.mark.few_controllers
+pytestmark = [pytest.mark.few_controllers, pytest.mark.node]
 
 
 @pytest.fixture
