@@ -113,6 +113,7 @@ class Manager:
             rng=rng,
             cpu_time=cpu_time,
             tuning=settings.tuning,
+            reports_ready=settings.ready_conditions,
         )
         self._freeze_heap = freeze_heap
         self._oversees = oversees

@@ -57,6 +57,7 @@ class KindContext:
         rng: random.Random,
         cpu_time: Callable[[], float],
         tuning: Tuning = Tuning(),  # noqa: B008 - frozen
+        reports_ready: bool = True,
     ) -> None:
         self.client = client
         self.sources = sources
@@ -65,6 +66,8 @@ class KindContext:
         self.rng = rng
         self.cpu_time = cpu_time
         self.tuning = tuning
+        self.reports_ready = reports_ready
+        """Whether kinds that can report Ready, Reconciling and Stalled."""
         self.recorders: list[EventRecorder] = []
         self.further: list[FurtherKinds] = []
         """What follows white lists; the manager runs it."""
@@ -165,6 +168,7 @@ def controller_for(kind: Kind, context: KindContext, settings: Any) -> Controlle
         memories=memories,
         executor=context.executor,
         record=context.recorder(control.component),
+        reports_ready=context.reports_ready and control.reports_ready,
     )
 
     def forget_gone(change: Change[Any]) -> None:

@@ -110,6 +110,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """Notes what was planned in the object's memory."""
     is_current: Callable[[Any, Any], bool] = _own_generation
     """Whether the object (second) is still what was planned for (first)."""
+    reports_ready: bool = False
+    """Its status has Ready, Reconciling and Stalled (pods/kstatus.py), from what the plan waits for."""
     is_status_shared: bool = False
     """The status is written only if the object is still as it was seen: others write it too, or a write that arrives
     late would undo what must stay."""

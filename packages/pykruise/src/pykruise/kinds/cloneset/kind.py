@@ -125,6 +125,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.cloneset,
         plan=plan_cloneset,
         failed=status_after,
+        reports_ready=True,
     ),
     rights=(
         *workload_rights(CLONE_SETS),

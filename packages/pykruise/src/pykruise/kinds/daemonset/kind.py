@@ -142,6 +142,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.daemonset,
         plan=plan_daemonset,
         failed=status_after,
+        reports_ready=True,
         remember=_note_replaced,
     ),
     rights=(

@@ -97,6 +97,7 @@ KIND = Kind(
         snapshot=snapshot,
         object_of=lambda snapshot: snapshot.sidecarset,
         plan=plan_sidecarset,
+        reports_ready=True,
     ),
     rights=(
         *workload_rights(SIDECAR_SETS),

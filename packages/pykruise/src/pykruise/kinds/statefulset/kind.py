@@ -147,6 +147,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.statefulset,
         plan=plan_statefulset,
         failed=status_after,
+        reports_ready=True,
     ),
     rights=(
         *workload_rights(ADVANCED_STATEFUL_SETS),

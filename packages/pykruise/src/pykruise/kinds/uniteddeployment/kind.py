@@ -82,6 +82,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.united,
         plan=plan_united,
         failed=status_after,
+        reports_ready=True,
     ),
     rights=(
         *workload_rights(UNITED_DEPLOYMENTS),
