@@ -39,8 +39,8 @@ from pykruise.kube.metered import MeteredTransport  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES  # noqa: E402
 from pykruise.manager.manager import Manager  # noqa: E402
-from pykruise.plans.read import Memories, Read  # noqa: E402
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node  # noqa: E402
+from pykruise.runtime.read import Memories, Read  # noqa: E402
 from pykruise.sandbox.cluster import Cluster, ClusterSettings  # noqa: E402
 from pykruise.sandbox.nodes import NodeSpec  # noqa: E402
 from pykruise.sandbox.pod_state import KubeletSettings  # noqa: E402

@@ -31,7 +31,7 @@ from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kube.config import load_in_cluster
 from pykruise.manager.logs import set_up
 from pykruise.manager.process import run_process
-from pykruise.plans.plan import Plan
+from pykruise.runtime.plan import Plan
 
 LOOK_S = 0.005
 

@@ -19,8 +19,8 @@ from pykruise.kinds.workloadspread import plan as spread_plan
 from pykruise.kinds.workloadspread import readers as spread_readers
 from pykruise.kinds.workloadspread import status as spread_status
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
-from pykruise.plans import object_reader
 from pykruise.pods import budgets
+from pykruise.runtime import object_reader
 from simulation.mutating import Change, always
 
 __all__ = ["PODUNAVAILABLEBUDGET", "SIDECARSET", "WORKLOADSPREAD"]

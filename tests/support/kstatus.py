@@ -7,7 +7,9 @@ Pure. The rules are those of cli-utils, `pkg/kstatus/status/generic.go`, of 2025
 
 from typing import Any, Final
 
-__all__ = ["CURRENT", "FAILED", "IN_PROGRESS", "TERMINATING", "condition", "kstatus"]
+from pykruise.runtime.kstatus import without_kstatus
+
+__all__ = ["CURRENT", "FAILED", "IN_PROGRESS", "TERMINATING", "condition", "kstatus", "other_conditions"]
 
 TERMINATING: Final = "Terminating"
 IN_PROGRESS: Final = "InProgress"
@@ -19,6 +21,12 @@ def condition(found: dict[str, Any], kind: str) -> dict[str, Any] | None:
     """The condition of this type, if there is one."""
     conditions = (found.get("status") or {}).get("conditions") or ()
     return next((one for one in conditions if one["type"] == kind), None)
+
+
+def other_conditions(status: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those of a status that are a kind's own."""
+    found: list[dict[str, Any]] = without_kstatus(status)[0].get("conditions") or []
+    return found
 
 
 def kstatus(found: dict[str, Any]) -> str:

@@ -24,8 +24,8 @@ from pykruise.manager.settings import (
     Settings,
     WebhookSettings,
 )
-from pykruise.plans.assemble import Tuning
 from pykruise.pods.settings import FromFlag, flags_of
+from pykruise.runtime.assemble import Tuning
 
 __all__ = ["Flag", "FlagError", "Parsed", "all_flags", "help_text", "parse"]
 

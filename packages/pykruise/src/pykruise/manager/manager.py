@@ -40,11 +40,12 @@ from pykruise.kube.writer import Writer
 from pykruise.manager.components import Component
 from pykruise.manager.oversight import Oversight
 from pykruise.manager.settings import Settings
-from pykruise.plans.assemble import KindContext, controller_for, views_of
-from pykruise.plans.execute import Executor
 from pykruise.plans.kind import Kind
-from pykruise.plans.sources import Sources
-from pykruise.plans.views import SHARED, Views
+from pykruise.plans.views import SHARED
+from pykruise.runtime.assemble import KindContext, controller_for, views_of
+from pykruise.runtime.execute import Executor
+from pykruise.runtime.sources import Sources
+from pykruise.runtime.views import Views
 
 __all__ = ["Manager", "ManagerStats"]
 
@@ -102,7 +103,9 @@ class Manager:
         if elector is not None:
             client = client.over(FencedTransport(client.transport, elector.term))
         self.elector = elector
-        self._sources = Sources(client, clock=clock, rng=rng, namespace=settings.watch_namespace, pace=pace)
+        self._sources = Sources(
+            client, clock=clock, rng=rng, namespace=settings.watch_namespace, pace=pace, shared=SHARED
+        )
         context = KindContext(
             client=client,
             sources=self._sources,
@@ -279,4 +282,4 @@ def _build(kind: Kind, context: KindContext, settings: Settings) -> _RunningKind
     assert kind.control is not None
     reads = tuple(dict.fromkeys((*SHARED, *views_of(kind.control, own))))
     needs = tuple(views for views in reads if not views.is_apart)
-    return _RunningKind(kind, controller_for(kind, context, own), reads, needs)
+    return _RunningKind(kind, controller_for(kind.resource, kind.control, context, own), reads, needs)

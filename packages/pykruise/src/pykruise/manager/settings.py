@@ -9,9 +9,9 @@ from typing import Any, Literal
 import msgspec
 
 from pykruise.kinds.gates import Gates
-from pykruise.plans.assemble import Tuning
 from pykruise.plans.kind import Kind
 from pykruise.pods.settings import settings_from
+from pykruise.runtime.assemble import Tuning
 
 __all__ = [
     "Address",
@@ -96,7 +96,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the API server serves `pods/resize`."""
     tuning: Tuning = Tuning()
     ready_conditions: bool = True
-    """Whether workloads report Ready, Reconciling and Stalled (pods/kstatus.py). pykruise's own."""
+    """Whether workloads report Ready, Reconciling and Stalled (runtime/kstatus.py). pykruise's own."""
     watch_namespace: str = ""
     """Only objects of this namespace are worked on; empty: of all."""
     own_namespace: str = NAMESPACE

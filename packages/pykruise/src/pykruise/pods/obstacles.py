@@ -13,8 +13,9 @@ from typing import Final
 from pykruise.kube.clock import Instant, format_time
 from pykruise.pods import keys
 from pykruise.pods.lifecycle import UPDATE_UNDER_WAY, Lifecycle, LifecycleState, why_waiting
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["obstacle_of", "obstacles_of"]
 

@@ -18,9 +18,9 @@ from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
-from pykruise.pods.kstatus import Conditions, without_kstatus
 from pykruise.pods.names import LONGEST_REVISION_OWNER
 from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
+from pykruise.runtime.kstatus import Conditions, without_kstatus
 
 __all__ = ["OwnRevisions", "SpecTable", "WorkloadView", "selector_of", "sort_out", "workload_fields"]
 
@@ -40,7 +40,7 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
     annotations: Mapping[str, str] = {}
     is_deleting: bool = False
     stored_status: Document = {}
-    """The status as it is stored, to compare with; without the conditions of pods/kstatus.py."""
+    """The status as it is stored, to compare with; without the conditions of runtime/kstatus.py."""
     kstatus: Conditions = ()
     """These conditions."""
     problem: str = ""

@@ -26,8 +26,9 @@ from zlib import crc32
 import msgspec
 
 from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.node_agent.image_pulls import PullFailure
 from pykruise.sandbox.faults import Behaviour, Rule, behaviour_of
-from pykruise.sandbox.images import ImageTable, PullFailure, full_name
+from pykruise.sandbox.images import ImageTable, full_name
 from pykruise.sandbox.pod_view import Container, ContainerStatus, PodView, Terminated, instant_of
 
 __all__ = [

@@ -16,8 +16,9 @@ from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.pods.lifecycle import Lifecycle
 from pykruise.pods.obstacles import obstacle_of
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["Cause", "cause_of"]
 
@@ -25,7 +26,7 @@ __all__ = ["Cause", "cause_of"]
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """One reason. `code` is one word for programs; `since` is None where nobody recorded it."""
 
-    code: Code
+    code: str
     words: str
     since: Instant | None = None
     remedy: str = ""

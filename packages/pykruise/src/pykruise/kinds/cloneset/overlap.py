@@ -14,12 +14,13 @@ from typing import Final
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.clock import Instant
 from pykruise.kube.selectors import Selector
-from pykruise.plans.plan import Note
-from pykruise.plans.read import Mirrors
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import ControllerView, PodView
 from pykruise.pods.workloads import WorkloadView
+from pykruise.runtime.plan import Note
+from pykruise.runtime.read import Mirrors
+from pykruise.runtime.reasons import Reason
 
 __all__ = [
     "LOOK_AGAIN_S",

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.pods.obstacles import obstacles_of
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["is_converged", "waiting_of"]
 

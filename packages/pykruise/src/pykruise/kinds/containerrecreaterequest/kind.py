@@ -24,12 +24,13 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PODS
 from pykruise.kube.rights import READ, on
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Control, Kind
-from pykruise.plans.read import Around
+from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS
-from pykruise.plans.wakes import Wake
 from pykruise.pods.views import PodView
+from pykruise.runtime.control import Control
+from pykruise.runtime.read import Around
+from pykruise.runtime.wakes import Wake
 
 __all__ = ["KIND"]
 

@@ -18,8 +18,9 @@ from pykruise.kinds.daemonset.node_state import MadeFor, NodeState, Terms, by_co
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kube.clock import Instant
 from pykruise.plans.views import NodeView
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["Board", "NodeStates", "by_ownership"]
 

@@ -9,7 +9,7 @@ own labels were changed is let go: that is how people put one aside. A revision 
 from pykruise.kinds.daemonset.snapshot import Snapshot
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages
-from pykruise.plans.plan import Stage
+from pykruise.runtime.plan import Stage
 
 __all__ = ["claim"]
 

@@ -21,8 +21,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.selectors import Selector
 from pykruise.kube.typed_documents import read as read_typed
-from pykruise.plans.read import Read
-from pykruise.plans.views import BY_NAMESPACE, NODE_VIEWS, POD_VIEWS, Views
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
@@ -31,6 +30,8 @@ from pykruise.pods.revisions import RevisionView, candidate
 from pykruise.pods.settings import FromFlag, OnGate
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView, selector_of, sort_out, workload_fields
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import BY_NAMESPACE, Views
 
 __all__ = [
     "DAEMON_SET_VIEWS",

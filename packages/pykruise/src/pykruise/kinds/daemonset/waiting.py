@@ -16,9 +16,10 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant, format_time
 from pykruise.pods.obstacles import obstacles_of
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["CORRECT", "is_converged", "waiting_of", "waits_until"]
 

@@ -18,8 +18,9 @@ from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.kube.selectors import selector_from
 from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, scatter
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["Chosen", "choose", "kept_back", "most_unavailable"]
 

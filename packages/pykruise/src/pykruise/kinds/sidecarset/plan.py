@@ -1,6 +1,6 @@
 """What to do about the sidecars of existing pods: the table of contents.
 
-Snapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ plans/execute.py
+Snapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ runtime/execute.py
              store the revision ▶ end hot upgrades that are over, or else upgrade pods ▶ say which cannot be
              ▶ forget old revisions; and the status
 
@@ -21,10 +21,12 @@ from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Patch
 from pykruise.plans.phases import MOST_AT_ONCE, pod_key
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
-from pykruise.pods.reasons import AT_REST, Code, Reason, rank_of
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import AT_REST, Code, rank_of
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_sidecarset"]
 

@@ -16,18 +16,12 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
-from pykruise.plans.read import Read
-from pykruise.plans.views import (
-    BY_NAME_PREFIX,
-    BY_SIDECARSET,
-    NAMESPACE_VIEWS,
-    POD_VIEWS,
-    REVISION_VIEWS,
-    Views,
-)
+from pykruise.plans.views import BY_NAME_PREFIX, BY_SIDECARSET, NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.names import LONGEST_REVISION_OWNER
 from pykruise.pods.revisions import RevisionView, sorted_revisions
 from pykruise.pods.settings import FromManager, OnGate
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import Views
 
 __all__ = ["SIDECAR_SET_VIEWS", "Settings", "Snapshot", "snapshot"]
 

@@ -22,9 +22,9 @@ from pykruise.kube.owners import owner_reference
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
 from pykruise.kube.typed_documents import read
 from pykruise.pods import keys
-from pykruise.pods.kstatus import Conditions, without_kstatus
 from pykruise.pods.names import revision_name
 from pykruise.pods.revisions import Candidate, revision_hash
+from pykruise.runtime.kstatus import Conditions, without_kstatus
 
 __all__ = ["SidecarSetView", "canary_base", "project_sidecarset", "read_spec"]
 

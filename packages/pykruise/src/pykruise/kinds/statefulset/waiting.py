@@ -12,9 +12,10 @@ from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.scale import Scale
 from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.pods.obstacles import obstacles_of
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["is_converged", "waiting_of"]
 

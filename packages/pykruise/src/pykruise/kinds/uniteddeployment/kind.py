@@ -21,10 +21,12 @@ from pykruise.kube.crds import Column, ScalePaths, Version
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import REPLICA_SETS
 from pykruise.kube.rights import READ, WRITE, on
-from pykruise.plans.kind import Control, Kind, SpecSchema, workload_rights
+from pykruise.plans.kind import Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.flat_strategy import FLAT_FIELDS
+from pykruise.pods.standing import standing_of
+from pykruise.runtime.control import Control
 
 __all__ = ["KIND"]
 
@@ -82,7 +84,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.united,
         plan=plan_united,
         failed=status_after,
-        reports_ready=True,
+        standing=standing_of,
     ),
     rights=(
         *workload_rights(UNITED_DEPLOYMENTS),

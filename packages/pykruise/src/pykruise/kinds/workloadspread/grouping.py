@@ -28,9 +28,10 @@ from pykruise.kube.documents import Document, same
 from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
 from pykruise.plans.views import NodeView
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.subset_placement import PlacementError
 from pykruise.pods.views import PodView
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["IGNORES_METADATA", "NOWHERE", "Adoption", "Grouped", "grouped"]
 

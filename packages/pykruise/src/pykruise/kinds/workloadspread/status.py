@@ -18,8 +18,8 @@ from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.api import Condition
 from pykruise.kube.clock import Instant, format_time, parse_time
-from pykruise.plans.plan import Note
 from pykruise.pods.views import PodView
+from pykruise.runtime.plan import Note
 
 __all__ = [
     "CREATION_S",

@@ -24,8 +24,9 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
-from pykruise.plans.plan import Purpose
-from pykruise.pods.reasons import Code, Reason
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["forecast_sidecars"]
 

@@ -37,8 +37,8 @@ from pykruise.kinds.workloadspread.status import (
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.durations import short_duration
-from pykruise.plans.plan import Plan
 from pykruise.pods.reasons import Code
+from pykruise.runtime.plan import Plan
 
 __all__ = ["explain_spread"]
 

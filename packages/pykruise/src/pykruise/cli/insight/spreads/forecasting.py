@@ -27,7 +27,7 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
-from pykruise.plans.plan import Purpose
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.keys import DELETION_COST_ANNOTATION
 
 __all__ = ["forecast_spread"]
