@@ -149,11 +149,14 @@ def _guarded(frame: Frame, snapshot: WorkloadSnapshot, mismatch: Mismatch) -> Pl
 # What phases end with
 
 
-def changed_status(view: WorkloadView, status: Status | None) -> Document | None:
-    """The status as a document; None: it is stored like that already."""
+def changed_status(
+    view: WorkloadView, status: Status | None, *, zeros: Collection[str] = ()
+) -> Document | None:
+    """The status as a document; None: it is stored like that already. `zeros`: counts that are written when they are
+    0 too, which Argo CD's scripts would take for unknown."""
     if status is None:
         return None
-    document = status.document()
+    document = {**dict.fromkeys(zeros, 0), **status.document()}
     return None if document == view.stored_status else document
 
 
