@@ -197,8 +197,8 @@ def test_who_may_reach_the_webhooks_is_the_same_as_install_prints() -> None:
 
 def test_argo_cd_is_told_of_the_kinds_where_the_values_say_so() -> None:
     values = {"argocd": {"enabled": True, "namespace": "gitops", "configMap": "cm"}}
-    rendered = by_name(render(CHART, values))
-    assert ("ConfigMap", "argocd-cm") not in by_name(render(CHART, {}))
+    rendered = by_name(render(CHART, **values))
+    assert ("ConfigMap", "argocd-cm") not in by_name(render(CHART))
     found = rendered["ConfigMap", "cm"]
     assert found["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
     assert found["metadata"]["namespace"] == "gitops"
