@@ -8,6 +8,7 @@ import pytest
 from pykruise.kinds import gates
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kube.version import __version__
+from pykruise.manager.argocd import config_map
 from pykruise.manager.chart import chart_files
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, manifests
@@ -192,3 +193,13 @@ def test_who_may_reach_the_webhooks_is_the_same_as_install_prints() -> None:
         "--webhook-client-ca-file=/etc/kruise-webhook-clients/ca.crt"
         in container(list(rendered.values()))["args"]
     )
+
+
+def test_argo_cd_is_told_of_the_kinds_where_the_values_say_so() -> None:
+    values = {"argocd": {"enabled": True, "namespace": "gitops", "configMap": "cm"}}
+    rendered = by_name(render(CHART, **values))
+    assert ("ConfigMap", "argocd-cm") not in by_name(render(CHART))
+    found = rendered["ConfigMap", "cm"]
+    assert found["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert found["metadata"]["namespace"] == "gitops"
+    assert found["data"] == config_map()["data"]
