@@ -9,6 +9,7 @@ from pykruise.agent.flags import parse as parse_agent
 from pykruise.kinds import gates
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kube.version import __version__
+from pykruise.manager.argocd import config_map
 from pykruise.manager.chart import chart_files
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, manifests
@@ -228,3 +229,13 @@ def test_without_the_gate_no_agent_is_rendered() -> None:
     assert not {
         kind for kind, name in found if name.startswith("kruise-daemon") and kind not in ("Namespace",)
     }
+
+
+def test_argo_cd_is_told_of_the_kinds_where_the_values_say_so() -> None:
+    values = {"argocd": {"enabled": True, "namespace": "gitops", "configMap": "cm"}}
+    rendered = by_name(render(CHART, **values))
+    assert ("ConfigMap", "argocd-cm") not in by_name(render(CHART))
+    found = rendered["ConfigMap", "cm"]
+    assert found["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert found["metadata"]["namespace"] == "gitops"
+    assert found["data"] == config_map()["data"]

@@ -365,8 +365,10 @@ def _is_doubtful(error: ApiError, *kinds: type[ApiError], uncertain: bool) -> bo
 
     A ServerTimeoutError is no refusal: such a write is repeated.
     """
-    doubtful = (*kinds, InternalError, ServerUnavailableError)
-    return not isinstance(error, ServerTimeoutError) and (uncertain or isinstance(error, doubtful))
+    unconfirmed_deletions = (*kinds, InternalError, ServerUnavailableError)
+    return not isinstance(error, ServerTimeoutError) and (
+        uncertain or isinstance(error, unconfirmed_deletions)
+    )
 
 
 def _is_other_object(error: KubeError) -> bool:

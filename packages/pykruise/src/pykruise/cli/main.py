@@ -283,6 +283,24 @@ def crds() -> None:
     click.echo(crd_manifests(), nl=False)
 
 
+@app.group(short_help="Print what other tools need to know of the kinds.")
+def manifests() -> None:
+    """Print what other tools need to know of the kinds."""
+
+
+@manifests.command(short_help="Health and actions for Argo CD.")
+@click.option("--namespace", default="argocd", help="Where Argo CD runs.")
+@click.option("--name", default="argocd-cm", help="Its ConfigMap.")
+def argocd(namespace: str, name: str) -> None:
+    """Print health and actions of every kind, for `kubectl apply --server-side -f -`.
+
+    Only the keys of these kinds are in it: applied server-side, it leaves all others as they are.
+    """
+    from pykruise.manager.argocd import config_map_text
+
+    click.echo(config_map_text(namespace=namespace, name=name), nl=False)
+
+
 @app.command(short_help="Say what a rollout waits for, and what helps.")
 @click.argument("target")
 @_namespace

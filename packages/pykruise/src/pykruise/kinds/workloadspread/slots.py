@@ -1,14 +1,14 @@
-"""Places in subsets: taking one for a new pod, giving one back for a pod that goes.
+"""Slots of subsets: one is allocated to a new pod, and released when a pod is deleted.
 
-entries (one version's list in the status) + pod ──▶ take() ──▶ Taken ──▶ claims.py stores the new list
-                                                 ──▶ give_back() ──▶ the new list, or None: nothing to store
-entry + the pods of its subset ──▶ pending_creations() ──▶ places that are kept for pods which have not come yet
+entries (one version's list in the status) + pod ──▶ allocate_slot() ──▶ Allocated ──▶ subset_allocator.py stores it
+                                                 ──▶ release_slot()  ──▶ the new list, or None: nothing to store
+entry + the pods of its subset ──▶ pending_creations() ──▶ slots that are kept for pods which are not there yet
 
-Pure. An entry's `missingReplicas` is the number of free places, or -1: any number.
+Pure. An entry's `missingReplicas` is the number of free slots, or -1: any number.
 
-A place is given back when the deletion of its pod is admitted, so that the pod's successor finds it. Admission is not
-the last word: an API server may refuse the deletion afterwards, because the pod is no longer the one that was meant
-(preconditions). So nobody takes such a place before its pod is seen to go: `doubtful()` says of whom that matters.
+A slot is released when the deletion of its pod is admitted, so that the pod's successor finds it. The deletion may
+still be refused afterwards, because the pod is no longer the one that was meant (preconditions). So such a slot is
+allocated only when its pod is seen to terminate: `unconfirmed_deletions()` says for which pods that matters.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -26,15 +26,15 @@ from pykruise.pods.views import PodView
 __all__ = [
     "CREATION_S",
     "SCHEDULABLE",
-    "Taken",
+    "Allocated",
+    "allocate_slot",
     "condition_of",
-    "doubtful",
     "fresh_entries",
-    "give_back",
     "is_schedulable",
     "needs_limit",
     "pending_creations",
-    "take",
+    "release_slot",
+    "unconfirmed_deletions",
 ]
 
 SCHEDULABLE: Final = "Schedulable"
@@ -43,7 +43,7 @@ CREATION_S: Final = 30.0
 """A pod that was admitted must show itself in this time; else its place is free again."""
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
+class Allocated(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome for one new pod."""
 
     subset: str = ""
@@ -76,14 +76,14 @@ def is_schedulable(entry: SubsetStatus) -> bool:
     return condition_of(entry) != "False"
 
 
-def doubtful(
+def unconfirmed_deletions(
     entries: Sequence[SubsetStatus], *, wanted: int, going: Collection[str]
 ) -> Iterable[tuple[Sequence[str], int]]:
-    """By subset, pods whose deletion was admitted and of whom it is not known that they go, and how many of them have
-    to go until so many places are free as are `wanted`. Subsets where it does not matter are left out, and those
-    after enough places that are free in any case.
+    """By subset, pods whose deletion was admitted and that are not known to terminate, and how many of them have to
+    terminate until `wanted` slots are free. Subsets where it does not matter are left out, and those after enough
+    slots that are free in any case.
 
-    `going`: those of whom it is known.
+    `going`: pods that are known to terminate.
     """
     for entry in entries:
         if not is_schedulable(entry):
@@ -97,28 +97,28 @@ def doubtful(
         wanted -= max(certain, 0)
 
 
-def take(
+def allocate_slot(
     entries: Sequence[SubsetStatus],
     *,
     pod_name: str,
     fresh_id: Callable[[], str],
     now: str,
     going: Collection[str] | None = None,
-) -> Taken:
-    """The first subset with room, in order. A pod that is noted already gets its place again.
+) -> Allocated:
+    """A slot of the first subset with a free one, in order. A pod that has one already gets the same again.
 
-    `going`: of the pods whose deletion was admitted those that are seen to go; places of others are not free.
+    `going`: of the pods whose deletion was admitted those that are seen to terminate; slots of others are not free.
     None: all of them.
     """
     if pod_name:
         for entry in entries:
             if pod_name in (entry.creating_pods or {}) or pod_name in (entry.deleting_pods or {}):
-                return Taken(subset=entry.name, key=pod_name)
+                return Allocated(subset=entry.name, key=pod_name)
     for number, entry in enumerate(entries):
         if not is_schedulable(entry):
             continue
         if entry.missing_replicas == ANY_NUMBER:
-            return Taken(subset=entry.name)
+            return Allocated(subset=entry.name)
         staying = 0 if going is None else sum(name not in going for name in entry.deleting_pods or ())
         if entry.missing_replicas <= staying:
             continue
@@ -128,20 +128,22 @@ def take(
             missing_replicas=entry.missing_replicas - 1,
             creating_pods={**(entry.creating_pods or {}), key: now},
         )
-        return Taken(subset=entry.name, key=key, entries=(*entries[:number], taken, *entries[number + 1 :]))
-    return Taken()
+        return Allocated(
+            subset=entry.name, key=key, entries=(*entries[:number], taken, *entries[number + 1 :])
+        )
+    return Allocated()
 
 
-def give_back(
+def release_slot(
     entries: Sequence[SubsetStatus], *, pod_name: str, subset: str, now: str, limit: int | None = None
 ) -> tuple[SubsetStatus, ...] | None:
     """The list after the deletion of a pod of `subset` was admitted; None: nothing changes.
 
-    `limit`: how many pods the subset takes. Where it has more, the place of a pod that goes is not free: a subset
-    would never come down to a lower maximum. None: it is not known, or does not matter (`needs_limit`).
+    `limit`: maxReplicas of the subset. A terminating pod above it does not free a slot: the subset would never shrink
+    to a lower maximum. None: it is not known, or does not matter (`needs_limit`).
 
-    A pod that goes before the controller has seen it come is noted among both: its successor comes at once, and would
-    find the subset full. (OpenKruise lets it keep the place.)
+    A pod that is deleted before the controller has seen it created is noted among both: its successor is created at
+    once, and would find the subset full. (OpenKruise lets it keep the slot.)
     """
     if any(pod_name in (entry.deleting_pods or {}) for entry in entries):
         return None
@@ -161,7 +163,7 @@ def give_back(
 
 
 def needs_limit(entries: Sequence[SubsetStatus], *, subset: str) -> bool:
-    """Whether it takes the limit to say that a place which is given back is free: where none is free before."""
+    """Whether the limit decides if a released slot is free: where none is free before."""
     return any(one.name == subset and one.missing_replicas == 0 for one in entries)
 
 
@@ -169,7 +171,7 @@ def pending_creations(
     entry: SubsetStatus | None, pods: Iterable[PodView]
 ) -> Iterator[tuple[str, str, Instant]]:
     """Pods that were admitted to a subset and are not among its pods: key, since when (as noted), and until when
-    the place is kept."""
+    their slot is kept."""
     noted = (entry.creating_pods if entry is not None else None) or {}
     come = {_key_of(pod) for pod in pods} if noted else ()
     for key, since in noted.items():

@@ -1,9 +1,9 @@
 """All nodes as a DaemonSet finds them, worked out again only for nodes that changed.
 
-nodes + pods of now ──▶ NodeStates.look() ──▶ Board ──▶ snapshot.py
+nodes + pods of now ──▶ NodeStateCache.refresh() ──▶ NodeOverview ──▶ snapshot.py
                            └── a node that changed since the last look ──▶ node_state.examine()
 
-`NodeStates` owns state: what it saw at the last look. It saves work and changes nothing. A view never changes once
+`NodeStateCache` owns state: what it saw at the last look. It saves work and changes nothing. A view never changes once
 it is made, so a node or a pod that is the very object of last time has nothing new to tell: what changed is found
 by comparing identities, and no event can be missed.
 """
@@ -22,12 +22,12 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["Board", "NodeStates", "by_ownership"]
+__all__ = ["NodeOverview", "NodeStateCache", "by_ownership"]
 
 T = TypeVar("T", NodeView, PodView)
 
 
-class Board(msgspec.Struct, frozen=True, kw_only=True):
+class NodeOverview(msgspec.Struct, frozen=True, kw_only=True):
     """All nodes as a DaemonSet finds them at one instant."""
 
     states: dict[str, NodeState]
@@ -43,22 +43,22 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that are to run a pod."""
 
 
-def by_ownership(board: Board) -> Board:
+def by_ownership(overview: NodeOverview) -> NodeOverview:
     """The same nodes with all the pods that the DaemonSet controls, whatever its selector says, and no others."""
-    states = {name: _with_owned(state) for name, state in board.states.items()}
+    states = {name: _with_owned(state) for name, state in overview.states.items()}
     return msgspec.structs.replace(
-        board, states=states, open=[one for one in states.values() if not one.is_idle], quiet={}
+        overview, states=states, open=[one for one in states.values() if not one.is_idle], quiet={}
     )
 
 
 def _with_owned(state: NodeState) -> NodeState:
-    owned = [pod for pod in (*state.pods, *state.strangers) if pod.controller is not None]
+    owned = [pod for pod in (*state.pods, *state.mismatched) if pod.controller is not None]
     return msgspec.structs.replace(
-        state, pods=tuple(sorted(owned, key=by_counting)), strangers=(), quiet=None, until=None
+        state, pods=tuple(sorted(owned, key=by_counting)), mismatched=(), quiet=None, until=None
     )
 
 
-class NodeStates:
+class NodeStateCache:
     """The states of one DaemonSet's nodes, kept from look to look: a node that changes costs that node's work.
 
     All that is done for every node is what the interpreter does in C: comparing identities, copying tables.
@@ -95,17 +95,17 @@ class NodeStates:
     def has_pods_on(self, node: str) -> bool:
         """Whether the DaemonSet had pods for this node at the last look."""
         state = self._states.get(node)
-        return state is not None and bool(state.pods or state.strangers)
+        return state is not None and bool(state.pods or state.mismatched)
 
-    def look(
+    def refresh(
         self,
         *,
         nodes: Iterable[NodeView],
         pods: Sequence[PodView],
         orphans: Sequence[PodView] = (),
         now: Instant,
-    ) -> Board:
-        """The board of now. `nodes`: all there are; `pods`: those that the DaemonSet controls; `orphans`: those of
+    ) -> NodeOverview:
+        """The overview of now. `nodes`: all there are; `pods`: those that the DaemonSet controls; `orphans`: those of
         its namespace that nobody does. The same, whatever was looked at before."""
         try:
             changed = self._changed_nodes(nodes)
@@ -171,7 +171,7 @@ class NodeStates:
         self._take_out(name)
         node, pods = self._nodes.get(name), self._pods.get(name, ())
         state = examine(self._terms, name, node, pods, now=now)
-        if node is not None or state.pods or state.strangers:
+        if node is not None or state.pods or state.mismatched:
             self._put_in(name, state)
         else:
             self._states.pop(name, None)
@@ -202,11 +202,11 @@ class NodeStates:
         if state.quiet is not None:
             self._quiet[state.quiet] = self._quiet.get(state.quiet, 0) + 1
 
-    def _drawn(self) -> Board:
+    def _drawn(self) -> NodeOverview:
         if not self._is_sorted:
             self._states = dict(sorted(self._states.items()))
             self._is_sorted = True
-        return Board(
+        return NodeOverview(
             states=self._states.copy(),
             open=[self._open[name] for name in sorted(self._open)],
             quiet=self._quiet.copy(),

@@ -1,7 +1,7 @@
 """Revisions of a SidecarSet kept in the cluster: the one of its spec stored, those beyond the limit forgotten.
 
-Snapshot ──▶ stored()    ──▶ Stored (its name, and the writes that make it so)
-         ──▶ forgotten() ──▶ the deletions
+Snapshot ──▶ ensure_revision()    ──▶ StoredRevision (its name, and the writes that make it so)
+         ──▶ truncate_history() ──▶ the deletions
 
 Pure.
 """
@@ -25,12 +25,12 @@ from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_update
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
-__all__ = ["Stored", "forgotten", "stored"]
+__all__ = ["StoredRevision", "ensure_revision", "truncate_history"]
 
 DEFAULT_LIMIT: Final = 10
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True):
+class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
     """The revision of the present spec."""
 
     revision: RevisionView
@@ -44,7 +44,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
         return self.revision.name
 
 
-def stored(snapshot: Snapshot) -> Stored:
+def ensure_revision(snapshot: Snapshot) -> StoredRevision:
     """The revision of the spec, and what makes it the newest one that is stored."""
     one = snapshot.sidecarset
     assert one.candidate is not None
@@ -63,7 +63,7 @@ def stored(snapshot: Snapshot) -> Stored:
         if steps
         else ()
     )
-    return Stored(revision=choice.revision, collision_count=choice.collision_count, stages=stages)
+    return StoredRevision(revision=choice.revision, collision_count=choice.collision_count, stages=stages)
 
 
 def _custom_version(snapshot: Snapshot) -> dict[str, str]:
@@ -132,7 +132,7 @@ def _steps(snapshot: Snapshot, choice: UpdateChoice) -> Iterator[Step]:
         )
 
 
-def forgotten(snapshot: Snapshot, present: Stored) -> list[Stage]:
+def truncate_history(snapshot: Snapshot, present: StoredRevision) -> list[Stage]:
     """Deletions of revisions that no pod has, that injection does not ask for, and that are beyond the limit."""
     if present.stages:
         return []  # once it is stored

@@ -1,10 +1,10 @@
-"""Places in subsets are taken and given back here: many at once, never one of them twice.
+"""Allocates and releases slots of subsets: many at once, none of them twice.
 
-admission of a pod ──▶ Desk.take() ──┐
-deletion of a pod  ──▶ Desk.give() ──┴▶ kube/batched_updates.py: one status write for all that wait ──▶ their answers
+admission of a pod ──▶ SubsetAllocator.allocate() ──┐
+deletion of a pod  ──▶ SubsetAllocator.release()  ──┴▶ kube/batched_updates.py: one status write for all ──▶ answers
 
-A place that is free only because the deletion of its pod was admitted is taken when the API server shows that the pod
-goes.
+A slot that is free only because the deletion of its pod was admitted is allocated when the API server shows that the
+pod terminates.
 """
 
 import asyncio
@@ -14,15 +14,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from pykruise.kinds.workloadspread.limits import LimitError, depends_on_replicas, limit_of
-from pykruise.kinds.workloadspread.places import (
-    Taken,
-    doubtful,
-    fresh_entries,
-    give_back,
-    needs_limit,
-    take,
-)
 from pykruise.kinds.workloadspread.readers import SpreadReader
+from pykruise.kinds.workloadspread.slots import (
+    Allocated,
+    allocate_slot,
+    fresh_entries,
+    needs_limit,
+    release_slot,
+    unconfirmed_deletions,
+)
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.batched_updates import BatchedUpdates, BatchStats, UnsettledError, UpdateRequest
@@ -31,26 +31,26 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.pods.views import is_active
 
-__all__ = ["Desk"]
+__all__ = ["SubsetAllocator"]
 
 Lists = dict[str, Sequence[SubsetStatus]]
 """What is to be stored, by version."""
 
 
-class _Wish(UpdateRequest, kw_only=True):
+class _SlotRequest(UpdateRequest, kw_only=True):
     """One change that waits for its turn, and its answer."""
 
     version: str
     pod_name: str
     subset: str = ""
-    """Of a place that is given back; empty: one is to be taken."""
-    taken: Taken | None = None
+    """Of a slot that is released; empty: one is to be allocated."""
+    taken: Allocated | None = None
 
 
-class Desk:
-    """Takes and gives back places, for all pods that this process admits.
+class SubsetAllocator:
+    """Allocates and releases slots, for all pods that this process admits.
 
-    `fresh_id` draws the key of a place for a pod without a name.
+    `fresh_id` draws the key of a slot for a pod without a name.
     """
 
     def __init__(
@@ -62,28 +62,28 @@ class Desk:
         fresh_id: Callable[[], str] | None = None,
     ) -> None:
         draw = fresh_id or (lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4)))
-        self.updates = BatchedUpdates(_Places(reader, clock=clock, fresh_id=draw), rng=rng)
+        self.updates = BatchedUpdates(_SlotUpdates(reader, clock=clock, fresh_id=draw), rng=rng)
 
     def stats(self) -> BatchStats:
         """What it has done so far."""
         return self.updates.stats()
 
-    async def take(self, view: SpreadView, *, version: str, pod_name: str) -> Taken:
-        """A place for a new pod; without a subset when there is none, or when the WorkloadSpread is gone.
+    async def allocate(self, view: SpreadView, *, version: str, pod_name: str) -> Allocated:
+        """A slot for a new pod; without a subset when there is none, or when the WorkloadSpread is gone.
 
         Raises UnsettledError, and what reading the workload's replicas raises.
         """
-        wish = _Wish(version=version, pod_name=pod_name)
-        await self.updates.settle(view, wish)
-        return wish.taken or Taken()
+        request = _SlotRequest(version=version, pod_name=pod_name)
+        await self.updates.settle(view, request)
+        return request.taken or Allocated()
 
-    async def give(self, view: SpreadView, *, version: str, pod_name: str, subset: str) -> None:
-        """Note that a pod of `subset` goes. Raises UnsettledError."""
-        await self.updates.settle(view, _Wish(version=version, pod_name=pod_name, subset=subset))
+    async def release(self, view: SpreadView, *, version: str, pod_name: str, subset: str) -> None:
+        """Release the slot of a pod of `subset` that is deleted. Raises UnsettledError."""
+        await self.updates.settle(view, _SlotRequest(version=version, pod_name=pod_name, subset=subset))
 
 
-class _Places:
-    """The ledger of it: the status of WorkloadSpreads."""
+class _SlotUpdates:
+    """Requests for slots as changes of the status of WorkloadSpreads."""
 
     kind = WORKLOAD_SPREADS.kind
 
@@ -103,23 +103,23 @@ class _Places:
     async def write(self, view: SpreadView, change: Lists) -> SpreadView:
         return await self._reader.write(view, change)
 
-    def settle_without(self, batch: Sequence[_Wish]) -> None:
-        for wish in batch:
-            wish.taken = Taken()
+    def settle_without(self, batch: Sequence[_SlotRequest]) -> None:
+        for request in batch:
+            request.taken = Allocated()
 
-    def is_free(self, view: SpreadView, request: _Wish) -> bool:
+    def is_free(self, view: SpreadView, request: _SlotRequest) -> bool:
         entries = view.entries(request.version)
         if not entries and not depends_on_replicas(view.subsets):
             entries = fresh_entries(view.subsets, replicas=0)
         return bool(entries) and self._applied(entries, request) is None
 
-    async def decide(self, view: SpreadView, batch: Sequence[_Wish]) -> Lists | None:
+    async def decide(self, view: SpreadView, batch: Sequence[_SlotRequest]) -> Lists | None:
         going = await self._going(view, batch)
         return await self._decided(view, batch, going) or None
 
-    async def _going(self, view: SpreadView, batch: Sequence[_Wish]) -> Collection[str]:
+    async def _going(self, view: SpreadView, batch: Sequence[_SlotRequest]) -> Collection[str]:
         """Of the pods whose deletion was admitted those that are seen to go. Asked is only for what matters."""
-        takes = Counter(wish.version for wish in batch if not wish.subset)
+        takes = Counter(request.version for request in batch if not request.subset)
         noted = {
             pod
             for version in takes
@@ -129,7 +129,7 @@ class _Places:
         seen = self._seen_going.pop(view.uid, frozenset()) & noted
         for version, wanted in takes.items():
             known = {name for name, _ in seen}
-            for names, lacking in doubtful(view.entries(version), wanted=wanted, going=known):
+            for names, lacking in unconfirmed_deletions(view.entries(version), wanted=wanted, going=known):
                 gone = await self._gone(view, names, lacking)
                 seen |= {(name, since) for name, since in noted if name in gone}
         if seen:
@@ -153,18 +153,20 @@ class _Places:
         return pod is not None and is_active(pod)
 
     async def _decided(
-        self, view: SpreadView, batch: Sequence[_Wish], going: Collection[str]
+        self, view: SpreadView, batch: Sequence[_SlotRequest], going: Collection[str]
     ) -> dict[str, Sequence[SubsetStatus]]:
         """The lists that change, by version; the wishes have their answers, if these can be stored."""
         lists: dict[str, Sequence[SubsetStatus]] = {}
         changed: dict[str, Sequence[SubsetStatus]] = {}
-        for wish in batch:
-            entries = lists.get(wish.version) or view.entries(wish.version) or await self._fresh_list(view)
-            limit = await self._limit(view, entries, wish)
-            new = self._applied(entries, wish, limit, going)
-            lists[wish.version] = new or entries
+        for request in batch:
+            entries = (
+                lists.get(request.version) or view.entries(request.version) or await self._fresh_list(view)
+            )
+            limit = await self._limit(view, entries, request)
+            new = self._applied(entries, request, limit, going)
+            lists[request.version] = new or entries
             if new is not None:
-                changed[wish.version] = new
+                changed[request.version] = new
         return changed
 
     async def _fresh_list(self, view: SpreadView) -> list[SubsetStatus]:
@@ -172,9 +174,11 @@ class _Places:
         replicas = await self._reader.replicas(view) if depends_on_replicas(view.subsets) else 0
         return fresh_entries(view.subsets, replicas=replicas)
 
-    async def _limit(self, view: SpreadView, entries: Sequence[SubsetStatus], wish: _Wish) -> int | None:
+    async def _limit(
+        self, view: SpreadView, entries: Sequence[SubsetStatus], request: _SlotRequest
+    ) -> int | None:
         """What the subset takes that a place is given back of, where that matters."""
-        subset = view.subset(wish.subset) if wish.subset else None
+        subset = view.subset(request.subset) if request.subset else None
         if subset is None or not needs_limit(entries, subset=subset.name):
             return None
         try:
@@ -187,12 +191,16 @@ class _Places:
     def _applied(
         self,
         entries: Sequence[SubsetStatus],
-        wish: _Wish,
+        request: _SlotRequest,
         limit: int | None = None,
         going: Collection[str] | None = None,
     ) -> Sequence[SubsetStatus] | None:
         now = format_time(self._clock())
-        if wish.subset:
-            return give_back(entries, pod_name=wish.pod_name, subset=wish.subset, now=now, limit=limit)
-        wish.taken = take(entries, pod_name=wish.pod_name, fresh_id=self._fresh_id, now=now, going=going)
-        return wish.taken.entries
+        if request.subset:
+            return release_slot(
+                entries, pod_name=request.pod_name, subset=request.subset, now=now, limit=limit
+            )
+        request.taken = allocate_slot(
+            entries, pod_name=request.pod_name, fresh_id=self._fresh_id, now=now, going=going
+        )
+        return request.taken.entries

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.cloneset.numbers import (
+from pykruise.kinds.cloneset.limits import (
     UNLIMITED,
     Limits,
     Numbers,

@@ -27,7 +27,15 @@ from pykruise.pods.in_place.images import image_name, mean_the_same
 from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.views import PodView
 
-__all__ = ["Crowd", "ManagedPod", "Twins", "is_consistent", "is_managed", "managed_pod", "twins_of"]
+__all__ = [
+    "HotUpgradePair",
+    "ManagedPod",
+    "ManagedPodCache",
+    "hot_upgrade_pairs",
+    "is_consistent",
+    "is_managed",
+    "managed_pod",
+]
 
 RUNNING: Final = "Running"
 DIGEST: Final = "@"
@@ -56,7 +64,7 @@ def _has_all(pod: PodView, contents: Contents) -> bool:
     )
 
 
-class Twins(msgspec.Struct, frozen=True, kw_only=True):
+class HotUpgradePair(msgspec.Struct, frozen=True, kw_only=True):
     """The two containers of a hot sidecar in a pod."""
 
     sidecar: Sidecar
@@ -71,20 +79,20 @@ class Twins(msgspec.Struct, frozen=True, kw_only=True):
         return not self.sidecar.empty_image or self.other_image == self.sidecar.empty_image
 
 
-def twins_of(pod: PodView, contents: Contents) -> tuple[Twins, ...]:
+def hot_upgrade_pairs(pod: PodView, contents: Contents) -> tuple[HotUpgradePair, ...]:
     """Of each hot sidecar; of init containers none, for they cannot be upgraded."""
     hot = [one for one in contents.containers if one.is_hot]
     if not hot:
         return ()
     images = {container.name: container.image for container in pod.containers}
     working = read_working(pod.annotations)
-    return tuple(_twins(one, working.get(one.name, ""), images) for one in hot)
+    return tuple(_pair(one, working.get(one.name, ""), images) for one in hot)
 
 
-def _twins(sidecar: Sidecar, working: str, images: Mapping[str, str]) -> Twins:
+def _pair(sidecar: Sidecar, working: str, images: Mapping[str, str]) -> HotUpgradePair:
     first, second = hot_pair(sidecar.name)
     other = second if working == first else first
-    return Twins(
+    return HotUpgradePair(
         sidecar=sidecar,
         working=first if other == second else second,
         other=other,
@@ -103,7 +111,7 @@ class ManagedPod(msgspec.Struct, frozen=True, kw_only=True):
     """Upgrades by SidecarSet; None: the annotation cannot be read."""
     state: State | None
     """Those of this SidecarSet."""
-    twins: tuple[Twins, ...] = ()
+    pairs: tuple[HotUpgradePair, ...] = ()
     is_updated: bool
     """It carries the present hash."""
     is_consistent: bool
@@ -124,7 +132,7 @@ def managed_pod(pod: PodView, one: SidecarSetView) -> ManagedPod:
     record = _record(pod, keys.SIDECARSET_HASH_ANNOTATION, one.name)
     imageless = _record(pod, keys.SIDECARSET_IMAGELESS_ANNOTATION, one.name)
     states = read_state(pod.annotations)
-    twins = twins_of(pod, contents)
+    pairs = hot_upgrade_pairs(pod, contents)
     names = _names_in_pod(contents)
     state = states.get(one.name, State()) if states is not None else None
     return ManagedPod(
@@ -133,15 +141,15 @@ def managed_pod(pod: PodView, one: SidecarSetView) -> ManagedPod:
         imageless=imageless,
         states=states,
         state=state,
-        twins=twins,
+        pairs=pairs,
         is_updated=record is not None and record.hash == contents.hashes.full,
         is_consistent=is_consistent(pod, names, state),
-        is_ready=_is_ready(pod, twins),
+        is_ready=_is_ready(pod, pairs),
         upgradable=_upgradable(pod, imageless, contents, state, names),
     )
 
 
-class Crowd:
+class ManagedPodCache:
     """The pods of one SidecarSet, kept from plan to plan: only those that changed are looked at again.
 
     What it keeps follows from pods and spec alone, so losing it costs time and nothing else.
@@ -221,9 +229,9 @@ def _is_unchanged(status: ContainerStatusFacts | None, image: str, state: State)
     return state.image_ids[status.name] == status.image_id and not mean_the_same(image, status.image)
 
 
-def _is_ready(pod: PodView, twins: Collection[Twins]) -> bool:
+def _is_ready(pod: PodView, pairs: Collection[HotUpgradePair]) -> bool:
     is_ready = pod.phase == RUNNING and pod.has_ready_condition and not pod.is_deleting
-    return is_ready and all(one.is_idle for one in twins)
+    return is_ready and all(one.is_idle for one in pairs)
 
 
 def _upgradable(

@@ -1,6 +1,6 @@
 """What keeps a pod from being available, and what would change that.
 
-PodView + lifecycle ──▶ obstacle_of() ──▶ Reason: code, message, what unblocks it
+PodView + lifecycle ──▶ blocker_of() ──▶ Reason: code, message, what unblocks it
 
 Pure; serves every kind. A condition of the owner and `explain` show it. An obstacle with a remedy stays until a
 person does something; one without passes by itself.
@@ -17,7 +17,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["obstacle_of", "obstacles_of"]
+__all__ = ["blocker_of", "blockers_of"]
 
 
 LOOKED_AT: Final = 200
@@ -54,7 +54,7 @@ _HOOK_OF: Final = {
 }
 
 
-def obstacle_of(
+def blocker_of(
     pod: PodView, lifecycle: Lifecycle | None, *, min_ready_seconds: int = 0, now: Instant
 ) -> Reason | None:
     """The first obstacle that a person would look at; None: the pod is available."""
@@ -67,13 +67,13 @@ def obstacle_of(
     )
 
 
-def obstacles_of(
+def blockers_of(
     pods: Iterable[PodView], lifecycle: Lifecycle | None, *, min_ready_seconds: int = 0, now: Instant
 ) -> list[tuple[PodView, Reason]]:
     """What is in the way of these pods, which are not available, by their names. They mostly share it, so no
     more than LOOKED_AT of them are looked at."""
     found = (
-        (pod, obstacle_of(pod, lifecycle, min_ready_seconds=min_ready_seconds, now=now))
+        (pod, blocker_of(pod, lifecycle, min_ready_seconds=min_ready_seconds, now=now))
         for pod in islice(pods, LOOKED_AT)
     )
     known = [(pod, obstacle) for pod, obstacle in found if obstacle is not None]
