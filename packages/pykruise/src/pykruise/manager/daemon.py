@@ -10,7 +10,7 @@ from typing import Any, Final
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
 from pykruise.kube.node_agent.rights import SECRET_RIGHTS, rights_of_agent
-from pykruise.kube.rights import merged
+from pykruise.kube.rbac import merged
 from pykruise.manager.settings import SECRETS_NAMESPACE
 
 __all__ = ["DAEMON", "DAEMON_LABELS", "HEALTH_PORT", "daemon_manifests", "daemon_roles"]

@@ -12,8 +12,8 @@ from typing import Final
 from pykruise.kube.node_agent.image_pulls import NODE_IMAGES
 from pykruise.kube.node_agent.probe_checks import NODE_POD_PROBES
 from pykruise.kube.node_agent.recreations import REQUESTS
+from pykruise.kube.rbac import Right, on
 from pykruise.kube.resources import EVENTS, PODS, SECRETS
-from pykruise.kube.rights import Right, on
 
 __all__ = ["SECRET_RIGHTS", "rights_of_agent"]
 
