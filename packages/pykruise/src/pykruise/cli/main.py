@@ -180,8 +180,12 @@ def kubelets(
     help="Managers; one works, all answer webhooks.",
 )
 @click.option("--image", default="", help="The manager's image (default: of this version).")
+@click.option("--daemon-image", default="", help="The agents' image (default: of this version).")
+@click.option(
+    "--socket-location", default="/var/run", help="Where nodes have their container runtime's socket."
+)
 @click.option("--feature-gates", default=None, help="A=true,B=false (default: ImagePullJobGate=true)")
-@click.option("--v", type=click.IntRange(min=0), default=4, help="Verbosity of the manager's log.")
+@click.option("--v", type=click.IntRange(min=0), default=4, help="Verbosity of the logs.")
 @click.option(
     "--webhook-host",
     default="",
@@ -211,6 +215,8 @@ def install(
     namespace: str,
     replicas: int,
     image: str,
+    daemon_image: str,
+    socket_location: str,
     feature_gates: str | None,
     v: int,
     webhook_host: str,
@@ -227,6 +233,8 @@ def install(
             namespace=namespace,
             replicas=replicas,
             image=image,
+            daemon_image=daemon_image,
+            socket_location=socket_location,
             feature_gates=CHART_GATES if feature_gates is None else feature_gates,
             v=v,
             webhook_host=webhook_host,
