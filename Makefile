@@ -51,7 +51,7 @@ $(VENV)/bin/python:
 	  || echo "going on with the pip that comes with $(PYTHON), which may take twice as long"
 
 # In the order in which they need each other.
-DISTRIBUTIONS := packages/kube packages/sandbox packages/pykruise
+DISTRIBUTIONS := packages/kube packages/sandbox packages/agent packages/pykruise
 EDITABLE = $(DISTRIBUTIONS:%=-e %)
 REQUIREMENTS := pyproject.toml constraints.txt $(DISTRIBUTIONS:%=%/pyproject.toml)
 

@@ -79,9 +79,9 @@ from pykruise.kube.resources import DAEMON_SETS as BUILTIN_DAEMON_SETS
 from pykruise.manager.roles import roles
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE
 from pykruise.manager.webhooks import endpoint_of
-from pykruise.plans.object_reader import LiveObjects
 from pykruise.plans.review import live_lookups
 from pykruise.plans.views import MARKER_VIEWS
+from pykruise.runtime.object_reader import LiveObjects
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.kubelet import Kubelets

@@ -175,10 +175,6 @@ class Stage:
         for task in self._take(only):
             await task
 
-    def ended(self, manager: Manager) -> asyncio.Task[None]:
-        """The task of a manager that ends by itself; the caller looks at how."""
-        return self._take(manager)[0]
-
     def _take(self, only: Manager | None) -> list[asyncio.Task[None]]:
         taken = [task for manager, task in self._managers if only in (None, manager)]
         self._managers = [pair for pair in self._managers if only not in (None, pair[0])]

@@ -8,7 +8,7 @@ from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
 from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE, PROGRESSING
 from pykruise.kinds.cloneset.types import NO_DEADLINE
 from pykruise.kube.clock import format_time
-from pykruise.plans.plan import Plan
+from pykruise.runtime.plan import Plan
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, revision, template
 from support.failed_writes import QUOTA, RAISE_QUOTA, failure
 from support.plan_views import condition, created

@@ -3,10 +3,9 @@
 load(path, context) ──▶ Connection(server, ssl_context, credentials) ──▶ kube/http.py
                                                        └── headers() for every request, refresh() after a 401
 
-Reading kubeconfigs goes through the official `kubernetes` package (merging of files, exec plugins, OIDC),
-imported only when needed since that takes a third of a second and 19 MB; a pod's service account is three
-files and two variables and needs none of it. All reading runs in threads; only
-`load_kubeconfig` and `load_in_cluster`, for programs without a loop, block.
+Exec plugins and OIDC go through the official `kubernetes` package, imported only when needed since that takes
+half a second and 19 MB. All reading runs in threads; only `load_kubeconfig` and `load_in_cluster`, for programs
+without a loop, block.
 
 Key material stays in memory: TLS contexts are built from data here, since the official loader would write
 private keys to temporary files that stay until the process ends. (Its OIDC refresh still writes the issuer's
@@ -26,19 +25,35 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, quote, urlsplit
+
+import msgspec
 
 from pykruise.kube.clock import Clock, parse_time, system_clock
 from pykruise.kube.connection import Connection, Credentials, Material, RenewedCredentials, StaticCredentials
 from pykruise.kube.errors import ConfigurationError
 
-__all__ = ["SERVICE_ACCOUNT", "Connection", "load", "load_in_cluster", "load_kubeconfig"]
+__all__ = ["SERVICE_ACCOUNT", "Connection", "Overrides", "load", "load_in_cluster", "load_kubeconfig"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where kubelets mount a pod's service account."""
 
 _REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its life (at least 8 minutes before it ends)
+
+
+class Overrides(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command line says instead of the kubeconfig, as kubectl's global flags do. Empty: what the file says."""
+
+    cluster_name: str = ""
+    user_name: str = ""
+    cluster: Mapping[str, Any] = {}
+    """Fields of the cluster's entry: `server`, `certificate-authority`, `insecure-skip-tls-verify`, …"""
+    user: Mapping[str, Any] = {}
+    """Fields of the user's entry: `token`, `as`, `as-groups`, …"""
+
+
+_NOTHING = Overrides()
 
 
 # ── loading ──────────────────────────────────────────────────────────────────
@@ -48,6 +63,7 @@ async def load(
     path: str | Path | None = None,
     context: str | None = None,
     *,
+    overrides: Overrides = _NOTHING,
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
     clock: Clock = system_clock,
@@ -56,14 +72,18 @@ async def load(
 
     Naming a `context` leaves out the pod. Reads in a thread. Raises ConfigurationError.
     """
-    if path or environ.get("KUBECONFIG") or context:
-        return await asyncio.to_thread(load_kubeconfig, path, context, environ=environ, clock=clock)
+    if path or environ.get("KUBECONFIG") or context or overrides.cluster.get("server"):
+        return await asyncio.to_thread(
+            load_kubeconfig, path, context, overrides=overrides, environ=environ, clock=clock
+        )
     if environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
         return await asyncio.to_thread(
             load_in_cluster, environ=environ, service_account=service_account, clock=clock
         )
     if _default_kubeconfig(environ).exists():
-        return await asyncio.to_thread(load_kubeconfig, None, context, environ=environ, clock=clock)
+        return await asyncio.to_thread(
+            load_kubeconfig, None, context, overrides=overrides, environ=environ, clock=clock
+        )
     raise ConfigurationError(
         f"no cluster is configured: $KUBECONFIG is not set, {_default_kubeconfig(environ)} does not exist,"
         " and this is not a pod; name a kubeconfig, or start a cluster to play with: pykruise up"
@@ -74,15 +94,17 @@ def load_kubeconfig(
     path: str | Path | None,
     context: str | None = None,
     *,
+    overrides: Overrides = _NOTHING,
     environ: Mapping[str, str] = os.environ,
     clock: Clock = system_clock,
 ) -> Connection:
     """A context (None: the current one) of a kubeconfig file (None: $KUBECONFIG, else ~/.kube/config).
 
     $KUBECONFIG may list several files, which are merged as kubectl does: the first to define something wins,
-    missing files are skipped. Raises ConfigurationError.
+    missing files are skipped. Where `overrides` name a server, no file is needed. Raises ConfigurationError.
     """
-    return _Kubeconfig(_kubeconfig_paths(path, environ), context, environ, clock).connection()
+    paths = _kubeconfig_paths(path, environ, is_needed=not overrides.cluster.get("server"))
+    return _Kubeconfig(paths, context, environ, clock, overrides).connection()
 
 
 def load_in_cluster(
@@ -133,7 +155,9 @@ def _default_kubeconfig(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME") or Path.home()) / ".kube" / "config"
 
 
-def _kubeconfig_paths(path: str | Path | None, environ: Mapping[str, str]) -> list[Path]:
+def _kubeconfig_paths(
+    path: str | Path | None, environ: Mapping[str, str], *, is_needed: bool = True
+) -> list[Path]:
     if path:
         listed, origin = [Path(path).expanduser()], "the path given"
     elif environ.get("KUBECONFIG"):
@@ -142,7 +166,7 @@ def _kubeconfig_paths(path: str | Path | None, environ: Mapping[str, str]) -> li
     else:
         listed, origin = [_default_kubeconfig(environ)], "$KUBECONFIG is not set, and this is the default"
     existing = [file for file in listed if file.exists()]
-    if not existing:
+    if not existing and (is_needed or path):
         names_text = ", ".join(map(str, listed)) or "(empty)"
         raise ConfigurationError(f"kubeconfig {names_text}: no such file ({origin}); name one that exists")
     return existing
@@ -152,13 +176,25 @@ class _Kubeconfig:
     """One context of merged kubeconfig files, on its way to becoming a Connection."""
 
     def __init__(
-        self, paths: Sequence[Path], context: str | None, environ: Mapping[str, str], clock: Clock
+        self,
+        paths: Sequence[Path],
+        context: str | None,
+        environ: Mapping[str, str],
+        clock: Clock,
+        overrides: Overrides,
     ) -> None:
         self._environ = environ
         self._clock = clock
         self._entries, current = _merge(paths)
         self._files = "kubeconfig " + ", ".join(map(str, paths))
+        self._user: dict[str, Any] = {}
+        self._user_base = Path()
         name = context or current
+        if not name and overrides.cluster.get("server"):
+            self._source = self._at_cluster = self._at_user = "the command line"
+            self._namespace, self._cluster_base = "default", Path()
+            self._cluster, self._user = dict(overrides.cluster), dict(overrides.user)
+            return
         if not name:
             raise ConfigurationError(
                 f"{self._files}: no current-context; name one of: {self._names('contexts')},"
@@ -168,6 +204,11 @@ class _Kubeconfig:
             "contexts", "context", name, f"asked for as {'context' if context else 'current-context'}"
         )
         wanted_by = f"named by context {name!r}"
+        chosen = {
+            **chosen,
+            **({"cluster": overrides.cluster_name} if overrides.cluster_name else {}),
+            **({"user": overrides.user_name} if overrides.user_name else {}),
+        }
         if not chosen.get("cluster"):
             raise ConfigurationError(
                 f"{self._files}: context {name!r} names no cluster; add its cluster field"
@@ -177,10 +218,10 @@ class _Kubeconfig:
         self._cluster_name = str(chosen["cluster"])
         self._cluster, self._cluster_base = self._entry("clusters", "cluster", self._cluster_name, wanted_by)
         self._user_name = str(chosen.get("user") or "")
-        self._user: dict[str, Any] = {}
-        self._user_base = Path()
         if self._user_name:
             self._user, self._user_base = self._entry("users", "user", self._user_name, wanted_by)
+        self._cluster = _overridden(self._cluster, overrides.cluster)
+        self._user = _overridden(self._user, overrides.user)
         self._at_cluster = f"{self._files}: cluster {self._cluster_name!r}"
         self._at_user = f"{self._files}: user {self._user_name!r}"
 
@@ -279,19 +320,16 @@ class _Kubeconfig:
 
     def _data(self, entry: Mapping[str, Any], name: str, base: Path, where: str) -> bytes:
         """The PEM of a field that is a file or data, and empty when it is neither. Data goes first."""
-        from kubernetes.config.kube_config import FileOrData
-
-        given = {key: entry[key] for key in (name, f"{name}-data") if entry.get(key)}
-        if not given:
+        if data := entry.get(f"{name}-data"):
+            try:
+                return base64.b64decode("".join(data.split()), validate=True)
+            except (binascii.Error, ValueError, TypeError, AttributeError) as err:
+                raise ConfigurationError(
+                    f"{where}: {name}-data is not base64 of a PEM certificate or key"
+                ) from err
+        if not (path := entry.get(name)):
             return b""
-        at = f"{name}-data" if f"{name}-data" in given else name
-        try:
-            encoded = FileOrData(given, name, file_base_path=str(base)).as_data()
-            return base64.b64decode("".join(encoded.split()), validate=True)
-        except OSError as err:
-            raise ConfigurationError(f"{where}: {name} {err.filename}: {err.strerror}") from err
-        except (binascii.Error, ValueError, TypeError, AttributeError) as err:
-            raise ConfigurationError(f"{where}: {at} is not base64 of a PEM certificate or key") from err
+        return _read_bytes(base / str(path), f"{where}: {name}", separator=" ")
 
     def _exec(self) -> Credentials:
         from kubernetes.config.exec_provider import ExecProvider
@@ -389,11 +427,11 @@ class _Kubeconfig:
     def _entry(self, plural: str, singular: str, name: str, wanted_by: str) -> tuple[dict[str, Any], Path]:
         """The named entry's content and the folder its relative paths start from."""
         for node in self._entries[plural]:
-            if node.value.get("name") == name:
+            if node.value["name"] == name:
                 content = node.value.get(singular)
                 if not isinstance(content, dict):
                     raise ConfigurationError(f"{self._files}: {singular} {name!r} is empty; fill it in")
-                return content, Path(node.path).resolve().parent
+                return content, node.path.resolve().parent
         raise ConfigurationError(
             f"{self._files}: {singular} {name!r} ({wanted_by}) is not in the file;"
             f" there are: {self._names(plural)}"
@@ -427,43 +465,69 @@ class _CertificateReader:
         return self._made[1]
 
 
-def _merge(paths: Iterable[Path]) -> tuple[dict[str, list[Any]], str]:
-    """contexts, clusters and users of all files (nodes with `.value` and `.path`); the current context."""
-    import yaml
-    from kubernetes.config import ConfigException
-    from kubernetes.config.kube_config import KubeConfigMerger
+class _Entry(NamedTuple):
+    """One context, cluster or user, and the file that it is in."""
 
-    merger = KubeConfigMerger("")  # its own splitting would break paths with a colon
+    value: dict[str, Any]
+    path: Path
+
+
+_LISTS: Final = ("contexts", "clusters", "users")
+
+
+def _merge(paths: Iterable[Path]) -> tuple[dict[str, list[_Entry]], str]:
+    """contexts, clusters and users of all files; the current context: the first file that names something wins."""
+    entries: dict[str, list[_Entry]] = {plural: [] for plural in _LISTS}
+    current = ""
     for path in paths:
-        where = f"kubeconfig {path}"
-        try:
-            merger.load_config(str(path))
-        except OSError as err:
-            raise ConfigurationError(
-                f"{where}: cannot be read: {err.strerror}; check its permissions"
-            ) from err
-        except yaml.YAMLError as err:
-            mark = getattr(err, "problem_mark", None)
-            place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-            problem = getattr(err, "problem", None) or "not YAML"
-            raise ConfigurationError(
-                f"{where}: malformed YAML{place}: {_one_line(problem)}; correct it"
-            ) from err
-        except (ConfigException, UnicodeDecodeError, AttributeError, TypeError, KeyError, ValueError) as err:
-            raise ConfigurationError(
-                f"{where}: is not a kubeconfig; expected a document with clusters, contexts and users"
-            ) from err
-        kind = merger.config_files[str(path)].get("kind") or "Config"
-        if kind != "Config":
-            raise ConfigurationError(f"{where}: holds a {kind}, not a kubeconfig (kind Config)")
-    entries = {plural: list(merger.config.value[plural]) for plural in ("contexts", "clusters", "users")}
-    for plural, nodes in entries.items():
-        for node in nodes:
-            if not isinstance(node.value, dict) or "name" not in node.value:
-                raise ConfigurationError(f"kubeconfig {node.path}: every entry of {plural} needs a name")
-    # The loader lets the last file win; kubectl takes the first, and so does everybody's muscle memory.
-    current = (document.get("current-context") for document in merger.config_files.values())
-    return entries, next((str(name) for name in current if name), "")
+        document = _read_kubeconfig(path)
+        current = current or str(document.get("current-context") or "")
+        for plural in _LISTS:
+            listed = document.get(plural) or []
+            if not isinstance(listed, list) or not all(
+                isinstance(one, dict) and "name" in one for one in listed
+            ):
+                raise ConfigurationError(f"kubeconfig {path}: every entry of {plural} needs a name")
+            entries[plural] += [_Entry(one, path) for one in listed]
+    return entries, current
+
+
+def _read_kubeconfig(path: Path) -> dict[str, Any]:
+    import yaml
+
+    where = f"kubeconfig {path}"
+    try:
+        document = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as err:
+        raise ConfigurationError(f"{where}: cannot be read: {err.strerror}; check its permissions") from err
+    except yaml.YAMLError as err:
+        mark = getattr(err, "problem_mark", None)
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = getattr(err, "problem", None) or "not YAML"
+        raise ConfigurationError(f"{where}: malformed YAML{place}: {_one_line(problem)}; correct it") from err
+    except ValueError as err:
+        raise ConfigurationError(f"{where}: {_NO_KUBECONFIG}") from err
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"{where}: {_NO_KUBECONFIG}")
+    kind = document.get("kind") or "Config"
+    if kind != "Config":
+        raise ConfigurationError(f"{where}: holds a {kind}, not a kubeconfig (kind Config)")
+    return document
+
+
+_NO_KUBECONFIG: Final = "is not a kubeconfig; expected a document with clusters, contexts and users"
+
+
+def _overridden(entry: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with what is given instead; what is said in two ways is then said in one."""
+    if not given:
+        return entry
+    hidden = {f"{name}-data" for name in given}
+    if {"token", "username"} & given.keys():
+        hidden |= {"token", "tokenFile", "exec", "auth-provider", "username", "password"}
+    if given.get("insecure-skip-tls-verify"):
+        hidden |= {"certificate-authority", "certificate-authority-data"}
+    return {**{name: value for name, value in entry.items() if name not in hidden}, **given}
 
 
 def _impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -520,11 +584,11 @@ def _bearer_headers(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def _read_bytes(path: Path, where: str) -> bytes:
+def _read_bytes(path: Path, where: str, *, separator: str = ": ") -> bytes:
     try:
         return path.read_bytes()
     except OSError as err:
-        raise ConfigurationError(f"{where}: {path}: {err.strerror}") from err
+        raise ConfigurationError(f"{where}{separator}{path}: {err.strerror}") from err
 
 
 def _read_token(path: Path, where: str) -> str:

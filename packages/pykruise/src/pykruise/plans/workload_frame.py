@@ -19,9 +19,9 @@ from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.resources import Resource
 from pykruise.plans.ownership import delete_revision
 from pykruise.plans.phases import Phase
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.names import RevisionHash
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_update, revision_body, to_truncate
 from pykruise.pods.selector_guard import (
     LOOK_AGAIN_S,
@@ -32,6 +32,8 @@ from pykruise.pods.selector_guard import (
 )
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView
+from pykruise.runtime.plan import Chain, Note, Plan, Stage
+from pykruise.runtime.reasons import Reason
 
 __all__ = [
     "Frame",

@@ -1,6 +1,6 @@
 """What to do about the sidecars of existing pods: the table of contents.
 
-Snapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ plans/execute.py
+Snapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ runtime/execute.py
              store the revision ▶ end hot upgrades that are over, or else upgrade pods ▶ say which cannot be
              ▶ forget old revisions; and the status
 
@@ -12,19 +12,21 @@ from typing import Any, Final
 
 from pykruise.kinds.sidecarset.choosing import Chosen, choose
 from pykruise.kinds.sidecarset.conditions import condition_patch
-from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.history import StoredRevision, ensure_revision, truncate_history
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.pod_annotations import PatchError
 from pykruise.kinds.sidecarset.snapshot import Snapshot
 from pykruise.kinds.sidecarset.status import status_of
-from pykruise.kinds.sidecarset.storing import Stored, forgotten, stored
 from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade_patch
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Patch
 from pykruise.plans.phases import MOST_AT_ONCE, pod_key
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
-from pykruise.pods.reasons import Code, Reason
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_sidecarset"]
 
@@ -51,11 +53,11 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
     if one.spec is None or one.contents is None:
         note = Note(reason="InvalidSpec", message=one.problem, warning=True, again_after_s=AGAIN_S)
         return Plan(notes=(note,), skipped=_skip(snapshot.pods, Reason(Code.INVALID_SPEC, one.problem)))
-    revision = stored(snapshot)
+    revision = ensure_revision(snapshot)
     stages, skipped, notes = _upgrades(snapshot, revision)
     status = status_of(snapshot, revision)
     return Plan(
-        stages=(*revision.stages, *stages, *forgotten(snapshot, revision)),
+        stages=(*revision.stages, *stages, *truncate_history(snapshot, revision)),
         status=None if status == one.stored_status else status,
         requeue_after_s=0.0 if skipped and _is_partial(stages) else None,
         skipped=skipped,
@@ -74,7 +76,7 @@ def _is_partial(stages: Sequence[Stage]) -> bool:
 _Decided = tuple[list[Stage], dict[str, Reason], tuple[Note, ...]]
 
 
-def _upgrades(snapshot: Snapshot, revision: Stored) -> _Decided:
+def _upgrades(snapshot: Snapshot, revision: StoredRevision) -> _Decided:
     one, pods = snapshot.sidecarset, snapshot.pods
     assert one.spec is not None
     waiting = [pod for pod in pods if not pod.is_updated]
@@ -99,7 +101,7 @@ def _resets(snapshot: Snapshot, pods: Iterable[ManagedPod]) -> Stage:
     chains = []
     for pod in list(pods)[:MOST_AT_ONCE]:
         subject = Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
-        names = ", ".join(twins.other for twins in pod.twins if not twins.is_idle)
+        names = ", ".join(pairs.other for pairs in pod.pairs if not pairs.is_idle)
         step = Step(
             action=_patch(pod, reset_patch(pod, snapshot.sidecarset, now=snapshot.now)),
             because=f"the hot upgrade is over: {names} becomes idle",
@@ -115,7 +117,7 @@ def _resets(snapshot: Snapshot, pods: Iterable[ManagedPod]) -> Stage:
     return Stage(purpose=Purpose.END_HOT_UPGRADES, chains=tuple(chains))
 
 
-def _upgraded(snapshot: Snapshot, revision: Stored, chosen: Chosen) -> _Decided:
+def _upgraded(snapshot: Snapshot, revision: StoredRevision, chosen: Chosen) -> _Decided:
     chains: list[Chain] = []
     skipped = dict(chosen.skipped)
     notes: list[Note] = []

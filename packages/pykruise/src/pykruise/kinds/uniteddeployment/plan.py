@@ -49,13 +49,15 @@ from pykruise.kinds.uniteddeployment.workloads import (
 from pykruise.kinds.uniteddeployment.writes import creation, deletion, mark, stage_of, update, with_note
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.plans.execute import Failure
 from pykruise.plans.ownership import delete_revision, revision_stages
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
-from pykruise.plans.status import status_patch
-from pykruise.pods.reasons import Code, Reason
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current, choose_update, revision_body
 from pykruise.pods.subset_placement import PlacementError
+from pykruise.runtime.execute import Failure
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
+from pykruise.runtime.status import status_patch
 
 __all__ = ["plan_united", "status_after"]
 
@@ -104,7 +106,7 @@ def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document |
     )
 
 
-_CONDITIONS: Final = {
+_CONDITIONS: Final[Mapping[str, str]] = {
     Purpose.CREATE_WORKLOADS: PROVISIONED,
     Purpose.DELETE_WORKLOADS: PROVISIONED,
     Purpose.UPDATE_WORKLOADS: SUBSETS_UPDATED,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pykruise.kinds.gates import GateError
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import get_path
+from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import DAEMON_SETS, LEASES, NAMESPACES
 from pykruise.manager.doctor.findings import Finding, fault, fine, warning
 from pykruise.manager.doctor.live import APPLY, Live
-from pykruise.manager.flags import FlagError
 from pykruise.manager.install import MANAGER, NAMESPACE_LABELS
 from pykruise.pods.in_place import has_resize
 
