@@ -1,11 +1,12 @@
-"""Build a Kubernetes control plane from Go modules, once.
+"""Build a Kubernetes control plane, and what its nodes run, from Go modules, once.
 
 The modules beside this file name the versions. The binaries go to a cache outside the repository:
 $PYKRUISE_TESTBED_CACHE, or ${XDG_CACHE_HOME:-~/.cache}/pykruise/testbed. A folder there is named by a hash of
 everything that decides its content, so it is built once and a changed version gets a folder of its own.
 
 ``python testbed/build.py --kubernetes 1.37`` prints the folder that holds kube-apiserver,
-kube-controller-manager, kube-scheduler, kubectl and etcd.
+kube-controller-manager, kube-scheduler, kubectl and etcd. With ``--node`` it is the folder with kubelet and
+kube-proxy: a build of its own, so that those who need no nodes do not wait for it.
 """
 
 from __future__ import annotations
@@ -21,15 +22,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-VERSIONS = tuple(sorted(path.name.removeprefix("kubernetes-") for path in HERE.glob("kubernetes-*")))
 DEFAULT_VERSION = "1.37"
 
-KUBERNETES_COMMANDS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 ETCD_PACKAGE = "go.etcd.io/etcd/server/v3"
-BINARIES = (*KUBERNETES_COMMANDS, "etcd")
 
 GO_FLAGS = ("-mod=readonly", "-buildvcs=false", "-trimpath")
 GO_ENV = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
@@ -39,7 +38,11 @@ class BuildError(Exception):
     """The binaries cannot be built; the message is one line."""
 
 
-class GoMissingError(BuildError):
+class MissingError(BuildError):
+    """The machine lacks something that this needs; the message says how to get it."""
+
+
+class GoMissingError(MissingError):
     """There is no Go to build with."""
 
 
@@ -56,66 +59,110 @@ def cache_dir() -> Path:
     return Path(base).expanduser().absolute() / "pykruise" / "testbed"
 
 
-def build(kubernetes: str | None = None) -> Path:
-    """The folder with the binaries of a Kubernetes minor, built now if it is not there yet.
+@dataclass(frozen=True)
+class Part:
+    """Programs that are built together, into one folder of the cache."""
+
+    name: str
+    """Its modules are the folders "<name>-<minor>" beside this file; the cache's folders begin likewise."""
+    commands: tuple[str, ...]
+    """Of k8s.io/kubernetes/cmd."""
+    with_etcd: bool = False
+    title: str = ""
+
+    @property
+    def binaries(self) -> tuple[str, ...]:
+        """The programs in its folder; the first of them is asked for its version."""
+        return (*self.commands, "etcd") if self.with_etcd else self.commands
+
+    @property
+    def minors(self) -> tuple[str, ...]:
+        """The minors of Kubernetes that it can be built of."""
+        return tuple(sorted(path.name.removeprefix(f"{self.name}-") for path in HERE.glob(f"{self.name}-*")))
+
+    def is_complete(self, folder: Path) -> bool:
+        """Whether a folder has all its programs."""
+        return all(os.access(folder / name, os.X_OK) for name in self.binaries)
+
+    def modules(self, minor: str) -> list[Path]:
+        """The Go modules that decide what is built."""
+        return [HERE / f"{self.name}-{minor}", *([HERE / "etcd"] if self.with_etcd else [])]
+
+    def go_builds(self, minor: str, target: Path) -> Iterator[tuple[list[str], Path]]:
+        """Each ``go build``: its arguments and the module it runs in."""
+        module = HERE / f"{self.name}-{minor}"
+        packages = [f"k8s.io/kubernetes/cmd/{command}" for command in self.commands]
+        linker = _linker_flags(_kubernetes_version(module))
+        if self.with_etcd:
+            etcd = [*GO_FLAGS, "-ldflags", "-s -w", "-o", str(target / "etcd"), ETCD_PACKAGE]
+            yield etcd, HERE / "etcd"
+        yield [*GO_FLAGS, "-ldflags", linker, "-o", f"{target}/", *packages], module
+
+
+CONTROL_PLANE = Part(
+    "kubernetes",
+    ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
+    with_etcd=True,
+)
+NODE = Part("node", ("kubelet", "kube-proxy"), title="'s kubelet")
+VERSIONS = CONTROL_PLANE.minors
+
+
+def build(kubernetes: str | None = None, *, part: Part = CONTROL_PLANE) -> Path:
+    """The folder with a part's binaries of a Kubernetes minor, built now if it is not there yet.
 
     Without Go, binaries of the right version that are in the cache already will do. Raises BuildError.
     """
     minor = kubernetes or default_version()
-    if minor not in VERSIONS:
-        raise BuildError(f"no Kubernetes {minor} in the testbed; there are {', '.join(VERSIONS)}")
+    if minor not in part.minors:
+        raise BuildError(
+            f"no Kubernetes {minor}{part.title} in the testbed; there are {', '.join(part.minors)}"
+        )
     cache = cache_dir()
     try:
-        ready = cache / f"kubernetes-{minor}-{_key(minor)}"
+        ready = cache / f"{part.name}-{minor}-{_key(part, minor)}"
     except GoMissingError:
-        if built_before := _built_before(minor, cache):
+        if built_before := _built_before(part, minor, cache):
             return built_before
         raise
-    if _complete(ready):
+    if part.is_complete(ready):
         return ready
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(ready.with_name(f"{ready.name}.lock")):
-        if not _complete(ready):  # another process may have built it meanwhile
-            _build(minor, ready)
+        if not part.is_complete(ready):  # another process may have built it meanwhile
+            _build(part, minor, ready)
     return ready
 
 
-def _built_before(minor: str, cache: Path) -> Path | None:
+def _built_before(part: Part, minor: str, cache: Path) -> Path | None:
     """A folder of the cache that holds this minor in the version wanted now, by whatever Go it was built."""
-    wanted = f"Kubernetes {_kubernetes_version(minor)}"
-    for folder in sorted(cache.glob(f"kubernetes-{minor}-*")):
-        if not _complete(folder):
+    wanted = f"Kubernetes {_kubernetes_version(part.modules(minor)[0])}"
+    for folder in sorted(cache.glob(f"{part.name}-{minor}-*")):
+        if not part.is_complete(folder):
             continue
-        command = [str(folder / "kube-apiserver"), "--version"]
+        command = [str(folder / part.binaries[0]), "--version"]
         if subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() == wanted:
             return folder
     return None
 
 
-def _build(minor: str, ready: Path) -> None:
+def _build(part: Part, minor: str, ready: Path) -> None:
     partial = ready.with_name(f"{ready.name}.partial")
     log = ready.with_name(f"{ready.name}.log")
     for leftover in (partial, ready):  # of a build that was killed
         shutil.rmtree(leftover, ignore_errors=True)
     partial.mkdir()
     log.write_text("")
-    _say(f"building Kubernetes {_kubernetes_version(minor)}; the first time takes minutes (log: {log})")
+    version = _kubernetes_version(part.modules(minor)[0])
+    _say(f"building Kubernetes {version}{part.title}; the first time takes minutes (log: {log})")
     started = time.monotonic()
     try:
-        for arguments, module in _go_builds(minor, partial):
+        for arguments, module in part.go_builds(minor, partial):
             _go_build(arguments, module, log)
         partial.rename(ready)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     _say(f"built in {time.monotonic() - started:.0f} s")
-
-
-def _go_builds(minor: str, target: Path) -> Iterator[tuple[list[str], Path]]:
-    """Each ``go build``: its arguments and the module it runs in."""
-    packages = [f"k8s.io/kubernetes/cmd/{command}" for command in KUBERNETES_COMMANDS]
-    linker = _linker_flags(_kubernetes_version(minor))
-    yield [*GO_FLAGS, "-ldflags", "-s -w", "-o", str(target / "etcd"), ETCD_PACKAGE], HERE / "etcd"
-    yield [*GO_FLAGS, "-ldflags", linker, "-o", f"{target}/", *packages], HERE / f"kubernetes-{minor}"
 
 
 def _go_build(arguments: list[str], module: Path, log: Path) -> None:
@@ -133,11 +180,11 @@ def _go_build(arguments: list[str], module: Path, log: Path) -> None:
         raise BuildError(f"go build in testbed/{module.name} failed: {last} (log: {log})")
 
 
-def _kubernetes_version(minor: str) -> str:
-    text = (HERE / f"kubernetes-{minor}" / "go.mod").read_text()
+def _kubernetes_version(module: Path) -> str:
+    text = (module / "go.mod").read_text()
     found = re.search(r"^\s*(?:require )?k8s\.io/kubernetes (v\S+)", text, re.MULTILINE)
     if not found:
-        raise BuildError(f"testbed/kubernetes-{minor}/go.mod does not require k8s.io/kubernetes")
+        raise BuildError(f"testbed/{module.name}/go.mod does not require k8s.io/kubernetes")
     return found[1]
 
 
@@ -150,12 +197,12 @@ def _linker_flags(version: str) -> str:
     return " ".join(["-s", "-w", *settings])
 
 
-def _key(minor: str) -> str:
+def _key(part: Part, minor: str) -> str:
     digest = hashlib.sha256()
-    for module in (HERE / f"kubernetes-{minor}", HERE / "etcd"):
+    for module in part.modules(minor):
         for name in ("go.mod", "go.sum"):
             digest.update((module / name).read_bytes())
-    commands = [arguments for arguments, _ in _go_builds(minor, Path("target"))]
+    commands = [arguments for arguments, _ in part.go_builds(minor, Path("target"))]
     digest.update(repr([_go_platform(), sorted(GO_ENV.items()), commands]).encode())
     return digest.hexdigest()[:16]
 
@@ -180,10 +227,6 @@ def _go_env() -> dict[str, str]:
     return {**os.environ, **GO_ENV}
 
 
-def _complete(folder: Path) -> bool:
-    return all(os.access(folder / name, os.X_OK) for name in BINARIES)
-
-
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Hold a lock that ends with this process, however it ends."""
@@ -200,8 +243,10 @@ def main() -> int:
     """Build, and print the folder."""
     parser = argparse.ArgumentParser(description="Build a Kubernetes control plane and print its folder.")
     parser.add_argument("--kubernetes", metavar="MINOR", help=f"one of {', '.join(VERSIONS)}")
+    parser.add_argument("--node", action="store_true", help="build what nodes run, and not the control plane")
+    options = parser.parse_args()
     try:
-        print(build(parser.parse_args().kubernetes))
+        print(build(options.kubernetes, part=NODE if options.node else CONTROL_PLANE))
     except (BuildError, OSError) as error:
         _say(str(error))
         return 1

@@ -3,7 +3,8 @@
     async with await ControlPlane.start() as plane:
         ...  # plane.kubeconfig, or plane.url with plane.token and plane.ca_data
 
-There are no kubelets: nodes and the life of pods are for the caller to play. Every start has its own ports,
+There are no kubelets: nodes and the life of pods are for the caller to play, unless real nodes (node.py) join a
+control plane that was started with ``nodes=True``. Every start has its own ports,
 certificates, admin token and temporary folder. ``python -m testbed.control_plane`` runs one in the
 foreground.
 
@@ -72,7 +73,7 @@ class ControlPlane:
         self.url = settings.url
         self.token = settings.tokens[ADMIN]
         self.ca_data = settings.authority.certificate
-        self._settings = settings
+        self.settings = settings
         self._leash: Leash | None = None
         health = self._health_checks()
         self._components = {
@@ -98,6 +99,7 @@ class ControlPlane:
         extra_args: Mapping[str, Sequence[str]] | None = None,
         audit: bool = False,
         heap_growth: int = 100,
+        nodes: bool = False,
         wait_seconds: float = 240,
     ) -> Self:
         """Build what is not built yet, start the components and wait until each is healthy.
@@ -105,7 +107,8 @@ class ControlPlane:
         ``kubernetes`` is a minor such as "1.37"; without it $KUBERNETES decides. ``feature_gates`` go to
         every Kubernetes component, ``extra_args`` to the component they are listed for. ``audit`` has each
         request written to ``audit_log``. ``heap_growth`` is by how many percent a component's memory may grow
-        before garbage is collected ($GOGC): more of it takes memory and spares time. A component that is not
+        before garbage is collected ($GOGC): more of it takes memory and spares time. ``nodes`` has it work with
+        the real nodes of node.py: with service accounts for pods, and controllers for nodes. A component that is not
         healthy after ``wait_seconds`` is a ProcessError that tells why, and the temporary folder stays.
         """
         minor = kubernetes or default_version()
@@ -118,6 +121,7 @@ class ControlPlane:
             extra_args=extra_args or {},
             audit=audit,
             heap_growth=heap_growth,
+            nodes=nodes,
         )
         optional = {CONTROLLER_MANAGER: controller_manager, SCHEDULER: scheduler}
         components = [ETCD, API_SERVER, *(name for name, wanted in optional.items() if wanted)]
@@ -132,7 +136,7 @@ class ControlPlane:
     @property
     def kubeconfig(self) -> Path:
         """A kubeconfig file for the admin, who is in system:masters."""
-        return self._settings.kubeconfig(ADMIN)
+        return self.settings.kubeconfig(ADMIN)
 
     @property
     def manager_kubeconfig(self) -> Path:
@@ -140,17 +144,17 @@ class ControlPlane:
 
         By it the audit log tells the manager's requests from others, and its token can be taken away alone.
         """
-        return self._settings.kubeconfig(MANAGER)
+        return self.settings.kubeconfig(MANAGER)
 
     async def accept_tokens(self, *, of_manager: bool) -> None:
         """Start the API server again with the manager's token known to it, or not (all its requests: 401)."""
-        self._settings.write_tokens(without=() if of_manager else (MANAGER,))
+        self.settings.write_tokens(without=() if of_manager else (MANAGER,))
         await self.restart(API_SERVER)
 
     @property
     def audit_log(self) -> Path:
         """One JSON event per request, at the Metadata level; only there with ``audit=True``."""
-        return self._settings.file("audit.log")
+        return self.settings.file("audit.log")
 
     @property
     def components(self) -> tuple[str, ...]:
@@ -159,9 +163,9 @@ class ControlPlane:
 
     def binary(self, name: str) -> Path:
         """The path of a built program, such as "kubectl"."""
-        path = self._settings.binaries / name
+        path = self.settings.binaries / name
         if not path.exists():
-            raise ValueError(f"no program {name} in {self._settings.binaries}")
+            raise ValueError(f"no program {name} in {self.settings.binaries}")
         return path
 
     def log(self, component: str) -> Path:
@@ -206,7 +210,7 @@ class ControlPlane:
 
         Returns when the API server no longer answers from memory either, which in 1.37 takes it 15 s.
         """
-        await asyncio.to_thread(compact, self._settings.ports.etcd)
+        await asyncio.to_thread(compact, self.settings.ports.etcd)
         await asyncio.sleep(REMEMBERED_SECONDS.get(self.kubernetes, 16.0))
 
     async def stop(self, *, keep: bool = False) -> None:
@@ -228,7 +232,7 @@ class ControlPlane:
         await self.stop()
 
     async def _start_all(self) -> None:
-        self._settings.write_files()
+        self.settings.write_files()
         self._leash = Leash()
         await self.restart(ETCD)
         await self.restart(API_SERVER)
@@ -245,7 +249,7 @@ class ControlPlane:
         return self._components[name]
 
     def _health_checks(self) -> dict[str, Health]:
-        ports = self._settings.ports
+        ports = self.settings.ports
         tls = ssl.create_default_context(cadata=self.ca_data.decode())
 
         async def api_server() -> bool:

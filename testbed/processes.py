@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.namespaces import child_of
+
 HOST = "127.0.0.1"
 POLL_SECONDS = 0.05
 REQUEST_SECONDS = 5.0
@@ -66,6 +68,8 @@ class Component:
     wait_seconds: float
     environment: Mapping[str, str]
     """Beside this process's own."""
+    nested: bool = False
+    """Whether the command only starts the program, as its child, and waits for it: nsenter and unshare do so."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -78,6 +82,8 @@ class Component:
         """The id of its process, which must run."""
         if self.process is None or not self.alive:
             raise ProcessError(f"{self.name} is not running (log: {self.log})")
+        if self.nested and (child := child_of(self.process.pid)):
+            return child
         return self.process.pid
 
     async def start(self, leash: Leash) -> None:
@@ -95,7 +101,8 @@ class Component:
         """Send a signal, and wait until the process is gone."""
         if self.process is None or not self.alive:
             return
-        self.process.send_signal(signum)
+        with contextlib.suppress(ProcessLookupError, ProcessError):
+            os.kill(self.pid, signum)
         deadline = time.monotonic() + self.wait_seconds
         while self.alive:
             if time.monotonic() > deadline:

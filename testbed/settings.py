@@ -18,6 +18,19 @@ SCHEDULER = "kube-scheduler"
 
 ADMIN = "admin"
 MANAGER = "manager"
+# Addresses of the cluster that real nodes are in (node.py). They exist in network namespaces of its own.
+SERVICE_RANGE = "10.96.0.0/16"
+SERVICE_ADDRESS = "10.96.0.1"  # of the Service "kubernetes"
+GATEWAY_ADDRESS = "10.200.0.1"  # where nodes and pods find the API server and the registry
+MOST_NODES = 9
+SERVICE_NAMES = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+
+PROXY = "kube-proxy"
 USERS = {
     ADMIN: "admin",
     MANAGER: "system:serviceaccount:kruise-system:kruise-manager",
@@ -31,16 +44,41 @@ GROUPS = dict.fromkeys(USERS, MASTERS) | {
     MANAGER: "system:serviceaccounts,system:serviceaccounts:kruise-system"
 }
 
+
+def node_name(number: int) -> str:
+    """The name of the real node of this number, 1 to MOST_NODES."""
+    return f"node-{number}"
+
+
+# What real nodes are besides: each kubelet has the rights of its node only.
+NODE_USERS = {
+    **{node_name(number): f"system:node:{node_name(number)}" for number in range(1, MOST_NODES + 1)},
+    PROXY: "system:kube-proxy",
+}
+NODE_GROUPS = dict.fromkeys(NODE_USERS, "system:nodes") | {PROXY: ""}
+
 # Gates that are off in a minor and that the workloads need on.
 FEATURE_GATES: Mapping[str, Mapping[str, bool]] = {"1.32": {"InPlacePodVerticalScaling": True}}
 
-# ServiceAccount would have pods wait for the controller manager, which may be left out. The taint that
-# TaintNodesByCondition gives a new node would stay, as nobody runs the node-lifecycle controller.
+# Without real nodes: ServiceAccount would have pods wait for the controller manager, which may be left out. The
+# taint that TaintNodesByCondition gives a new node would stay, as nobody runs the node-lifecycle controller.
 ADMISSION_OFF = "ServiceAccount,TaintNodesByCondition"
 CONTROLLERS = "*,-node-lifecycle-controller,-taint-eviction-controller"
 
 # Requests a second, and at once: the client's own limits must not be what a bench measures.
 QPS, BURST = 1000, 2000
+
+EGRESS_CONFIG = """\
+apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection:
+    proxyProtocol: HTTPConnect
+    transport:
+      uds:
+        udsName: {socket}
+"""
 
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -105,10 +143,22 @@ class Settings:
     audit: bool
     heap_growth: int
     """By how many percent a component's memory may grow before garbage is collected."""
+    nodes: bool = False
+    """Whether real nodes (node.py) may join."""
     authority: Authority = field(default_factory=Authority)
     tokens: Mapping[str, str] = field(
-        default_factory=lambda: {name: secrets.token_urlsafe(32) for name in USERS}
+        default_factory=lambda: {name: secrets.token_urlsafe(32) for name in {**USERS, **NODE_USERS}}
     )
+
+    @property
+    def users(self) -> Mapping[str, str]:
+        """Who has a kubeconfig, with the name that the API server knows them by."""
+        return {**USERS, **NODE_USERS} if self.nodes else USERS
+
+    @property
+    def egress_socket(self) -> Path:
+        """Where the API server asks for connections to nodes, pods and Services, if there are real nodes."""
+        return self.file("egress.sock")
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -120,8 +170,13 @@ class Settings:
         """Where the API server is."""
         return f"https://{HOST}:{self.ports.api_server}"
 
+    @property
+    def nodes_url(self) -> str:
+        """Where the API server is for real nodes and their pods."""
+        return self.url.replace(HOST, GATEWAY_ADDRESS)
+
     def kubeconfig(self, name: str) -> Path:
-        """The kubeconfig of a user: a key of USERS."""
+        """The kubeconfig of a user: a key of `users`."""
         return self.directory / ("kubeconfig" if name == ADMIN else f"{name}.kubeconfig")
 
     def file(self, name: str) -> Path:
@@ -130,7 +185,8 @@ class Settings:
 
     def write_files(self) -> None:
         """Write all that the components read, for the owner's eyes only."""
-        certificate, key = self.authority.serving_pair([HOST], ["localhost"])
+        addresses = [HOST, *([SERVICE_ADDRESS, GATEWAY_ADDRESS] if self.nodes else [])]
+        certificate, key = self.authority.serving_pair(addresses, ["localhost", *SERVICE_NAMES])
         private, public = signing_key_pair()
         files = {
             "ca.crt": self.authority.certificate,
@@ -141,16 +197,19 @@ class Settings:
             "audit-policy.yaml": AUDIT_POLICY.encode(),
             "scheduler.yaml": self._scheduler_config().encode(),
         }
-        files |= {self.kubeconfig(name).name: self._kubeconfig(name).encode() for name in USERS}
+        if self.nodes:
+            files["egress.yaml"] = EGRESS_CONFIG.format(socket=self.egress_socket).encode()
+        files |= {self.kubeconfig(name).name: self._kubeconfig(name).encode() for name in self.users}
         for name, content in files.items():
             self._write(name, content)
         self.write_tokens()
 
     def write_tokens(self, *, without: Collection[str] = ()) -> None:
         """Write the tokens that the API server accepts from its next start on; users `without` one get none."""
+        groups = {**GROUPS, **NODE_GROUPS}
         rows = [
-            f'{token},{USERS[name]},{name},"{GROUPS[name]}"\n'
-            for name, token in self.tokens.items()
+            f'{self.tokens[name]},{user},{name},"{groups[name]}"\n'
+            for name, user in self.users.items()
             if name not in without
         ]
         self._write("tokens.csv", "".join(rows).encode())
@@ -194,12 +253,9 @@ class Settings:
     def _api_server(self) -> list[str]:
         arguments = [
             f"--etcd-servers=http://{HOST}:{self.ports.etcd}",
-            f"--advertise-address={HOST}",
-            "--endpoint-reconciler-type=none",
-            "--service-cluster-ip-range=10.96.0.0/16",
+            *(self._with_nodes() if self.nodes else self._without_nodes()),
+            f"--service-cluster-ip-range={SERVICE_RANGE}",
             f"--token-auth-file={self.file('tokens.csv')}",
-            "--authorization-mode=RBAC",
-            f"--disable-admission-plugins={ADMISSION_OFF}",
             "--allow-privileged=true",  # as kubeadm has it
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.file('service-account.pub')}",
@@ -211,12 +267,31 @@ class Settings:
             arguments.append(f"--audit-log-path={self.file('audit.log')}")
         return arguments
 
+    def _without_nodes(self) -> list[str]:
+        return [
+            f"--advertise-address={HOST}",
+            "--endpoint-reconciler-type=none",
+            "--authorization-mode=RBAC",
+            f"--disable-admission-plugins={ADMISSION_OFF}",
+        ]
+
+    def _with_nodes(self) -> list[str]:
+        """What has it reached by pods, and reach nodes and pods in its turn, although it is not in their network."""
+        return [
+            f"--advertise-address={GATEWAY_ADDRESS}",
+            f"--egress-selector-config-file={self.file('egress.yaml')}",
+            "--enable-aggregator-routing=true",  # it sends reviews to pods, not to the address of their Service
+            "--kubelet-preferred-address-types=InternalIP",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+        ]
+
     def _controller_manager(self) -> list[str]:
         return [
             f"--kubeconfig={self.kubeconfig(CONTROLLER_MANAGER)}",
             f"--kube-api-qps={QPS}",
             f"--kube-api-burst={BURST}",
-            f"--controllers={CONTROLLERS}",
+            f"--controllers={'*' if self.nodes else CONTROLLERS}",
             "--leader-elect=false",
             f"--root-ca-file={self.file('ca.crt')}",
             f"--service-account-private-key-file={self.file('service-account.key')}",
@@ -247,9 +322,14 @@ class Settings:
             f"--authorization-kubeconfig={self.kubeconfig(component)}",
         ]
 
-    def _kubeconfig(self, name: str) -> str:
+    def kubeconfig_text(self, user: str, token: str, *, url: str) -> str:
+        """A kubeconfig: who asks, by which token, and where."""
         ca = base64.b64encode(self.authority.certificate).decode()
-        return KUBECONFIG.format(url=self.url, ca=ca, user=USERS[name], token=self.tokens[name])
+        return KUBECONFIG.format(url=url, ca=ca, user=user, token=token)
+
+    def _kubeconfig(self, name: str) -> str:
+        url = self.nodes_url if name in NODE_USERS else self.url
+        return self.kubeconfig_text(self.users[name], self.tokens[name], url=url)
 
     def _scheduler_config(self) -> str:
         return SCHEDULER_CONFIG.format(kubeconfig=self.kubeconfig(SCHEDULER), qps=QPS, burst=BURST)

@@ -26,7 +26,7 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from pykruise.admission.reviewers import reviewers  # noqa: E402
 from pykruise.kinds import crds  # noqa: E402
-from pykruise.kinds.daemonset import board  # noqa: E402
+from pykruise.kinds.daemonset import node_cache  # noqa: E402
 from pykruise.kinds.daemonset.kind import KIND  # noqa: E402
 from pykruise.kinds.daemonset.node_state import NodeState, examine  # noqa: E402
 from pykruise.kinds.daemonset.plan import plan_daemonset  # noqa: E402
@@ -39,8 +39,8 @@ from pykruise.kube.metered import MeteredTransport  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES  # noqa: E402
 from pykruise.manager.manager import Manager  # noqa: E402
-from pykruise.plans.read import Memories, Read  # noqa: E402
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node  # noqa: E402
+from pykruise.runtime.read import Memories, Read  # noqa: E402
 from pykruise.sandbox.cluster import Cluster, ClusterSettings  # noqa: E402
 from pykruise.sandbox.nodes import NodeSpec  # noqa: E402
 from pykruise.sandbox.pod_state import KubeletSettings  # noqa: E402
@@ -256,7 +256,7 @@ class Looks:
 
         changes = ((control, "snapshot", lambda _: made), (control, "plan", lambda _: plan))
         self._undone.enter_context(mutated(changes))
-        self._undone.enter_context(patch.object(board, "examine", examined))
+        self._undone.enter_context(patch.object(node_cache, "examine", examined))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -31,10 +31,10 @@ from pykruise.kinds.sidecarset.snapshot import Settings, snapshot  # noqa: E402
 from pykruise.kinds.sidecarset.view import SidecarSetView  # noqa: E402
 from pykruise.kube.documents import Document  # noqa: E402
 from pykruise.kube.resources import PODS  # noqa: E402
-from pykruise.plans.read import Memories  # noqa: E402
 from pykruise.plans.review import Lookups  # noqa: E402
 from pykruise.plans.views import BY_SIDECARSET, POD_VIEWS, REVISION_VIEWS  # noqa: E402
 from pykruise.pods.revisions import RevisionView  # noqa: E402
+from pykruise.runtime.read import Memories  # noqa: E402
 from support.reviews import posted, request  # noqa: E402
 from support.sidecar_paper import Paper  # noqa: E402
 from support.sidecarsets import NOW, container, sidecarset, view  # noqa: E402

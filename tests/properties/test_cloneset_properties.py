@@ -12,7 +12,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kinds.cloneset.numbers import limits_of
+from pykruise.kinds.cloneset.limits import limits_of
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kube.clock import format_time
@@ -21,13 +21,13 @@ from pykruise.kube.patches.schemas import definition_for
 from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.in_place import Seen
-from pykruise.plans.plan import Plan
-from pykruise.plans.read import Memories
 from pykruise.pods import keys
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import PodView, project_pod
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Memories
 from support.cloneset_builder import NAME, NOW, UID, CloneSetBuilder, cloneset, revision, template
 from support.examples import examples
 from support.plan_views import (

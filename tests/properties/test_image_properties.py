@@ -18,10 +18,10 @@ from pykruise.kube.documents import Document, encode
 from pykruise.kube.ids import Key
 from pykruise.kube.image_references import parse_image
 from pykruise.kube.patches.merge import apply_merge_patch
-from pykruise.plans.actions import Delete, Patch
 from pykruise.pods.fan_out import State
 from pykruise.pods.image_pull_jobs import PullJobView, project_pull_job
 from pykruise.pods.node_images import NodeImageView, project_node_image
+from pykruise.runtime.actions import Delete, Patch
 from support.image_paper import NOW, job_document, node, node_image
 
 IMAGE = parse_image("nginx:1.9")

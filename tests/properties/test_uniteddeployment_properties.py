@@ -16,7 +16,7 @@ from pykruise.kinds.uniteddeployment.allocation import (
     scaled,
 )
 from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL
-from pykruise.plans.actions import Action
+from pykruise.runtime.actions import Action
 from support.examples import examples
 from support.united_world import UnitedWorld
 

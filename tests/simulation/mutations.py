@@ -40,10 +40,11 @@ from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube import cache, reflector
 from pykruise.kube.errors import KubeError
 from pykruise.kube.int_or_percent import Rounding
-from pykruise.plans import execute, in_place_turns, phases, reconcile, refreshing
 from pykruise.plans import in_place as in_place_steps
+from pykruise.plans import in_place_turns, phases, refreshing
 from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.ordinals import Reserved
+from pykruise.runtime import execute, reconcile
 from simulation.kinds import generate
 from simulation.mutating import Change, always, mutated
 from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLOADSPREAD

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds.uniteddeployment import plan, status
-from pykruise.plans.plan import Purpose
+from pykruise.plans.purposes import Purpose
 from simulation.mutating import Change, always
 
 __all__ = ["UNITEDDEPLOYMENT"]

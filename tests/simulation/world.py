@@ -35,7 +35,7 @@ from pykruise.kube.resources import (
 from pykruise.kube.transport import Transport
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
-from pykruise.plans.reconcile import Reconciler
+from pykruise.runtime.reconcile import Reconciler
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
 from pykruise.sandbox.virtual_time import VirtualLoop

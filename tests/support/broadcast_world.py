@@ -22,11 +22,12 @@ from pykruise.kinds.broadcastjob.snapshot import (
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan
-from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, Views
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.nodes import project_node
 from pykruise.pods.views import PodView, project_pod
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.views import Views
 from support.snapshots import read_of, taken
 
 NOW = parse_time("2026-01-31T12:00:00Z")

@@ -26,12 +26,12 @@ from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference
 from pykruise.kube.patches import apply_merge_patch
 from pykruise.kube.resources import PODS, Resource
-from pykruise.plans.read import Memories
 from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.budgets import BudgetView, project_budget, related_annotations
 from pykruise.pods.settings import settings_from
 from pykruise.pods.views import PodView, project_pod
+from pykruise.runtime.read import Memories
 from support.reviews import request
 from support.snapshots import read_of, taken
 

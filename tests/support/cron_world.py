@@ -16,8 +16,8 @@ from pykruise.kinds.advancedcronjob.plan import plan_cronjob
 from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, project_cronjob, snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches.merge import apply_merge_patch
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.snapshots import read_of, taken
 
 START = parse_time("2026-01-31T10:00:00Z")

@@ -18,14 +18,14 @@ from pykruise.kinds.daemonset.plan import plan_daemonset
 from pykruise.kinds.daemonset.snapshot import DaemonSetView, Settings, Snapshot, project_daemonset
 from pykruise.kube.clock import format_time
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Create
-from pykruise.plans.plan import Plan
-from pykruise.plans.read import Memories
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node
 from pykruise.pods import keys
 from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Create
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Memories
 from support.snapshots import snapshot_of
 from support.workload_builder import NAME, NAMESPACE, NOW, UID, WorkloadBuilder
 

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import orjson
 
 from pykruise.kinds.daemonset.snapshot import Snapshot
-from pykruise.plans.read import Memories
 from pykruise.plans.views import NodeView, project_node
 from pykruise.pods.views import PodProjector, PodView
+from pykruise.runtime.read import Memories
 from support.daemonset_builder import DaemonSetBuilder
 
 V = TypeVar("V")

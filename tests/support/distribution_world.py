@@ -19,9 +19,9 @@ from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTION_VI
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.patches import apply_strategic_merge
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan
 from pykruise.plans.views import NAMESPACE_VIEWS
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.snapshots import read_of, taken
 
 __all__ = ["NAME", "UID", "DistributionWorld", "is_copy", "named", "resource"]

@@ -10,10 +10,10 @@ from pykruise.kinds.ephemeraljob.snapshot import Snapshot, project_job, snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, definition_for
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Delete, Patch
-from pykruise.plans.plan import Plan
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.views import project_pod
+from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.snapshots import read_of, taken
 
 __all__ = ["NAME", "NOW", "UID", "EphemeralWorld", "container"]

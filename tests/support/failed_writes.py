@@ -3,9 +3,10 @@
 from pykruise.kube.errors import ForbiddenError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Create
-from pykruise.plans.execute import Failure
-from pykruise.plans.plan import Purpose, Step
+from pykruise.plans.purposes import Purpose
+from pykruise.runtime.actions import Create
+from pykruise.runtime.execute import Failure
+from pykruise.runtime.plan import Step
 
 POD = "web-x7k2p"
 """The pod that was to be created."""

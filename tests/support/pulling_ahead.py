@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from pykruise.plans.actions import Create, Patch
-from pykruise.plans.plan import Plan, Purpose
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.plan import Plan
 from support.plan_views import steps_named
 
 

@@ -13,7 +13,7 @@ import orjson
 from pykruise.kinds.sidecarset.defaults import with_defaults
 from pykruise.kinds.sidecarset.injection import Surroundings, inject
 from pykruise.kinds.sidecarset.kind import KIND
-from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.snapshot import Settings, Snapshot
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
@@ -21,11 +21,11 @@ from pykruise.kube.documents import Document, encode
 from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, definition_for
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
 from pykruise.pods.revisions import RevisionView, project_revision
 from pykruise.pods.views import PodView, project_pod
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.sidecarsets import NOW, pod
 from support.snapshots import snapshot_of
 

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
-from pykruise.plans.assemble import views_of
-from pykruise.plans.kind import Control, Kind
-from pykruise.plans.listed import Listed
-from pykruise.plans.read import Memories, Read
-from pykruise.plans.views import Views
+from pykruise.plans.kind import Kind
+from pykruise.runtime.assemble import views_of
+from pykruise.runtime.control import Control
+from pykruise.runtime.listed import Listed
+from pykruise.runtime.read import Memories, Read
+from pykruise.runtime.views import Views
 
 S = TypeVar("S")
 

@@ -30,9 +30,9 @@ from pykruise.kube.errors import NotFoundError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import Resource
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.snapshots import read_of
 
 __all__ = ["AUTO", "NAME", "PREFERRED", "RECORDED", "REQUIRED", "UID", "StateWorld"]

@@ -25,8 +25,6 @@ from pykruise.kinds.statefulset.snapshot import (
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.pods import keys
 from pykruise.pods.claims import ClaimView, project_claim
@@ -34,6 +32,8 @@ from pykruise.pods.image_pull_jobs import project_pull_job
 from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodProjector, PodView
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.snapshots import snapshot_of
 
 NOW = parse_time("2026-01-31T12:00:00Z")

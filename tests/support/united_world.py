@@ -37,12 +37,13 @@ from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.plans.actions import Action, Create, Delete, Patch
-from pykruise.plans.plan import Plan
 from pykruise.plans.targets import project_target
-from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS, Views
+from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import project_pod
+from pykruise.runtime.actions import Action, Create, Delete, Patch
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.views import Views
 from support.snapshots import read_of, taken
 from support.uniteddeployments import united_document
 

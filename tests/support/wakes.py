@@ -9,11 +9,11 @@ from typing import Any
 from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.plans.assemble import views_of
 from pykruise.plans.kind import Kind
-from pykruise.plans.read import Around, Memories
-from pykruise.plans.views import Views
-from pykruise.plans.wakes import Later
+from pykruise.runtime.assemble import views_of
+from pykruise.runtime.read import Around, Memories
+from pykruise.runtime.views import Views
+from pykruise.runtime.wakes import Later
 from support.snapshots import OnPaper, control_of, listed
 
 

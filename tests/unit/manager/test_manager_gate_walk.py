@@ -17,15 +17,15 @@ from pykruise.kinds import kinds
 from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest
 from pykruise.kube.client import Client
+from pykruise.kube.rbac import Right
 from pykruise.kube.resources import Resource
-from pykruise.kube.rights import Right
 from pykruise.manager.manager import Manager
 from pykruise.manager.roles import needed
 from pykruise.manager.settings import Settings
-from pykruise.plans.assemble import views_of
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import SHARED
 from pykruise.pods.settings import settings_from
+from pykruise.runtime.assemble import views_of
 
 ALL = tuple(kinds())
 GATED = [one for one in ALL if one.gates or one.any_gate]

@@ -16,7 +16,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
-from pykruise.plans.assemble import Tuning
+from pykruise.runtime.assemble import Tuning
 from support.faults import Answer, FaultyTransport, reads, watches
 from support.sandbox import Place, small_cluster
 from support.scenario import cloneset

@@ -4,6 +4,7 @@ import re
 
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.reasons_page import reasons_page
+from pykruise.runtime.reasons import WriteFault
 from support.sources import ROOT, SOURCES
 
 
@@ -27,4 +28,4 @@ def test_codes_are_written_as_reasons_of_conditions_are() -> None:
 def test_every_code_is_used() -> None:
     files = (path for folder in SOURCES for path in folder.rglob("*.py") if path.name != "reasons.py")
     used = set(re.findall(r"\bCode\.([A-Z_]+)\b", "\n".join(path.read_text("utf-8") for path in files)))
-    assert {code.name for code in Code} == used
+    assert {code.name for code in Code} == used | {fault.name for fault in WriteFault}

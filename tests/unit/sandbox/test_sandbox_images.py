@@ -2,7 +2,8 @@
 
 import pytest
 
-from pykruise.sandbox.images import ImageTable, Pulled, PullFailure, full_name
+from pykruise.kube.node_agent.image_pulls import Pulled, PullFailure
+from pykruise.sandbox.images import ImageTable, full_name
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ def test_a_wheel_that_is_built_twice_is_the_same(tmp_path: Path, folder: str) ->
     built = []
     for number, (stamp, mask) in enumerate(((1_000_000_000, 0o022), (1_700_000_000, 0o077))):
         source = tmp_path / f"source-{number}"
-        shutil.copytree(PACKAGES, source, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in ("packages", "examples"):
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         for path in source.rglob("*"):
             os.utime(path, (stamp, stamp))
             path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
@@ -120,7 +121,7 @@ def test_a_wheel_that_is_built_twice_is_the_same(tmp_path: Path, folder: str) ->
                 "--directory",
                 str(tmp_path / str(number)),
             ],
-            cwd=source / folder,
+            cwd=source / "packages" / folder,
             capture_output=True,
             text=True,
             check=False,
@@ -179,7 +180,7 @@ def test_distributions_are_installed_from_their_folders_into_one_namespace(tmp_p
     parts = {
         path.name for folder in sources.SOURCES for path in folder.iterdir() if path.name != "__pycache__"
     }
-    assert {path.name for path in (tmp_path / "pykruise").iterdir()} == parts
+    assert {path.name for path in (tmp_path / "pykruise").iterdir()} == parts | {"examples"}
     # and works outside the checkout
     said = subprocess.run(
         [sys.executable, "-P", "-m", "pykruise", "version"],

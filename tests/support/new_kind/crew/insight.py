@@ -9,7 +9,7 @@ from typing import Any, Final
 from pykruise.kinds.crew.snapshot import read_spec
 from pykruise.kube.documents import Document
 from pykruise.plans.insight import Counts, Strategy, WorkloadInsight
-from pykruise.plans.plan import Plan
+from pykruise.runtime.plan import Plan
 
 __all__ = ["INSIGHT"]
 

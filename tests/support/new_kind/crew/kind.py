@@ -10,11 +10,12 @@ from pykruise.kinds.crew.plan import plan_crew
 from pykruise.kinds.crew.snapshot import CREW_VIEWS, Settings, snapshot
 from pykruise.kinds.crew.types import CREWS, Crew, CrewV1Alpha1
 from pykruise.kube.crds import Column, Version
-from pykruise.plans.kind import Control, Kind, workload_rights
+from pykruise.plans.kind import Kind, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS
-from pykruise.plans.wakes import by_owner, itself
 from pykruise.pods.settings import Gate
+from pykruise.runtime.control import Control
+from pykruise.runtime.wakes import by_owner, itself
 
 __all__ = ["KIND"]
 

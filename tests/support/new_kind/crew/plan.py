@@ -1,6 +1,6 @@
 """What is to be done about one Crew: the pods that are missing are created, those beyond its size deleted.
 
-Snapshot ──▶ plan_crew() ──▶ Plan ──▶ plans/execute.py
+Snapshot ──▶ plan_crew() ──▶ Plan ──▶ runtime/execute.py
 
 Pure.
 """
@@ -12,10 +12,12 @@ from pykruise.kinds.crew.types import CREWS, CrewStatus
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Create
 from pykruise.plans.phases import delete_steps, pod_chain
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
-from pykruise.pods.reasons import Code, Reason
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_crew"]
 

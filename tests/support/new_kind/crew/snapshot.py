@@ -14,12 +14,13 @@ from pykruise.kinds.crew.types import CREWS, CrewSpec
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import decode
 from pykruise.kube.typed_documents import read as read_typed
-from pykruise.plans.read import Read
-from pykruise.plans.views import POD_VIEWS, Views
+from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.settings import FromFlag
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView, workload_fields
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import Views
 
 __all__ = ["CREW_VIEWS", "CrewView", "Settings", "Snapshot", "read_spec", "snapshot"]
 

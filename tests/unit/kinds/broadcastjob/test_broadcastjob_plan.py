@@ -5,9 +5,9 @@ import pytest
 
 from pykruise.kinds.broadcastjob.snapshot import Settings, project_broadcastjob
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Create, Patch
-from pykruise.plans.plan import Purpose
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create, Patch
 from support.broadcast_world import NAME, NOW, UID, BroadcastWorld, template
 
 UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}

@@ -8,10 +8,11 @@ import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.clock import format_time
-from pykruise.plans.actions import Patch
-from pykruise.plans.plan import Plan, Purpose
+from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.budgets import BudgetView, project_budget
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Plan
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset
 from support.plan_views import condition, deleted, left, replaced, states, steps_named
 

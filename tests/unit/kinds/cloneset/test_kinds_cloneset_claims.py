@@ -7,11 +7,11 @@ import pytest
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan
 from pykruise.pods import keys
 from pykruise.pods.claims import templates_hash
 from pykruise.pods.selector_guard import record_of
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.cloneset_builder import (
     UID,
     CloneSetBuilder,

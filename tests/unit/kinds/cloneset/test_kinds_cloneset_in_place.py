@@ -7,10 +7,10 @@ import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.status import FAILED_UPDATE
-from pykruise.plans.actions import Patch
 from pykruise.plans.in_place import BEGUN_AT_ONCE
-from pykruise.plans.plan import Plan
 from pykruise.pods import keys
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Plan
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, revision, template
 from support.plan_views import condition, deleted, left, replaced, states, steps_named
 

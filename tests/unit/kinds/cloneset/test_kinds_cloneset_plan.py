@@ -10,10 +10,10 @@ from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.snapshot import project_cloneset
 from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.phases import MOST_AT_ONCE
-from pykruise.plans.plan import Plan
 from pykruise.pods import keys
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.cloneset_builder import UID, CloneSetBuilder, cloneset, names, revision, template
 from support.plan_views import condition, created, deleted, left, pod_patches, steps_named
 

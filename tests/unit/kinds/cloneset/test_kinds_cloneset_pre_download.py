@@ -8,10 +8,11 @@ import pytest
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.actions import Delete, Patch
-from pykruise.plans.plan import Plan, Purpose
+from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.cloneset_builder import CloneSetBuilder, cloneset, revision, template
 from support.plan_views import steps_named
 from support.pulling_ahead import created_jobs, job, labels_given

@@ -6,9 +6,9 @@ import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.actions import Patch
-from pykruise.plans.plan import Plan
 from pykruise.pods import keys
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Plan
 from support.cloneset_builder import CloneSetBuilder, cloneset
 from support.plan_views import created, deleted, left, pod_patches, replaced, states
 

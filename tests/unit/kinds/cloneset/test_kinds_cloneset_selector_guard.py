@@ -7,10 +7,10 @@ import pytest
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.plans.actions import Create, Patch
-from pykruise.plans.plan import Plan
 from pykruise.pods import keys
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH, record_of
+from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.plan import Plan
 from support.cloneset_builder import CloneSetBuilder, cloneset, revision, template
 from support.plan_views import condition, left, reasons, steps_named
 

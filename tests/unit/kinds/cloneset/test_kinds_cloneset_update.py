@@ -3,8 +3,8 @@
 import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.plans.plan import Plan
 from pykruise.pods import keys
+from pykruise.runtime.plan import Plan
 from support.cloneset_builder import CloneSetBuilder, cloneset, revision
 from support.plan_views import (
     created,

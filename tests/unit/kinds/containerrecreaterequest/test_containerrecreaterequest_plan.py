@@ -9,11 +9,12 @@ from pykruise.kinds.containerrecreaterequest.kind import KIND
 from pykruise.kinds.containerrecreaterequest.plan import FINALIZER, plan_request
 from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, project_request, snapshot
 from pykruise.kube.clock import format_time, parse_time
-from pykruise.plans.actions import Patch
-from pykruise.plans.plan import Plan, Purpose
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import project_pod
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Plan
 from support.snapshots import read_of, taken
 
 NOW = parse_time("2026-05-01T12:00:00Z")

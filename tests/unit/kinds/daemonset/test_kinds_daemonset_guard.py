@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pykruise.plans.plan import Plan
 from pykruise.pods import keys
 from pykruise.pods.selector_guard import LOOK_AGAIN_S, SELECTOR_MISMATCH
+from pykruise.runtime.plan import Plan
 from support.daemonset_builder import (
     SELECTOR,
     DaemonSetBuilder,

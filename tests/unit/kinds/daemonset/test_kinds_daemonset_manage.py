@@ -6,9 +6,9 @@ import pytest
 
 from pykruise.kinds.daemonset.backoff import FORGOTTEN_AFTER_S, LONGEST_S, Backoffs
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Delete, Patch
-from pykruise.plans.plan import Plan
 from pykruise.pods import keys
+from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.daemonset_builder import NOW, UID, created_on, daemonset, owner
 from support.plan_views import created, deleted, left, pod_patches, reasons, states, steps_named
 

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from pykruise.kinds.daemonset.plan import plan_daemonset
-from pykruise.plans.actions import Delete
-from pykruise.plans.plan import Plan, Purpose
+from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.runtime.actions import Delete
+from pykruise.runtime.plan import Plan
 from support.daemonset_builder import DaemonSetBuilder, daemonset, revision, template
 from support.plan_views import left, steps_named
 from support.pulling_ahead import created_jobs, job, labels_given

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan
 from pykruise.pods import keys
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.daemonset_builder import daemonset, hash_of, owner, revision, template
 from support.plan_views import deleted, pod_patches, steps_named
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pykruise.plans.actions import Patch
-from pykruise.plans.plan import Plan
 from pykruise.pods import keys
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Plan
 from support.daemonset_builder import DaemonSetBuilder, daemonset, revision, template, updatable
 from support.plan_views import deleted, left, pod_patches, reasons, states
 

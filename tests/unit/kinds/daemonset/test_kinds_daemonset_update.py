@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from pykruise.kube.clock import format_time
-from pykruise.plans.actions import Patch
 from pykruise.plans.in_place import begun_at_once
-from pykruise.plans.plan import Plan
 from pykruise.pods import keys
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Plan
 from support.daemonset_builder import NOW, DaemonSetBuilder, created_on, daemonset, node_of, updatable
 from support.plan_views import created, deleted, left, pod_patches, reasons, states
 

@@ -9,10 +9,10 @@ import pytest
 
 from pykruise.kinds.daemonset.kind import KIND
 from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetView, Settings, project_daemonset
-from pykruise.plans.read import Memories
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import PodView
+from pykruise.runtime.read import Memories
 from support.daemonset_builder import daemonset, revision, template
 from support.snapshots import OnPaper, snapshot_of
 from support.wakes import Woken

@@ -11,10 +11,10 @@ from pykruise.kinds.imagelistpulljob.snapshot import ListJobView, Snapshot, proj
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import encode
-from pykruise.plans.actions import Create, Delete
-from pykruise.plans.plan import Plan
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create, Delete
+from pykruise.runtime.plan import Plan
 from support.image_paper import NOW, at, job
 
 ALWAYS = {"type": "Always"}

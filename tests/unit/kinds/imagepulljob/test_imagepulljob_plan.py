@@ -11,12 +11,13 @@ from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
 from pykruise.kinds.imagepulljob.secrets import MODE, REFERENCES, SOURCE_KEY, Source
 from pykruise.kinds.imagepulljob.snapshot import Settings, Snapshot
 from pykruise.kube.ids import Key
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan, Purpose
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.reasons import Code
 from pykruise.pods.secrets import CopyView
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.image_paper import NOW, at, entry, job, node_image, said
 
 HOME = "kruise-daemon-config"

@@ -10,12 +10,13 @@ from pykruise.kinds.imagepulljob.snapshot import Settings
 from pykruise.kube.cache import Change
 from pykruise.kube.documents import encode
 from pykruise.kube.ids import Key
-from pykruise.plans.assemble import views_of
-from pykruise.plans.read import Around, Memories
-from pykruise.plans.views import NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS, Views
+from pykruise.plans.views import NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.secrets import CopyView
 from pykruise.pods.views import PodView, project_pod
+from pykruise.runtime.assemble import views_of
+from pykruise.runtime.read import Around, Memories
+from pykruise.runtime.views import Views
 from support.image_paper import at, entry, job, node_image, said
 from support.snapshots import control_of, listed
 

@@ -11,12 +11,12 @@ from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, pl
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan
-from pykruise.plans.read import Read
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.settings import NoSettings
 from pykruise.pods.views import PodView, project_pod
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Read
 from support.snapshots import control_of
 
 COMPLETED = "apps.kruise.io/container-launch-priority-completed"

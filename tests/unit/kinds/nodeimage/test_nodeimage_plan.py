@@ -11,13 +11,13 @@ from pykruise.kinds.nodeimage.plan import plan_node_image
 from pykruise.kinds.nodeimage.snapshot import Settings, absent
 from pykruise.kube.errors import InternalError, KubeError, NotFoundError, Status
 from pykruise.kube.ids import Key
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan
 from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.image_paper import NOW, at, entry, job, node, node_image, reference, said
 from support.snapshots import control_of, read_of
 

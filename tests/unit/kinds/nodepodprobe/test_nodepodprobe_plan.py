@@ -11,14 +11,14 @@ from pykruise.kinds.nodepodprobe.snapshot import Settings, absent
 from pykruise.kube.documents import encode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan
-from pykruise.plans.read import Memories
 from pykruise.plans.views import MARKER_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.probes import MarkerView, NodeProbesView
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Memories
 from support.probe_paper import NOW, entry, marker, node, node_probes, pod, probe, result
 from support.snapshots import control_of, read_of
 

@@ -25,11 +25,11 @@ from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, NodeView
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView, project_pod
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.snapshots import read_of, taken
 
 NOW = parse_time("2026-01-31T12:00:00Z")

@@ -8,13 +8,14 @@ from pykruise.kinds.podprobemarker.kind import KIND
 from pykruise.kinds.podprobemarker.plan import FINALIZER
 from pykruise.kinds.podprobemarker.snapshot import Settings
 from pykruise.kube.documents import encode
-from pykruise.plans.actions import Patch
-from pykruise.plans.plan import Plan, Purpose
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.probes import MarkerView, NodeProbesView
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Plan
 from support.probe_paper import EXEC, NOW, entry, marker, node, node_probes, pod, probe
 from support.snapshots import control_of, read_of
 

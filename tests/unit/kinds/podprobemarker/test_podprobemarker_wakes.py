@@ -13,9 +13,10 @@ from pykruise.kinds.podprobemarker.snapshot import Settings
 from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.kind import Kind
-from pykruise.plans.read import Around, Memories
-from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS, Views
+from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.views import PodView
+from pykruise.runtime.read import Around, Memories
+from pykruise.runtime.views import Views
 from support.probe_paper import entry, marker, node, node_probes, pod, probe, result
 from support.snapshots import control_of, listed
 

@@ -8,11 +8,11 @@ import pytest
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
 from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
 from pykruise.kube.documents import Document
-from pykruise.plans.actions import Patch
-from pykruise.plans.plan import Plan
-from pykruise.plans.read import Memories
 from pykruise.pods import keys
 from pykruise.pods.budgets import related_annotations
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Memories
 from support.budgets import (
     CLONE_SET,
     DEPLOYMENT,

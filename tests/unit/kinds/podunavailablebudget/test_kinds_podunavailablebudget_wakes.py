@@ -11,10 +11,10 @@ from pykruise.kinds.podunavailablebudget.wakes import wakes
 from pykruise.kube.cache import Change
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.plans.assemble import views_of
-from pykruise.plans.read import Around, Memories
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
-from pykruise.plans.wakes import Later
+from pykruise.runtime.assemble import views_of
+from pykruise.runtime.read import Around, Memories
+from pykruise.runtime.wakes import Later
 from support.budgets import (
     CLONE_SET,
     DEPLOYMENT,

@@ -21,12 +21,13 @@ from pykruise.kube.documents import Document, encode
 from pykruise.kube.errors import ForbiddenError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.execute import Failure
-from pykruise.plans.plan import Plan, Purpose
-from pykruise.plans.read import Memories, Read
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import NamespaceView
 from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.execute import Failure
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Memories, Read
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 TOKEN: Document = {"token": "MQ=="}

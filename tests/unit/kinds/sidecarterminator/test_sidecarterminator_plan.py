@@ -8,10 +8,10 @@ from pykruise.kinds.sidecarterminator.groups import is_interesting
 from pykruise.kinds.sidecarterminator.plan import Snapshot, plan_termination
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
-from pykruise.plans.actions import Create, Patch
-from pykruise.plans.plan import Plan
 from pykruise.plans.views import NodeView
 from pykruise.pods.views import PodView, project_pod
+from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.plan import Plan
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 KILL = {"KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT": "true"}

@@ -9,10 +9,10 @@ from pykruise.kinds.statefulset.snapshot import STATEFUL_SET_VIEWS, Settings
 from pykruise.kube.clock import format_time
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.plans.actions import Create, Delete
 from pykruise.plans.views import CLAIM_VIEWS
-from pykruise.plans.wakes import Later
 from pykruise.pods.claims import ClaimView
+from pykruise.runtime.actions import Create, Delete
+from pykruise.runtime.wakes import Later
 from support.statefulset_builder import (
     NAMESPACE,
     NOW,

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from pykruise.plans.actions import Delete
-from pykruise.plans.plan import Plan, Purpose
+from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.runtime.actions import Delete
+from pykruise.runtime.plan import Plan
 from support.pulling_ahead import created_jobs, labels_given
 from support.statefulset_builder import StatefulSetBuilder, images, owner, statefulset, updatable
 

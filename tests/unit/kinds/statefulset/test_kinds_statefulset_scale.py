@@ -2,8 +2,8 @@
 
 import pytest
 
-from pykruise.plans.actions import Patch
 from pykruise.pods import keys
+from pykruise.runtime.actions import Patch
 from support.statefulset_builder import (
     HOOK,
     created,

@@ -6,9 +6,9 @@ import pytest
 
 from pykruise.kinds.statefulset.plan import status_after
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan
 from pykruise.pods import keys
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.failed_writes import failure
 from support.statefulset_builder import (
     StatefulSetBuilder,

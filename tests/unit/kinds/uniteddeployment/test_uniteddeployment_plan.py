@@ -19,10 +19,10 @@ from pykruise.kinds.uniteddeployment.workloads import (
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.errors import ForbiddenError, Status
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.execute import Failure
-from pykruise.plans.plan import Purpose
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.execute import Failure
 from support.united_world import NAMESPACE, NOW, UID, UnitedWorld, subset, wanted_in
 from support.uniteddeployments import ALL_TEMPLATES, template_of
 

@@ -13,12 +13,12 @@ from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.node_rules import Taint
-from pykruise.plans.actions import Delete, Patch
-from pykruise.plans.plan import Plan
 from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import NodeView
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView, project_pod
+from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.plan import Plan
 from support.spreads import CLONE_SET, DEPLOYMENT, NOW, placed_in, pod, spread, subset, view, workload, zone
 
 JOB = ("batch/v1", "Job", "web")

@@ -8,7 +8,7 @@ answer goes into the matching cache at once; a resource without a cache just pas
 belongs into a cache (namespace, selectors), and whether the cache knows something newer, the cache decides.
 
 Errors are the client's and pass through. A write that ended without a definite answer tells the caches
-nothing; whoever sent it asks with `read()` or repeats it (plans/execute.py).
+nothing; whoever sent it asks with `read()` or repeats it (runtime/execute.py).
 """
 
 from collections.abc import Mapping
@@ -21,6 +21,8 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+
+__all__ = ["WriteObserver", "Writer"]
 
 
 class WriteObserver(Protocol):

@@ -1,13 +1,16 @@
-"""The manifests under examples/, found in a checkout as well as in an installed package."""
+"""The manifests under examples/: beside this package where it is installed, in the root of a checkout."""
 
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Final
+
+__all__ = ["example"]
+
+_PLACES: Final = (Path(__file__).parents[1], Path(__file__).parents[5])
 
 
 def example(name: str) -> str:
     """Text of `examples/<name>`. Raises FileNotFoundError when it is not there."""
-    installed: Traversable = files("pykruise") / "examples" / name
-    if installed.is_file():
-        return installed.read_text("utf-8")
-    return (Path(__file__).parents[3] / "examples" / name).read_text("utf-8")
+    found = next((file for place in _PLACES if (file := place / "examples" / name).exists()), None)
+    if found is None:
+        raise FileNotFoundError(f"examples/{name}")
+    return found.read_text("utf-8")

@@ -35,9 +35,9 @@ from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, Settings
-from pykruise.plans.object_reader import LiveObjects
 from pykruise.plans.review import live_lookups
 from pykruise.plans.views import MARKER_VIEWS
+from pykruise.runtime.object_reader import LiveObjects
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.apiserver.storage import Storage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings

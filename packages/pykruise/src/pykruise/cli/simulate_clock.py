@@ -26,9 +26,9 @@ from pykruise.kube.documents import Document
 from pykruise.kube.durations import short_duration
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
-from pykruise.plans.assemble import views_of
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Lookups
+from pykruise.runtime.assemble import views_of
 
 __all__ = ["clock_json", "clock_report", "live_play", "manifest_play"]
 

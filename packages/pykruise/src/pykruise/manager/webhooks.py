@@ -67,11 +67,11 @@ from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
-from pykruise.plans.object_reader import CachedObjects
 from pykruise.plans.review import live_lookups
 from pykruise.plans.views import MARKER_VIEWS
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.probes import POD_PROBE_MARKERS
+from pykruise.runtime.object_reader import CachedObjects
 
 __all__ = ["Webhooks", "WebhooksNotReadyError", "endpoint_of"]
 

@@ -17,9 +17,7 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Patch
 from pykruise.plans.phases import pod_key, version
-from pykruise.plans.plan import Note, Step
 from pykruise.pods.in_place import (
     Broken,
     Complete,
@@ -33,9 +31,12 @@ from pykruise.pods.in_place import (
     difference,
     next_step,
 )
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Note, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = [
     "BEGUN_AT_ONCE",

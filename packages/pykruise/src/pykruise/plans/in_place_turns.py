@@ -14,10 +14,8 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Patch
 from pykruise.plans.in_place import begin_steps
 from pykruise.plans.phases import pod_key, version
-from pykruise.plans.plan import Step
 from pykruise.pods.in_place import Settings, UpdateSpec, start
 from pykruise.pods.lifecycle import (
     LifecycleHook,
@@ -27,8 +25,11 @@ from pykruise.pods.lifecycle import (
     update_wait,
 )
 from pykruise.pods.readiness import PRE_UPDATE_HOOK, hold_back
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["Target", "update_turn", "waits_for"]
 

@@ -12,9 +12,9 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.plans.plan import Plan
-from pykruise.plans.views import Views
 from pykruise.pods.lifecycle import Lifecycle
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.views import Views
 
 __all__ = [
     "ROLLING_UPDATE",

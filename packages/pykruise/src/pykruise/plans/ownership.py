@@ -18,13 +18,14 @@ from pykruise.kube.ids import Key
 from pykruise.kube.owners import adoption_patch, release_patch
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, Resource
-from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.phases import pod_chain, pod_key
-from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.revisions import RevisionView, UpdateChoice
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 __all__ = [
     "Adopter",

@@ -15,8 +15,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Delete, Patch
-from pykruise.plans.plan import Chain, Note, Stage, Step
 from pykruise.pods.lifecycle import (
     LifecycleHook,
     LifecycleState,
@@ -25,8 +23,11 @@ from pykruise.pods.lifecycle import (
     state_metadata,
 )
 from pykruise.pods.readiness import PRE_DELETE_HOOK, hold_back
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = [
     "MAX_UNAVAILABLE_USED_UP",

@@ -13,8 +13,8 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.read import Read
 from pykruise.pods.views import PodView
+from pykruise.runtime.read import Read
 
 __all__ = ["annotations_of"]
 

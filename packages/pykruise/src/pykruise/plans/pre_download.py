@@ -14,11 +14,12 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.revisions import RevisionView
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 __all__ = ["PreDownload", "pre_download_stages"]
 

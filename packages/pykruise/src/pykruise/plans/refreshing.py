@@ -13,14 +13,16 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Patch
 from pykruise.plans.in_place import Progress, Seen, summary_of
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, pod_key, version
-from pykruise.plans.plan import Chain, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import Settings
 from pykruise.pods.readiness import missing_conditions
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Chain, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["due_conditions", "refresh_phase", "service_step"]
 

@@ -22,10 +22,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
 from pykruise.kube.selectors import EVERYTHING, Selector, SelectorError, selector_from
-from pykruise.plans.read import Mirrors
-from pykruise.plans.views import BY_CONTROLLER, Views
 from pykruise.pods.keys import TEMPLATE_HASH_LABEL
 from pykruise.pods.white_list import CONFIGURATION, WhiteList, WhiteListError, read_white_list
+from pykruise.runtime.read import Mirrors
+from pykruise.runtime.views import BY_CONTROLLER, Views
 
 __all__ = [
     "CLONE_SETS",

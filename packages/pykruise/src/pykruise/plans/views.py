@@ -1,16 +1,15 @@
-"""What kinds see of a cluster: resources as views, with the indexes by which they are looked up.
+"""What kinds see of a cluster: the catalogue of views (runtime/views.py), with the indexes by which they are looked up.
 
 a resource's JSON text ──▶ Views.projector() ──▶ view ──▶ caches (sources.py), lists made once (listed.py)
 
 Pure.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cache import Projected
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import (
     CONFIG_MAPS,
@@ -20,7 +19,6 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     SECRETS,
-    Resource,
 )
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
 from pykruise.pods.claims import ClaimView, project_claim
@@ -40,15 +38,13 @@ from pykruise.pods.revisions import RevisionView, project_revision
 from pykruise.pods.secrets import CopyView, project_copy
 from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.views import PodProjector, PodView
+from pykruise.runtime.views import BY_CONTROLLER, BY_NAME, BY_NAMESPACE, ORPHANS, Views
 
 __all__ = [
     "ACTIVE_JOBS",
     "BUDGET_VIEWS",
-    "BY_CONTROLLER",
     "BY_IMAGE",
     "BY_MARKER",
-    "BY_NAME",
-    "BY_NAMESPACE",
     "BY_NAME_PREFIX",
     "BY_PODS_OF",
     "BY_PULL_JOB",
@@ -61,7 +57,6 @@ __all__ = [
     "NODE_IMAGE_VIEWS",
     "NODE_PROBES_VIEWS",
     "NODE_VIEWS",
-    "ORPHANS",
     "POD_VIEWS",
     "PULL_JOB_VIEWS",
     "REVISION_VIEWS",
@@ -69,43 +64,16 @@ __all__ = [
     "SHARED",
     "NamespaceView",
     "NodeView",
-    "Views",
     "owner_name",
     "project_namespace",
     "project_node",
 ]
-
-T = TypeVar("T", bound=Projected)
-
-
-class Views(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
-    """A resource as decisions see it. Two kinds that mean the same cache use the same value."""
-
-    resource: Resource
-    projector: Callable[[], Callable[[bytes | msgspec.Raw], T]]
-    """Makes the function that makes a view of an object's JSON text; one for each cache."""
-    indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] = {}
-    is_apart: bool = False
-    """Kept beside the cache of the resource's own kind, which sees it otherwise. Nothing waits for it: the resource
-    need not be served."""
-    is_metadata_only: bool = False
-    """Only metadata is listed and watched (objects are of kind PartialObjectMetadata); what own writes return is
-    whole. For resources whose contents are large, or secret."""
-
-
-BY_CONTROLLER = "controller"
-"""Index: uid of the managing owner."""
 
 BY_NAME_PREFIX = "name-prefix"
 """Index of revisions: (namespace, name without its hash): which owner they may belong to."""
 
 BY_SIDECARSET = "sidecarset"
 """Index of pods: names of the SidecarSets that they list."""
-
-BY_NAMESPACE = "namespace"
-
-BY_NAME = "name"
-"""Index: the name, in whichever namespace."""
 
 ACTIVE_JOBS = "active"
 """Index of ImagePullJobs: "" for those that have neither ended nor are being deleted."""
@@ -124,9 +92,6 @@ BY_PULL_JOB = "pull-job"
 
 BY_MARKER = "marker"
 """Index of NodePodProbes: namespace and name of the PodProbeMarkers whose probes they have."""
-
-ORPHANS = "orphans"
-"""Index: namespace of objects without a managing owner."""
 
 
 class NamespaceView(msgspec.Struct, frozen=True, kw_only=True):

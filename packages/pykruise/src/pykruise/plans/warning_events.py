@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from pykruise.kube.api import PlainCondition
-from pykruise.plans.plan import Note
 from pykruise.pods.reasons import Code
 from pykruise.pods.waiting import WAITING
+from pykruise.runtime.plan import Note
 
 __all__ = ["WARNINGS", "warning_notes"]
 

@@ -5,12 +5,12 @@ view of a workload + Read ──▶ revisions_around(), pull_jobs_of() ──▶
 
 from collections.abc import Sequence
 
-from pykruise.plans.read import Mirrors
 from pykruise.plans.views import BY_NAME_PREFIX, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.names import LONGEST_REVISION_OWNER
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.workloads import WorkloadView
+from pykruise.runtime.read import Mirrors
 
 __all__ = ["pull_jobs_of", "revisions_around"]
 

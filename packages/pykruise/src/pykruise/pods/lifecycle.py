@@ -16,8 +16,9 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.pods import keys
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.reasons import Reason
 
 __all__ = [
     "UPDATE_UNDER_WAY",

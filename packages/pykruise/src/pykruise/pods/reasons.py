@@ -1,9 +1,8 @@
-"""Why something is not (yet) as it was asked for, as a value: a stable code, a sentence, what a person can do.
+"""All codes of reasons (runtime/reasons.py), with what each means and what helps: the one table of them.
 
-plans, conditions, events ──▶ Reason(code, message, remedy) ──▶ status, explain, plan, JSON
+Code ──▶ CODES ──▶ docs/reasons.md, explain
 
-Pure. Programs go by codes, people read sentences: rewording a sentence changes nothing else. `CODES` is the one
-table of all codes, from which docs/reasons.md is made.
+Pure.
 """
 
 from collections.abc import Mapping
@@ -12,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["AT_REST", "CODES", "NOTHING", "NOT_WRITTEN", "Code", "Meaning", "Reason", "rank_of"]
+from pykruise.runtime.reasons import Reason, WriteFault
 
-NOTHING: Final = "nothing has to be done"
+__all__ = ["AT_REST", "CODES", "NOT_WRITTEN", "Code", "Meaning", "rank_of", "remedy_of"]
 
 
 class Code(StrEnum):
@@ -35,11 +34,11 @@ class Code(StrEnum):
     INJECTION_FAILS = "InjectionFails"
     PATCH = "Patch"
     # writes that the API server refuses
-    QUOTA = "Quota"
-    WEBHOOK = "Webhook"
-    POLICY = "Policy"
-    FORBIDDEN = "Forbidden"
-    WRITE_FAILED = "WriteFailed"
+    QUOTA = WriteFault.QUOTA.value
+    WEBHOOK = WriteFault.WEBHOOK.value
+    POLICY = WriteFault.POLICY.value
+    FORBIDDEN = WriteFault.FORBIDDEN.value
+    WRITE_FAILED = WriteFault.WRITE_FAILED.value
     # a pod that stays as it is until a person does something
     NODE_LOST = "NodeLost"
     NODE_NOT_READY = "NodeNotReady"
@@ -358,38 +357,11 @@ AT_REST: Final = frozenset(
 """As it was asked for, or worth knowing: nothing is waited for."""
 
 
-def rank_of(code: Code) -> int:
+def rank_of(code: str) -> int:
     """Causes before what only follows from them."""
-    return _ORDER[code]
+    return _ORDER[Code(code)]
 
 
-class Reason(msgspec.Struct, frozen=True):
-    """Why one thing is not (yet) as it was asked for."""
-
-    code: Code
-    message: str
-    """For people; no program reads it."""
-    remedy: str = ""
-    """What a person has to do before it goes on; empty: it passes by itself, or was asked for."""
-    container: str = ""
-    """The container that it is about, where it is about one."""
-
-    @property
-    def is_wait(self) -> bool:
-        """Whether it passes by itself."""
-        return not self.remedy
-
-    @property
-    def helps(self) -> str:
-        """What a person can do: the remedy, or what helps in general."""
-        return self.remedy or CODES[self.code].helps
-
-    @property
-    def full_message(self) -> str:
-        """With what has to be done, if anything has."""
-        return f"{self.message}; {self.remedy}" if self.remedy else self.message
-
-    @property
-    def condition_message(self) -> str:
-        """For the condition Waiting: with what has to be done, or that nothing has."""
-        return f"{self.message}; {self.remedy or NOTHING}"
+def remedy_of(reason: Reason) -> str:
+    """What a person can do: the remedy, or what helps in general."""
+    return reason.remedy or CODES[Code(reason.code)].helps

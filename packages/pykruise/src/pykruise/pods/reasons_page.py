@@ -8,7 +8,8 @@ Pure.
 import sys
 from typing import Final
 
-from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, NOTHING, Code
+from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code
+from pykruise.runtime.reasons import NOTHING
 
 __all__ = ["reasons_page"]
 

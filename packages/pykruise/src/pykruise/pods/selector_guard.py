@@ -20,8 +20,9 @@ import msgspec
 from pykruise.kube.documents import Document
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.pods import keys
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
+from pykruise.runtime.reasons import Reason
 
 __all__ = [
     "LOOK_AGAIN_S",

@@ -11,8 +11,9 @@ from typing import Final, TypeVar
 
 from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant, format_time
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.reasons import Reason
 
 __all__ = [
     "WAITING",

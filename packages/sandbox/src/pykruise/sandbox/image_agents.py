@@ -7,69 +7,50 @@ What happens to an image is decided by image_pulls.py; here are only waiting, re
 API server serves no NodeImages, nothing is done.
 """
 
-import binascii
 import math
 import random
-from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-import msgspec
 
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.controller import Controller, unmeasured
-from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.documents import decode
 from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.image_references import ImageName
+from pykruise.kube.node_agent.image_pulls import (
+    NODE_IMAGES,
+    Attempt,
+    NodeImageView,
+    Pull,
+    Pulled,
+    PullFailure,
+    SecretName,
+    StatusPace,
+    Wanted,
+    advance_pulls,
+    events_of,
+    open_images,
+    project_node_image,
+    status_of,
+)
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.resources import SECRETS, Resource
+from pykruise.kube.registry_credentials import Credential, credentials_in_secret, matching_credentials
+from pykruise.kube.resources import SECRETS
 from pykruise.kube.writer import Writer
 from pykruise.sandbox.faults import pull_of
-from pykruise.sandbox.image_pulls import (
-    Attempt,
-    NodeImageView,
-    Pull,
-    SecretName,
-    Wanted,
-    advance_pulls,
-    project_node_image,
-    status_of,
-)
-from pykruise.sandbox.images import Pulled, PullFailure, full_name
+from pykruise.sandbox.images import full_name
 from pykruise.sandbox.pod_state import World
 from pykruise.sandbox.running import run_beside
 
-__all__ = ["NODE_IMAGES", "ImageAgents", "credentials_for"]
+__all__ = ["ImageAgents"]
 
-NODE_IMAGES = Resource("apps.kruise.io", "v1beta1", "nodeimages", "NodeImage", namespaced=False)
-_JOB_GROUP = "apps.kruise.io"
 
 CONFLICT_S = 0.05
-STATUS_BURST = 5
-STATUS_PER_S = 0.5
-"""Writes of a NodeImage's status. Rule: the real agent's."""
-
-
-class _Pace(msgspec.Struct):
-    """Who may write how often: a bucket of writes."""
-
-    tokens: float = STATUS_BURST
-    filled_at: Instant = 0.0
-
-    def wait_s(self, now: Instant) -> float:
-        """0 when one may be written now, which is then counted."""
-        self.tokens = min(STATUS_BURST, self.tokens + (now - self.filled_at) * STATUS_PER_S)
-        self.filled_at = now
-        if self.tokens >= 1:
-            self.tokens -= 1
-            return 0.0
-        return (1 - self.tokens) / STATUS_PER_S
 
 
 class ImageAgents:
@@ -101,7 +82,7 @@ class ImageAgents:
         self.node_images.subscribe(self._on_change)
         self._writer = Writer(client, {NODE_IMAGES: self.node_images})
         self._pulls: dict[str, tuple[str, Mapping[ImageName, Pull]]] = {}
-        self._paces: dict[str, _Pace] = {}
+        self._paces: dict[str, StatusPace] = {}
         self.status_writes = 0
         self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
         self._controller = Controller(
@@ -162,7 +143,7 @@ class ImageAgents:
         image: ImageName,
         wanted: Wanted,
         number: int,
-        keyring: Sequence[tuple[str, str]],
+        keyring: Sequence[Credential],
     ) -> Attempt:
         world, reference = self._world(), image.reference
         name = full_name(reference)
@@ -174,39 +155,34 @@ class ImageAgents:
         if fails:
             failure = PullFailure("ErrImagePull", f'failed to pull image "{reference}" (scripted)')
             return Attempt(takes_s, failure)
-        answer = world.images.pull_as(reference, credentials_for(name, keyring))
+        matching = matching_credentials(keyring, image.repository)
+        answer = world.images.pull_as(reference, [one.text for one in matching])
         return Attempt(0.0 if is_there and isinstance(answer, Pulled) else takes_s, answer)
 
     async def _keyrings(
         self, view: NodeImageView, pulls: Mapping[ImageName, Pull]
-    ) -> dict[str, list[tuple[str, str]]]:
-        """By image that has still to be pulled: registries with their `user:password`."""
-        open_names = {
-            image.name
-            for image, wanted in view.wanted.items()
-            if view.ended.get(image) != wanted.version
-            and not ((pull := pulls.get(image)) and pull.version == wanted.version and pull.completed_at)
-        }
-        found: dict[str, list[tuple[str, str]]] = {}
-        for name in open_names & view.secrets.keys():
+    ) -> dict[str, list[Credential]]:
+        """Credentials by image that has still to be pulled."""
+        found: dict[str, list[Credential]] = {}
+        for name in open_images(view, pulls) & view.secrets.keys():
             for secret in view.secrets[name]:
                 found.setdefault(name, []).extend(await self._credentials(secret))
         return found
 
-    async def _credentials(self, secret: SecretName) -> list[tuple[str, str]]:
+    async def _credentials(self, secret: SecretName) -> list[Credential]:
         """What a secret holds; nothing when it cannot be read."""
         try:
             document = decode(await self._client.get(SECRETS, secret.namespace, secret.name))
         except KubeError:
             return []
-        return _registries(document)
+        return credentials_in_secret(document)
 
     async def _report(self, view: NodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> float:
         """Write the status where it differs. Returns in how many seconds it may be written."""
         patch = diff_merge(view.stored_status, status_of(view, pulls))
         if not patch or not (view.wanted or view.stored_status):
             return math.inf
-        pace = self._paces.setdefault(view.name, _Pace(filled_at=now))
+        pace = self._paces.setdefault(view.name, StatusPace(filled_at=now))
         wait_s = pace.wait_s(now)
         if wait_s > 0:
             return wait_s
@@ -233,75 +209,13 @@ class ImageAgents:
         """An event for each image that was pulled, or could not be."""
         if self._recorder is None:
             return
-        for image, pull in after.items():
-            old = before.get(image)
-            if pull.completed_at is None or (old is not None and old.completed_at is not None):
-                continue
-            failed = pull.phase == "Failed"
-            took_s = pull.completed_at - (pull.started_at or pull.completed_at)
-            said = f": {pull.message}" if failed else f" in {took_s:.1f} s"
-            message = f"{'could not pull' if failed else 'pulled'} image {image.reference}{said}"
-            about: list[tuple[Resource, dict[str, Any]]] = [
-                (NODE_IMAGES, {"name": view.name, "uid": view.uid})
-            ]
-            if failed:
-                about += [
-                    (_resource_of(one), one)
-                    for one in view.wanted[image].owner_references or ()
-                    if one.get("uid")
-                ]
-            for resource, one in about:
-                self._recorder.record(
-                    resource,
-                    namespace=str(one.get("namespace") or ""),
-                    name=str(one.get("name") or ""),
-                    uid=str(one.get("uid") or ""),
-                    reason="PullImageFailed" if failed else "PullImageSucceed",
-                    message=f"node {view.name} {message}",
-                    warning=failed,
-                )
-
-
-def _resource_of(reference: Mapping[str, Any]) -> Resource:
-    group, _, version = str(reference.get("apiVersion") or "").rpartition("/")
-    kind = str(reference.get("kind") or "")
-    return Resource(group or _JOB_GROUP, version or "v1beta1", f"{kind.lower()}s", kind)
-
-
-# ── credentials ──────────────────────────────────────────────────────────────
-
-
-def credentials_for(image: str, keyring: Sequence[tuple[str, str]]) -> list[str]:
-    """The `user:password` texts for an image (full name), the longest match first."""
-    matches = [(where, secret) for where, secret in keyring if _is_for(where, image)]
-    return [secret for _, secret in sorted(matches, key=lambda one: -len(one[0]))]
-
-
-def _is_for(registry: str, image: str) -> bool:
-    where = registry.removeprefix("https://").removeprefix("http://").rstrip("/")
-    where = where.removesuffix("/v1").removesuffix("/v2")
-    if where == "index.docker.io":
-        where = "docker.io"
-    return image == where or image.startswith((f"{where}/", f"{where}:", f"{where}@"))
-
-
-def _registries(secret: Document) -> list[tuple[str, str]]:
-    """Registry → `user:password` of a secret of type dockerconfigjson or dockercfg; what cannot be read is left out."""
-    data = secret.get("data") or {}
-    text = data.get(".dockerconfigjson") or data.get(".dockercfg")
-    try:
-        config = decode(b64decode(text or ""))
-    except (ValueError, binascii.Error):
-        return []
-    found: list[tuple[str, str]] = []
-    for registry, entry in (get_path(config, "auths") or config).items():
-        if not isinstance(entry, Mapping):
-            continue
-        user, password = entry.get("username"), entry.get("password")
-        if user is None and isinstance(entry.get("auth"), str):
-            try:
-                user, _, password = b64decode(entry["auth"]).decode().partition(":")
-            except (ValueError, binascii.Error):
-                continue
-        found.append((registry, f"{user}:{password}"))
-    return found
+        for event in events_of(view, before, after):
+            self._recorder.record(
+                event.resource,
+                namespace=event.namespace,
+                name=event.name,
+                uid=event.uid,
+                reason=event.reason,
+                message=event.message,
+                warning=event.is_failure,
+            )

@@ -14,22 +14,9 @@ from hashlib import sha256
 
 import msgspec
 
-__all__ = ["ImageTable", "PullFailure", "Pulled", "full_name"]
+from pykruise.kube.node_agent.image_pulls import Pulled, PullFailure
 
-
-class Pulled(msgspec.Struct, frozen=True):
-    """The image is on the node."""
-
-    image_id: str
-    """As containerd reports it: `docker.io/library/nginx@sha256:<64 hex digits>`."""
-
-
-class PullFailure(msgspec.Struct, frozen=True):
-    """The image cannot be had: `reason` is what the container waits with at first."""
-
-    reason: str
-    """`ErrImagePull` (tried again with backoff) or `InvalidImageName` (never tried)."""
-    message: str
+__all__ = ["ImageTable", "full_name"]
 
 
 _REFERENCE = re.compile(

@@ -22,6 +22,8 @@ from pykruise.kube.controller import Controller, unmeasured
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.node_agent.probe_checks import FAILED, SUCCEEDED, Seen
+from pykruise.kube.node_agent.recreations import OnNode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
@@ -59,9 +61,7 @@ from pykruise.sandbox.pod_state import (
 from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
 from pykruise.sandbox.pod_view import Container, PodProjector, PodView, amounts
 from pykruise.sandbox.probe_agents import ProbeAgents
-from pykruise.sandbox.probes import FAILED, SUCCEEDED, Seen
 from pykruise.sandbox.recreate_agents import RecreateAgents
-from pykruise.sandbox.recreations import OnNode
 from pykruise.sandbox.running import run_beside
 
 __all__ = ["Kubelets", "KubeletsStats"]
@@ -339,7 +339,7 @@ class Kubelets:
         if pod is None or node is None:
             self._forget(key)
             return None
-        if node.is_stopped or (pod.is_over and not pod.is_terminating):
+        if node.is_stopped or (pod.is_over and not pod.is_deleting):
             return None
         now = self._clock()
         before = self._state_of(pod, now)

@@ -26,8 +26,9 @@ from zlib import crc32
 import msgspec
 
 from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.node_agent.image_pulls import PullFailure
 from pykruise.sandbox.faults import Behaviour, Rule, behaviour_of
-from pykruise.sandbox.images import ImageTable, PullFailure, full_name
+from pykruise.sandbox.images import ImageTable, full_name
 from pykruise.sandbox.pod_view import Container, ContainerStatus, PodView, Terminated, instant_of
 
 __all__ = [
@@ -316,7 +317,7 @@ def advance(
     `refused`: the node has no room for a change of resources that is wanted. `missing`: by container, what keeps
     one that never ran from starting. `held`: full names of the images that the node has.
     """
-    if pod.is_terminating:
+    if pod.is_deleting:
         if state.stopping_since is None:
             state = msgspec.structs.replace(state, stopping_since=now)
         return state, removal_due(state, pod, world)

@@ -10,62 +10,37 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.controller import Controller, unmeasured
-from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.patches.merge import diff_merge
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.queue import WorkQueue
-from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.resources import PODS, Resource
-from pykruise.kube.writer import Writer
-from pykruise.sandbox.probes import (
-    SUCCEEDED,
+from pykruise.kube.node_agent.probe_checks import (
+    NODE_POD_PROBES,
     Check,
     CheckKey,
+    NodeProbes,
     Seen,
     advance_check,
     checks_in,
     due_at,
+    events_of,
+    project_node_probes,
     status_of,
 )
+from pykruise.kube.patches.merge import diff_merge
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.queue import WorkQueue
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.resources import PODS
+from pykruise.kube.writer import Writer
 from pykruise.sandbox.running import run_beside
 
-__all__ = ["NODE_POD_PROBES", "ProbeAgents", "SeenBy"]
-
-NODE_POD_PROBES = Resource("apps.kruise.io", "v1alpha1", "nodepodprobes", "NodePodProbe", namespaced=False)
+__all__ = ["ProbeAgents", "SeenBy"]
 
 SeenBy = Callable[[Key, str, str, str], Seen | None]
 """Pod, its uid, container and probe to what the probe finds now; None: no such container has been started."""
-
-
-class _NodeProbes(msgspec.Struct, frozen=True, kw_only=True):
-    """A NodePodProbe, whole."""
-
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: int
-    spec: Document
-    status: Document
-
-
-def _project(raw: bytes | msgspec.Raw) -> _NodeProbes:
-    document = decode(raw)
-    metadata = document["metadata"]
-    return _NodeProbes(
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=int(metadata["resourceVersion"]),
-        spec=document.get("spec") or {},
-        status=document.get("status") or {},
-    )
 
 
 class ProbeAgents:
@@ -89,7 +64,7 @@ class ProbeAgents:
         self._seen_by = seen_by
         self._clock = clock
         self._recorder = recorder
-        self.node_probes = Cache(client, NODE_POD_PROBES, project=_project, clock=clock, rng=rng)
+        self.node_probes = Cache(client, NODE_POD_PROBES, project=project_node_probes, clock=clock, rng=rng)
         self.node_probes.subscribe(self._on_change)
         self._writer = Writer(client, {NODE_POD_PROBES: self.node_probes})
         self._checks: dict[str, dict[CheckKey, Check]] = {}
@@ -112,7 +87,7 @@ class ProbeAgents:
         """Something about the node is not as it was."""
         self._queue.add(Key("", node))
 
-    def _on_change(self, change: Change[_NodeProbes]) -> None:
+    def _on_change(self, change: Change[NodeProbes]) -> None:
         if change.new is None:
             self._checks.pop(change.key.name, None)
         self._queue.add(change.key)
@@ -139,7 +114,7 @@ class ProbeAgents:
         self._tell(view, before, checks)
         return max(0.0, min(next_at) - self._clock()) if next_at else None
 
-    async def _report(self, view: _NodeProbes, checks: Mapping[CheckKey, Check], now: Instant) -> None:
+    async def _report(self, view: NodeProbes, checks: Mapping[CheckKey, Check], now: Instant) -> None:
         patch = diff_merge(view.status, status_of(view.spec, view.status, checks, now))
         if not patch:
             return
@@ -158,21 +133,17 @@ class ProbeAgents:
         self.status_writes += 1
 
     def _tell(
-        self, view: _NodeProbes, before: Mapping[CheckKey, Check], after: Mapping[CheckKey, Check]
+        self, view: NodeProbes, before: Mapping[CheckKey, Check], after: Mapping[CheckKey, Check]
     ) -> None:
         """An event on the pod for each outcome that is another one."""
         if self._recorder is None:
             return
-        for pod, probe in checks_in(view.spec):
-            name = pod["uid"], probe["name"]
-            old, new = before.get(name), after[name]
-            if not new.state or (old is not None and old.state == new.state):
-                continue
+        for event in events_of(view.spec, before, after):
             self._recorder.record(
                 PODS,
-                namespace=pod["namespace"],
-                name=pod["name"],
-                uid=pod["uid"],
-                reason="KruiseProbeSucceeded" if new.state == SUCCEEDED else "KruiseProbeFailed",
-                message=new.message or f"probe {probe['name']}: {new.state}",
+                namespace=event.namespace,
+                name=event.name,
+                uid=event.uid,
+                reason=event.reason,
+                message=event.message,
             )

@@ -10,56 +10,33 @@ import random
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Any, Final
 
-import msgspec
-
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, format_time
 from pykruise.kube.controller import Controller, unmeasured
-from pykruise.kube.documents import Document, decode, get_path, labels_of
+from pykruise.kube.documents import get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.node_agent.recreations import (
+    REQUESTS,
+    OnNode,
+    Request,
+    Turn,
+    advance,
+    grace_left_s,
+    is_over,
+    order_of,
+    project_request,
+    stop_grace_s,
+)
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
-from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
-from pykruise.sandbox.recreations import OnNode, Turn, advance, grace_left_s, is_over, order_of
 from pykruise.sandbox.running import run_beside
 
-__all__ = ["REQUESTS", "RecreateAgents"]
+__all__ = ["RecreateAgents"]
 
-REQUESTS: Final = Resource(
-    "apps.kruise.io", "v1beta1", "containerrecreaterequests", "ContainerRecreateRequest"
-)
-_POD_LABEL: Final = "crr.apps.kruise.io/pod-uid"
 _BY_POD: Final = "pod"
-_DEFAULT_GRACE_S: Final = 30
-
-
-class _Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, whole."""
-
-    namespace: str
-    name: str
-    uid: str
-    resource_version: int
-    document: Document
-
-    @property
-    def pod(self) -> Key:
-        return Key(self.namespace, get_path(self.document, "spec", "podName", default=""))
-
-
-def _project(raw: bytes | msgspec.Raw) -> _Request:
-    document = decode(raw)
-    metadata = document["metadata"]
-    return _Request(
-        namespace=metadata["namespace"],
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=int(metadata["resourceVersion"]),
-        document=document,
-    )
 
 
 class RecreateAgents:
@@ -81,8 +58,10 @@ class RecreateAgents:
         self._containers_of = containers_of
         self._stop_container = stop_container
         self._clock = clock
-        indexes: dict[str, Callable[[_Request], tuple[Hashable, ...]]] = {_BY_POD: lambda one: (one.pod,)}
-        self._requests = Cache(client, REQUESTS, project=_project, indexes=indexes, clock=clock, rng=rng)
+        indexes: dict[str, Callable[[Request], tuple[Hashable, ...]]] = {_BY_POD: lambda one: (one.pod,)}
+        self._requests = Cache(
+            client, REQUESTS, project=project_request, indexes=indexes, clock=clock, rng=rng
+        )
         self._requests.subscribe(self._on_change)
         self._writer = Writer(client, {REQUESTS: self._requests})
         self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
@@ -104,7 +83,7 @@ class RecreateAgents:
         if self._requests.by_index(_BY_POD, pod):
             self._queue.add(pod)
 
-    def _on_change(self, change: Change[_Request]) -> None:
+    def _on_change(self, change: Change[Request]) -> None:
         for one in (change.old, change.new):
             if one is not None:
                 self._queue.add(one.pod)
@@ -114,7 +93,7 @@ class RecreateAgents:
         if not open_:
             return None
         first, *later = sorted(open_, key=lambda one: order_of(one.document))
-        containers = self._containers_of(pod, labels_of(first.document).get(_POD_LABEL, ""))
+        containers = self._containers_of(pod, first.pod_uid)
         if containers is None:
             return None
         for one in later:
@@ -128,22 +107,20 @@ class RecreateAgents:
             return None if left_s is None else left_s
         return await self._carry_out(first, advance(first.document, containers, self._clock()))
 
-    async def _carry_out(self, request: _Request, turn: Turn) -> float | None:
+    async def _carry_out(self, request: Request, turn: Turn) -> float | None:
         if turn.is_over:
             now = format_time(self._clock())
             await self._report(request, {"phase": "Completed", "completionTime": now})
             return None
         if turn.stop:
-            grace_s = get_path(request.document, "spec", "strategy", "terminationGracePeriodSeconds")
-            await self._stop_container(
-                request.pod, turn.stop, float(_DEFAULT_GRACE_S if grace_s is None else grace_s)
-            )
+            grace_s = float(stop_grace_s(request.document))
+            await self._stop_container(request.pod, turn.stop, grace_s)
         if turn.states != get_path(request.document, "status", "containerRecreateStates", default=[]):
             await self._report(request, {"containerRecreateStates": list(turn.states)})
             return None
         return turn.again_s
 
-    async def _report(self, request: _Request, status: Mapping[str, Any]) -> None:
+    async def _report(self, request: Request, status: Mapping[str, Any]) -> None:
         key = Key(request.namespace, request.name)
         body = {"metadata": {"uid": request.uid}, "status": dict(status)}
         try:

@@ -1,6 +1,6 @@
 """Why a pod does not serve, or does not go: the reason that its owner's conditions give, and what more is known.
 
-PodView ──pods/obstacles.py──▶ reason, words, remedy ─┐
+PodView ──pods/pod_blockers.py──▶ reason, words, remedy ─┐
 a Pod's document ──messages, exit codes, times────────┴──▶ cause_of() ──▶ Cause
 
 Pure, and the same for every kind. Codes are the reasons of the condition Waiting, so that both say the same.
@@ -15,9 +15,10 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.pods.lifecycle import Lifecycle
-from pykruise.pods.obstacles import obstacle_of
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.pod_blockers import blocker_of
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["Cause", "cause_of"]
 
@@ -25,7 +26,7 @@ __all__ = ["Cause", "cause_of"]
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """One reason. `code` is one word for programs; `since` is None where nobody recorded it."""
 
-    code: Code
+    code: str
     words: str
     since: Instant | None = None
     remedy: str = ""
@@ -58,7 +59,7 @@ def cause_of(
             since=_changed(_condition(pod, "Ready")),
             remedy=f"bring {node} back, or delete the node: its pods are then replaced",
         )
-    obstacle = obstacle_of(view, lifecycle, min_ready_seconds=min_ready_s, now=now)
+    obstacle = blocker_of(view, lifecycle, min_ready_seconds=min_ready_s, now=now)
     if obstacle is None:
         return None
     found = _explained(obstacle, pod, view, min_ready_s=min_ready_s)

@@ -18,11 +18,13 @@ from pykruise.cli.insight.look import Sight
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.plans.insight import Strategy, WorkloadInsight
-from pykruise.plans.plan import Plan, Purpose, Step
-from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code, Reason, rank_of
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code, rank_of, remedy_of
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import WAITING
+from pykruise.runtime.plan import Plan, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = [
     "Explanation",
@@ -43,7 +45,7 @@ __all__ = [
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
     """One reason, for all pods that share it. No pods: it is about the whole workload."""
 
-    code: Code
+    code: str
     words: str
     pods: tuple[str, ...] = ()
     """Names of pods; of nodes where the words are about nodes."""
@@ -194,7 +196,7 @@ def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) ->
         if reason.code not in _NOT_MEANT:
             has_pods = insight is None or bool(insight.containers)
             words = f"no pod yet: {reason.message}" if has_pods else reason.message
-            yield Wait(code=reason.code, words=words, pods=(node,), remedy=reason.helps)
+            yield Wait(code=reason.code, words=words, pods=(node,), remedy=remedy_of(reason))
 
 
 def _cause(
@@ -222,7 +224,7 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
     if sight.kind.insight is None or sight.kind.insight.has_observed_generation:
         yield from not_taken_up(sight.document)
     if plan.waiting is not None and not isinstance(sight.kind.insight, WorkloadInsight):
-        yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=plan.waiting.helps)
+        yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=remedy_of(plan.waiting))
     yield from _conditions(status)
     yield from _failed_writes(sight.document.get("status") or {}, plan, status)
     for note in plan.notes:
@@ -322,7 +324,7 @@ def _skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
     others = [one for one in down if one != name]
     if reason.code == Code.BUDGET and others:
         words += f" by {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"
-    return Wait(code=reason.code, words=words, pods=(name,), remedy=reason.helps)
+    return Wait(code=reason.code, words=words, pods=(name,), remedy=remedy_of(reason))
 
 
 _LIMITS: Final = frozenset(
@@ -396,7 +398,7 @@ def ranked(waits: Iterable[Wait]) -> tuple[Wait, ...]:
 
 def _merged(waits: Iterable[Wait]) -> list[Wait]:
     """Pods with the same reason together; since when the first of them waits."""
-    groups: dict[tuple[Code, str], list[Wait]] = {}
+    groups: dict[tuple[str, str], list[Wait]] = {}
     for wait in waits:
         groups.setdefault((wait.code, wait.words), []).append(wait)
     return [

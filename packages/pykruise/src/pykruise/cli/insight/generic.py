@@ -15,7 +15,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind
-from pykruise.plans.plan import Plan
+from pykruise.runtime.plan import Plan
 
 __all__ = ["forecast_any"]
 

@@ -19,21 +19,14 @@ from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
 from pykruise.manager.settings import Settings
-from pykruise.plans.assemble import views_of
 from pykruise.plans.kind import Kind
-from pykruise.plans.listed import Listed, Only, list_once
-from pykruise.plans.plan import Plan
-from pykruise.plans.read import Read
-from pykruise.plans.views import (
-    BUDGET_VIEWS,
-    CLAIM_VIEWS,
-    NODE_VIEWS,
-    POD_VIEWS,
-    NodeView,
-    Views,
-    project_node,
-)
+from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, NodeView, project_node
 from pykruise.pods.claims import ClaimView
+from pykruise.runtime.assemble import views_of
+from pykruise.runtime.listed import Listed, Only, list_once
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import Views
 
 __all__ = ["Sight", "look", "look_at", "lost_nodes", "nodes_of"]
 

@@ -39,10 +39,10 @@ from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS
 from pykruise.manager.settings import Settings
-from pykruise.plans.plan import Plan
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.budgets import DISRUPTED_S, POD_UNAVAILABLE_BUDGETS, UPDATED_S, counts_as_available
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import Code, remedy_of
+from pykruise.runtime.plan import Plan
 
 __all__ = ["BudgetSight", "explain_budget", "forecast_budget", "headline_of", "look_at"]
 
@@ -194,7 +194,7 @@ def _waits(sight: BudgetSight, plan: Plan, found: Computed | None) -> Iterator[W
             code=Code.NO_PODS, words="it is about no pod", remedy="correct spec.selector or spec.targetRef"
         )
     for name, reason in plan.skipped.items():
-        yield Wait(code=reason.code, words=reason.message, pods=(name,), remedy=reason.helps)
+        yield Wait(code=reason.code, words=reason.message, pods=(name,), remedy=remedy_of(reason))
     yield from _out_of_service(sight)
     if found is not None:
         yield from _kept_pods(sight, found)

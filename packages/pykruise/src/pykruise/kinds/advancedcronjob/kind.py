@@ -15,11 +15,12 @@ from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCro
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
-from pykruise.kube.rights import READ, on
-from pykruise.plans.kind import Control, Kind, SpecSchema, workload_rights
-from pykruise.plans.read import Around
+from pykruise.kube.rbac import READ, on
+from pykruise.plans.kind import Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
-from pykruise.plans.wakes import Wake, itself
+from pykruise.runtime.control import Control
+from pykruise.runtime.read import Around
+from pykruise.runtime.wakes import Wake, itself
 
 __all__ = ["KIND"]
 

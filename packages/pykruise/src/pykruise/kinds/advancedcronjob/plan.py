@@ -21,10 +21,12 @@ from pykruise.kube.cron import Schedule, ScheduleError, parse_schedule
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.plans.actions import Create, Delete
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
-from pykruise.plans.status import status_patch
-from pykruise.pods.reasons import Code, Reason
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create, Delete
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
+from pykruise.runtime.status import status_patch
 
 __all__ = ["plan_cronjob"]
 

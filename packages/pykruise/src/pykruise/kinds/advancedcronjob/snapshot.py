@@ -21,10 +21,10 @@ from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.typed_documents import read as read_typed
-from pykruise.plans.read import Read
-from pykruise.plans.views import Views
 from pykruise.pods.settings import FromManager
 from pykruise.pods.workloads import WorkloadView, workload_fields
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import Views
 
 __all__ = [
     "CRON_JOB_VIEWS",

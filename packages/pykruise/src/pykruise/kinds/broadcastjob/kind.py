@@ -17,13 +17,14 @@ from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJob
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
-from pykruise.kube.rights import on
-from pykruise.plans.kind import Control, Kind, workload_rights
-from pykruise.plans.read import Around
+from pykruise.kube.rbac import on
+from pykruise.plans.kind import Kind, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.plans.wakes import Wake, by_owner, itself
 from pykruise.pods.nodes import NodeView
+from pykruise.runtime.control import Control
+from pykruise.runtime.read import Around
+from pykruise.runtime.wakes import Wake, by_owner, itself
 
 __all__ = ["KIND"]
 

@@ -27,12 +27,14 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.phases import MOST_AT_ONCE
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
-from pykruise.plans.status import status_patch
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.fan_out import Decision, Finish, Hold, OnFailure, Policy, Run, State, fan_out
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
+from pykruise.runtime.status import status_patch
 
 __all__ = ["plan_broadcastjob", "policy_of"]
 

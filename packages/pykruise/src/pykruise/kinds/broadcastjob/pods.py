@@ -14,11 +14,11 @@ from pykruise.kinds.broadcastjob.validation import NAME_LABEL, UID_LABEL
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Create, Delete
 from pykruise.plans.phases import pod_chain, pod_key
-from pykruise.plans.plan import Chain, Note, Step
 from pykruise.pods.node_placement import bound_to
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Create, Delete
+from pykruise.runtime.plan import Chain, Note, Step
 
 __all__ = ["creations", "deletion"]
 

@@ -19,8 +19,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.hashing import safe_encode
 from pykruise.kube.ids import Key
 from pykruise.kube.typed_documents import read as read_typed
-from pykruise.plans.read import Read
-from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, Views
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.node_placement import (
     NodeRequirements,
     Request,
@@ -32,6 +31,8 @@ from pykruise.pods.nodes import NodeView
 from pykruise.pods.settings import FromFlag
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView, workload_fields
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import Views
 
 __all__ = [
     "BROADCAST_JOB_VIEWS",

@@ -19,8 +19,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.claims import (
     ClaimView,
@@ -40,8 +39,11 @@ from pykruise.pods.claims import (
     with_claim_volumes,
 )
 from pykruise.pods.names import InstanceId
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = [
     "claims_to_announce",

@@ -14,13 +14,15 @@ from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.plans.in_place import ByRevision, begun_at_once, only_in_place, unknown_state
 from pykruise.plans.in_place_turns import Target, update_turn, waits_for
 from pykruise.plans.phases import OTHERS_FIRST, Phase, pod_chain, skip
-from pykruise.plans.plan import Chain, Purpose, Stage
+from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.in_place import NotInPlace, UpdateSpec
 from pykruise.pods.lifecycle import LifecycleState
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
+from pykruise.runtime.plan import Chain, Stage
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["Differences", "begin", "is_in_place_policy"]
 

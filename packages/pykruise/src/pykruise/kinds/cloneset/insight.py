@@ -9,7 +9,7 @@ from typing import Any, Final
 from pykruise.kinds.cloneset.snapshot import read_spec
 from pykruise.kube.documents import Document
 from pykruise.plans.insight import ROLLING_UPDATE, Counts, WorkloadInsight, strategy_by_policy
-from pykruise.plans.plan import Plan
+from pykruise.runtime.plan import Plan
 
 __all__ = ["INSIGHT"]
 

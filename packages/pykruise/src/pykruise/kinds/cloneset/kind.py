@@ -18,10 +18,9 @@ from pykruise.kinds.cloneset.wakes import matters
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, ScalePaths, Version
 from pykruise.kube.ids import Key
+from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pykruise.kube.rights import READ, on
-from pykruise.plans.kind import Control, Kind, workload_rights
-from pykruise.plans.read import Around
+from pykruise.plans.kind import Kind, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import (
     BUDGET_VIEWS,
@@ -30,13 +29,17 @@ from pykruise.plans.views import (
     POD_VIEWS,
     PULL_JOB_VIEWS,
     REVISION_VIEWS,
-    Views,
 )
-from pykruise.plans.wakes import Wake, by_owner, itself, named_after
+from pykruise.plans.wakes import named_after
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
+from pykruise.runtime.control import Control
+from pykruise.runtime.read import Around
+from pykruise.runtime.views import Views
+from pykruise.runtime.wakes import Wake, by_owner, itself
 
 __all__ = ["KIND"]
 
@@ -125,6 +128,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.cloneset,
         plan=plan_cloneset,
         failed=status_after,
+        standing=standing_of,
     ),
     rights=(
         *workload_rights(CLONE_SETS),

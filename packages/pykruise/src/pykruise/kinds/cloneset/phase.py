@@ -8,12 +8,12 @@ from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans import phases
-from pykruise.plans.actions import Delete, Patch
-from pykruise.plans.plan import Note, Step
 from pykruise.pods import keys
-from pykruise.pods.reasons import Reason
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.plan import Note, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["delete_steps", "mark_step", "recreation_notes"]
 

@@ -1,6 +1,6 @@
 """What to do about one CloneSet: the table of contents of its decisions.
 
-Snapshot ──▶ plan_cloneset() ──▶ Plan ──▶ plans/execute.py
+Snapshot ──▶ plan_cloneset() ──▶ Plan ──▶ runtime/execute.py
              stages: clean up claims ▶ release pods that no longer match ▶ store the revision
                      ▶ bring pods into service ▶ scale, or else update ▶ tidy up; and the status
 
@@ -14,12 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages, keeping_their_claims
-from pykruise.kinds.cloneset.numbers import FieldProblem, limits_of
-from pykruise.kinds.cloneset.overlap import LOOK_AGAIN_S as LOOK_FOR_OVERLAP_S
-from pykruise.kinds.cloneset.overlap import SELECTOR_OVERLAP, overlap_note, overlap_of
+from pykruise.kinds.cloneset.limits import FieldProblem, limits_of
 from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
 from pykruise.kinds.cloneset.scale import plan_scale
+from pykruise.kinds.cloneset.selector_overlap import LOOK_AGAIN_S as LOOK_FOR_OVERLAP_S
+from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP, overlap_note, overlap_of
 from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kinds.cloneset.status import (
     FAILED_SCALE,
@@ -38,11 +38,9 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
-from pykruise.plans.actions import Patch
-from pykruise.plans.execute import Failure
 from pykruise.plans.ownership import adopter_of, adoption_stages, release_pod, revision_stages
 from pykruise.plans.phases import Phase, pod_chain, skip
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
     Frame,
@@ -59,11 +57,15 @@ from pykruise.pods import keys
 from pykruise.pods.availability import next_available_at
 from pykruise.pods.claims import templates_hash
 from pykruise.pods.names import short_hash
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import WAITING, without
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.execute import Failure
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_cloneset", "status_after"]
 
@@ -135,7 +137,8 @@ def _joined(
     overlap = overlap_of(ws.snapshot.overlapping)
     conditions = with_failures(status.conditions or (), {SELECTOR_OVERLAP: overlap}, now=ws.now)
     status = msgspec.structs.replace(status, conditions=list(conditions) or None)
-    changed = changed_status(ws.snapshot.cloneset, status)
+    zeros = () if ws.limits.replicas else ("updatedAvailableReplicas",)
+    changed = changed_status(ws.snapshot.cloneset, status, zeros=zeros)
     stages = [
         *before,
         *plan_pre_download(ws),

@@ -12,11 +12,11 @@ from pykruise.kinds.cloneset.in_place import Differences, is_in_place_policy
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
 from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kube.int_or_percent import Rounding, resolve
-from pykruise.plans.plan import Stage
 from pykruise.plans.pre_download import PreDownload, pre_download_stages
 from pykruise.pods.api import InPlaceUpdateStrategy
 from pykruise.pods.image_pull_jobs import DEFAULT_TIMEOUT_S, PullSettings, changed_images, pull_jobs
 from pykruise.pods.in_place import NotInPlace
+from pykruise.runtime.plan import Stage
 
 __all__ = ["plan_pre_download"]
 

@@ -16,13 +16,13 @@ from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.plans.in_place import Progress
 from pykruise.plans.phases import Phase, skip
-from pykruise.plans.plan import Step
 from pykruise.plans.refreshing import due_conditions, refresh_phase, service_step
 from pykruise.pods import keys
 from pykruise.pods.lifecycle import WAITS_FOR_A_NODE, LifecycleState, next_state, state_metadata, why_waiting
 from pykruise.pods.readiness import PRE_UPDATE_HOOK, let_go
-from pykruise.pods.reasons import Reason
 from pykruise.pods.views import PodView
+from pykruise.runtime.plan import Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_refresh"]
 

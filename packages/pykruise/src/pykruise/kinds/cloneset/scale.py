@@ -12,23 +12,25 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.cloneset.claims import claims_to_create, ids_of_new_pods, with_claims
-from pykruise.kinds.cloneset.numbers import Numbers
+from pykruise.kinds.cloneset.limits import Numbers
 from pykruise.kinds.cloneset.phase import delete_steps
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Create
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, state_step
-from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.in_place import with_ready_gates
 from pykruise.pods.lifecycle import LifecycleState, state_metadata
 from pykruise.pods.names import InstanceId, pod_name
 from pykruise.pods.ordering import deletion_order
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Create
+from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["Parting", "part", "plan_scale", "pod_documents"]
 

@@ -12,15 +12,14 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from pykruise.kinds.cloneset.defaults import DefaultingSettings
-from pykruise.kinds.cloneset.overlap import OverlapMemory
+from pykruise.kinds.cloneset.selector_overlap import OverlapMemory
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.typed_documents import read as read_typed
 from pykruise.plans.in_place import Seen
-from pykruise.plans.read import Read
-from pykruise.plans.views import BUDGET_VIEWS, BY_NAMESPACE, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, Views
+from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.budgets import BudgetView
 from pykruise.pods.claims import ClaimView
@@ -32,6 +31,8 @@ from pykruise.pods.revisions import RevisionView, sorted_revisions
 from pykruise.pods.settings import FromFlag, OnGate
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import SpecTable, WorkloadView, selector_of, sort_out
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import BY_NAMESPACE, Views
 
 __all__ = [
     "CLONE_SET_VIEWS",

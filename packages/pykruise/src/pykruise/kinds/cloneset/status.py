@@ -16,9 +16,9 @@ from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetCondition, CloneS
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.selectors import selector_from
-from pykruise.pods.reasons import Reason
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.waiting import WAITING, without
+from pykruise.runtime.reasons import Reason
 
 __all__ = [
     "FAILED_SCALE",

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.cloneset.in_place import Differences, begin, is_in_place_policy
-from pykruise.kinds.cloneset.numbers import Numbers
+from pykruise.kinds.cloneset.limits import Numbers
 from pykruise.kinds.cloneset.phase import mark_step, recreation_notes
 from pykruise.kinds.cloneset.scale import part
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
@@ -22,7 +22,6 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
-from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.in_place import summary_of
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
@@ -33,13 +32,16 @@ from pykruise.plans.phases import (
     pod_chain,
     skip,
 )
-from pykruise.plans.plan import Chain, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, Operation, ask, budget_name_of, spend_patch
 from pykruise.pods.lifecycle import LifecycleState, is_hooked
 from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, first, scatter, update_order
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.plan import Chain, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_update"]
 

@@ -21,15 +21,16 @@ from pykruise.kinds.containerrecreaterequest.view import BY_POD, REQUEST_VIEWS, 
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
+from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NODES, PODS
-from pykruise.kube.rights import READ, on
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Control, Kind
-from pykruise.plans.read import Around
+from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS
-from pykruise.plans.wakes import Wake
 from pykruise.pods.views import PodView
+from pykruise.runtime.control import Control
+from pykruise.runtime.read import Around
+from pykruise.runtime.wakes import Wake
 
 __all__ = ["KIND"]
 

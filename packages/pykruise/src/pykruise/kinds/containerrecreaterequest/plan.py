@@ -20,14 +20,16 @@ from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.phases import pod_key
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.containers import ContainerStatusFacts
 from pykruise.pods.keys import KRUISE_POD_READY
 from pykruise.pods.readiness_messages import Message, with_message, without_message
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["FINALIZER", "plan_request"]
 
@@ -112,7 +114,7 @@ def _during(snapshot: Snapshot, pod: PodView, again_s: float | None) -> Plan:
     status = dict(request.stored_status)
     if found := _mirror(request, pod):
         status["containerStatusSnapshot"] = found
-    if stages and stages[-1].purpose is Purpose.REPORT_STATUS:
+    if stages and stages[-1].purpose == Purpose.REPORT_STATUS:
         return Plan(stages=stages, requeue_after_s=0.0)
     return Plan(
         stages=stages,

@@ -18,10 +18,11 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.typed_documents import read as read_typed
-from pykruise.plans.read import Read
-from pykruise.plans.views import POD_VIEWS, Views
+from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView, workload_fields
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import Views
 
 __all__ = [
     "ACTIVE_LABEL",

@@ -9,8 +9,8 @@ from typing import Any, Final
 from pykruise.kinds.daemonset.snapshot import read_spec
 from pykruise.kube.documents import Document
 from pykruise.plans.insight import ROLLING_UPDATE, Counts, Strategy, WorkloadInsight
-from pykruise.plans.plan import Plan
 from pykruise.pods.reasons import Code
+from pykruise.runtime.plan import Plan
 
 __all__ = ["INSIGHT"]
 

@@ -28,16 +28,20 @@ from pykruise.kinds.daemonset.v1alpha1 import DaemonSetV1Alpha1
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
-from pykruise.kube.rights import READ, on
-from pykruise.plans.actions import Delete
-from pykruise.plans.kind import Control, Kind, workload_rights
-from pykruise.plans.plan import Plan
-from pykruise.plans.read import Around, Read
+from pykruise.kube.rbac import READ, on
+from pykruise.plans.kind import Kind, workload_rights
 from pykruise.plans.review import Reviews
-from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView, Views
-from pykruise.plans.wakes import Wake, adoptable, by_owner, itself, named_after
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView
+from pykruise.plans.wakes import named_after
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Delete
+from pykruise.runtime.control import Control
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Around, Read
+from pykruise.runtime.views import Views
+from pykruise.runtime.wakes import Wake, adoptable, by_owner, itself
 
 __all__ = ["KIND"]
 
@@ -112,7 +116,10 @@ def _note_replaced(read: Read[Settings], snapshot: Snapshot, plan: Plan) -> None
 def _replaced_on(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
     """Nodes on which the plan deletes a finished pod."""
     finished = {
-        pod.name: state.name for state in snapshot.board.open for pod in state.pods if pod.phase in FINISHED
+        pod.name: state.name
+        for state in snapshot.overview.open
+        for pod in state.pods
+        if pod.phase in FINISHED
     }
     if finished:
         for step in plan.steps:
@@ -142,6 +149,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.daemonset,
         plan=plan_daemonset,
         failed=status_after,
+        standing=standing_of,
         remember=_note_replaced,
     ),
     rights=(

@@ -15,9 +15,10 @@ from pykruise.kinds.daemonset.pods import Going, come_and_go, stays_until
 from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.plans.phases import Phase
-from pykruise.plans.plan import Note
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.plan import Note
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["Managed", "plan_manage"]
 
@@ -58,7 +59,7 @@ def plan_manage(ws: WorkingSet) -> tuple[Phase, dict[str, Reason]]:
         notes=tuple(found.notes),
         look_at=min(found.times, default=None),
         is_partial=phase.is_partial,
-    ), {**ws.board.idle, **found.skipped_nodes}
+    ), {**ws.overview.idle, **found.skipped_nodes}
 
 
 def _look_at(ws: WorkingSet, state: NodeState, found: Managed) -> None:

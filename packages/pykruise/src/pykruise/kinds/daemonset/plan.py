@@ -1,6 +1,6 @@
 """What to do about one DaemonSet: the table of contents of its decisions.
 
-Snapshot ──▶ plan_daemonset() ──▶ Plan ──▶ plans/execute.py
+Snapshot ──▶ plan_daemonset() ──▶ Plan ──▶ runtime/execute.py
              the selector guard ▶ claim pods and revisions ▶ store the revision ▶ pull images ahead
              ▶ bring pods into service ▶ pods to and from nodes, or else update ▶ tidy up; and the status
 
@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.daemonset.board import by_ownership
 from pykruise.kinds.daemonset.claim import claim
 from pykruise.kinds.daemonset.manage import plan_manage
+from pykruise.kinds.daemonset.node_cache import by_ownership
 from pykruise.kinds.daemonset.pre_download import plan_pre_download
 from pykruise.kinds.daemonset.refresh import plan_refresh
 from pykruise.kinds.daemonset.revisions import (
@@ -32,9 +32,8 @@ from pykruise.kinds.daemonset.waiting import CORRECT, waiting_of, waits_until
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
-from pykruise.plans.execute import Failure
 from pykruise.plans.phases import Phase, skip
-from pykruise.plans.plan import Plan, Purpose
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
     Frame,
@@ -44,8 +43,11 @@ from pykruise.plans.workload_frame import (
     requeue_after,
     tidy_stages,
 )
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
+from pykruise.runtime.execute import Failure
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_daemonset", "status_after"]
 
@@ -73,7 +75,7 @@ def _phases(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
     spec = snapshot.daemonset.spec
     assert spec is not None
     revisions = choose_revisions(snapshot, spec)
-    ws = WorkingSet(snapshot, spec=spec, revisions=revisions, board=snapshot.board)
+    ws = WorkingSet(snapshot, spec=spec, revisions=revisions, overview=snapshot.overview)
     before = [
         *claim(snapshot),
         *stored(snapshot, revisions, unrecorded=unrecorded),
@@ -105,7 +107,9 @@ def _phases(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
             *update.stages,
             *tidy_stages(cleaned_up(ws.snapshot, ws.spec, revisions, ws.snapshot.pods)),
         ),
-        status=changed_status(snapshot.daemonset, status),
+        status=changed_status(
+            snapshot.daemonset, status, zeros=() if ws.limits.desired else ("numberAvailable",)
+        ),
         requeue_after_s=requeue_after((manage, update, refresh), *_times(ws), now=ws.now),
         waiting=waiting,
         skipped=skipped,
@@ -157,7 +161,7 @@ def _guarded(snapshot: Snapshot, message: str) -> DaemonSetStatus:
     spec = snapshot.daemonset.spec
     assert spec is not None
     ws = WorkingSet(
-        snapshot, spec=spec, revisions=unchanged_revisions(snapshot), board=by_ownership(snapshot.board)
+        snapshot, spec=spec, revisions=unchanged_revisions(snapshot), overview=by_ownership(snapshot.overview)
     )
     return with_mismatch(snapshot.daemonset.status, counters(ws), message=message, now=snapshot.now)
 

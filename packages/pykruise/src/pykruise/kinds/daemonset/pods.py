@@ -15,13 +15,15 @@ from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Create
 from pykruise.plans.phases import Phase, delete_steps, pod_chain
-from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import with_ready_gates
 from pykruise.pods.node_placement import bound_to
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Create
+from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["Going", "come_and_go", "pod_documents", "stays_until"]
 

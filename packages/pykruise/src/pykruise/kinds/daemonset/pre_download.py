@@ -13,7 +13,6 @@ from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.int_or_percent import Rounding, resolve
-from pykruise.plans.plan import Stage
 from pykruise.plans.pre_download import PreDownload, pre_download_stages
 from pykruise.pods.image_pull_jobs import (
     annotated_settings,
@@ -21,6 +20,7 @@ from pykruise.pods.image_pull_jobs import (
     changed_images,
     pull_jobs,
 )
+from pykruise.runtime.plan import Stage
 
 __all__ = ["plan_pre_download"]
 

@@ -13,10 +13,10 @@ import msgspec
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.plans.in_place import Progress
 from pykruise.plans.phases import Phase
-from pykruise.plans.plan import Note, Step
 from pykruise.plans.refreshing import due_conditions, refresh_phase, service_step
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
+from pykruise.runtime.plan import Note, Step
 
 __all__ = ["plan_refresh"]
 

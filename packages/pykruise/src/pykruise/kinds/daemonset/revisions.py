@@ -18,10 +18,9 @@ from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.plans.actions import Patch
 from pykruise.plans.ownership import delete_revision, revision_stages
 from pykruise.plans.phases import pod_chain, pod_key
-from pykruise.plans.plan import Chain, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.names import RevisionHash, RevisionName, short_hash
 from pykruise.pods.revisions import (
@@ -33,6 +32,8 @@ from pykruise.pods.revisions import (
 )
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Chain, Stage, Step
 
 __all__ = [
     "Revisions",

@@ -27,13 +27,15 @@ from pykruise.plans.phases import (
     pod_chain,
     skip,
 )
-from pykruise.plans.plan import Chain, Note, Purpose, Stage
+from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference, start
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
+from pykruise.runtime.plan import Chain, Note, Stage
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["BY_PARTITION", "BY_SELECTOR", "plan_update"]
 
@@ -89,7 +91,7 @@ def _taking_part(ws: WorkingSet) -> tuple[list[OldAndNew], dict[str, Reason]]:
     rest: list[OldAndNew] = []
     skipped: dict[str, Reason] = {}
     selector = ws.snapshot.daemonset.node_selector
-    for state in reversed(ws.board.states.values()):
+    for state in reversed(ws.overview.states.values()):
         if not _counts(ws, state):
             continue
         if ws.is_settled(state):

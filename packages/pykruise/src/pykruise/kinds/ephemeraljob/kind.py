@@ -15,16 +15,18 @@ from pykruise.kinds.ephemeraljob.validation import errors_of
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
+from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PODS
-from pykruise.kube.rights import READ, on
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Control, Kind
-from pykruise.plans.read import Around
+from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
-from pykruise.plans.views import BY_NAMESPACE, POD_VIEWS
-from pykruise.plans.wakes import Wake, itself
+from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.views import PodView
 from pykruise.pods.workload_admission import Reviews as SpecReviews
+from pykruise.runtime.control import Control
+from pykruise.runtime.read import Around
+from pykruise.runtime.views import BY_NAMESPACE
+from pykruise.runtime.wakes import Wake, itself
 
 __all__ = ["KIND"]
 

@@ -17,13 +17,15 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.phases import MOST_AT_ONCE
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.ephemeral import JOB_ENV, EphemeralState, EphemeralView
 from pykruise.pods.fan_out import Decision, Finish, Hold, Policy, Run, State, Target, fan_out
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["FINALIZER", "plan_ephemeraljob"]
 

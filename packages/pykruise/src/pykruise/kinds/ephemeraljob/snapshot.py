@@ -14,10 +14,11 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import decode
 from pykruise.kube.selectors import NOTHING, Selector
 from pykruise.kube.typed_documents import read as read_typed
-from pykruise.plans.read import Read
-from pykruise.plans.views import BY_NAMESPACE, POD_VIEWS, Views
+from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView, selector_of, workload_fields
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import BY_NAMESPACE, Views
 
 __all__ = ["EPHEMERAL_JOB_VIEWS", "EphemeralJobView", "Snapshot", "project_job", "read_spec", "snapshot"]
 

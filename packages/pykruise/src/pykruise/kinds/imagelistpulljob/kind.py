@@ -14,14 +14,15 @@ from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageLis
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
-from pykruise.kube.rights import READ, on
-from pykruise.plans.kind import Control, Kind, workload_rights
-from pykruise.plans.read import Around
+from pykruise.kube.rbac import READ, on
+from pykruise.plans.kind import Kind, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import PULL_JOB_VIEWS
-from pykruise.plans.wakes import Wake, is_controller, itself
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.settings import NoSettings
+from pykruise.runtime.control import Control
+from pykruise.runtime.read import Around
+from pykruise.runtime.wakes import Wake, is_controller, itself
 
 __all__ = ["KIND"]
 

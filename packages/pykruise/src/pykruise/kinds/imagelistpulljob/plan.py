@@ -22,13 +22,15 @@ from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document, same
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.fan_out import Decision, Policy, Run, State, Target, fan_out
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.node_images import instant_of
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_imagelistpulljob", "state_of"]
 

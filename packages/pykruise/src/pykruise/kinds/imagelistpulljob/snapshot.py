@@ -18,14 +18,15 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, canonical, decode
 from pykruise.kube.hashing import fnv32a, hash_text
 from pykruise.kube.typed_documents import read as read_typed
-from pykruise.plans.read import Read
-from pykruise.plans.views import PULL_JOB_VIEWS, Views
+from pykruise.plans.views import PULL_JOB_VIEWS
 from pykruise.pods.image_api import PullSpec
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.names import IdSource
 from pykruise.pods.pull_rules import with_pull_defaults
 from pykruise.pods.settings import NoSettings
 from pykruise.pods.workloads import WorkloadView, workload_fields
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import Views
 
 __all__ = [
     "LIST_JOB_VIEWS",

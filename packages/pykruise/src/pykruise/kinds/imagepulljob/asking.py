@@ -21,13 +21,13 @@ from pykruise.kube.ids import Key
 from pykruise.kube.image_references import ImageName
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.actions import Patch
-from pykruise.plans.plan import Chain, Step
 from pykruise.pods.image_api import ImagePullJobSpec, SandboxConfig
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, is_pull_job
 from pykruise.pods.node_image_api import NODE_IMAGES, ImageSpec, SecretReference, TagPullPolicy, TagSpec
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.pull_rules import BACKOFF_LIMIT, TIMEOUT_S
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Chain, Step
 
 __all__ = ["entry_patch", "lacks_secrets", "policy_of", "secrets_patch"]
 

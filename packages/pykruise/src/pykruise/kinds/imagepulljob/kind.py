@@ -12,12 +12,13 @@ from pykruise.kinds.imagepulljob.snapshot import Settings, snapshot
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS, ImagePullJob
 from pykruise.kinds.imagepulljob.wakes import wakes
 from pykruise.kube.crds import Column, Version
+from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NAMESPACES, SECRETS
-from pykruise.kube.rights import READ, WRITE, on
-from pykruise.plans.kind import Control, Kind
+from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
 from pykruise.pods.node_image_api import NODE_IMAGES
+from pykruise.runtime.control import Control
 
 __all__ = ["KIND"]
 

@@ -18,15 +18,17 @@ from pykruise.kinds.imagepulljob.targets import targets_of
 from pykruise.kube.documents import Document
 from pykruise.kube.image_references import ImageName
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.phases import MOST_AT_ONCE
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.fan_out import Decision, Hold, Policy, Run, State, Target, fan_out
 from pykruise.pods.image_api import ImagePullJobSpec, ImagePullJobStatus
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.node_images import NodeImageView, instant_of
 from pykruise.pods.pull_rules import parallelism_of
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_imagepulljob", "policy_of"]
 

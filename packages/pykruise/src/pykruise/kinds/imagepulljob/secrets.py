@@ -18,13 +18,14 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import SECRETS
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Chain, Step
-from pykruise.plans.read import Mirrors, Read
-from pykruise.plans.views import BY_NAMESPACE, SECRET_VIEWS
+from pykruise.plans.views import SECRET_VIEWS
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.node_image_api import SecretReference
 from pykruise.pods.secrets import CopyView, content_of
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Step
+from pykruise.runtime.read import Mirrors, Read
+from pykruise.runtime.views import BY_NAMESPACE
 
 __all__ = [
     "BATCH",

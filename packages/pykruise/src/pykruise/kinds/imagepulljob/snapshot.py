@@ -18,19 +18,14 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
-from pykruise.plans.read import Read
-from pykruise.plans.views import (
-    BY_NAMESPACE,
-    NAMESPACE_VIEWS,
-    NODE_IMAGE_VIEWS,
-    POD_VIEWS,
-    PULL_JOB_VIEWS,
-)
+from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.secrets import CopyView
 from pykruise.pods.settings import FromFlag, FromManager
 from pykruise.pods.views import PodView
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import BY_NAMESPACE
 
 __all__ = ["LONGEST_TTL_S", "Settings", "Snapshot", "snapshot"]
 

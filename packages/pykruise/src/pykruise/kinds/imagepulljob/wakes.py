@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pykruise.kinds.imagepulljob.snapshot import Settings
 from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
-from pykruise.plans.read import Around
 from pykruise.plans.views import (
     ACTIVE_JOBS,
     BY_IMAGE,
@@ -22,11 +21,12 @@ from pykruise.plans.views import (
     PULL_JOB_VIEWS,
     SECRET_VIEWS,
 )
-from pykruise.plans.wakes import Wake, itself
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.node_images import EVERY_TAG, NodeImageView, changed_tags
 from pykruise.pods.secrets import CopyView
 from pykruise.pods.views import PodView
+from pykruise.runtime.read import Around
+from pykruise.runtime.wakes import Wake, itself
 
 __all__ = ["wakes"]
 

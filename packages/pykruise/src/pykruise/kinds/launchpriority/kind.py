@@ -11,15 +11,16 @@ import msgspec
 from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, plan_barriers
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.rbac import on
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.kube.rights import on
-from pykruise.plans.kind import Control, Kind, is_same_object
-from pykruise.plans.read import Read
+from pykruise.plans.kind import Kind
 from pykruise.plans.views import POD_VIEWS
-from pykruise.plans.wakes import itself
 from pykruise.pods.launch_order import barrier_name
 from pykruise.pods.settings import NoSettings
 from pykruise.pods.views import PodView
+from pykruise.runtime.control import Control, is_same_object
+from pykruise.runtime.read import Read
+from pykruise.runtime.wakes import itself
 
 __all__ = ["KIND", "read_barrier", "snapshot"]
 

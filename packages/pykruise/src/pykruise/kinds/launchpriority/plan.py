@@ -15,13 +15,15 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.phases import pod_chain, pod_key
-from pykruise.plans.plan import Note, Plan, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.launch_order import COMPLETED_ANNOTATION, barrier_key, barrier_name
 from pykruise.pods.owners import pod_reference
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["Barrier", "Snapshot", "is_waiting", "plan_barriers"]
 

@@ -19,13 +19,15 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
-from pykruise.plans.status import status_patch
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, is_pull_job
 from pykruise.pods.node_images import FAILED, NODE_IMAGES, NodeImageView, is_over
 from pykruise.pods.nodes import NodeView
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.reasons import Reason
+from pykruise.runtime.status import status_patch
 
 __all__ = ["FAKE_LABEL", "VIRTUAL", "plan_node_image"]
 

@@ -15,12 +15,12 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import SECRETS
-from pykruise.plans.read import Read
 from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.settings import FromFlag, FromManager, OnGate
+from pykruise.runtime.read import Read
 
 __all__ = ["Settings", "Snapshot", "absent", "snapshot"]
 

@@ -11,11 +11,11 @@ from pykruise.kinds.nodeimage.plan import VIRTUAL
 from pykruise.kinds.nodeimage.snapshot import Settings
 from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
-from pykruise.plans.read import Around
 from pykruise.plans.views import BY_PULL_JOB, NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
-from pykruise.plans.wakes import Wake, itself
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.nodes import NodeView
+from pykruise.runtime.read import Around
+from pykruise.runtime.wakes import Wake, itself
 
 __all__ = ["wakes"]
 

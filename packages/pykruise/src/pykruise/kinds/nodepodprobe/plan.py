@@ -17,9 +17,8 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Action, Create, Delete, Patch
 from pykruise.plans.phases import pod_key
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.probe_api import PodProbe, PodProbeStatus
 from pykruise.pods.probe_marks import Conflict, Marks, Outcome, conditions_after, marks_of, metadata_patch
 from pykruise.pods.probes import (
@@ -29,8 +28,11 @@ from pykruise.pods.probes import (
     name_of_probe,
     split_name,
 )
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Action, Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_node_probes"]
 

@@ -14,13 +14,13 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.plans.pod_annotations import annotations_of
-from pykruise.plans.read import Read
 from pykruise.plans.views import MARKER_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.probe_api import PodProbe, PodProbeStatus
 from pykruise.pods.probes import MarkerView, NodeProbesView, marker_keys, split_name
 from pykruise.pods.settings import FromManager
 from pykruise.pods.views import PodView
+from pykruise.runtime.read import Read
 
 __all__ = ["Settings", "Snapshot", "absent", "is_about", "snapshot"]
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from pykruise.kinds.nodepodprobe.snapshot import Settings
 from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
-from pykruise.plans.read import Around
 from pykruise.plans.views import BY_MARKER, MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
-from pykruise.plans.wakes import Wake, itself
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.probes import MarkerView
 from pykruise.pods.views import PodView
+from pykruise.runtime.read import Around
+from pykruise.runtime.wakes import Wake, itself
 
 __all__ = ["wakes"]
 

@@ -18,13 +18,14 @@ from pykruise.kinds.persistentpodstate.view import (
 )
 from pykruise.kinds.persistentpodstate.wakes import further_wake, wakes
 from pykruise.kube.crds import Version
-from pykruise.kube.rights import READ, WRITE, on
-from pykruise.plans.further import FurtherReads
+from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Control, Kind
+from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.white_list import STATEFUL_KINDS
+from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS, read_white_list
+from pykruise.runtime.control import Control
+from pykruise.runtime.further import FurtherReads
 
 __all__ = ["KIND"]
 
@@ -45,7 +46,9 @@ KIND = Kind(
         objects=STATE_VIEWS,
         reads=lambda _: (POD_VIEWS, NODE_VIEWS, *WORKLOAD_VIEWS.values()),
         further=FurtherReads(
+            configuration=CONFIGURATION,
             key=STATEFUL_KINDS,
+            read=lambda text: read_white_list(text).workloads,
             namespace=lambda settings: str(settings.namespace),
             views=further_views,
             wake=further_wake,

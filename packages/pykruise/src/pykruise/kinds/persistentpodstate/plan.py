@@ -1,6 +1,6 @@
 """What is recorded of a workload's pods, and the PersistentPodState that a workload asks for: the table of contents.
 
-Snapshot ──▶ plan_state() ──▶ Plan ──▶ plans/execute.py
+Snapshot ──▶ plan_state() ──▶ Plan ──▶ runtime/execute.py
              one that a workload asks for: create, change, delete ▶ records: take, keep, drop ▶ status
 
 Pure. What a person wrote is neither overwritten nor deleted because of a workload's annotations.
@@ -18,9 +18,11 @@ from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.plans.actions import Action, Create, Delete, Patch
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
-from pykruise.pods.reasons import Code, Reason
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Action, Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["NODE_AGAIN_S", "plan_state", "wanted_spec"]
 

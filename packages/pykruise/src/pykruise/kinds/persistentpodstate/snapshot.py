@@ -27,11 +27,11 @@ from pykruise.kube.documents import annotations_of, decode
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.read import Read
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, NodeView
 from pykruise.pods.settings import FromManager, OnGate
 from pykruise.pods.views import PodView
 from pykruise.pods.white_list import WhiteListError
+from pykruise.runtime.read import Read
 
 __all__ = ["GatherError", "Settings", "Snapshot", "snapshot"]
 

@@ -19,8 +19,8 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import STATEFUL_SETS, Resource
 from pykruise.kube.typed_documents import read
 from pykruise.plans.targets import STATEFUL_SETS_OF_KRUISE
-from pykruise.plans.views import BY_NAMESPACE, Views
 from pykruise.pods.ordinals import Reserved, reserved_of
+from pykruise.runtime.views import BY_NAMESPACE, Views
 
 __all__ = [
     "ADVANCED",

@@ -18,11 +18,12 @@ from pykruise.kinds.persistentpodstate.view import (
 from pykruise.kube.cache import Change
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
-from pykruise.plans.read import Around
-from pykruise.plans.views import POD_VIEWS, Views
-from pykruise.plans.wakes import Wake, itself
+from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
 from pykruise.pods.views import PodView
+from pykruise.runtime.read import Around
+from pykruise.runtime.views import Views
+from pykruise.runtime.wakes import Wake, itself
 
 __all__ = ["further_wake", "wakes"]
 

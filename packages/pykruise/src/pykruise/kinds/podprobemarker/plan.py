@@ -17,9 +17,8 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Patch
 from pykruise.plans.phases import pod_key
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.probe_api import MarkerPolicy
 from pykruise.pods.probe_marks import marks_of, metadata_patch
 from pykruise.pods.probes import (
@@ -31,8 +30,11 @@ from pykruise.pods.probes import (
     MarkerView,
     NodeProbesView,
 )
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["FINALIZER", "plan_marker"]
 

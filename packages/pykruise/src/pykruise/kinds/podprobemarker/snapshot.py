@@ -12,11 +12,12 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.plans.pod_annotations import annotations_of
-from pykruise.plans.read import Read
-from pykruise.plans.views import BY_MARKER, BY_NAMESPACE, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
+from pykruise.plans.views import BY_MARKER, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.probes import MarkerView, NodeProbesView
 from pykruise.pods.settings import OnGate
 from pykruise.pods.views import PodView
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import BY_NAMESPACE
 
 __all__ = ["Settings", "Snapshot", "is_probed", "snapshot"]
 

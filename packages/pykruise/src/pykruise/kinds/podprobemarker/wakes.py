@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from pykruise.kinds.podprobemarker.snapshot import Settings, is_probed
 from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
-from pykruise.plans.read import Around
-from pykruise.plans.views import BY_NAMESPACE, MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
-from pykruise.plans.wakes import Wake, itself
+from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.probe_api import PodProbe
 from pykruise.pods.probes import MarkerView, NodeProbesView, split_name
 from pykruise.pods.views import PodView
+from pykruise.runtime.read import Around
+from pykruise.runtime.views import BY_NAMESPACE
+from pykruise.runtime.wakes import Wake, itself
 
 __all__ = ["wakes"]
 

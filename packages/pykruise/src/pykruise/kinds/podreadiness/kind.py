@@ -5,12 +5,13 @@ KIND ──▶ controllers (plans/kind.py)
 
 from pykruise.kinds.podreadiness.plan import Snapshot, lacks_condition, plan_readiness
 from pykruise.kube.resources import PODS
-from pykruise.plans.kind import Control, Kind, is_same_object
-from pykruise.plans.read import Read
+from pykruise.plans.kind import Kind
 from pykruise.plans.views import POD_VIEWS
-from pykruise.plans.wakes import itself
 from pykruise.pods.settings import NoSettings
 from pykruise.pods.views import PodView
+from pykruise.runtime.control import Control, is_same_object
+from pykruise.runtime.read import Read
+from pykruise.runtime.wakes import itself
 
 __all__ = ["KIND", "snapshot"]
 

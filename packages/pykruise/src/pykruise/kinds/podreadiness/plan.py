@@ -14,12 +14,13 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Patch
 from pykruise.plans.phases import pod_chain, pod_key
-from pykruise.plans.plan import Plan, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.readiness import missing_conditions
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Plan, Stage, Step
 
 __all__ = ["SELF_SERVING", "Snapshot", "lacks_condition", "plan_readiness"]
 

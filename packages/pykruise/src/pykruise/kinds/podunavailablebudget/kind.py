@@ -12,14 +12,15 @@ from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS, P
 from pykruise.kinds.podunavailablebudget.v1alpha1 import PodUnavailableBudgetV1Alpha1
 from pykruise.kinds.podunavailablebudget.wakes import wakes
 from pykruise.kube.crds import Column, Version
+from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.kube.rights import READ, Right, on
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Control, Kind
+from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.white_list import CONFIGURATION
+from pykruise.runtime.control import Control
 
 __all__ = ["COMPONENT", "KIND"]
 

@@ -1,6 +1,6 @@
 """What to do about one PodUnavailableBudget: the table of contents of its decisions.
 
-Snapshot ──▶ plan_budget() ──▶ Plan ──▶ plans/execute.py
+Snapshot ──▶ plan_budget() ──▶ Plan ──▶ runtime/execute.py
              pods that do not name their budget yet ▶ the status
 
 Pure: same snapshot, same plan.
@@ -13,12 +13,14 @@ from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
 from pykruise.kinds.podunavailablebudget.status import AmountError, Computed, compute
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Patch
 from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_key
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.budgets import budget_name_of, related_annotations
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_budget"]
 

@@ -15,10 +15,10 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference
 from pykruise.kube.resources import PODS
-from pykruise.plans.object_reader import CachedObjects, LiveObjects
 from pykruise.plans.targets import OwnerReader
 from pykruise.plans.views import BUDGET_VIEWS
 from pykruise.pods.budgets import BudgetView
+from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 __all__ = ["BudgetReader", "CachedBudgets", "LiveBudgets"]
 

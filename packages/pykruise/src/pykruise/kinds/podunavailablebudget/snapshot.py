@@ -20,7 +20,6 @@ from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, parse_label_selector
-from pykruise.plans.read import Read
 from pykruise.plans.targets import (
     DEPLOYMENT,
     REPLICA_SET,
@@ -30,13 +29,15 @@ from pykruise.plans.targets import (
     WorkloadReader,
     deployment_of,
 )
-from pykruise.plans.views import BUDGET_VIEWS, BY_NAMESPACE, POD_VIEWS
+from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.budgets import DISRUPTED_S, UPDATED_S, BudgetView, record_time
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.settings import FromManager, OnGate
 from pykruise.pods.views import ControllerView, PodView, project_pod
 from pykruise.pods.white_list import STATEFUL_KINDS, WhiteListError
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import BY_NAMESPACE
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,6 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.int_or_percent import Rounding, resolve
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import pod_key
-from pykruise.plans.plan import Note, Subject
 from pykruise.pods.budgets import (
     DISRUPTED_S,
     UPDATED_S,
@@ -26,6 +25,7 @@ from pykruise.pods.budgets import (
     record_time,
 )
 from pykruise.pods.views import PodView
+from pykruise.runtime.plan import Note, Subject
 
 __all__ = ["AmountError", "Computed", "compute", "desired_available"]
 

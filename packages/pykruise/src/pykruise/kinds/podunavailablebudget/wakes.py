@@ -13,12 +13,13 @@ from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings
 from pykruise.kube.cache import Change
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
-from pykruise.plans.read import Around, Mirrors
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TargetView, deployment_of
-from pykruise.plans.views import BUDGET_VIEWS, BY_NAMESPACE, POD_VIEWS
-from pykruise.plans.wakes import Later, Wake, itself
+from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.budgets import BudgetView, budget_name_of, counts_as_available, is_recorded
 from pykruise.pods.views import ControllerView, PodView
+from pykruise.runtime.read import Around, Mirrors
+from pykruise.runtime.views import BY_NAMESPACE
+from pykruise.runtime.wakes import Later, Wake, itself
 
 __all__ = ["is_about_owner", "wakes"]
 

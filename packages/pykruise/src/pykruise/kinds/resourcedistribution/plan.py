@@ -1,6 +1,6 @@
 """What happens to the copies of one resource: the table of contents.
 
-Snapshot ──▶ plan_distribution() ──▶ Plan ──▶ plans/execute.py
+Snapshot ──▶ plan_distribution() ──▶ Plan ──▶ runtime/execute.py
              targets ▶ one verdict a namespace ▶ create, update ▶ delete where it is no target ▶ status
 
 Pure. One write a namespace at most. Namespaces do not wait for each other: what fails in one is tried again after
@@ -28,9 +28,11 @@ from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, SECRETS
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
-from pykruise.pods.reasons import Code, Reason
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["FROM_ANNOTATION", "HASH_ANNOTATION", "READ_AGAIN_S", "plan_distribution"]
 

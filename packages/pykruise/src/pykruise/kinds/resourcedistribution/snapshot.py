@@ -26,11 +26,11 @@ from pykruise.kinds.resourcedistribution.view import (
 from pykruise.kube.clock import Instant
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.plans.actions import Create, Delete
-from pykruise.plans.execute import Failure
-from pykruise.plans.read import Read
 from pykruise.plans.views import NAMESPACE_VIEWS, NamespaceView
 from pykruise.pods.settings import FromManager
+from pykruise.runtime.actions import Create, Delete
+from pykruise.runtime.execute import Failure
+from pykruise.runtime.read import Read
 
 __all__ = ["FailedWrite", "Known", "Settings", "Snapshot", "learn", "snapshot"]
 

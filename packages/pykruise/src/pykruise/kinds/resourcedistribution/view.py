@@ -21,9 +21,10 @@ from pykruise.kinds.resourcedistribution.types import (
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.kube.typed_documents import read
-from pykruise.plans.views import BY_NAME, CONFIG_MAP_VIEWS, SECRET_VIEWS, Views
+from pykruise.plans.views import CONFIG_MAP_VIEWS, SECRET_VIEWS
 from pykruise.pods.secrets import COPIED, CopyView, content_of, contents, project_copy
 from pykruise.pods.views import ControllerView
+from pykruise.runtime.views import BY_NAME, Views
 
 __all__ = [
     "BY_NAME",

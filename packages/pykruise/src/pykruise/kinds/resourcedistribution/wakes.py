@@ -18,9 +18,9 @@ from pykruise.kinds.resourcedistribution.view import (
 )
 from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
-from pykruise.plans.read import Around
 from pykruise.plans.views import NAMESPACE_VIEWS, NamespaceView
-from pykruise.plans.wakes import Wake
+from pykruise.runtime.read import Around
+from pykruise.runtime.wakes import Wake
 
 __all__ = ["wakes"]
 

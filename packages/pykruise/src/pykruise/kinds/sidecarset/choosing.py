@@ -12,14 +12,15 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.types import UpdateStrategy
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.kube.selectors import selector_from
 from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, scatter
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["Chosen", "choose", "kept_back", "most_unavailable"]
 

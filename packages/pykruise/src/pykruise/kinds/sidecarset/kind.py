@@ -16,17 +16,19 @@ from pykruise.kinds.sidecarset.v1alpha1 import SidecarSetV1Alpha1
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
+from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NAMESPACES
-from pykruise.kube.rights import READ, on
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Control, Kind, workload_rights
-from pykruise.plans.read import Around
+from pykruise.plans.kind import Kind, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
-from pykruise.plans.wakes import Wake, itself
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.sidecars import injected_sets
+from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
+from pykruise.runtime.control import Control
+from pykruise.runtime.read import Around
+from pykruise.runtime.wakes import Wake, itself
 
 __all__ = ["COMPONENT", "KIND"]
 
@@ -97,6 +99,7 @@ KIND = Kind(
         snapshot=snapshot,
         object_of=lambda snapshot: snapshot.sidecarset,
         plan=plan_sidecarset,
+        standing=standing_of,
     ),
     rights=(
         *workload_rights(SIDECAR_SETS),

@@ -1,30 +1,32 @@
 """What to do about the sidecars of existing pods: the table of contents.
 
-Snapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ plans/execute.py
+Snapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ runtime/execute.py
              store the revision ▶ end hot upgrades that are over, or else upgrade pods ▶ say which cannot be
              ▶ forget old revisions; and the status
 
 Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.sidecarset.choosing import Chosen, choose
 from pykruise.kinds.sidecarset.conditions import condition_patch
-from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.history import StoredRevision, ensure_revision, truncate_history
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.pod_annotations import PatchError
 from pykruise.kinds.sidecarset.snapshot import Snapshot
 from pykruise.kinds.sidecarset.status import status_of
-from pykruise.kinds.sidecarset.storing import Stored, forgotten, stored
 from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade_patch
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Patch
 from pykruise.plans.phases import MOST_AT_ONCE, pod_key
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step, Subject
-from pykruise.pods.reasons import Code, Reason
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import AT_REST, Code, rank_of
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_sidecarset"]
 
@@ -50,14 +52,17 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
         return Plan()  # pods keep their containers; revisions are collected with it
     if one.spec is None or one.contents is None:
         note = Note(reason="InvalidSpec", message=one.problem, warning=True, again_after_s=AGAIN_S)
-        return Plan(notes=(note,), skipped=_skip(snapshot.pods, Reason(Code.INVALID_SPEC, one.problem)))
-    revision = stored(snapshot)
+        reason = Reason(Code.INVALID_SPEC, one.problem)
+        waiting = Reason(Code.INVALID_SPEC, one.problem, "correct the field")
+        return Plan(notes=(note,), waiting=waiting, skipped=_skip(snapshot.pods, reason))
+    revision = ensure_revision(snapshot)
     stages, skipped, notes = _upgrades(snapshot, revision)
     status = status_of(snapshot, revision)
     return Plan(
-        stages=(*revision.stages, *stages, *forgotten(snapshot, revision)),
+        stages=(*revision.stages, *stages, *truncate_history(snapshot, revision)),
         status=None if status == one.stored_status else status,
         requeue_after_s=0.0 if skipped and _is_partial(stages) else None,
+        waiting=_waiting(snapshot.pods, skipped),
         skipped=skipped,
         notes=notes,
     )
@@ -67,6 +72,26 @@ def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
     return dict.fromkeys((pod.label for pod in pods), reason)
 
 
+def _waiting(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reason | None:
+    """What its upgrade waits for; None: all pods that are to be upgraded are, and run their new sidecars.
+
+    A pod of which only its own containers are not ready is none of its business.
+    """
+    old = [pod for pod in pods if not pod.is_updated]
+    held = [(pod, reason) for pod in old if (reason := skipped.get(pod.label)) is not None]
+    stuck = [(pod, reason) for pod, reason in held if reason.code not in AT_REST]
+    count = f"{len(old)} of {len(pods)} pods have older sidecars"
+    if stuck:
+        pod, reason = min(stuck, key=lambda pair: (rank_of(pair[1].code), pair[0].label))
+        return Reason(reason.code, f"{count}; pod {pod.label} {reason.message}", reason.remedy)
+    if len(held) < len(old):
+        return Reason(Code.UPDATING, f"{count} and are being upgraded")
+    restarting = sum(pod.is_updated and not pod.is_consistent for pod in pods)
+    if restarting:
+        return Reason(Code.UPDATING_IN_PLACE, f"sidecars of {restarting} pods are being restarted")
+    return None
+
+
 def _is_partial(stages: Sequence[Stage]) -> bool:
     return any(len(stage.chains) >= MOST_AT_ONCE for stage in stages)
 
@@ -74,7 +99,7 @@ def _is_partial(stages: Sequence[Stage]) -> bool:
 _Decided = tuple[list[Stage], dict[str, Reason], tuple[Note, ...]]
 
 
-def _upgrades(snapshot: Snapshot, revision: Stored) -> _Decided:
+def _upgrades(snapshot: Snapshot, revision: StoredRevision) -> _Decided:
     one, pods = snapshot.sidecarset, snapshot.pods
     assert one.spec is not None
     waiting = [pod for pod in pods if not pod.is_updated]
@@ -99,7 +124,7 @@ def _resets(snapshot: Snapshot, pods: Iterable[ManagedPod]) -> Stage:
     chains = []
     for pod in list(pods)[:MOST_AT_ONCE]:
         subject = Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
-        names = ", ".join(twins.other for twins in pod.twins if not twins.is_idle)
+        names = ", ".join(pairs.other for pairs in pod.pairs if not pairs.is_idle)
         step = Step(
             action=_patch(pod, reset_patch(pod, snapshot.sidecarset, now=snapshot.now)),
             because=f"the hot upgrade is over: {names} becomes idle",
@@ -115,7 +140,7 @@ def _resets(snapshot: Snapshot, pods: Iterable[ManagedPod]) -> Stage:
     return Stage(purpose=Purpose.END_HOT_UPGRADES, chains=tuple(chains))
 
 
-def _upgraded(snapshot: Snapshot, revision: Stored, chosen: Chosen) -> _Decided:
+def _upgraded(snapshot: Snapshot, revision: StoredRevision, chosen: Chosen) -> _Decided:
     chains: list[Chain] = []
     skipped = dict(chosen.skipped)
     notes: list[Note] = []

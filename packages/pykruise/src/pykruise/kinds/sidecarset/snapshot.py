@@ -10,24 +10,18 @@ from typing import Annotated, Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.managed import Crowd, ManagedPod
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod, ManagedPodCache
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
-from pykruise.plans.read import Read
-from pykruise.plans.views import (
-    BY_NAME_PREFIX,
-    BY_SIDECARSET,
-    NAMESPACE_VIEWS,
-    POD_VIEWS,
-    REVISION_VIEWS,
-    Views,
-)
+from pykruise.plans.views import BY_NAME_PREFIX, BY_SIDECARSET, NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.names import LONGEST_REVISION_OWNER
 from pykruise.pods.revisions import RevisionView, sorted_revisions
 from pykruise.pods.settings import FromManager, OnGate
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import Views
 
 __all__ = ["SIDECAR_SET_VIEWS", "Settings", "Snapshot", "snapshot"]
 
@@ -73,7 +67,7 @@ async def snapshot(view: SidecarSetView, read: Read[Settings]) -> Snapshot:
         name: view.selects_namespace(name, _labels_of(name, view, read))
         for name in {pod.namespace for pod in pods}
     }
-    managed = [one for one in read.memory(Crowd).of(pods, view) if selected[one.pod.namespace]]
+    managed = [one for one in read.memory(ManagedPodCache).of(pods, view) if selected[one.pod.namespace]]
     return Snapshot(
         sidecarset=view,
         pods=sorted(managed, key=lambda one: (one.pod.namespace, one.pod.name)),

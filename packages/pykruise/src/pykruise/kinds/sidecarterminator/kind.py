@@ -9,14 +9,16 @@ from pykruise.kinds.sidecarterminator.groups import is_interesting
 from pykruise.kinds.sidecarterminator.plan import REQUESTS, Snapshot, plan_termination, request_name
 from pykruise.kube.ids import Key
 from pykruise.kube.metadata_view import MetadataView, project_metadata
+from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PODS
-from pykruise.kube.rights import READ, on
-from pykruise.plans.kind import Control, Kind, is_same_object
-from pykruise.plans.read import Read
-from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, Views
-from pykruise.plans.wakes import itself
+from pykruise.plans.kind import Kind
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.settings import NoSettings
 from pykruise.pods.views import PodView
+from pykruise.runtime.control import Control, is_same_object
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import Views
+from pykruise.runtime.wakes import itself
 
 __all__ = ["KIND", "REQUEST_VIEWS", "snapshot"]
 

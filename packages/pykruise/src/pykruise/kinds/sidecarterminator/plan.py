@@ -1,6 +1,6 @@
 """How the sidecars of a pod are ended whose main containers are done: the table of contents.
 
-Snapshot ──▶ plan_termination() ──▶ Plan ──▶ plans/execute.py
+Snapshot ──▶ plan_termination() ──▶ Plan ──▶ runtime/execute.py
              images on virtual nodes ▶ a request to kill ▶ the pod's phase, and then those whose end does not count
 
 Pure. A pod has one request at most; the kubelet ends what it does not name once the phase is final.
@@ -26,13 +26,15 @@ from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
-from pykruise.plans.actions import Create, Patch
 from pykruise.plans.phases import pod_key
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import NodeView
 from pykruise.pods.containers import ContainerFacts
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["REQUESTS", "Snapshot", "plan_termination", "request_name"]
 

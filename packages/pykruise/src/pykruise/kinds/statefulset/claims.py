@@ -15,12 +15,13 @@ from pykruise.kube.documents import Document
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pykruise.plans.actions import Create, Patch
-from pykruise.plans.plan import Note, Step
 from pykruise.pods.claims import ClaimView, OwnerFacts, claim_documents, claim_name, with_claim_volumes
 from pykruise.pods.owners import pod_reference
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.plan import Note, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = [
     "USES_CLAIM",

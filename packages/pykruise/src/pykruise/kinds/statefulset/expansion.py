@@ -16,10 +16,10 @@ from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pykruise.plans.actions import Patch
-from pykruise.plans.plan import Note, Step
 from pykruise.pods import keys
 from pykruise.pods.claims import ClaimView, claim_name, storage_of
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Note, Step
 
 __all__ = ["RESIZE_PATIENCE_S", "ClaimTemplate", "Growth", "templates_of"]
 

@@ -23,24 +23,21 @@ from pykruise.kinds.statefulset.v1alpha1 import StatefulSetV1Alpha1
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, ScalePaths, Version
 from pykruise.kube.ids import Key
+from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import STORAGE_CLASSES
-from pykruise.kube.rights import READ, on
-from pykruise.plans.kind import Control, Kind, workload_rights
-from pykruise.plans.read import Around
+from pykruise.plans.kind import Kind, workload_rights
 from pykruise.plans.review import Reviews
-from pykruise.plans.views import (
-    BY_NAMESPACE,
-    CLAIM_VIEWS,
-    POD_VIEWS,
-    PULL_JOB_VIEWS,
-    REVISION_VIEWS,
-    Views,
-)
-from pykruise.plans.wakes import Later, Wake, adoptable, by_owner, itself, named_after
+from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
+from pykruise.plans.wakes import named_after
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.ordinals import split_name
+from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
+from pykruise.runtime.control import Control
+from pykruise.runtime.read import Around
+from pykruise.runtime.views import BY_NAMESPACE, Views
+from pykruise.runtime.wakes import Later, Wake, adoptable, by_owner, itself
 
 __all__ = ["KIND"]
 
@@ -147,6 +144,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.statefulset,
         plan=plan_statefulset,
         failed=status_after,
+        standing=standing_of,
     ),
     rights=(
         *workload_rights(ADVANCED_STATEFUL_SETS),

@@ -1,6 +1,6 @@
 """What to do about one StatefulSet: the table of contents of its decisions.
 
-Snapshot ──▶ plan_statefulset() ──▶ Plan ──▶ plans/execute.py
+Snapshot ──▶ plan_statefulset() ──▶ Plan ──▶ runtime/execute.py
              the selector guard ▶ adopt and release pods ▶ store the revision ▶ pull images ahead
              ▶ bring pods into service ▶ make, replace and delete pods ▶ update ▶ tidy up; and the status
 
@@ -31,10 +31,9 @@ from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
-from pykruise.plans.execute import Failure
 from pykruise.plans.ownership import Adopter, adopter_of, adoption_stages, release_stages, revision_stages
 from pykruise.plans.phases import Phase
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
     Frame,
@@ -52,6 +51,8 @@ from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current, 
 from pykruise.pods.selector_guard import LOOK_AGAIN_S, SELECTOR_CHANGED, SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import WAITING, with_condition, without
+from pykruise.runtime.execute import Failure
+from pykruise.runtime.plan import Chain, Note, Plan, Stage
 
 __all__ = ["plan_statefulset", "status_after"]
 
@@ -146,7 +147,11 @@ def _planned(
             *update.stages,
             *tidy_stages(_truncated(ws)),
         ),
-        status=changed_status(snapshot.statefulset, status),
+        status=changed_status(
+            snapshot.statefulset,
+            status,
+            zeros=() if ws.slots else ("updatedAvailableReplicas",),
+        ),
         requeue_after_s=requeue_after((scale.phase, update, refresh), _available_at(ws), now=ws.now),
         waiting=waiting,
         skipped=skipped,

@@ -13,7 +13,6 @@ import msgspec
 from pykruise.kinds.statefulset.in_place import Differences
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.statefulset.working_set import WorkingSet
-from pykruise.plans.plan import Stage
 from pykruise.plans.pre_download import PreDownload, pre_download_stages
 from pykruise.pods.image_pull_jobs import (
     annotated_settings,
@@ -22,6 +21,7 @@ from pykruise.pods.image_pull_jobs import (
     pull_jobs,
 )
 from pykruise.pods.in_place import NotInPlace
+from pykruise.runtime.plan import Stage
 
 __all__ = ["plan_pre_download"]
 

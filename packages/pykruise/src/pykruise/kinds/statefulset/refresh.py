@@ -15,14 +15,16 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Patch
 from pykruise.plans.in_place import Progress, go_on, summary_of
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, version
-from pykruise.plans.plan import Chain, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle import LifecycleState, next_state, state_metadata, why_waiting
 from pykruise.pods.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, let_go, missing_conditions
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.views import SERVING_STATES, PodView
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Chain, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_refresh"]
 

@@ -29,13 +29,15 @@ from pykruise.kinds.statefulset.claims import (
 from pykruise.kinds.statefulset.working_set import FINISHED, Slot, WorkingSet
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Create, Patch
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain
-from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle import LifecycleState, why_waiting
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["Scale", "plan_scale"]
 

@@ -24,8 +24,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import STORAGE_CLASSES
 from pykruise.kube.selectors import Selector
 from pykruise.kube.typed_documents import read as read_typed
-from pykruise.plans.read import Read
-from pykruise.plans.views import BY_NAMESPACE, CLAIM_VIEWS, POD_VIEWS, Views
+from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.claims import ClaimView, claim_name
 from pykruise.pods.image_pull_jobs import PullJobView
@@ -35,6 +34,8 @@ from pykruise.pods.revisions import RevisionView, candidate
 from pykruise.pods.settings import OnGate
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView, selector_of, sort_out, workload_fields
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import BY_NAMESPACE, Views
 
 __all__ = [
     "STATEFUL_SET_VIEWS",

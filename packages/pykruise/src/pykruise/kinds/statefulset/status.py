@@ -17,10 +17,10 @@ from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant
 from pykruise.pods.availability import is_available
-from pykruise.pods.reasons import Reason
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import WAITING, with_condition, with_waiting, without
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["FAILED_CREATE", "FAILED_UPDATE", "counters", "observed", "status_of", "with_mismatch"]
 

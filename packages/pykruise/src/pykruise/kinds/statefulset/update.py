@@ -28,12 +28,14 @@ from pykruise.plans.phases import (
     delete_steps,
     pod_chain,
 )
-from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.lifecycle import LifecycleState
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
+from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_update", "updating_names"]
 

@@ -19,12 +19,14 @@ from pykruise.kinds.uniteddeployment.wakes import wakes
 from pykruise.kinds.uniteddeployment.workloads import TEMPLATES, WORKLOAD_VIEWS
 from pykruise.kube.crds import Column, ScalePaths, Version
 from pykruise.kube.documents import Document
+from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import REPLICA_SETS
-from pykruise.kube.rights import READ, WRITE, on
-from pykruise.plans.kind import Control, Kind, SpecSchema, workload_rights
+from pykruise.plans.kind import Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.flat_strategy import FLAT_FIELDS
+from pykruise.pods.standing import standing_of
+from pykruise.runtime.control import Control
 
 __all__ = ["KIND"]
 
@@ -82,6 +84,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.united,
         plan=plan_united,
         failed=status_after,
+        standing=standing_of,
     ),
     rights=(
         *workload_rights(UNITED_DEPLOYMENTS),

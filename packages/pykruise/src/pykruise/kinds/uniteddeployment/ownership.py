@@ -16,10 +16,11 @@ from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import SubsetWorkload, type_of
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
-from pykruise.plans.actions import Patch
 from pykruise.plans.ownership import adopter_of, still_there
-from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.workloads import selector_of
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 __all__ = ["Ownership", "adoption", "ownership_of", "release"]
 

@@ -33,13 +33,14 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.typed_documents import read as read_typed
-from pykruise.plans.read import Read
 from pykruise.plans.targets import REPLICA_SET, TARGET_VIEWS
-from pykruise.plans.views import BY_NAMESPACE, POD_VIEWS, Views
+from pykruise.plans.views import POD_VIEWS
 from pykruise.plans.workloads import revisions_around
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import OwnRevisions, SpecTable, WorkloadView, sort_out
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import BY_NAMESPACE, Views
 
 __all__ = [
     "REPLICA_SET_VIEWS",

@@ -12,10 +12,10 @@ from pykruise.kinds.uniteddeployment.building import is_on_delete
 from pykruise.kinds.uniteddeployment.snapshot import Snapshot
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, STATEFUL_SET, SubsetWorkload
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Delete
 from pykruise.plans.phases import pod_chain, pod_key
-from pykruise.plans.plan import Chain, Step
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Delete
+from pykruise.runtime.plan import Chain, Step
 
 __all__ = ["stuck_pods"]
 

@@ -20,12 +20,14 @@ from pykruise.kinds.uniteddeployment.workloads import (
 from pykruise.kube.cache import Change
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
-from pykruise.plans.read import Around
 from pykruise.plans.targets import REPLICA_SET
-from pykruise.plans.views import BY_NAMESPACE, POD_VIEWS, REVISION_VIEWS
-from pykruise.plans.wakes import Wake, is_controller, itself, named_after
+from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
+from pykruise.plans.wakes import named_after
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import selector_of
+from pykruise.runtime.read import Around
+from pykruise.runtime.views import BY_NAMESPACE
+from pykruise.runtime.wakes import Wake, is_controller, itself
 
 __all__ = ["wakes"]
 

@@ -16,8 +16,8 @@ from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
 from pykruise.plans.targets import CLONE_SETS, STATEFUL_SETS_OF_KRUISE
-from pykruise.plans.views import BY_CONTROLLER, ORPHANS, Views
 from pykruise.pods.views import ControllerView
+from pykruise.runtime.views import BY_CONTROLLER, ORPHANS, Views
 
 __all__ = [
     "ADVANCED_STATEFUL_SET",

@@ -18,10 +18,11 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Create, Delete, Patch
 from pykruise.plans.phases import pod_chain, pod_key
-from pykruise.plans.plan import Chain, Note, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 __all__ = ["creation", "deletion", "mark", "stage_of", "update", "with_note"]
 

@@ -25,13 +25,13 @@ from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import SelectorError, parse_label_selector
-from pykruise.plans.read import Read
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.settings import FromFlag, FromManager
 from pykruise.pods.views import PodView
 from pykruise.pods.white_list import WhiteListError
+from pykruise.runtime.read import Read
 
 __all__ = [
     "GatherError",

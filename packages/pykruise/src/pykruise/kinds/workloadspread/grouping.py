@@ -20,7 +20,7 @@ from pykruise.kinds.workloadspread.injection import (
     tried,
 )
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
-from pykruise.kinds.workloadspread.places import pending_creations
+from pykruise.kinds.workloadspread.slots import pending_creations
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.versions import version_of
@@ -28,9 +28,10 @@ from pykruise.kube.documents import Document, same
 from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
 from pykruise.plans.views import NodeView
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code
 from pykruise.pods.subset_placement import PlacementError
 from pykruise.pods.views import PodView
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["IGNORES_METADATA", "NOWHERE", "Adoption", "Grouped", "grouped"]
 

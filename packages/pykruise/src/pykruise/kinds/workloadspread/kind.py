@@ -24,14 +24,16 @@ from pykruise.kube.crds import Column, Version
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Control, Kind
-from pykruise.plans.read import Around
+from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView, deployment_of
-from pykruise.plans.views import BY_NAMESPACE, NODE_VIEWS, POD_VIEWS
-from pykruise.plans.wakes import Wake, itself
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView
+from pykruise.runtime.control import Control
+from pykruise.runtime.read import Around
+from pykruise.runtime.views import BY_NAMESPACE
+from pykruise.runtime.wakes import Wake, itself
 
 __all__ = ["KIND"]
 

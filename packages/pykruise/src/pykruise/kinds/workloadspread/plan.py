@@ -1,6 +1,6 @@
 """What to do about one WorkloadSpread: the table of contents of its decisions.
 
-Snapshot ──▶ plan_spread() ──▶ Plan ──▶ plans/execute.py
+Snapshot ──▶ plan_spread() ──▶ Plan ──▶ runtime/execute.py
              whose each pod is ▶ notes and deletion costs ▶ the status ▶ pods that move on
 
 Pure: same snapshot, same plan. What others may count on is stored in the status first. A pod that finds no node is
@@ -13,16 +13,17 @@ from typing import Any, Final
 
 from pykruise.kinds.workloadspread.costs import has_costs, wanted_costs
 from pykruise.kinds.workloadspread.grouping import Adoption, Grouped, grouped
-from pykruise.kinds.workloadspread.places import is_schedulable
+from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.status import Computed, computed, normalized
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.actions import Delete, Patch
 from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_key
-from pykruise.plans.plan import Chain, Note, Plan, Purpose, Stage, Step
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.keys import DELETION_COST_ANNOTATION
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 
 __all__ = ["plan_spread"]
 

@@ -24,11 +24,11 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference
+from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.kube.rights import READ, Right, on
-from pykruise.plans.object_reader import CachedObjects, LiveObjects
 from pykruise.plans.targets import TARGET_RESOURCES, OwnerReader, WorkloadReader, read_configuration
 from pykruise.pods.white_list import CONFIGURATION, Listed, WhiteList, WhiteListError, read_white_list
+from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 __all__ = [
     "RIGHTS",
@@ -220,7 +220,7 @@ class LiveSpreads(TargetReader):
 
 
 class CachedSpreads(LiveSpreads):
-    """A `SpreadReader` over a cache of WorkloadSpreads (plans/object_reader.py)."""
+    """A `SpreadReader` over a cache of WorkloadSpreads (runtime/object_reader.py)."""
 
     def __init__(self, client: Client, *, namespace: str, clock: Clock, rng: random.Random) -> None:
         self.objects = CachedObjects(client, SPREAD_VIEWS, clock=clock, rng=rng)

@@ -13,13 +13,13 @@ import msgspec
 
 from pykruise.kinds.workloadspread.grouping import Grouped
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
-from pykruise.kinds.workloadspread.places import CREATION_S, SCHEDULABLE, pending_creations
+from pykruise.kinds.workloadspread.slots import CREATION_S, SCHEDULABLE, pending_creations
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.api import Condition
 from pykruise.kube.clock import Instant, format_time, parse_time
-from pykruise.plans.plan import Note
 from pykruise.pods.views import PodView
+from pykruise.runtime.plan import Note
 
 __all__ = [
     "CREATION_S",

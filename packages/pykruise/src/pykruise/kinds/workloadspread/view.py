@@ -20,8 +20,8 @@ from pykruise.kube.documents import decode
 from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.selectors import EVERYTHING, Selector
 from pykruise.kube.typed_documents import read
-from pykruise.plans.views import BY_NAMESPACE, Views
 from pykruise.pods.workloads import WorkloadView, selector_of, workload_fields
+from pykruise.runtime.views import BY_NAMESPACE, Views
 
 __all__ = ["ADAPTIVE", "BY_TARGET", "RAW", "SPREAD_VIEWS", "STATEFUL_SET", "SpreadView", "project_spread"]
 

@@ -22,13 +22,15 @@ from pykruise.kube.documents import Document, encode
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.manager.settings import Settings
-from pykruise.plans.actions import Action, Create, Delete
-from pykruise.plans.assemble import views_of
 from pykruise.plans.insight import ClockInsight
-from pykruise.plans.kind import Control, Kind
-from pykruise.plans.plan import Plan, Purpose
-from pykruise.plans.read import Memories, Read
-from pykruise.plans.views import Views
+from pykruise.plans.kind import Kind
+from pykruise.plans.purposes import Purpose
+from pykruise.runtime.actions import Action, Create, Delete
+from pykruise.runtime.assemble import views_of
+from pykruise.runtime.control import Control
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Memories, Read
+from pykruise.runtime.views import Views
 
 __all__ = ["ClockPlay", "ClockPlayed", "Fate", "play_clock"]
 
@@ -310,10 +312,10 @@ class _Stage:
         active = sum(one.ended is None for one in self._runs.values())
         self._most_active = max(self._most_active, active)
 
-    def _delete(self, action: Delete, purpose: Purpose, replaced: list[str]) -> None:
+    def _delete(self, action: Delete, purpose: str, replaced: list[str]) -> None:
         self._by_kind[action.resource.kind].remove(action.key)
         run = self._runs.pop(action.key.name, None)
-        if purpose is Purpose.TIDY_UP:
+        if purpose == Purpose.TIDY_UP:
             self._tidied += 1
         if run is None:
             return

@@ -51,11 +51,11 @@ from pykruise.kube.resources import (
 )
 from pykruise.kube.transport import Request, Response, WrappedTransport
 from pykruise.manager.manager import Manager
-from pykruise.plans.assemble import Tuning
 from pykruise.plans.insight import JobInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import live_lookups
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.runtime.assemble import Tuning
 from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings

@@ -11,7 +11,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 from pykruise.manager.settings import Settings
-from pykruise.pods.reasons import Reason
+from pykruise.runtime.reasons import Reason
 from pykruise.sandbox.nodes import NodeSpec
 
 __all__ = ["Action", "Drain", "NodeChange", "Outage", "Play", "Played", "Sample", "World"]

@@ -7,7 +7,7 @@ was upgraded does not count is said by the pod. Pods without sidecars are no bus
 have none is reasoned here, from the rules by which admission injects.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -28,13 +28,14 @@ from pykruise.cli.insight.webhooks import POD_WEBHOOK, is_fresh
 from pykruise.kinds.sidecarset.conflicts import conflict_errors
 from pykruise.kinds.sidecarset.contents import sidecars_in_pod
 from pykruise.kinds.sidecarset.errors import InjectionError
-from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.matching import chosen_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
-from pykruise.plans.plan import Plan
-from pykruise.pods.reasons import Code, Reason
+from pykruise.pods.reasons import Code, remedy_of
 from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.views import PodView
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["explain_sidecars", "why_skipped", "why_without"]
 
@@ -184,7 +185,7 @@ def why_skipped(pod: ManagedPod, reason: Reason, sight: SidecarSight) -> Wait:
     elif reason.code == Code.BUDGET:
         busy = [one.label for one in sight.managed if one.is_updated and not _serves(one)]
         words += f" by {', '.join(busy[:5])}{' …' if len(busy) > 5 else ''}" if busy else ""
-    return Wait(code=reason.code, words=words, pods=(pod.label,), remedy=reason.helps)
+    return Wait(code=reason.code, words=words, pods=(pod.label,), remedy=remedy_of(reason))
 
 
 def _changed_fields(pod: ManagedPod, sight: SidecarSight) -> str:
@@ -201,7 +202,7 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
         found = wait_of(cause, pod.label)
         yield msgspec.structs.replace(found, remedy=_remedy(cause, sight))
         return
-    busy = next((twins for twins in pod.twins if not twins.is_idle), None)
+    busy = next((pairs for pairs in pod.pairs if not pairs.is_idle), None)
     if busy is not None:
         words = f"hot upgrade: {busy.working} takes over, {busy.other} is not idle yet"
         yield Wait(code=Code.HOT_UPGRADE, words=words, pods=(pod.label,))
@@ -215,11 +216,12 @@ def _remedy(cause: Cause, sight: SidecarSight) -> str:
     contents = sight.view.contents
     if contents is None or cause.container not in sidecars_in_pod(contents.containers):
         return cause.remedy
-    return {
+    helps: Mapping[str, str] = {
         Code.IMAGE_PULL: "correct the image or its pull secret in spec.containers, or make it available",
         Code.CONTAINER_FAILS: f"read its log (kubectl logs -c {cause.container} --previous), correct the SidecarSet",
         Code.NOT_READY: "look at its readiness probe and its log; correct the SidecarSet",
-    }.get(cause.code, cause.remedy)
+    }
+    return helps.get(cause.code, cause.remedy)
 
 
 # ── pods without them ────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ import msgspec
 from pykruise.cli.insight.look import look_at as look_at_document
 from pykruise.cli.insight.webhooks import events_about, reviews_pods
 from pykruise.kinds.sidecarset.kind import KIND
-from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.snapshot import Snapshot
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -24,10 +24,11 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, encode
 from pykruise.manager.settings import Settings
-from pykruise.plans.listed import Only
-from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, Views
+from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
+from pykruise.runtime.listed import Only
+from pykruise.runtime.views import Views
 
 __all__ = ["EVENTS_IN", "SidecarSight", "look_at", "sight_of"]
 

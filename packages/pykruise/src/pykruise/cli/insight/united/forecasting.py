@@ -23,9 +23,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.manager.settings import Settings
-from pykruise.plans.actions import Create, Delete, Patch
-from pykruise.plans.plan import Plan, Purpose, Step
-from pykruise.pods.reasons import Reason
+from pykruise.plans.purposes import Purpose
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan, Step
+from pykruise.runtime.reasons import Reason
 
 __all__ = ["forecast_united"]
 

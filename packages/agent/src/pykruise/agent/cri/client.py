@@ -1,0 +1,239 @@
+"""Calls to one container runtime over its unix socket.
+
+image puller, recreation, probes, metadata ──▶ CriClient ──gRPC──▶ containerd, CRI-O, cri-dockerd
+                                           ◀── values.py, or an error of errors.py
+
+Every call has a time limit. A connection that broke is made anew by the next call, so a runtime that was started anew
+is found at once; nothing is repeated here.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from grpclib.client import Channel
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+
+from pykruise.agent.cri.errors import (
+    CallRefusedError,
+    CallTimeoutError,
+    CriError,
+    NotFoundError,
+    RuntimeGoneError,
+    UnsupportedCallError,
+)
+from pykruise.agent.cri.protocol import message, stream_call, unary_call
+from pykruise.agent.cri.values import (
+    Auth,
+    Container,
+    ContainerEvent,
+    ContainerState,
+    ContainerStatus,
+    ExecResult,
+    Image,
+    RuntimeVersion,
+    SandboxConfig,
+    SandboxStatus,
+)
+
+__all__ = ["CALL_S", "CriClient"]
+
+CALL_S: Final = 5.0
+"""How long a call may take, beside what it was asked to wait. Rule: the original agent's."""
+FIRST_IMAGES_S: Final = 10.0
+"""A node's images may have to be counted first."""
+
+_STATES: Final[tuple[ContainerState, ...]] = ("created", "running", "exited", "unknown")
+_NANO: Final = 1e9
+
+
+class CriClient:
+    """One runtime. Belongs to one event loop; `close()` when done."""
+
+    def __init__(self, socket: str) -> None:
+        self.socket = socket
+        self._channel = Channel(path=socket)
+
+    def close(self) -> None:
+        """Give the connection back. Calls under way fail."""
+        self._channel.close()
+
+    # ── the runtime ──────────────────────────────────────────────────────────
+
+    async def version(self) -> RuntimeVersion:
+        """Who answers."""
+        found = await self._call("RuntimeService", "Version", {"version": "v1"})
+        return RuntimeVersion(
+            name=found.runtime_name, version=found.runtime_version, api_version=found.runtime_api_version
+        )
+
+    async def check_images(self) -> None:
+        """Return when the runtime has an image service of CRI v1. Raises CriError."""
+        await self._call("ImageService", "ImageFsInfo", {}, timeout_s=FIRST_IMAGES_S)
+
+    async def events(self) -> AsyncIterator[ContainerEvent]:
+        """What happens to containers, from now on (and some of what happened before).
+
+        Raises UnsupportedCallError where the runtime has no events, RuntimeGoneError when it ends.
+        """
+        method = stream_call(
+            self._channel,
+            "RuntimeService",
+            "GetContainerEvents",
+            takes="GetEventsRequest",
+            gives="ContainerEventResponse",
+        )
+        try:
+            async with method.open() as stream:
+                await stream.send_message(method.request_type(), end=True)
+                async for one in stream:
+                    yield ContainerEvent(
+                        id=one.container_id,
+                        pod_uid=one.pod_sandbox_status.metadata.uid,
+                        at=one.created_at / _NANO,
+                    )
+        except Exception as error:
+            raise _error_of(error, "GetContainerEvents") from error
+        raise RuntimeGoneError(f"{self.socket}: the runtime ended its events")
+
+    # ── containers ───────────────────────────────────────────────────────────
+
+    async def containers(self, *, labels: Mapping[str, str] | None = None) -> list[Container]:
+        """Containers with these labels, whatever their state, the newest first."""
+        asked = {"filter": {"label_selector": dict(labels)}} if labels else {}
+        answer = await self._call("RuntimeService", "ListContainers", asked)
+        found = [_container(one) for one in answer.containers]
+        return sorted(found, key=lambda one: -one.created_at)
+
+    async def container_status(self, container_id: str) -> ContainerStatus:
+        """One container. Raises NotFoundError."""
+        answer = await self._call("RuntimeService", "ContainerStatus", {"container_id": container_id})
+        one = answer.status
+        return ContainerStatus(
+            id=one.id,
+            state=_STATES[one.state],
+            created_at=one.created_at / _NANO,
+            started_at=one.started_at / _NANO,
+            finished_at=one.finished_at / _NANO,
+            exit_code=one.exit_code,
+            reason=one.reason,
+            message=one.message,
+            labels=dict(one.labels),
+            annotations=dict(one.annotations),
+        )
+
+    async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
+        """One pod sandbox. Raises NotFoundError."""
+        answer = await self._call("RuntimeService", "PodSandboxStatus", {"pod_sandbox_id": sandbox_id})
+        one = answer.status
+        return SandboxStatus(id=one.id, pod_uid=one.metadata.uid, ip=one.network.ip)
+
+    async def exec_sync(self, container_id: str, command: Sequence[str], *, timeout_s: float) -> ExecResult:
+        """Run a command in a container to its end.
+
+        Raises CallTimeoutError when it takes longer, NotFoundError, and CallRefusedError when it cannot be started.
+        """
+        whole_s = max(1, math.ceil(timeout_s))
+        asked = {"container_id": container_id, "cmd": list(command), "timeout": whole_s}
+        async with _limited(timeout_s, "ExecSync"):
+            answer = await self._call("RuntimeService", "ExecSync", asked, timeout_s=whole_s + CALL_S)
+        return ExecResult(exit_code=answer.exit_code, stdout=answer.stdout, stderr=answer.stderr)
+
+    async def stop_container(self, container_id: str, *, grace_s: int) -> None:
+        """Have a container end: the signal of its image, and SIGKILL `grace_s` later. Returns when it has ended.
+
+        Nothing happens to one that has ended or is gone.
+        """
+        asked = {"container_id": container_id, "timeout": grace_s}
+        await self._call("RuntimeService", "StopContainer", asked, timeout_s=grace_s + CALL_S)
+
+    # ── images ───────────────────────────────────────────────────────────────
+
+    async def images(self) -> list[Image]:
+        """All images of the node."""
+        answer = await self._call("ImageService", "ListImages", {}, timeout_s=FIRST_IMAGES_S)
+        return [
+            Image(id=one.id, tags=tuple(one.repo_tags), digests=tuple(one.repo_digests))
+            for one in answer.images
+        ]
+
+    async def pull_image(
+        self, reference: str, *, auth: Auth | None, sandbox: SandboxConfig, timeout_s: float
+    ) -> str:
+        """Pull an image; returns the runtime's id of it. When cancelled or too late, the runtime is told to stop."""
+        asked: dict[str, Any] = {
+            "image": {"image": reference, "annotations": dict(sandbox.annotations)},
+            # Some runtimes crash without one.
+            "sandbox_config": {
+                "metadata": {},
+                "labels": dict(sandbox.labels),
+                "annotations": dict(sandbox.annotations),
+            },
+        }
+        if auth is not None:
+            asked["auth"] = {
+                "username": auth.username,
+                "password": auth.password,
+                "identity_token": auth.identity_token,
+                "registry_token": auth.registry_token,
+            }
+        answer = await self._call("ImageService", "PullImage", asked, timeout_s=timeout_s)
+        return str(answer.image_ref)
+
+    # ── the call itself ──────────────────────────────────────────────────────
+
+    async def _call(
+        self, service: str, name: str, asked: Mapping[str, Any], *, timeout_s: float = CALL_S
+    ) -> Any:
+        method = unary_call(self._channel, service, name)
+        try:
+            return await method(message(f"{name}Request")(**asked), timeout=timeout_s)
+        except Exception as error:
+            raise _error_of(error, name, socket=self.socket, timeout_s=timeout_s) from error
+
+
+@asynccontextmanager
+async def _limited(timeout_s: float, name: str) -> AsyncIterator[None]:
+    """A time limit that is shorter than whole seconds, which is what the protocol has."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            yield
+    except TimeoutError as error:
+        raise CallTimeoutError(f"{name}: no end within {timeout_s:g} s") from error
+
+
+_BY_STATUS: Final[Mapping[Status, type[CriError]]] = {
+    Status.NOT_FOUND: NotFoundError,
+    Status.UNIMPLEMENTED: UnsupportedCallError,
+    Status.UNAVAILABLE: RuntimeGoneError,
+    Status.DEADLINE_EXCEEDED: CallTimeoutError,
+}
+
+
+def _error_of(error: Exception, name: str, *, socket: str = "", timeout_s: float = 0.0) -> CriError:
+    match error:
+        case CriError():
+            return error
+        case GRPCError():
+            return _BY_STATUS.get(error.status, CallRefusedError)(error.message or error.status.name)
+        case TimeoutError():
+            return CallTimeoutError(f"{name}: no answer within {timeout_s:g} s")
+        case OSError() | StreamTerminatedError() | ProtocolError():
+            return RuntimeGoneError(f"{socket}: {error}".removeprefix(": "))
+        case _:
+            raise error
+
+
+def _container(one: Any) -> Container:
+    return Container(
+        id=one.id,
+        sandbox_id=one.pod_sandbox_id,
+        state=_STATES[one.state],
+        created_at=one.created_at / _NANO,
+        attempt=one.metadata.attempt,
+        labels=dict(one.labels),
+        annotations=dict(one.annotations),
+    )

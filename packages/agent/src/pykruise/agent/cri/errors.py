@@ -1,0 +1,44 @@
+"""What can go wrong between the agent and a container runtime, as types.
+
+CriError
+├── RuntimeGoneError     no connection, or it broke: the runtime is down or starts anew
+├── CallTimeoutError     no answer in time
+├── NotFoundError        there is no such container, sandbox or image
+├── UnsupportedCallError this runtime does not have the call
+└── CallRefusedError     it answered with another status, and says why
+"""
+
+from pykruise.kube.errors import KubeError
+
+__all__ = [
+    "CallRefusedError",
+    "CallTimeoutError",
+    "CriError",
+    "NotFoundError",
+    "RuntimeGoneError",
+    "UnsupportedCallError",
+]
+
+
+class CriError(KubeError):
+    """A call to a container runtime that did not succeed. The message is the runtime's."""
+
+
+class RuntimeGoneError(CriError):
+    """The runtime cannot be reached; the call may have taken effect."""
+
+
+class CallTimeoutError(CriError):
+    """No answer in time; the call may have taken effect."""
+
+
+class NotFoundError(CriError):
+    """There is no such thing."""
+
+
+class UnsupportedCallError(CriError):
+    """The runtime does not know this call."""
+
+
+class CallRefusedError(CriError):
+    """The runtime answered, and refused."""

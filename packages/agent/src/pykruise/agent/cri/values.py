@@ -1,0 +1,147 @@
+"""What a container runtime says about containers and images, as frozen values.
+
+protobuf messages ──▶ client.py ──▶ Container, ContainerStatus, Image, …
+
+Times are seconds since 1970; the runtime's are nanoseconds.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+
+__all__ = [
+    "Auth",
+    "Container",
+    "ContainerEvent",
+    "ContainerState",
+    "ContainerStatus",
+    "ExecResult",
+    "Image",
+    "RuntimeVersion",
+    "SandboxConfig",
+    "SandboxStatus",
+]
+
+ContainerState = Literal["created", "running", "exited", "unknown"]
+
+POD_NAME: Final = "io.kubernetes.pod.name"
+POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
+POD_UID: Final = "io.kubernetes.pod.uid"
+CONTAINER_NAME: Final = "io.kubernetes.container.name"
+"""Labels that kubelets give containers."""
+
+CONTAINER_HASH: Final = "io.kubernetes.container.hash"
+RESTART_COUNT: Final = "io.kubernetes.container.restartCount"
+"""Annotations that kubelets give containers."""
+
+
+class RuntimeVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """Who answers."""
+
+    name: str
+    """`containerd`, `cri-o`, `docker`: the scheme of its container ids."""
+    version: str
+    api_version: str
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True):
+    """A container as a list shows it."""
+
+    id: str
+    sandbox_id: str
+    state: ContainerState
+    created_at: Instant
+    attempt: int
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """As the pod calls it; empty: not a kubelet's."""
+        return self.labels.get(CONTAINER_NAME, "")
+
+    @property
+    def pod_uid(self) -> str:
+        """Of the pod it is part of; empty: not a kubelet's."""
+        return self.labels.get(POD_UID, "")
+
+    @property
+    def restart_count(self) -> int:
+        """As the kubelet counts; the runtime's own count where it did not say."""
+        text = self.annotations.get(RESTART_COUNT, "")
+        return int(text) if text.isdecimal() else self.attempt
+
+    @property
+    def is_running(self) -> bool:
+        return self.state == "running"
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One container in full."""
+
+    id: str
+    state: ContainerState
+    created_at: Instant
+    started_at: Instant
+    """0: never."""
+    finished_at: Instant
+    """0: not yet."""
+    exit_code: int
+    reason: str
+    message: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+class SandboxStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod as the runtime knows it. `ip` is empty for pods in the host's network."""
+
+    id: str
+    pod_uid: str
+    ip: str
+
+
+class ExecResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command in a container ended with."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """An image on the node."""
+
+    id: str
+    tags: Sequence[str]
+    """`docker.io/library/nginx:1.9`."""
+    digests: Sequence[str]
+    """`docker.io/library/nginx@sha256:…`."""
+
+
+class Auth(msgspec.Struct, frozen=True, kw_only=True):
+    """Credentials for a registry."""
+
+    username: str = ""
+    password: str = ""
+    identity_token: str = ""
+    registry_token: str = ""
+
+
+class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pull tells the runtime about the pod that it is for."""
+
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+
+
+class ContainerEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """A container or a sandbox was created, started, stopped or deleted."""
+
+    id: str
+    pod_uid: str
+    """Empty where the runtime does not say."""
+    at: Instant

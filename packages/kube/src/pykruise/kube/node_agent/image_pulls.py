@@ -1,0 +1,451 @@
+"""What the agent of a node does about its NodeImage: pull, try again, give up, report.
+
+NodeImage (wanted) + pulls under way + now ──▶ advance_pulls() ──▶ pulls, when to look again ──▶ status_of()
+
+Pure. Rule: the real agent's, kruise-daemon: `backoffLimit` + 1 tries, each at most `timeoutSeconds`, pauses of 1, 2,
+4 … 30 s, all of it at most `activeDeadlineSeconds`; what has ended is not done again for the same version; an image
+that is there already is pulled all the same, unless the policy is IfNotPresent.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document
+from pykruise.kube.image_references import ImageName
+from pykruise.kube.resources import Resource
+
+__all__ = [
+    "NODE_IMAGES",
+    "Attempt",
+    "NodeImageView",
+    "Pull",
+    "PullEvent",
+    "PullFailure",
+    "Pulled",
+    "Sandbox",
+    "SecretName",
+    "StatusPace",
+    "Wanted",
+    "advance_pulls",
+    "events_of",
+    "open_images",
+    "project_node_image",
+    "status_of",
+]
+
+NODE_IMAGES: Final = Resource("apps.kruise.io", "v1beta1", "nodeimages", "NodeImage", namespaced=False)
+
+NEVER: Instant = math.inf
+LONGEST_PAUSE_S = 30.0
+
+STATUS_BURST: Final = 5
+STATUS_PER_S: Final = 0.5
+"""Writes of a NodeImage's status. Rule: the original agent's."""
+
+
+# ── what is wanted ───────────────────────────────────────────────────────────
+
+
+class Policy(msgspec.Struct, frozen=True, rename="camel"):
+    """How one tag is pulled. Times in seconds."""
+
+    timeout_seconds: int | None = None
+    backoff_limit: int | None = None
+    active_deadline_seconds: int | None = None
+
+
+class Wanted(msgspec.Struct, frozen=True, rename="camel"):
+    """One tag of an image."""
+
+    tag: str
+    version: int = 0
+    pull_policy: Policy | None = None
+    image_pull_policy: str = ""
+    owner_references: tuple[dict[str, Any], ...] | None = None
+
+    @property
+    def tries(self) -> int:
+        limit = self.pull_policy.backoff_limit if self.pull_policy else None
+        return (3 if limit is None or limit < 0 else limit) + 1
+
+    @property
+    def timeout_s(self) -> float:
+        return float((self.pull_policy.timeout_seconds if self.pull_policy else None) or 600)
+
+    @property
+    def deadline_s(self) -> float:
+        found = self.pull_policy.active_deadline_seconds if self.pull_policy else None
+        return NEVER if found is None else float(found)
+
+
+class SecretName(msgspec.Struct, frozen=True):
+    """A secret with credentials."""
+
+    namespace: str = ""
+    name: str = ""
+
+
+class Sandbox(msgspec.Struct, frozen=True):
+    """What the runtime is told about the pod that a pull is for."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Image(msgspec.Struct, frozen=True, rename="camel"):
+    tags: tuple[Wanted, ...] | None = None
+    pull_secrets: tuple[SecretName, ...] | None = None
+    sandbox_config: Sandbox | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    images: dict[str, _Image] | None = None
+
+
+class _TagStatus(msgspec.Struct, frozen=True, rename="camel"):
+    tag: str
+    phase: str = ""
+    version: int = 0
+    completion_time: str | None = None
+
+
+class _ImageStatus(msgspec.Struct, frozen=True):
+    tags: tuple[_TagStatus, ...] | None = None
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    image_statuses: dict[str, _ImageStatus] | None = None
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    uid: str = ""
+    resource_version: str = "0"
+    deletion_timestamp: str | None = None
+
+
+class _NodeImage(msgspec.Struct, frozen=True):
+    metadata: _Meta
+    spec: _Spec | None = None
+    status: dict[str, Any] | None = None
+
+
+class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
+    """One NodeImage, as the agent of its node sees it."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: int
+    is_deleting: bool = False
+    wanted: Mapping[ImageName, Wanted] = {}
+    secrets: Mapping[str, Sequence[SecretName]] = {}
+    """By image without tag."""
+    sandboxes: Mapping[str, Sandbox] = {}
+    """By image without tag."""
+    ended: Mapping[ImageName, int] = {}
+    """What has ended, with the version that it was."""
+    stored_status: Document = {}
+
+
+_decode = msgspec.json.Decoder(_NodeImage).decode
+
+
+def project_node_image(raw: bytes | msgspec.Raw) -> NodeImageView:
+    """The view of a NodeImage's JSON text. Raises msgspec.DecodeError for what is none."""
+    found = _decode(raw)
+    meta, images = found.metadata, (found.spec.images if found.spec else None) or {}
+    status = msgspec.convert(found.status or {}, _Status)
+    return NodeImageView(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        is_deleting=meta.deletion_timestamp is not None,
+        wanted={
+            ImageName(name, tag.tag): tag
+            for name, image in sorted(images.items())
+            for tag in image.tags or ()
+        },
+        secrets={name: image.pull_secrets for name, image in images.items() if image.pull_secrets},
+        sandboxes={name: image.sandbox_config for name, image in images.items() if image.sandbox_config},
+        ended={
+            ImageName(name, tag.tag): tag.version
+            for name, image in (status.image_statuses or {}).items()
+            for tag in image.tags or ()
+            if tag.completion_time
+        },
+        stored_status=found.status or {},
+    )
+
+
+# ── what is done ─────────────────────────────────────────────────────────────
+
+
+class Pull(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one tag is."""
+
+    version: int
+    phase: str = "Waiting"
+    started_at: Instant | None = None
+    attempt: int = 0
+    """Tries so far, with the present one."""
+    attempt_at: Instant = 0.0
+    """When the present one began, or the next one begins."""
+    is_resting: bool = False
+    """The last try failed, the next one has not begun."""
+    message: str = ""
+    image_id: str = ""
+    completed_at: Instant | None = None
+
+
+def open_images(view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> set[str]:
+    """Names (without tags) of the images that have still to be pulled."""
+    return {
+        image.name
+        for image, wanted in view.wanted.items()
+        if view.ended.get(image) != wanted.version
+        and not ((pull := pulls.get(image)) and pull.version == wanted.version and pull.completed_at)
+    }
+
+
+class Pulled(msgspec.Struct, frozen=True):
+    """The image is on the node."""
+
+    image_id: str
+    """As runtimes report it: `docker.io/library/nginx@sha256:<64 hex digits>`."""
+
+
+class PullFailure(msgspec.Struct, frozen=True):
+    """The image cannot be had: `reason` is what a container waits with at first."""
+
+    reason: str
+    """`ErrImagePull` (tried again with backoff) or `InvalidImageName` (never tried)."""
+    message: str
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """What becomes of one try to pull an image."""
+
+    takes_s: float
+    """Infinity while that is not known yet."""
+    answer: Pulled | PullFailure | None
+
+
+def advance_pulls(
+    pulls: Mapping[ImageName, Pull],
+    view: NodeImageView,
+    *,
+    attempt: Callable[[ImageName, Wanted, int], Attempt],
+    most: int,
+    now: Instant,
+) -> tuple[dict[ImageName, Pull], Instant]:
+    """Everything that has become due until `now`, and when the next thing will be (NEVER: infinity).
+
+    `attempt` says what becomes of the n-th try (from 1) of an image; it is asked again while it does not know.
+    `most`: images pulled at once; 0: no limit.
+    """
+    found: dict[ImageName, Pull] = {}
+    look_at = NEVER
+    for image, wanted in view.wanted.items():
+        pull = pulls.get(image)
+        if pull is not None and pull.version == wanted.version:
+            found[image] = pull
+        elif view.ended.get(image) != wanted.version:
+            found[image] = Pull(version=wanted.version)
+    busy = sum(one.phase == "Pulling" for one in found.values())
+    # Those under way first: an end makes room.
+    for image, pull in sorted(found.items(), key=lambda item: item[1].phase != "Pulling"):
+        wanted = view.wanted[image]
+        if pull.phase == "Waiting" and (not most or busy < most):
+            pull = msgspec.structs.replace(pull, phase="Pulling", started_at=now, attempt=1, attempt_at=now)
+            busy += 1
+        if pull.phase == "Pulling":
+            pull, due = _advance(pull, image, wanted, attempt, now)
+            busy -= pull.phase != "Pulling"
+            look_at = min(look_at, due)
+        found[image] = pull
+    waits = any(one.phase == "Waiting" for one in found.values())
+    return found, now if waits and (not most or busy < most) else look_at
+
+
+def _advance(
+    pull: Pull,
+    image: ImageName,
+    wanted: Wanted,
+    attempt: Callable[[ImageName, Wanted, int], Attempt],
+    now: Instant,
+) -> tuple[Pull, Instant]:
+    assert pull.started_at is not None
+    ends_at = pull.started_at + wanted.deadline_s
+    while True:
+        if pull.is_resting:
+            if now < pull.attempt_at:
+                return pull, pull.attempt_at
+            pull = msgspec.structs.replace(pull, is_resting=False)
+        if pull.attempt_at >= ends_at:
+            return _failed(pull, pull.attempt_at, "pulling exceeds the activeDeadlineSeconds"), NEVER
+        becomes = attempt(image, wanted, pull.attempt)
+        longest = min(wanted.timeout_s, ends_at - pull.attempt_at)
+        due = pull.attempt_at + min(becomes.takes_s, longest)
+        if now < due:
+            return pull, due
+        answer = becomes.answer
+        if answer is None or becomes.takes_s > longest:
+            answer = PullFailure("ErrImagePull", "context deadline exceeded")
+        if isinstance(answer, Pulled):
+            done = msgspec.structs.replace(
+                pull, phase="Succeeded", completed_at=due, image_id=answer.image_id, message=""
+            )
+            return done, NEVER
+        if pull.attempt >= wanted.tries:
+            return _failed(pull, due, answer.message), NEVER
+        pause = min(LONGEST_PAUSE_S, 2.0 ** min(pull.attempt - 1, 10))
+        pull = msgspec.structs.replace(
+            pull, attempt=pull.attempt + 1, attempt_at=due + pause, is_resting=True, message=answer.message
+        )
+
+
+def _failed(pull: Pull, at: Instant, message: str) -> Pull:
+    return msgspec.structs.replace(pull, phase="Failed", completed_at=at, message=message)
+
+
+# ── what is reported ─────────────────────────────────────────────────────────
+
+
+def status_of(view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> Document:
+    """The whole status: what was reported before and still counts, and how far the rest is.
+
+    `firstSyncStatus` stays as it is; the agent sets it when everything that was asked for first has ended.
+    """
+    stored = {
+        ImageName(name, tag["tag"]): tag
+        for name, image in (view.stored_status.get("imageStatuses") or {}).items()
+        for tag in image.get("tags") or ()
+    }
+    images: dict[str, list[Document]] = {}
+    for image in view.wanted:
+        pull = pulls.get(image)
+        if pull is not None:
+            images.setdefault(image.name, []).append(_tag_status(image, pull))
+        elif image in stored:
+            images.setdefault(image.name, []).append(stored[image])
+    tags = [tag for found in images.values() for tag in found]
+    phases = [tag.get("phase") for tag in tags]
+    status: Document = {
+        "desired": len(view.wanted),
+        **_counted("succeeded", phases.count("Succeeded")),
+        **_counted("failed", phases.count("Failed")),
+        **_counted("pulling", phases.count("Pulling")),
+        **_counted("waiting", phases.count("Waiting")),
+    }
+    if images:
+        status["imageStatuses"] = {
+            name: {"tags": sorted(found, key=lambda tag: str(tag["tag"]))} for name, found in images.items()
+        }
+    first = view.stored_status.get("firstSyncStatus") or _first_sync(view, tags)
+    return {**status, **({"firstSyncStatus": first} if first else {})}
+
+
+def _counted(name: str, count: int) -> Document:
+    return {name: count} if count else {}
+
+
+def _tag_status(image: ImageName, pull: Pull) -> Document:
+    found: Document = {"tag": image.tag, "phase": pull.phase, "version": pull.version}
+    if pull.phase == "Succeeded":
+        found |= {"progress": 100, "imageID": f"{image.name}@{pull.image_id.rpartition('@')[2]}"}
+    if pull.started_at is not None:
+        found["startTime"] = format_time(pull.started_at)
+    if pull.completed_at is not None:
+        found["completionTime"] = format_time(pull.completed_at)
+    if pull.message:
+        found["message"] = pull.message
+    return found
+
+
+def _first_sync(view: NodeImageView, tags: Sequence[Document]) -> Document | None:
+    ended = [tag for tag in tags if tag.get("completionTime")]
+    if not tags or len(ended) < len(view.wanted):
+        return None
+    failed = sum(tag["phase"] == "Failed" for tag in ended)
+    return {
+        "syncAt": max(str(tag["completionTime"]) for tag in ended),
+        "status": "Failed" if failed else "Succeeded",
+        **({"message": f"{failed} of {len(ended)} images could not be pulled"} if failed else {}),
+    }
+
+
+class StatusPace(msgspec.Struct):
+    """How often a status may be written: a bucket of writes."""
+
+    tokens: float = STATUS_BURST
+    filled_at: Instant = 0.0
+
+    def wait_s(self, now: Instant) -> float:
+        """0 when one may be written now, which is then counted."""
+        self.tokens = min(STATUS_BURST, self.tokens + (now - self.filled_at) * STATUS_PER_S)
+        self.filled_at = now
+        if self.tokens >= 1:
+            self.tokens -= 1
+            return 0.0
+        return (1 - self.tokens) / STATUS_PER_S
+
+
+# ── what people are told ─────────────────────────────────────────────────────
+
+
+class PullEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An Event at one object."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    is_failure: bool
+    message: str
+
+    @property
+    def reason(self) -> str:
+        return "PullImageFailed" if self.is_failure else "PullImageSucceed"
+
+
+def events_of(
+    view: NodeImageView, before: Mapping[ImageName, Pull], after: Mapping[ImageName, Pull]
+) -> Iterator[PullEvent]:
+    """One for each image that was pulled or could not be: at the NodeImage, of failures at the jobs as well."""
+    for image, pull in after.items():
+        old = before.get(image)
+        is_known = old is not None and old.version == pull.version and old.completed_at is not None
+        if pull.completed_at is None or is_known:
+            continue
+        is_failure = pull.phase == "Failed"
+        took_s = pull.completed_at - (pull.completed_at if pull.started_at is None else pull.started_at)
+        said = f": {pull.message}" if is_failure else f" in {took_s:.1f} s"
+        message = (
+            f"node {view.name} {'could not pull' if is_failure else 'pulled'} image {image.reference}{said}"
+        )
+        about: list[tuple[Resource, Mapping[str, Any]]] = [
+            (NODE_IMAGES, {"name": view.name, "uid": view.uid})
+        ]
+        if is_failure:
+            owners = view.wanted[image].owner_references or ()
+            about += [(_resource_of(one), one) for one in owners if one.get("uid")]
+        for resource, one in about:
+            yield PullEvent(
+                resource=resource,
+                namespace=str(one.get("namespace") or ""),
+                name=str(one.get("name") or ""),
+                uid=str(one.get("uid") or ""),
+                is_failure=is_failure,
+                message=message,
+            )
+
+
+def _resource_of(reference: Mapping[str, Any]) -> Resource:
+    group, _, version = str(reference.get("apiVersion") or "").rpartition("/")
+    kind = str(reference.get("kind") or "")
+    return Resource(group or NODE_IMAGES.group, version or "v1beta1", f"{kind.lower()}s", kind)

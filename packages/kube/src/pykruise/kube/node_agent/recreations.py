@@ -1,0 +1,208 @@
+"""How far a ContainerRecreateRequest is on its node, and what is done for it next.
+
+request + containers of the pod on the node + now ──▶ advance() ──▶ Turn: states to write, a container to stop, the end
+
+Pure. Rule: the node agent of OpenKruise. At most one container is stopped in a turn, and states are written before
+anything is done that depends on them, so that an agent that is killed does nothing twice.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document, decode, get_path, labels_of
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+
+__all__ = [
+    "REQUESTS",
+    "WAITS",
+    "OnNode",
+    "Request",
+    "Turn",
+    "advance",
+    "after_failed_stop",
+    "grace_left_s",
+    "is_over",
+    "order_of",
+    "project_request",
+    "stop_grace_s",
+]
+
+_PHASES: Final = ("Completed", "Recreating", "Pending")
+NOT_FOUND: Final = "not found container on Node"
+WAITS: Final = "waits for another run of the container that is ready and has run for minStartedSeconds"
+DEFAULT_GRACE_S: Final = 30
+
+REQUESTS: Final = Resource(
+    "apps.kruise.io", "v1beta1", "containerrecreaterequests", "ContainerRecreateRequest"
+)
+POD_UID_LABEL: Final = "crr.apps.kruise.io/pod-uid"
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A request, whole."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    document: Document
+
+    @property
+    def pod(self) -> Key:
+        return Key(self.namespace, get_path(self.document, "spec", "podName", default=""))
+
+    @property
+    def pod_uid(self) -> str:
+        return labels_of(self.document).get(POD_UID_LABEL, "")
+
+
+def project_request(raw: bytes | msgspec.Raw) -> Request:
+    """A request of its JSON text. Raises msgspec.DecodeError and KeyError for what is none."""
+    document = decode(raw)
+    metadata = document["metadata"]
+    return Request(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        document=document,
+    )
+
+
+class OnNode(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest container of a name, as the runtime knows it."""
+
+    id: str
+    restart_count: int
+    is_running: bool
+    started_at: Instant
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done now. Of a container that is stopped, `states` are those after that."""
+
+    states: Sequence[Document] = ()
+    stop: str = ""
+    """Name of a container; empty: none."""
+    is_over: bool = False
+    again_s: float | None = None
+    """When time alone changes something."""
+
+
+def order_of(request: Mapping[str, Any]) -> tuple[int, str, str]:
+    """Requests for one pod are carried out in this order, one at a time."""
+    phase = get_path(request, "status", "phase", default="")
+    place = _PHASES.index(phase) if phase in _PHASES else len(_PHASES)
+    metadata = request["metadata"]
+    return place, metadata.get("creationTimestamp") or "", metadata["name"]
+
+
+def is_over(request: Mapping[str, Any]) -> bool:
+    """Whether nothing more is done for it."""
+    ended = get_path(request, "status", "completionTime")
+    return bool(ended or get_path(request, "metadata", "deletionTimestamp"))
+
+
+def grace_left_s(request: Mapping[str, Any], now: Instant) -> float | None:
+    """Seconds until containers may be stopped; None: the pod has still to be taken out of service."""
+    grace = get_path(request, "spec", "strategy", "unreadyGracePeriodSeconds")
+    if grace is None:
+        return 0.0
+    for condition in get_path(request, "status", "conditions", default=()):
+        if condition.get("type") == "PreRecreateGrace" and condition.get("status") == "True":
+            return float(grace) - (now - parse_time(condition["lastTransitionTime"]))
+    return None
+
+
+def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: Instant) -> Turn:
+    """The next turn for a request in phase Recreating."""
+    strategy = get_path(request, "spec", "strategy", default={})
+    stored = get_path(request, "status", "containerRecreateStates", default=[])
+    known = {one["name"]: one for one in stored}
+    states = [_state_of(one, known, containers, request, now) for one in request["spec"]["containers"]]
+    if states != stored:
+        return Turn(states=states)
+    ended = 0
+    for index, state in enumerate(states):
+        match state["phase"]:
+            case "Succeeded":
+                ended += 1
+            case "Failed":
+                ended += 1
+                if strategy.get("failurePolicy") != "Ignore":
+                    return Turn(states=states, is_over=True)
+            case "Recreating" if strategy.get("orderedRecreate"):
+                break
+            case "Recreating":
+                continue
+            case _:
+                if state["name"] not in containers:
+                    break
+                states[index] = {
+                    "name": state["name"],
+                    "phase": "Recreating",
+                    "message": WAITS,
+                    "isKilled": True,
+                }
+                return Turn(states=states, stop=state["name"])
+    least_s = strategy.get("minStartedSeconds") or 0
+    return Turn(states=states, is_over=ended == len(states), again_s=float(least_s) if least_s else None)
+
+
+def after_failed_stop(turn: Turn, message: str) -> Turn:
+    """The turn when its container could not be stopped."""
+    states = [
+        {"name": one["name"], "phase": "Failed", "message": message} if one["name"] == turn.stop else one
+        for one in turn.states
+    ]
+    return msgspec.structs.replace(turn, states=states, stop="")
+
+
+def stop_grace_s(request: Mapping[str, Any]) -> int:
+    """Seconds that a container has to end by itself."""
+    found = get_path(request, "spec", "strategy", "terminationGracePeriodSeconds")
+    return DEFAULT_GRACE_S if found is None else int(found)
+
+
+def _state_of(
+    target: Mapping[str, Any],
+    known: Mapping[str, Document],
+    containers: Mapping[str, OnNode],
+    request: Mapping[str, Any],
+    now: Instant,
+) -> Document:
+    name = target["name"]
+    before = known.get(name) or {"name": name, "phase": "Pending"}
+    if before["phase"] in ("Succeeded", "Failed"):
+        return before
+    killed = {"isKilled": True} if before.get("isKilled") else {}
+    found = containers.get(name)
+    if found is None:
+        return {"name": name, "phase": "Pending", "message": NOT_FOUND, **killed}
+    if not found.is_running:
+        return {"name": name, "phase": "Recreating", "message": WAITS, **killed}
+    strategy = get_path(request, "spec", "strategy", default={})
+    if strategy.get("forceRecreate") and not killed:
+        return {"name": name, "phase": "Pending"}
+    context = target.get("statusContext") or {}
+    is_new = found.id != context.get("containerID") or found.restart_count > context.get("restartCount", 0)
+    if not is_new:
+        return {"name": name, "phase": "Pending", **killed}
+    least_s = float(strategy.get("minStartedSeconds") or 0)
+    is_done = _is_ready(request, name, found.id) and now - found.started_at > least_s
+    if not is_done:
+        return {"name": name, "phase": "Recreating", "message": WAITS, **killed}
+    return {"name": name, "phase": "Succeeded", **killed}
+
+
+def _is_ready(request: Mapping[str, Any], name: str, container_id: str) -> bool:
+    """Whether the controller has seen this very container ready."""
+    snapshot = get_path(request, "status", "containerStatusSnapshot", default=())
+    return any(
+        one.get("name") == name and one.get("containerID") == container_id and one.get("ready")
+        for one in snapshot
+    )

@@ -1,0 +1,118 @@
+"""Which credentials open a registry for an image: what pull secrets and docker configurations hold.
+
+Secret, config.json ──▶ credentials_in() ──▶ Credential (where, user, password) ──▶ matching_credentials(image)
+
+Pure. Rule: Kubernetes' docker keyring. An entry names a registry, with or without a path; parts of its host may be
+`*`; the longest match comes first. What cannot be read is left out.
+"""
+
+import binascii
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.documents import decode, get_path
+
+__all__ = ["Credential", "credentials_in", "credentials_in_secret", "matching_credentials"]
+
+_DOCKER_HUB: Final = ("docker.io", "index.docker.io")
+
+
+class Credential(msgspec.Struct, frozen=True, kw_only=True):
+    """Who one is at a registry."""
+
+    where: str
+    """`registry.example.com`, `*.example.com:5000/team`."""
+    username: str = ""
+    password: str = ""
+    identity_token: str = ""
+    registry_token: str = ""
+
+    @property
+    def text(self) -> str:
+        """`user:password`."""
+        return f"{self.username}:{self.password}"
+
+
+def credentials_in_secret(secret: Mapping[str, Any]) -> list[Credential]:
+    """Those of a Secret of type dockerconfigjson or dockercfg."""
+    data = secret.get("data") or {}
+    text = data.get(".dockerconfigjson") or data.get(".dockercfg")
+    try:
+        config = decode(b64decode(text or ""))
+    except (ValueError, binascii.Error):
+        return []
+    return credentials_in(config)
+
+
+def credentials_in(config: Any) -> list[Credential]:
+    """Those of a docker configuration, with `auths` around its entries or without."""
+    if not isinstance(config, Mapping):
+        return []
+    entries = get_path(config, "auths") or config
+    return list(_entries(entries)) if isinstance(entries, Mapping) else []
+
+
+def _entries(entries: Mapping[str, Any]) -> Iterator[Credential]:
+    for where, entry in entries.items():
+        if not isinstance(entry, Mapping):
+            continue
+        user, password = entry.get("username"), entry.get("password")
+        if not user and isinstance(entry.get("auth"), str):
+            try:
+                user, _, password = b64decode(entry["auth"]).decode().partition(":")
+            except (ValueError, binascii.Error):
+                continue
+        found = Credential(
+            where=_normal(where),
+            username=str(user or ""),
+            password=str(password or ""),
+            identity_token=str(entry.get("identitytoken") or ""),
+            registry_token=str(entry.get("registrytoken") or ""),
+        )
+        if found.username or found.identity_token or found.registry_token:
+            yield found
+
+
+def _normal(where: str) -> str:
+    """Without scheme, and without the path that only says which API version is spoken."""
+    where = where.removeprefix("https://").removeprefix("http://")
+    host, slash, path = where.partition("/")
+    for version in ("v1", "v2"):
+        if path == version or path.startswith(f"{version}/"):
+            path = path[len(version) + 1 :]
+    path = path.rstrip("/")
+    return f"{host}/{path}" if slash and path else host
+
+
+def matching_credentials(credentials: Iterable[Credential], repository: str) -> list[Credential]:
+    """Those for an image, the longest match first. `repository`: in full, `docker.io/library/nginx`."""
+    found = [one for one in credentials if _is_for(one.where, repository)]
+    return sorted(found, key=lambda one: -len(one.where))
+
+
+def _is_for(where: str, repository: str) -> bool:
+    host, _, path = where.partition("/")
+    image_host, _, image_path = repository.partition("/")
+    if host in _DOCKER_HUB:
+        host = _DOCKER_HUB[0]
+    is_below = not path or image_path == path or image_path.startswith((f"{path}/", f"{path}:", f"{path}@"))
+    return is_below and _is_host(host, image_host)
+
+
+def _is_host(pattern: str, host: str) -> bool:
+    wanted, port = _split(pattern)
+    names, other_port = _split(host)
+    return (
+        port == other_port
+        and len(wanted) == len(names)
+        and all(fnmatchcase(name, part) for part, name in zip(wanted, names, strict=True))
+    )
+
+
+def _split(host: str) -> tuple[Sequence[str], str]:
+    name, _, port = host.partition(":")
+    return name.split("."), port

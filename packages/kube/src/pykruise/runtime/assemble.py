@@ -1,0 +1,197 @@
+"""From a kind to its controller: caches, wakes, queue, reconciler.
+
+Control + settings + KindContext ──▶ controller_for() ──▶ Controller, subscribed to what wakes it
+"""
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.cache import Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.controller import DEFAULT_WORKERS, Controller
+from pykruise.kube.ids import Key
+from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S, WorkQueue
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.resources import Resource
+from pykruise.runtime.control import Control
+from pykruise.runtime.execute import Executor
+from pykruise.runtime.further import FurtherKinds
+from pykruise.runtime.plan import Note
+from pykruise.runtime.read import Around, Memories, Read
+from pykruise.runtime.reconcile import Owner, Reconciler, RecordEvent
+from pykruise.runtime.sources import Sources
+from pykruise.runtime.status import PER_SECOND
+from pykruise.runtime.views import Views
+from pykruise.runtime.wakes import Later, Wake
+
+__all__ = ["KindContext", "Tuning", "controller_for", "views_of"]
+
+
+class Tuning(msgspec.Struct, frozen=True, kw_only=True):
+    """How much every controller may do at once, and how it retries. Times in seconds."""
+
+    workers: Mapping[str, int] = {}
+    """By the controller's name; others have DEFAULT_WORKERS."""
+    base_delay_s: float = BASE_DELAY_S
+    max_delay_s: float = MAX_DELAY_S
+    retries_per_s: float = 0.0
+    """Of all keys of a queue together; 0: no bound."""
+    retry_burst: int = 100
+    status_per_s: float = PER_SECOND
+    """Writes a second of the status of one object that keeps changing."""
+
+
+class KindContext:
+    """What an operator gives every kind to build its controller with."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        sources: Sources,
+        executor: Executor,
+        clock: Clock,
+        rng: random.Random,
+        cpu_time: Callable[[], float],
+        tuning: Tuning = Tuning(),  # noqa: B008 - frozen
+        reports_ready: bool = True,
+    ) -> None:
+        self.client = client
+        self.sources = sources
+        self.executor = executor
+        self.clock = clock
+        self.rng = rng
+        self.cpu_time = cpu_time
+        self.tuning = tuning
+        self.reports_ready = reports_ready
+        """Whether kinds that can report Ready, Reconciling and Stalled."""
+        self.recorders: list[EventRecorder] = []
+        self.further: list[FurtherKinds] = []
+        """What follows lists of kinds; the operator runs it."""
+        self.memories: list[Memories] = []
+        """What controllers remember."""
+
+    def queue(self) -> WorkQueue[Key]:
+        """A queue that retries as the operator was told to."""
+        return WorkQueue(
+            base_delay_s=self.tuning.base_delay_s,
+            max_delay_s=self.tuning.max_delay_s,
+            retries_per_s=self.tuning.retries_per_s,
+            retry_burst=self.tuning.retry_burst,
+            rng=self.rng,
+        )
+
+    def controller(
+        self, name: str, turn: Callable[[Key], Awaitable[float | None]], *, queue: WorkQueue[Key]
+    ) -> Controller[Key]:
+        """A controller with the workers that the operator was told to give `name`."""
+        return Controller(
+            name,
+            turn,
+            queue=queue,
+            workers=self.tuning.workers.get(name, DEFAULT_WORKERS),
+            clock=self.clock,
+            cpu_time=self.cpu_time,
+        )
+
+    def recorder(self, component: str) -> RecordEvent:
+        """A way to record events in the name of `component`; the operator runs and flushes it."""
+        recorder = EventRecorder(self.client, component, clock=self.clock, rng=self.rng)
+        self.recorders.append(recorder)
+
+        def record(owner: Owner, note: Note, count: int) -> None:
+            about = note.about or owner
+            recorder.record(
+                about.resource,
+                namespace=about.key.namespace,
+                name=about.key.name,
+                uid=about.uid,
+                reason=note.reason,
+                message=note.message,
+                warning=note.warning,
+                count=count,
+            )
+
+        return record
+
+
+def views_of(control: Control, settings: Any) -> tuple[Views[Any], ...]:
+    """Everything that the kind looks at under these settings, its own objects first."""
+    return tuple(dict.fromkeys((control.objects, *control.reads(settings))))
+
+
+def controller_for(
+    resource: Resource, control: Control, context: KindContext, settings: Any = None
+) -> Controller[Key]:
+    """The controller of a kind, its caches registered and its wakes subscribed."""
+    caches: dict[Views[Any], Any] = {
+        views: context.sources.of(views) for views in views_of(control, settings)
+    }
+    memories = Memories()
+    context.memories.append(memories)
+    queue = context.queue()
+    around = Around(caches, settings=settings, memories=memories, is_making=context.executor.is_making)
+    further = None
+    if control.further is not None:
+        further = FurtherKinds(
+            control.further,
+            client=context.client,
+            sources=context.sources,
+            clock=context.clock,
+            rng=context.rng,
+            namespace=control.further.namespace(settings),
+            mirrors=caches,
+            on_events=lambda wake: _enqueuing(wake, around, queue),
+        )
+        context.further.append(further)
+    for wake in control.wakes(settings):
+        caches[wake.on].subscribe(_enqueuing(wake, around, queue))
+
+    def read_for(view: Any) -> Read[Any]:
+        return Read(
+            caches,
+            key=Key(view.namespace, view.name),
+            uid=view.uid,
+            now=context.clock,
+            rng=context.rng,
+            settings=settings,
+            live=context.client,
+            memories=memories,
+            further=further.by_kind if further is not None else None,
+        )
+
+    reconciler = Reconciler(
+        resource,
+        control,
+        caches[control.objects],
+        read_for=read_for,
+        memories=memories,
+        executor=context.executor,
+        record=context.recorder(control.component),
+        reports_ready=context.reports_ready,
+    )
+
+    def forget_gone(change: Change[Any]) -> None:
+        """An object that is gone need not be enqueued: pods are not, where only some of their events are."""
+        if change.new is None:
+            reconciler.forget(change.key)
+
+    caches[control.objects].subscribe(forget_gone)
+    return context.controller(control.name, reconciler, queue=queue)
+
+
+def _enqueuing(wake: Wake, around: Around[Any], queue: WorkQueue[Key]) -> Callable[[Change[Any]], None]:
+    keys_of = wake.keys
+
+    def on_change(change: Change[Any]) -> None:
+        for key in keys_of(change, around):
+            if isinstance(key, Later):
+                queue.add_after(key.key, key.seconds)
+            else:
+                queue.add(key)
+
+    return on_change

@@ -1,0 +1,109 @@
+"""How objects of one kind are reconciled: a value from which a controller is made.
+
+Control ──▶ assemble.py ──▶ caches, wakes, a queue, a Reconciler
+
+Pure values and functions: what waits or writes is in reconcile.py.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.runtime.execute import Failure
+from pykruise.runtime.further import FurtherReads
+from pykruise.runtime.kstatus import Conditions, Standing
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Read
+from pykruise.runtime.reasons import Reason
+from pykruise.runtime.views import Views
+from pykruise.runtime.wakes import Wake
+
+__all__ = ["Control", "ObjectView", "Snapshot", "is_same_object"]
+
+
+class ObjectView(Protocol):
+    """What every kind's view of its own object has."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def resource_version(self) -> int: ...
+    @property
+    def is_deleting(self) -> bool: ...
+
+
+class Snapshot(Protocol):
+    """What every kind's snapshot has."""
+
+    @property
+    def now(self) -> Instant: ...
+
+
+def _no_status(snapshot: Any, plan: Plan, failure: Failure) -> Document | None:
+    """The status has no place for a failed write; its event tells it."""
+    return None
+
+
+def _own_generation(planned: Any, now: Any) -> bool:
+    """Whether an object is still the one that was planned for, with the same spec."""
+    return bool(
+        now.uid == planned.uid
+        and now.generation == planned.generation
+        and now.is_deleting == planned.is_deleting
+    )
+
+
+def is_same_object(planned: Any, now: Any) -> bool:
+    """For what has no spec of its own to go by."""
+    return bool(now.uid == planned.uid)
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True):
+    """How objects of a kind are reconciled."""
+
+    name: str
+    """In its flag `--<name>-workers`, in logs and metrics."""
+    component: str
+    """In events and in the original's metrics: `cloneset-controller`."""
+    objects: Views[Any]
+    """The kind's own objects."""
+    reads: Callable[[Any], Sequence[Views[Any]]] = lambda _: ()
+    """What its snapshots and wakes look up besides, under these settings."""
+    further: FurtherReads | None = None
+    """What it looks at besides when a white list names it."""
+    wakes: Callable[[Any], Sequence[Wake]]
+    """Which events enqueue which keys, under these settings."""
+    absent: Callable[[Key], Any] | None = None
+    """The view of an object that is not there, without a uid: for kinds whose objects are also made because others ask
+    for them. Its snapshot is taken whenever its name is enqueued. None: what is not there is forgotten."""
+    snapshot: Callable[[Any, Read[Any]], Awaitable[Any | None]]
+    """Everything that a decision about one object needs. The manager, explain, plan, simulate and tests call it.
+    None: there is nothing to decide."""
+    object_of: Callable[[Any], Any]
+    """The object's view in a snapshot."""
+    plan: Callable[[Any], Plan]
+    """Decide: same snapshot, same plan."""
+    failed: Callable[[Any, Plan, Failure], Document | None] = _no_status
+    """The status when the plan ended with a fault (never a stale one); None: what the plan says."""
+    learn: Callable[[Read[Any], Any, Sequence[Failure]], None] | None = None
+    """Notes failed writes in the object's memory, from which the next snapshot, made at once, knows them. For kinds
+    that say in their plan what becomes of each: when it is tried again, and what the status shows. Else a failed
+    write ends the reconcile with an error, and the object comes back with a backoff."""
+    remember: Callable[[Read[Any], Any, Plan], None] | None = None
+    """Notes what was planned in the object's memory."""
+    is_current: Callable[[Any, Any], bool] = _own_generation
+    """Whether the object (second) is still what was planned for (first)."""
+    standing: Callable[[Conditions, Reason | None], Standing] | None = None
+    """Of its conditions and what its plan waits for: what Ready, Reconciling and Stalled say in its status. None: it
+    has no such conditions."""
+    is_status_shared: bool = False
+    """The status is written only if the object is still as it was seen: others write it too, or a write that arrives
+    late would undo what must stay."""

@@ -1,0 +1,442 @@
+"""Carrying a plan out: the only place where a decision becomes API writes.
+
+Plan ──▶ Executor.execute() ──▶ kube.writer (request, answer into the cache) ──▶ Outcome
+
+Stages run one after another; the chains of a stage run side by side, at most `max_in_flight` over all
+plans, and a chain keeps its place until its last step, so that a pod is finished before the next is begun.
+The first failure ends the plan: chains under way finish, nothing else starts but stages that go on regardless,
+and the key is planned anew from what is then true.
+
+A write whose answer was lost is repeated until the server says what became of it, however the later tries fail
+(a server that restarts refuses connections first, and then for a moment knows no rights). Planning on without
+knowing would, for a POST, create a pod too many, and for a DELETE take one too many out of service. Repeating
+is safe: names are chosen by the plan and deletes carry the uid, so the second try finds the first one's work.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    InternalError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    TransportError,
+)
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import controller_of
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import Resource
+from pykruise.kube.writer import Writer
+from pykruise.runtime.actions import Action, Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.reasons import Reason, WriteFault
+from pykruise.runtime.status import PER_SECOND
+
+__all__ = ["Executor", "Failure", "Outcome", "merged"]
+
+MAX_IN_FLIGHT = 32
+"""Chains under way at once. More only queue at the API server and keep each pod out of service longer."""
+
+FIRST_REPEAT_S = 0.1
+LAST_REPEAT_S = 5.0
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """The write that ended a plan, and how."""
+
+    purpose: str
+    subject: str
+    step: Step
+    error: KubeError
+
+    @property
+    def is_stale(self) -> bool:
+        """True when the world had moved on since the snapshot: nothing is wrong, plan again."""
+        stale = ConflictError | NotFoundError | AlreadyExistsError
+        return isinstance(self.error, stale) or _is_other_object(self.error)
+
+    @property
+    def reason(self) -> Reason:
+        """What went wrong, in a message that stays the same when it goes wrong again.
+
+        The name of what is created is chosen anew each time, so it is left out. A status that has it would
+        differ after every try, and each write of it is an event that starts the next try at once.
+        """
+        text = str(self.error)
+        action = self.step.action
+        text = text.replace(action.key.name, "…") if isinstance(action, Create) else text
+        code, remedy = _cause_of(self.error)
+        return Reason(code, f"{self.purpose}: {text}", remedy)
+
+
+def _cause_of(error: KubeError) -> tuple[WriteFault, str]:
+    """The code, and what a person has to do; it is tried again by itself, so this is all.
+
+    API servers say with one status code, 403, what has many causes; only the text of their messages tells them apart.
+    """
+    text = str(error)
+    match error:
+        case ForbiddenError() if "exceeded quota" in text:
+            return WriteFault.QUOTA, "raise the ResourceQuota, or free some of it"
+        case ForbiddenError() if "enough allocatable resources" in text:
+            return WriteFault.WRITE_FAILED, "ask for less, or make room on the node"
+        case ForbiddenError() if "being terminated" in text:
+            return WriteFault.WRITE_FAILED, "nothing: the namespace is being deleted"
+    code = WriteFault.WRITE_FAILED
+    if "webhook" in text:
+        code = WriteFault.WEBHOOK
+    elif "AdmissionPolicy" in text:
+        code = WriteFault.POLICY
+    elif "forbidden" in text:
+        code = WriteFault.FORBIDDEN
+    match error:
+        case ForbiddenError():
+            return code, "give the manager the right, or satisfy the policy that refuses it"
+        case InvalidError():
+            return code, "correct what the API server refuses in the object's spec"
+        case TransportError() | InternalError() | ServerUnavailableError() | ServerTimeoutError():
+            return code, "nothing, if the API server and its webhooks come back"
+    return code, "correct what the API server refuses"
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a plan."""
+
+    written: int = 0
+    """Writes that took effect."""
+    failure: Failure | None = None
+    """The first failed write that is a fault; a stale one only when there is no other."""
+    failures: tuple[Failure, ...] = ()
+    """All of them, but for those of optional stages."""
+    interrupted: bool = False
+    """True when `until` ended the plan early: plan anew at once."""
+    is_incomplete: bool = False
+    """Something of an optional stage failed: it is to be tried again, and nobody else may bring the key back."""
+    notes: tuple[tuple[Note, int], ...] = ()
+    """Events to record, each with how often it happened."""
+
+
+class _Run:
+    """What one execution has come to so far."""
+
+    def __init__(self, until: Callable[[], bool]) -> None:
+        self.until = until
+        self.written = 0
+        self.failures: list[Failure] = []
+        self.notes: list[tuple[str, Note]] = []
+        self.interrupted = False
+        self.incomplete: set[str] = set()
+        """Purposes of stages of which something has failed."""
+        self.is_incomplete = False
+        self.passed_over = 0
+        """Failures that the present stage does not mind: of earlier ones, or its own."""
+
+    @property
+    def goes_on(self) -> bool:
+        if not self.interrupted and self.until():
+            self.interrupted = True
+        return len(self.failures) <= self.passed_over and not self.interrupted
+
+
+class _UnknownFateError(Exception):
+    """What became of a write could not be read either; `error` says why."""
+
+    def __init__(self, error: KubeError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Executor:
+    """Carries plans out through one `Writer`; shared by all kinds of a manager.
+
+    `status_per_s`: how often a second the status of one object is written at most while it keeps changing.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        *,
+        rng: random.Random,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        status_per_s: float = PER_SECOND,
+    ) -> None:
+        self.status_per_s = status_per_s
+        self._writer = writer
+        self._rng = rng
+        self._max_in_flight = max_in_flight
+        self._places = asyncio.Semaphore(max_in_flight)
+        self._making: set[tuple[Resource, Key]] = set()
+
+    def is_making(self, resource: Resource, key: Key) -> bool:
+        """Whether a creation of this object is under way: whoever waits for it is told when it ends."""
+        return (resource, key) in self._making
+
+    async def execute(self, plan: Plan, *, until: Callable[[], bool] = lambda: False) -> Outcome:
+        """Write what the plan says, stage by stage. Never raises for an API or transport error.
+
+        `until` is asked before each chain; once true, nothing more is started (the wish behind the plan has
+        changed, or its time slice is over).
+        """
+        run = _Run(until)
+        for stage in plan.stages:
+            run.passed_over = len(run.failures) if stage.regardless else 0
+            if not run.goes_on or run.incomplete.intersection(stage.only_after):
+                continue
+            await self._stage(stage, run)
+        return Outcome(
+            written=run.written,
+            failure=_worst(run.failures),
+            failures=tuple(run.failures),
+            interrupted=run.interrupted,
+            is_incomplete=run.is_incomplete,
+            notes=merged(run.notes),
+        )
+
+    async def is_there(self, resource: Resource, key: Key, *, uid: str) -> bool:
+        """Whether this very object exists, which the cache learns too. Raises KubeError when nobody can tell."""
+        try:
+            live = decode(await self._writer.read(resource, key, uid=uid, priority=1))
+        except NotFoundError:
+            return False
+        return bool(live["metadata"]["uid"] == uid)
+
+    async def _stage(self, stage: Stage, run: _Run) -> None:
+        """Chains side by side; a ramp runs batch after batch (1, 2, 4, …) up to `max_in_flight`."""
+        for batch in _batches(stage.chains, self._max_in_flight) if stage.ramp else (stage.chains,):
+            await self._side_by_side(stage, batch, run)
+            if not run.goes_on:
+                return
+
+    async def _side_by_side(self, stage: Stage, chains: Sequence[Chain], run: _Run) -> None:
+        """A few tasks share the chains: a task per chain would cost more than the writes of a large plan."""
+        if len(chains) == 1:
+            await self._next_chains(stage, iter(chains), run)
+            return
+        todo = iter(chains)
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(self._max_in_flight, len(chains))):
+                tasks.create_task(self._next_chains(stage, todo, run))
+
+    async def _next_chains(self, stage: Stage, todo: Iterator[Chain], run: _Run) -> None:
+        while run.goes_on and (chain := next(todo, None)) is not None:
+            async with self._places:
+                await self._chain(stage, chain, run)
+
+    async def _chain(self, stage: Stage, chain: Chain, run: _Run) -> None:
+        for number, step in enumerate(chain.steps):
+            try:
+                with self._noted(step.action):
+                    await self._write(step.action, priority=min(number, 1))
+            except KubeError as error:
+                failure = Failure(stage.purpose, chain.subject, step, error)
+                if not stage.is_optional:
+                    run.failures.append(failure)
+                    run.passed_over += stage.is_independent
+                    run.incomplete.add(stage.purpose)
+                else:
+                    run.is_incomplete = True
+                    if not failure.is_stale:
+                        run.incomplete.add(stage.purpose)
+                for note in () if failure.is_stale else step.notes_when_failed:
+                    said = str(error).replace(f'"{chain.subject}" ', "") if note.is_nameless else str(error)
+                    message = f"{note.message}: {said}"
+                    run.notes.append((chain.subject, msgspec.structs.replace(note, message=message)))
+                return
+            run.written += 1
+            run.notes += [(chain.subject, note) for note in step.notes_when_done]
+
+    @contextmanager
+    def _noted(self, action: Action) -> Iterator[None]:
+        """While a creation is under way, from its first try to its last."""
+        made = (action.resource, action.key)
+        if isinstance(action, Create):
+            self._making.add(made)
+        try:
+            yield
+        finally:
+            self._making.discard(made)
+
+    async def _write(self, action: Action, *, priority: int) -> None:
+        """One write with a definite end: done, or an error that says it was not.
+
+        `priority=1` goes ahead of first writes at the client: it finishes what has been begun.
+        """
+        repeat_s = FIRST_REPEAT_S
+        uncertain = False
+        while True:
+            try:
+                return await self._write_once(action, priority, uncertain=uncertain)
+            except _UnknownFateError as unknown:
+                # Rights come back with a server that restarts; rights that nobody gave do not.
+                if isinstance(unknown.error, ForbiddenError) and repeat_s == LAST_REPEAT_S:
+                    raise unknown.error from None
+            except (TransportError, ServerTimeoutError) as error:
+                was_sent = error.sent if isinstance(error, TransportError) else True
+                if not (was_sent or uncertain):
+                    raise
+            uncertain = True
+            await asyncio.sleep(self._rng.uniform(0.5, 1.0) * repeat_s)
+            repeat_s = min(repeat_s * 2, LAST_REPEAT_S)
+
+    async def _write_once(self, action: Action, priority: int, *, uncertain: bool) -> None:
+        """One try. `uncertain`: an earlier one may have taken effect, so no refusal of this one says enough."""
+        match action:
+            case Create():
+                await self._create(action, priority, uncertain=uncertain)
+            case Patch():
+                await self._patch(action, priority, uncertain=uncertain)
+            case Delete():
+                await self._delete(action, priority, uncertain=uncertain)
+
+    async def _create(self, action: Create, priority: int, *, uncertain: bool) -> None:
+        try:
+            await self._writer.create(action.resource, action.key.namespace, action.body, priority=priority)
+        except ApiError as error:
+            # An earlier try whose answer was lost, or one that the server stored before it failed.
+            if not _is_doubtful(error, AlreadyExistsError, uncertain=uncertain):
+                raise
+            found = await self._look(action.resource, action.key)
+            if found is None or not _is_our_work(found, action.body):
+                raise
+
+    async def _patch(self, action: Patch, priority: int, *, uncertain: bool) -> None:
+        try:
+            await self._writer.patch(
+                action.resource,
+                action.key,
+                _with_preconditions(action),
+                patch_type=action.patch_type,
+                subresource=action.subresource,
+                uid=action.uid,
+                priority=priority,
+            )
+        except ApiError as error:
+            # Behind, or perhaps done before the server failed: either way the next plan must know.
+            if _is_doubtful(error, ConflictError, InvalidError, uncertain=uncertain):
+                await self._look(action.resource, action.key, uid=action.uid)
+            raise
+
+    async def _delete(self, action: Delete, priority: int, *, uncertain: bool) -> None:
+        try:
+            await self._writer.delete(
+                action.resource,
+                action.key,
+                uid=action.uid,
+                resource_version=action.resource_version,
+                grace_period_s=action.grace_period_s,
+                propagation=action.propagation,
+                priority=priority,
+            )
+        except NotFoundError:
+            return  # gone already, which is what was wanted
+        except ApiError as error:
+            if not _is_doubtful(error, ConflictError, uncertain=uncertain):
+                raise
+            found = await self._look(action.resource, action.key, uid=action.uid)
+            if found is None or found.get("metadata", {}).get("uid") != action.uid:
+                return  # gone already; the name may belong to another object now
+            raise
+
+    async def _look(self, resource: Resource, key: Key, *, uid: str = "") -> dict[str, Any] | None:
+        """The live object, put into the cache too, so that the next plan knows better; None: not there."""
+        try:
+            return decode(await self._writer.read(resource, key, uid=uid, priority=1))
+        except NotFoundError:
+            return None
+        except KubeError as error:
+            raise _UnknownFateError(error) from error
+
+
+def _is_doubtful(error: ApiError, *kinds: type[ApiError], uncertain: bool) -> bool:
+    """Whether a refused write may have been done all the same, or its refusal says that the cache is behind.
+
+    A ServerTimeoutError is no refusal: such a write is repeated.
+    """
+    unconfirmed_deletions = (*kinds, InternalError, ServerUnavailableError)
+    return not isinstance(error, ServerTimeoutError) and (
+        uncertain or isinstance(error, unconfirmed_deletions)
+    )
+
+
+def _is_other_object(error: KubeError) -> bool:
+    """A patch met another object of the same name: API servers answer that with 422, not with 409."""
+    return isinstance(error, InvalidError) and any(cause.field == "metadata.uid" for cause in error.causes)
+
+
+def _is_our_work(found: dict[str, Any], body: dict[str, Any]) -> bool:
+    """Whether an object of the wanted name is what an earlier try of this very write made of `body`."""
+    if found["metadata"].get("deletionTimestamp"):
+        return False
+    mine, theirs = controller_of(body), controller_of(found)
+    return mine is not None and theirs is not None and mine.uid == theirs.uid
+
+
+def _with_preconditions(action: Patch) -> Any:
+    """The patch body with uid and resourceVersion in it, where the API server checks them."""
+    wanted = {"uid": action.uid, "resourceVersion": action.resource_version}
+    wanted = {field: value for field, value in wanted.items() if value}
+    if not wanted:
+        return action.body
+    if action.patch_type is PatchType.JSON:
+        tests = [
+            {"op": "test", "path": f"/metadata/{field}", "value": value} for field, value in wanted.items()
+        ]
+        return [*tests, *action.body]
+    return {**action.body, "metadata": {**action.body.get("metadata", {}), **wanted}}
+
+
+def _batches(chains: Sequence[Chain], largest: int) -> Iterator[Sequence[Chain]]:
+    """1, 2, 4, … chains, and once a batch would fill all places, the rest in one."""
+    start, size = 0, 1
+    while start < len(chains):
+        end = start + size if size < largest else len(chains)
+        yield chains[start:end]
+        start, size = end, size * 2
+
+
+def _worst(failures: Sequence[Failure]) -> Failure | None:
+    """A fault before a stale one: it is what has to be reported."""
+    return next((failure for failure in failures if not failure.is_stale), failures[0] if failures else None)
+
+
+_Group = tuple[str, bool, Subject | None]
+"""Notes that become one event: of one reason and kind, about one object."""
+
+
+def merged(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
+    """Notes of one plan, one per reason and kind: with a count, and a list of the subjects.
+
+    One event says what thirty would say; the API server stores one object for it.
+    """
+    first: dict[_Group, Note] = {}
+    subjects: dict[_Group, list[str]] = {}
+    counts: Counter[_Group] = Counter()
+    for subject, note in notes:
+        group = (note.reason, note.warning, note.about)
+        first.setdefault(group, note)
+        subjects.setdefault(group, []).append(subject)
+        counts[group] += 1
+    return tuple((_listed(note, subjects[group][1:]), counts[group]) for group, note in first.items())
+
+
+def _listed(note: Note, others: Sequence[str]) -> Note:
+    if not others:
+        return note
+    if note.is_nameless:
+        return note  # the event's count says how many
+    shown = ", ".join(others[:20]) + (", …" if len(others) > 20 else "")
+    return msgspec.structs.replace(note, message=f"{note.message} (and {len(others)} more: {shown})")

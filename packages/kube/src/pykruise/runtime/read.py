@@ -1,0 +1,190 @@
+"""What a kind's snapshot reads: the same for a manager with caches and for a command that lists once.
+
+Sources (caches)  ─┐
+Listed (one list) ─┴─▶ Read ──▶ a kind's `snapshot(view, read)` ──▶ Snapshot ──▶ plan
+
+Reading a view costs no request. `live` is a client for what no cache has. Memory lives as long as the object it is
+of: `Memories` belongs to the reconciler, which drops it with the object.
+"""
+
+import random
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from pykruise.kube.cache import Projected
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.runtime.views import BY_CONTROLLER, ORPHANS, Views
+
+__all__ = ["Around", "Memories", "Mirror", "Mirrors", "Read"]
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T", bound=Projected)
+M = TypeVar("M")
+C = TypeVar("C")
+
+
+class Mirror(Protocol[T_co]):
+    """Objects of one resource, as they were when they were last heard of."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether they have been read at all."""
+        ...
+
+    async def wait_served(self) -> bool:
+        """Return when they have been read; False: the API server does not serve the resource."""
+        ...
+
+    def get(self, key: Key) -> T_co | None: ...
+
+    def values(self) -> Sequence[T_co]: ...
+
+    def by_index(self, index: str, value: Hashable) -> Sequence[T_co]: ...
+
+
+class Mirrors:
+    """What can be looked up of a cluster. Only views that the kind says it reads: KeyError for others."""
+
+    def __init__(
+        self,
+        mirrors: Mapping[Views[Any], Mirror[Any]],
+        *,
+        further: Mapping[GroupKind, Views[Any]] | None = None,
+    ) -> None:
+        self._mirrors = mirrors
+        self.further: Mapping[GroupKind, Views[Any]] = {} if further is None else further
+        """What a white list names besides and is watched now, by kind (runtime/further.py)."""
+
+    def of(self, views: Views[T]) -> Mirror[T]:
+        """All of one resource."""
+        return self._mirrors[views]
+
+    def is_read(self, views: Views[Any]) -> bool:
+        """Whether the resource is among what is read under these settings, and has been read."""
+        mirror = self._mirrors.get(views)
+        return mirror is not None and mirror.synced
+
+    async def wait_served(self, views: Views[Any]) -> bool:
+        """Return when the resource has been read; False: the API server does not serve it."""
+        return await self.of(views).wait_served()
+
+    def get(self, views: Views[T], key: Key) -> T | None:
+        """One object; None: it is not there."""
+        return self.of(views).get(key)
+
+    def all(self, views: Views[T]) -> Sequence[T]:
+        """Every object."""
+        return self.of(views).values()
+
+    def by_index(self, views: Views[T], index: str, value: Hashable) -> Sequence[T]:
+        """The objects that have this value under an index of the views."""
+        return self.of(views).by_index(index, value)
+
+    def owned(self, views: Views[T], uid: str) -> Sequence[T]:
+        """Those whose managing owner has this uid."""
+        return self.by_index(views, BY_CONTROLLER, uid)
+
+    def orphans(self, views: Views[T], namespace: str) -> Sequence[T]:
+        """Those of a namespace without a managing owner."""
+        return self.by_index(views, ORPHANS, namespace)
+
+
+class Memories:
+    """What a kind remembers between reconciles: values by object and type. It saves work or requests; a new process
+    begins without it."""
+
+    def __init__(self) -> None:
+        self._of_objects: dict[Key, tuple[str, dict[type, Any]]] = {}
+        self._of_kind: dict[type, Any] = {}
+
+    def of(self, key: Key, uid: str, type_: type[M]) -> M:
+        """The memory of this type about an object, made with `type_()`; another object of that name begins anew."""
+        known = self._of_objects.get(key)
+        if known is None or known[0] != uid:
+            known = self._of_objects[key] = (uid, {})
+        found = known[1].get(type_)
+        if found is None:
+            found = known[1][type_] = type_()
+        return cast(M, found)
+
+    def of_kind(self, type_: type[M], make: Callable[[], M]) -> M:
+        """The one memory of this type that all objects of the kind share."""
+        if type_ not in self._of_kind:
+            self._of_kind[type_] = make()
+        return cast(M, self._of_kind[type_])
+
+    def forget(self, key: Key) -> None:
+        """Drop what is known of an object that is gone."""
+        self._of_objects.pop(key, None)
+
+    def clear(self) -> None:
+        """Begin without it, as a new process does."""
+        self._of_objects.clear()
+        self._of_kind.clear()
+
+
+class Read(Mirrors, Generic[C]):
+    """What one snapshot of one object is made from. `settings` are the kind's; `now` stays the same."""
+
+    def __init__(
+        self,
+        mirrors: Mapping[Views[Any], Mirror[Any]],
+        *,
+        key: Key,
+        uid: str,
+        now: Callable[[], Instant],
+        rng: random.Random,
+        settings: C,
+        live: Client | None,
+        memories: Memories | None = None,
+        further: Mapping[GroupKind, Views[Any]] | None = None,
+    ) -> None:
+        super().__init__(mirrors, further=further)
+        self.settings = settings
+        self.now = now
+        """The clock: a snapshot that waits for requests asks it after them."""
+        self._rng = rng
+        self._live = live
+        self._key, self._uid = key, uid
+        self._memories = memories or Memories()
+
+    @property
+    def live(self) -> Client:
+        """Asks the API server itself. Raises RuntimeError where there is none (a plan of paper)."""
+        if self._live is None:
+            raise RuntimeError("there is no API server to ask")
+        return self._live
+
+    def draw_seed(self) -> int:
+        """Where names and ids of new objects come from: another number for every snapshot."""
+        return self._rng.getrandbits(64)
+
+    def memory(self, type_: type[M]) -> M:
+        """What is remembered of this object; `type_()` the first time."""
+        return self._memories.of(self._key, self._uid, type_)
+
+    def memory_of_kind(self, type_: type[M], make: Callable[[], M]) -> M:
+        """What is remembered for all objects of the kind."""
+        return self._memories.of_kind(type_, make)
+
+
+class Around(Mirrors, Generic[C]):
+    """What a wake can look up, beside the event itself."""
+
+    def __init__(
+        self,
+        mirrors: Mapping[Views[Any], Mirror[Any]],
+        *,
+        settings: C,
+        memories: Memories,
+        is_making: Callable[[Resource, Key], bool],
+    ) -> None:
+        super().__init__(mirrors)
+        self.settings = settings
+        self.memories = memories
+        self.is_making = is_making
+        """Whether a creation of this object is under way."""

@@ -1,0 +1,456 @@
+"""One reconcile, the same for every kind: snapshot, plan, execute, report.
+
+key ──▶ Control.snapshot(view, read) ──▶ Control.plan(snapshot) ──▶ Executor ──▶ status, events ──▶ seconds till next
+
+A kind supplies plain functions (control.py). Everything that waits or writes is here.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Never
+
+import msgspec
+
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import ApiError, ConflictError, Status
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.control import Control
+from pykruise.runtime.execute import Executor, Failure, Outcome, merged
+from pykruise.runtime.kstatus import Conditions, with_kstatus
+from pykruise.runtime.plan import REPORT_STATUS, Chain, Note, Plan, Stage, Step
+from pykruise.runtime.read import Memories, Mirror, Read
+from pykruise.runtime.reasons import Reason
+from pykruise.runtime.status import A_MOMENT_S, PER_SECOND_BUSY, StatusPace, status_patch
+
+__all__ = [
+    "MADE_LATELY_S",
+    "OPTIONAL_AGAIN_S",
+    "SLICE_S",
+    "Owner",
+    "PlanFailedError",
+    "Reconciler",
+    "owner_of",
+]
+
+_log = logging.getLogger(__name__)
+
+SLICE_S = 1.0
+"""How long one plan is carried out before the world is looked at again: a plan of ten thousand creations
+must notice that somebody scaled back meanwhile, and that its first pods wait for their next step."""
+
+MADE_LATELY_S = 1.0
+"""Who makes objects again so soon, for an owner of which nothing newer is known, first looks whether it is still
+there: garbage collection removes what is made for one that is gone, each removal is an event, and a cache that is
+behind would have them made for ever."""
+
+
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""The cause that API servers name when they refuse to create something in a namespace that terminates."""
+
+OPTIONAL_AGAIN_S = 30.0
+"""When what failed in an optional stage is tried again, unless something happens before."""
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """The object a plan is about, as far as reporting needs it."""
+
+    resource: Resource
+    key: Key
+    uid: str
+    resource_version: str
+    stored_status: dict[str, Any]
+    kstatus: Conditions = ()
+    """Conditions of the stored status that `stored_status` is without (kstatus.py)."""
+    is_deleting: bool = False
+    is_guarded: bool = False
+    """Others write its status too: it is written only if the object is still as it was looked at."""
+
+    @property
+    def whole_status(self) -> Document:
+        """The status as it is stored, but for the order of its conditions."""
+        if not self.kstatus:
+            return self.stored_status
+        conditions = [*self.stored_status.get("conditions", ()), *self.kstatus]
+        return {**self.stored_status, "conditions": conditions}
+
+
+def owner_of(view: Any, resource: Resource, *, is_shared: bool = False) -> Owner:
+    """Whose status and events a plan about the object is. `is_shared`: others write its status too."""
+    return Owner(
+        resource=resource,
+        key=Key(view.namespace, view.name),
+        uid=view.uid,
+        resource_version=str(view.resource_version),
+        stored_status=getattr(view, "stored_status", {}),  # a pod's is its kubelet's to report
+        kstatus=getattr(view, "kstatus", ()),
+        is_deleting=view.is_deleting,
+        is_guarded=is_shared,
+    )
+
+
+class PlanFailedError(Exception):
+    """A write of a plan failed; the key comes back with backoff. The cause is attached."""
+
+    def __init__(self, failure: Failure) -> None:
+        action = failure.step.action
+        verb = type(action).__name__.lower()
+        super().__init__(f"{verb} {action.resource} {action.key}: {failure.error}")
+        self.failure = failure
+
+
+RecordEvent = Callable[[Owner, Note, int], None]
+"""Owner, note, and how often it happened."""
+
+
+class _Past(msgspec.Struct):
+    """What the reconciler remembers of an object."""
+
+    owed_since: float | None = None
+    """Since when a status was to be written that waits for the writes of its plan."""
+    notes: dict[tuple[str, str, str], float] = {}
+    """Events that are not to be repeated so soon, and when they were recorded."""
+    made_at: float = -MADE_LATELY_S
+    made_for: str = ""
+    """When objects were made for it, and the version of it that they were made for."""
+    was_waiting: bool = False
+    """The plan before waited for something."""
+    in_terminating: bool = False
+    """Its namespace terminates: that takes no new objects, and nothing ends it but its end."""
+
+
+class Reconciler:
+    """Reconciles the objects of one kind.
+
+    `objects` are the kind's own, `read_for` gives what the snapshot of one of them reads, `record` takes events (it
+    must neither block nor raise). `memories`: what is remembered between reconciles, for the kind and in here.
+    `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        control: Control,
+        objects: Mirror[Any],
+        *,
+        read_for: Callable[[Any], Read[Any]],
+        memories: Memories,
+        executor: Executor,
+        record: RecordEvent,
+        slice_s: float = SLICE_S,
+        reports_ready: bool = False,
+    ) -> None:
+        self._resource = resource
+        self._control = control
+        self._objects = objects
+        self._read_for = read_for
+        self._memories = memories
+        self._executor = executor
+        self._record = record
+        self._slice_s = slice_s
+        self._standing = control.standing if reports_ready else None
+        self._pace = StatusPace(per_second=executor.status_per_s)
+        self._busy_pace = StatusPace(per_second=min(executor.status_per_s, PER_SECOND_BUSY))
+
+    async def __call__(self, key: Key) -> float | None:
+        """Reconcile `key`. Returns in how many seconds to look again; None: only when something changes.
+
+        Raises ConflictError when the world had moved on (plan again soon), PlanFailedError for a failed write
+        that is worth a backoff.
+        """
+        view = self._objects.get(key)
+        if view is None:
+            self.forget(key)
+            if self._control.absent is None:
+                return None
+            view = self._control.absent(key)
+        read = self._read_for(view)
+        snapshot = await self._control.snapshot(view, read)
+        if snapshot is None:
+            return None
+        plan = self._control.plan(snapshot)
+        if self._control.remember is not None:
+            self._control.remember(read, snapshot, plan)
+        return await self._carry_out(read, snapshot, plan)
+
+    def forget(self, key: Key) -> None:
+        """Drop what is remembered of an object that is gone."""
+        self._pace.forget(key)
+        self._busy_pace.forget(key)
+        self._memories.forget(key)
+
+    def _past_of(self, owner: Owner) -> _Past:
+        return self._memories.of(owner.key, owner.uid, _Past)
+
+    async def _carry_out(self, read: Read[Any], snapshot: Any, plan: Plan) -> float | None:
+        view = self._control.object_of(snapshot)
+        owner = owner_of(view, self._resource, is_shared=self._control.is_status_shared)
+        plan = msgspec.structs.replace(
+            plan, status=self._with_kstatus(owner, plan.status, plan.waiting, snapshot)
+        )
+        past = self._past_of(owner)
+        if past.in_terminating:
+            plan = without_creations(plan)
+        for note, count in merged([("", note) for note in plan.notes]):
+            self._tell(owner, note, count)
+        started = asyncio.get_running_loop().time()
+        makes = any(isinstance(step.action, Create) for step in plan.steps)
+        if makes and started - past.made_at < MADE_LATELY_S and past.made_for == owner.resource_version:
+            await self._insist_on(owner)
+        is_settled = past.was_waiting and plan.waiting is None and not plan.stages
+        past.was_waiting = plan.waiting is not None
+        # Side by side: neither builds on the other, and a pod should not wait for the status.
+        is_done = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            reporting = tasks.create_task(self._report_beside(owner, plan, is_done, at_once=is_settled))
+            outcome = await self._execute(view, plan)
+            is_done.set()
+        if makes:
+            past.made_at, past.made_for = asyncio.get_running_loop().time(), owner.resource_version
+        report = reporting.result()
+        if report is None:  # the next plan has a newer one, unless nothing has come of this plan
+            is_over = outcome.failure is not None or outcome.written > 0
+            report = _Report(due_in_s=0.0) if is_over else await self._report(owner, plan.status)
+        _tell(owner, plan, outcome, duration_s=asyncio.get_running_loop().time() - started)
+        for note, count in outcome.notes:
+            self._record(owner, note, count)
+        failure = outcome.failure
+        if failure is not None and self._control.learn is not None and not failure.is_stale:
+            self._control.learn(read, snapshot, [one for one in outcome.failures if not one.is_stale])
+            _log_failures(owner, outcome)
+            return 0.0
+        if outcome.failure is not None and _is_in_terminating(owner, outcome.failure):
+            # The end of the owner, or of what it owns, wakes the key; trying again before would change nothing.
+            past.in_terminating = True
+            await self._report_failure(snapshot, owner, plan, outcome.failure)
+            return None
+        if outcome.failure is not None:
+            await self._failed(snapshot, owner, plan, outcome.failure)
+        # A status that cannot be written must not hold the pods up; it is tried again all the same.
+        if report.failure is not None:
+            raise _error_of(report.failure) from report.failure.error
+        if outcome.interrupted:
+            return 0.0
+        again_s = OPTIONAL_AGAIN_S if outcome.is_incomplete else None
+        return _sooner(_sooner(plan.requeue_after_s, report.due_in_s), again_s)
+
+    def _tell(self, owner: Owner, note: Note, count: int) -> None:
+        """Record an event, unless it was recorded a short while ago."""
+        if note.again_after_s > 0:
+            known = self._past_of(owner).notes
+            now = asyncio.get_running_loop().time()
+            same = ((note.about or owner).uid, note.reason, note.same_as or note.message)
+            if same in known and now - known[same] < note.again_after_s:
+                return
+            # Only the latest wording of a reason is kept.
+            for other in [one for one in known if one[:2] == same[:2]]:
+                del known[other]
+            known[same] = now
+        self._record(owner, note, count)
+
+    async def _insist_on(self, owner: Owner) -> None:
+        """Look at the live owner. Raises ConflictError when it is not there any more, or another one is."""
+        if not await self._executor.is_there(owner.resource, owner.key, uid=owner.uid):
+            raise _conflict(f"{owner.resource.kind} {owner.key} ({owner.uid}) is not there any more")
+
+    async def _execute(self, view: Any, plan: Plan) -> Outcome:
+        if not plan.stages:
+            return Outcome()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._slice_s
+        return await self._executor.execute(
+            plan, until=lambda: loop.time() >= end or not self._is_current(view)
+        )
+
+    def _is_current(self, planned: Any) -> bool:
+        """False once the spec's generation is no longer the one this plan was made for."""
+        now = self._objects.get(Key(planned.namespace, planned.name))
+        if now is None:
+            return not planned.uid
+        return self._control.is_current(planned, now)
+
+    async def _failed(self, snapshot: Any, owner: Owner, plan: Plan, failure: Failure) -> Never:
+        if not failure.is_stale:
+            await self._report_failure(snapshot, owner, plan, failure)
+        raise _error_of(failure) from failure.error
+
+    async def _report_failure(self, snapshot: Any, owner: Owner, plan: Plan, failure: Failure) -> None:
+        told = self._control.failed(snapshot, plan, failure)
+        status = told if told is not None else plan.status
+        waiting = failure.reason if told is not None else plan.waiting
+        status = self._with_kstatus(owner, status, waiting, snapshot)
+        await self._report(owner, status, at_once=True)
+
+    async def _report_beside(
+        self, owner: Owner, plan: Plan, is_done: asyncio.Event, *, at_once: bool
+    ) -> "_Report | None":
+        """Write the status beside the plan's other writes; None: they were done before a moment had passed.
+
+        Each of them changes the status again, so telling it before costs a write, and time that they would need.
+        `at_once`: it says that nothing is waited for any more; those on the way may be paced, this one is not.
+        """
+        if not plan.stages or plan.status is None:
+            return await self._report(owner, plan.status, at_once=at_once)
+        past = self._past_of(owner)
+        if past.owed_since is None:
+            past.owed_since = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout_at(past.owed_since + A_MOMENT_S):
+                await is_done.wait()
+        except TimeoutError:
+            return await self._report(owner, plan.status, is_busy=True)
+        return None
+
+    async def _report(
+        self,
+        owner: Owner,
+        status: dict[str, Any] | None,
+        *,
+        at_once: bool = False,
+        is_busy: bool = False,
+    ) -> "_Report":
+        """Write the status when it differs and its turn has come."""
+        self._past_of(owner).owed_since = None
+        if status is None:
+            return _Report()
+        patch = status_patch(
+            owner.resource,
+            owner.key,
+            uid=owner.uid,
+            stored=owner.whole_status if self._standing is not None else owner.stored_status,
+            wanted=status,
+            resource_version=owner.resource_version if owner.is_guarded else "",
+        )
+        if patch is None:
+            return _Report()
+        pace = self._busy_pace if is_busy else self._pace
+        wait_s = pace.wait_s(owner.key, now=asyncio.get_running_loop().time())
+        if wait_s > 0 and not at_once:
+            return _Report(due_in_s=wait_s)
+        outcome = await self._executor.execute(_alone(patch))
+        if self._standing is not None and outcome.failure is None:
+            self._look_for_kstatus(owner)
+        return _Report(failure=outcome.failure)
+
+    def _with_kstatus(
+        self, owner: Owner, status: Document | None, waiting: Reason | None, snapshot: Any
+    ) -> Document | None:
+        """The status with the conditions of kstatus.py; None: it is stored like that already."""
+        if self._standing is None:
+            return status
+        plain = owner.stored_status if status is None else status
+        if owner.is_deleting:  # nothing is waited for but its end; the conditions stay
+            conditions = [*plain.get("conditions", ()), *owner.kstatus]
+            wanted = {**plain, "conditions": conditions} if conditions else plain
+        else:
+            standing = self._standing(plain.get("conditions") or (), waiting)
+            wanted = with_kstatus(plain, owner.kstatus, standing=standing, now=snapshot.now)
+        return None if wanted == owner.whole_status else wanted
+
+    def _look_for_kstatus(self, owner: Owner) -> None:
+        """A definition of before may have no place for the conditions: what API servers drop is not written again."""
+        now = self._objects.get(owner.key)
+        if now is not None and now.uid == owner.uid and not owner.is_deleting and not now.kstatus:
+            _log.warning(
+                "%s: its definition has no place for Ready, Reconciling and Stalled", owner.resource.kind
+            )
+            self._standing = None
+
+
+def _tell(owner: Owner, plan: Plan, outcome: Outcome, *, duration_s: float) -> None:
+    """One log line for a plan that wrote something: what about, why, how much and how long it took."""
+    if not plan.stages or not _log.isEnabledFor(logging.INFO):
+        return
+    reasons = Counter(step.because for step in plan.steps)
+    shown = [f"{reason} (x{count})" if count > 1 else reason for reason, count in reasons.most_common(3)]
+    if len(reasons) > len(shown):
+        shown.append(f"and {len(reasons) - len(shown)} more reasons")
+    _log.info(
+        "%s %s: %d of %d writes: %s",
+        owner.resource.kind,
+        owner.key,
+        outcome.written,
+        sum(reasons.values()),
+        "; ".join(shown),
+        extra={
+            "fields": {
+                "kind": owner.resource.kind,
+                "object": str(owner.key),
+                "written": outcome.written,
+                "left": len(plan.skipped),
+                "duration_s": round(duration_s, 4),
+            }
+        },
+    )
+
+
+def _log_failures(owner: Owner, outcome: Outcome) -> None:
+    _log.warning(
+        "%s %s: %d writes failed, the first: %s",
+        owner.resource.kind,
+        owner.key,
+        len(outcome.failures),
+        outcome.failure.error if outcome.failure is not None else "",
+    )
+
+
+class _Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a status: nothing to do or written, due later, or failed."""
+
+    due_in_s: float | None = None
+    failure: Failure | None = None
+
+
+def without_creations(plan: Plan) -> Plan:
+    """The plan up to the first stage that creates something, without those creations, and what goes on regardless."""
+    stages: list[Stage] = []
+    is_cut = False
+    for stage in plan.stages:
+        if is_cut and not stage.regardless:
+            continue
+        chains = tuple(chain for chain in stage.chains if not _creates(chain))
+        is_cut = is_cut or len(chains) < len(stage.chains)
+        if chains:
+            stages.append(msgspec.structs.replace(stage, chains=chains))
+    return msgspec.structs.replace(plan, stages=tuple(stages), requeue_after_s=None) if is_cut else plan
+
+
+def _creates(chain: Chain) -> bool:
+    return any(isinstance(step.action, Create) for step in chain.steps)
+
+
+def _is_in_terminating(owner: Owner, failure: Failure) -> bool:
+    """Whether something could not be created since the owner's own namespace terminates."""
+    action, error = failure.step.action, failure.error
+    return (
+        isinstance(action, Create)
+        and action.key.namespace == owner.key.namespace != ""
+        and isinstance(error, ApiError)
+        and any(cause.reason == NAMESPACE_TERMINATING for cause in error.causes)
+    )
+
+
+def _error_of(failure: Failure) -> Exception:
+    return _stale(failure) if failure.is_stale else PlanFailedError(failure)
+
+
+def _stale(failure: Failure) -> ConflictError:
+    """Nothing is wrong: what was found is in the cache by now, or comes with the next event."""
+    return _conflict(f"{failure.step.action.key} is not as planned with any more: {failure.error}")
+
+
+def _conflict(message: str) -> ConflictError:
+    return ConflictError(Status(code=409, reason="Conflict", message=message))
+
+
+def _alone(patch: Patch) -> Plan:
+    step = Step(action=patch, because="the status shows something else")
+    return Plan(stages=(Stage(purpose=REPORT_STATUS, chains=(Chain(subject="", steps=(step,)),)),))
+
+
+def _sooner(first: float | None, second: float | None) -> float | None:
+    times = [time for time in (first, second) if time is not None]
+    return min(times, default=None)

@@ -1,0 +1,95 @@
+"""Writing an object's status: only when it differs, and not more often than anyone can read.
+
+plan.status + stored status ──▶ status_patch() ──▶ one merge patch of what differs
+key ──▶ StatusPace.wait_s() ──▶ now, or in how many seconds
+
+A rollout changes its counters with every pod. Writing each would cost as much as the pods themselves, so while there
+is something else to write the status is written now and then; the status of an object that only waits, or is done,
+at once.
+"""
+
+from collections.abc import Hashable
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.merge import diff_merge
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import Resource
+from pykruise.runtime.actions import Patch
+
+__all__ = ["A_MOMENT_S", "BURST", "PER_SECOND", "PER_SECOND_BUSY", "StatusPace", "status_patch"]
+
+BURST = 4
+"""Writes that an object may make without waiting."""
+
+PER_SECOND = 4.0
+"""Writes a second of an object to which nothing else is due, and that changes all the same."""
+
+PER_SECOND_BUSY = 1.5
+"""Writes a second of an object while its pods are written to: less than a tenth of what they take of the slowest of
+API servers (20 updates a second)."""
+
+A_MOMENT_S = 0.05
+"""How long a status waits for the writes of its own plan, which change it again: they mostly take less."""
+
+
+def status_patch(
+    resource: Resource,
+    key: Key,
+    *,
+    uid: str,
+    stored: dict[str, Any],
+    wanted: dict[str, Any],
+    resource_version: str = "",
+) -> Patch | None:
+    """The narrowest merge patch of the status that makes `stored` show `wanted`; None: it does already.
+
+    `resource_version`: of a status that others write too, the one that `wanted` was worked out from.
+    """
+    difference = diff_merge(stored, wanted)
+    if not difference:
+        return None
+    return Patch(
+        resource=resource,
+        key=key,
+        patch_type=PatchType.MERGE,
+        body={"status": difference},
+        subresource="status",
+        uid=uid,
+        resource_version=resource_version,
+    )
+
+
+_WHOLE = 1 - 1e-6  # who waited just as long as told must not be told to wait for a rounding error
+
+
+class _Bucket(msgspec.Struct):
+    tokens: float
+    filled_at: float
+
+
+class StatusPace:
+    """A token bucket per object: `BURST` writes at once, then `PER_SECOND`."""
+
+    def __init__(self, *, burst: int = BURST, per_second: float = PER_SECOND) -> None:
+        self._burst = burst
+        self._per_second = per_second
+        self._buckets: dict[Hashable, _Bucket] = {}
+
+    def wait_s(self, key: Hashable, *, now: float) -> float:
+        """Seconds until the next write of `key` is due; 0 takes the place of one write."""
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = _Bucket(float(self._burst), now)
+        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.filled_at) * self._per_second)
+        bucket.filled_at = now
+        if bucket.tokens >= _WHOLE:
+            bucket.tokens -= 1
+            return 0.0
+        return (1 - bucket.tokens) / self._per_second
+
+    def forget(self, key: Hashable) -> None:
+        """Drop what is known of a deleted object."""
+        self._buckets.pop(key, None)

@@ -1,0 +1,136 @@
+"""Which objects an event is about: declarations, from which the manager subscribes a kind's queue.
+
+change of an object that a kind reads ──▶ Wake.keys(change, around) ──▶ keys that are enqueued
+
+    wakes=(itself(CLONE_SET_VIEWS), by_owner(POD_VIEWS, CLONE_SETS), adoptable(POD_VIEWS, CLONE_SET_VIEWS, may_own=…))
+
+Pure, but for what `around` shows.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from pykruise.kube.cache import Change, Projected
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.runtime.read import Around
+from pykruise.runtime.views import BY_NAMESPACE, Views
+
+__all__ = ["Later", "Wake", "adoptable", "by_owner", "is_controller", "itself"]
+
+T = TypeVar("T", bound=Projected)
+
+
+class Owner(Protocol):
+    """The managing owner of an object."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
+class Owned(Projected, Protocol):
+    """A view of an object that may have a managing owner."""
+
+    @property
+    def controller(self) -> Owner | None: ...
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+    @property
+    def is_deleting(self) -> bool: ...
+
+
+P = TypeVar("P", bound=Owned)
+
+
+class Later(msgspec.Struct, frozen=True):
+    """A key that is enqueued after a while."""
+
+    key: Key
+    seconds: float
+
+
+class Wake(msgspec.Struct, frozen=True, kw_only=True):
+    """Events of one resource, and the keys of the kind that each is about."""
+
+    on: Views[Any]
+    keys: Callable[[Change[Any], Around[Any]], Iterable[Key | Later]]
+
+
+def itself(views: Views[T], *, when: Callable[[T], bool] | None = None) -> Wake:
+    """Every event of an object wakes it; with `when`, only those after which that holds of it."""
+    if when is None:
+        return Wake(on=views, keys=lambda change, _: (change.key,))
+    wanted = when
+    return Wake(
+        on=views,
+        keys=lambda change, _: (change.key,) if change.new is not None and wanted(change.new) else (),
+    )
+
+
+def by_owner(
+    views: Views[P],
+    resource: Resource,
+    *,
+    when: Callable[[Change[P], Key, Around[Any]], bool] | None = None,
+) -> Wake:
+    """An object wakes its managing owner, before and after the change. `when`: of which owners it is worth it."""
+    if when is None:
+        return Wake(on=views, keys=lambda change, _: _owners_in(change, resource))
+    wanted = when
+    return Wake(
+        on=views,
+        keys=lambda change, around: [
+            key for key in _owners_in(change, resource) if wanted(change, key, around)
+        ],
+    )
+
+
+def adoptable(views: Views[P], objects: Views[T], *, may_own: Callable[[T, P], bool]) -> Wake:
+    """A pod that has become an orphan, or has other labels, wakes the objects of its namespace that may adopt it.
+
+    `objects` have the index BY_NAMESPACE.
+    """
+
+    def keys(change: Change[P], around: Around[Any]) -> Iterable[Key]:
+        old, new = change.old, change.new
+        if new is None or new.controller is not None or new.is_deleting:
+            return ()
+        if old is not None and old.controller is None and old.labels == new.labels:
+            return ()
+        return [
+            Key(one.namespace, one.name)
+            for one in around.by_index(objects, BY_NAMESPACE, new.namespace)
+            if may_own(one, new)
+        ]
+
+    return Wake(on=views, keys=keys)
+
+
+def is_controller(owner: Owner, resource: Resource) -> bool:
+    """Whether a controller reference is to this kind; in any version of the group, so that what was made before
+    an upgrade counts too."""
+    return owner.kind == resource.kind and owner.group == resource.group
+
+
+def _owners_in(change: Change[P], resource: Resource) -> tuple[Key, ...]:
+    """The workloads of this kind that control the pod, or did before the change; each once."""
+    old, new = change.old, change.new
+    if (
+        old is not None
+        and new is not None
+        and (old.controller is new.controller or old.controller == new.controller)
+    ):
+        return _owner_in(new, resource)
+    return (*_owner_in(old, resource), *_owner_in(new, resource))
+
+
+def _owner_in(pod: Owned | None, resource: Resource) -> tuple[Key, ...]:
+    if pod is None or pod.controller is None or not is_controller(pod.controller, resource):
+        return ()
+    return (Key(pod.namespace, pod.controller.name),)

@@ -1,0 +1,97 @@
+"""Pods of other owners that a CloneSet's selector matches too: left alone, but reported.
+
+pods of the namespace ──▶ OverlapMemory.look() ──▶ Snapshot.overlapping ──▶ overlap_of() ──▶ condition and event
+
+Pure. Nothing of the CloneSet's own goes wrong: it counts by owner. But whoever goes by the selector, an
+autoscaler through the scale subresource most of all, counts the others in.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.clock import Instant
+from pykruise.kube.selectors import Selector
+from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.reasons import Code
+from pykruise.pods.views import ControllerView, PodView
+from pykruise.pods.workloads import WorkloadView
+from pykruise.runtime.plan import Note
+from pykruise.runtime.read import Mirrors
+from pykruise.runtime.reasons import Reason
+
+__all__ = [
+    "LOOK_AGAIN_S",
+    "SELECTOR_OVERLAP",
+    "OverlapMemory",
+    "overlap_note",
+    "overlap_of",
+    "overlapping_pods",
+]
+
+SELECTOR_OVERLAP: Final = "SelectorOverlap"
+"""Type of the condition, and reason of the event."""
+
+LOOK_AGAIN_S: Final = 60.0
+"""Others come and go without an event for the CloneSet: how often it is looked for them."""
+
+REMEDY: Final = "give one of them other labels and another selector"
+
+
+class OverlapMemory:
+    """What was found when it was last looked: every look goes over all pods there are."""
+
+    def __init__(self) -> None:
+        self._generation = -1
+        self._looked_at = -math.inf
+        self._found: Sequence[PodView] = ()
+
+    def look(
+        self, view: WorkloadView, selector: Selector | None, read: Mirrors, *, now: Instant
+    ) -> Sequence[PodView]:
+        """The pods; looked for now and then, and when the CloneSet itself has changed."""
+        if self._generation == view.generation and now - self._looked_at < LOOK_AGAIN_S:
+            return self._found
+        if selector is None or selector.is_empty:
+            return ()
+        self._found = overlapping_pods(read.all(POD_VIEWS), view, selector)
+        self._generation, self._looked_at = view.generation, now
+        return self._found
+
+
+def overlapping_pods(pods: Iterable[PodView], view: WorkloadView, selector: Selector) -> list[PodView]:
+    """Active pods of the namespace that match, and that another owner manages. Pods of an earlier CloneSet of this
+    name do not overlap: they are on their way out."""
+    return [
+        pod
+        for pod in pods
+        if pod.namespace == view.namespace
+        and pod.controller is not None
+        and pod.controller.uid != view.uid
+        and pod.is_active
+        and not _is_of(pod.controller, view.name)
+        and selector.matches(pod.labels)
+    ]
+
+
+def _is_of(owner: ControllerView, name: str) -> bool:
+    return (owner.group, owner.kind, owner.name) == (CLONE_SETS.group, CLONE_SETS.kind, name)
+
+
+def overlap_of(pods: Sequence[PodView]) -> Reason | None:
+    """Whose they are; None: there are none. Without numbers, which change all the time."""
+    owners = Counter(f"{pod.controller.kind} {pod.controller.name}" for pod in pods if pod.controller)
+    if not owners:
+        return None
+    shown = ", ".join(sorted(owners)[:5]) + (", …" if len(owners) > 5 else "")
+    return Reason(Code.OTHER_OWNERS, f"spec.selector matches pods of {shown} too", REMEDY)
+
+
+def overlap_note(overlap: Reason | None) -> tuple[Note, ...]:
+    """A Warning, the first time that it comes up."""
+    if overlap is None:
+        return ()
+    message = overlap.condition_message
+    return (Note(reason=SELECTOR_OVERLAP, message=message, warning=True, again_after_s=math.inf),)

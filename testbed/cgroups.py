@@ -1,0 +1,49 @@
+"""Control groups for real nodes: folders to make, and to remove when all of their processes are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+MOUNTS = Path("/proc/self/mounts")
+CONTROLLERS = ("cpu", "cpuset", "memory", "pids", "io", "hugetlb")
+
+
+def make(path: str) -> list[Path]:
+    """Make the control group /a/b of each hierarchy; returns its folders."""
+    made = []
+    for root, version in _hierarchies():
+        folder = root
+        for name in path.strip("/").split("/"):
+            parent, folder = folder, folder / name
+            if version == "cgroup2":
+                _hand_down(parent)
+            folder.mkdir(exist_ok=True)
+            _allow_processors(parent, folder)
+        made.append(folder)
+    return made
+
+
+def _hierarchies() -> Iterator[tuple[Path, str]]:
+    """Where a hierarchy is mounted, and whether it is "cgroup" or "cgroup2"."""
+    seen = set[str]()
+    for line in MOUNTS.read_text().splitlines():
+        _, folder, version, *_ = line.split()
+        if version in ("cgroup", "cgroup2") and (real := str(Path(folder).resolve())) not in seen:
+            seen.add(real)
+            yield Path(real), version
+
+
+def _hand_down(folder: Path) -> None:
+    """Let groups below this one limit all that can be limited (version 2)."""
+    available = (folder / "cgroup.controllers").read_text().split()
+    handed = (folder / "cgroup.subtree_control").read_text().split()
+    for controller in set(available) & set(CONTROLLERS) - set(handed):
+        (folder / "cgroup.subtree_control").write_text(f"+{controller}")
+
+
+def _allow_processors(parent: Path, folder: Path) -> None:
+    """In version 1, a group may use no processor until it is said which."""
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        if (folder / name).exists() and not (folder / "cgroup.controllers").exists():
+            (folder / name).write_text((parent / name).read_text())

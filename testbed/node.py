@@ -1,0 +1,487 @@
+"""Real nodes on this machine: kubelet, containerd and runc in namespaces of their own, and a registry.
+
+    async with await ControlPlane.start(nodes=True) as plane, await Nodes.start(plane, 3) as nodes:
+        node = nodes["node-1"]                 # all of them are Ready; their pods really run
+        node.cri_socket                        # containerd's socket, as a path outside of the node
+        await node.run("busybox", "ps")        # a command on the node, to its end; returns what it printed
+        subprocess.Popen(node.command("/usr/bin/python3", "-m", "agent"))  # a process on the node
+        node.log("kubelet"), node.disk / "log/pods"  # files, seen from outside
+
+        nodes.registry.push(busybox_image("one"), "web:1", "web:2")  # one digest under two tags
+        nodes.registry.rule("private/", Rule(credentials="me:secret"))  # "private/web:1" needs a pull secret
+        nodes.registry.rule("slow/", Rule(bytes_per_second=250_000))  # "slow/web:1" takes its time
+        nodes.registry.pulls("web:1")          # how often it was pulled
+
+        await node.kill("kubelet")             # SIGKILL; node.restart("kubelet") has it back
+        await node.kill("containerd")          # containers stay
+        await node.power_off()                 # the whole node at once; its disk stays
+        await node.boot()
+
+Images need no pushing at all: what a pod asks for by whatever name ("nginx:1") and nobody pushed is made on the
+way, of busybox: it runs until it is asked to end, at once (testbed/registry.py). Only "missing:1", "team/broken:1" and
+the like are not there.
+
+Commands of a node see the machine's files, but /run, /var/lib and /var/log are the node's own: containerd's socket is
+/run/containerd/containerd.sock there, kubelet's folder is /var/lib/kubelet, logs are in /var/log/pods. The paths of
+commands must be absolute, or be in the usual folders. The machine's loopback is not in a node's network: a process
+there finds the API server by ``nodes.kubeconfig("agent", token)``, where the token is of a ServiceAccount, or by
+``nodes.kubeconfig("admin", plane.token)``. From outside, `plane.kubeconfig` is used as always; logs, exec and webhooks
+that are reached through a Service work.
+
+How it is put together, one process each:
+
+    gateway.py ── a network namespace with a bridge, the way to and from the control plane, the registry
+      └ node-1 ── first process of the node's pid, mount, network, uts and ipc namespaces
+          ├ containerd ── its shims, runc, pods
+          ├ kubelet
+          └ kube-proxy   (with ``services=True``)
+
+All end with the process that started them, however it ends; a janitor then removes the control groups and the folder
+with disks and logs. Nothing is bound to an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from testbed import cgroups, gateway
+from testbed.build import NODE, MissingError, build
+from testbed.control_plane import ControlPlane
+from testbed.images import BUSYBOX, busybox_image
+from testbed.namespaces import enter
+from testbed.node_settings import (
+    CNI_PROGRAMS,
+    CRI_SOCKET,
+    KUBELET_HEALTH_PORT,
+    PAUSE_IMAGE,
+    SEARCH_PATH,
+    address_of,
+    boot_script,
+    network_commands,
+    pods_of,
+    run_files,
+)
+from testbed.processes import Component, Leash, ProcessError
+from testbed.registry import Registry, Rule
+from testbed.settings import MOST_NODES, PROXY, node_name
+
+__all__ = ["CONTAINERD", "KUBELET", "KUBE_PROXY", "Node", "Nodes", "Registry", "Rule", "check"]
+
+CONTAINERD = "containerd"
+KUBELET = "kubelet"
+KUBE_PROXY = "kube-proxy"
+MACHINE = "machine"
+
+PROGRAMS = (CONTAINERD, "containerd-shim-runc-v2", "runc", "ip", "iptables", "unshare", "nsenter")
+
+JANITOR = """\
+read nothing
+tries=0
+while [ $tries -lt 200 ]; do
+    left=
+    for group in {groups}; do
+        if [ -d $group ]; then find $group -depth -type d -exec rmdir {{}} + 2>/dev/null || left=1; fi
+    done
+    [ -z "$left" ] && break
+    tries=$((tries + 1)); sleep 0.05
+done
+[ -e {directory}/keep ] || rm -rf --one-file-system {directory}
+"""
+"""Waits until its starter is gone, and then for the last process of each control group."""
+
+_HERE = Path(__file__).resolve().parent
+
+
+def check() -> None:
+    """Whether this machine can have real nodes; a MissingError says in one line what it lacks, and how to get it."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        raise MissingError("real nodes need root on Linux (they make namespaces and mounts of their own)")
+    if _run(["unshare", "--mount", "--net", "--pid", "--fork", "true"]).returncode:
+        raise MissingError("real nodes need the right to make namespaces, which root has not got here")
+    lacking = [name for name in PROGRAMS if not shutil.which(name, path=SEARCH_PATH)]
+    lacking += [str(path) for path in (CNI_PROGRAMS / "bridge", BUSYBOX) if not path.exists()]
+    if lacking:
+        packages = " ".join((_HERE / "packages.txt").read_text().split())
+        remedy = f"apt-get install --no-install-recommends {packages}"
+        raise MissingError(f"real nodes need {', '.join(lacking)}: {remedy}")
+
+
+class Nodes:
+    """Real nodes of one control plane; make them with ``await Nodes.start(...)``.
+
+    A node is ``nodes["node-1"]``; they are numbered from 1. `registry` is where all of them pull from.
+    """
+
+    def __init__(self, plane: ControlPlane, directory: Path, binaries: Path, wait_seconds: float) -> None:
+        self.plane = plane
+        self.directory = directory
+        self.binaries = binaries
+        self.wait_seconds = wait_seconds
+        self.registry = Registry(directory / "registry")
+        self.group = f"/{directory.name}"
+        self.leash = Leash()
+        self._nodes: dict[str, Node] = {}
+        self._janitor = self._start_janitor()
+        self._gateway = self._component_gateway()
+
+    @classmethod
+    async def start(
+        cls,
+        plane: ControlPlane,
+        count: int = 1,
+        *,
+        services: bool = False,
+        kubelet: Mapping[str, Any] | None = None,
+        wait_seconds: float = 120,
+    ) -> Self:
+        """Build the kubelet if it is not built yet, start nodes and wait until each is Ready.
+
+        ``plane`` was started with ``nodes=True``. ``services``: kube-proxy runs on the nodes, so pods reach
+        Services. ``kubelet`` changes fields of each kubelet's configuration. Raises MissingError where nodes
+        cannot be had, and ProcessError, with the end of a log, for one that does not come up.
+        """
+        check()
+        if not plane.settings.nodes:
+            raise ProcessError("real nodes join only a control plane that was started with nodes=True")
+        if not 1 <= count <= MOST_NODES:
+            raise ValueError(f"1 to {MOST_NODES} nodes, not {count}")
+        binaries = await asyncio.to_thread(build, plane.kubernetes, part=NODE)
+        nodes = cls(plane, Path(tempfile.mkdtemp(prefix="pykruise-nodes-")), binaries, wait_seconds)
+        try:
+            await nodes._start_all(count, services=services, kubelet=kubelet or {})
+        except BaseException as error:
+            await nodes.stop(keep=isinstance(error, Exception))
+            raise
+        return nodes
+
+    def __getitem__(self, name: str) -> Node:
+        """The node of this name."""
+        return self._nodes[name]
+
+    def __iter__(self) -> Iterator[Node]:
+        """All nodes, by their numbers."""
+        return iter(self._nodes.values())
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._nodes)
+
+    def kubeconfig(self, user: str, token: str) -> Path:
+        """A kubeconfig file for a process on a node, or whose pods' network is the nodes'."""
+        path = self.directory / f"{user.replace(':', '-')}.kubeconfig"
+        path.touch(mode=0o600)
+        settings = self.plane.settings
+        path.write_text(settings.kubeconfig_text(user, token, url=settings.nodes_url))
+        return path
+
+    @property
+    def gateway_pid(self) -> int:
+        """A process in the network that joins the nodes: from there each node and pod is reached."""
+        return self._gateway.pid
+
+    async def stop(self, *, keep: bool = False) -> None:
+        """End everything and remove it, but for the folder with logs and disks if it is to be kept."""
+        if keep:
+            (self.directory / "keep").touch()
+        self.leash.release()
+        for component in (self._gateway, *(each for node in self for each in node.components)):
+            await component.end()
+        if self._janitor.stdin:
+            self._janitor.stdin.close()
+        await asyncio.to_thread(self._janitor.wait)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def _start_all(self, count: int, *, services: bool, kubelet: Mapping[str, Any]) -> None:
+        repository = PAUSE_IMAGE.partition("/")[2]
+        self.registry.push(busybox_image("pause"), repository)
+        await self._gateway.start(self.leash)
+        for number in range(1, count + 1):
+            node = Node(self, number, services=services, kubelet=kubelet)
+            self._nodes[node.name] = node
+        try:
+            async with asyncio.TaskGroup() as group:
+                for node in self:
+                    group.create_task(node.boot())
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+
+    def _component_gateway(self) -> Component:
+        egress = self.plane.settings.egress_socket
+        command = [
+            sys.executable,
+            "-m",
+            "testbed.gateway",
+            f"--api-port={self.plane.settings.ports.api_server}",
+            f"--egress={egress}",
+            f"--registry={self.registry.folder}",
+        ]
+        environment = {"PYTHONPATH": str(_HERE.parent)}
+
+        async def takes_connections() -> bool:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(str(egress))
+                return True
+            return False
+
+        log = self.directory / "gateway.log"
+        return Component("gateway", command, log, takes_connections, self.wait_seconds, environment)
+
+    def _start_janitor(self) -> subprocess.Popen[bytes]:
+        groups = [str(folder) for folder in cgroups.make(self.group)]
+        script = JANITOR.format(groups=" ".join(groups), directory=self.directory)
+        return subprocess.Popen(
+            ["/bin/sh", "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # signals to this process's group are not for it
+        )
+
+
+class Node:
+    """One real node, of ``Nodes``."""
+
+    def __init__(self, nodes: Nodes, number: int, *, services: bool, kubelet: Mapping[str, Any]) -> None:
+        self.name = node_name(number)
+        self.number = number
+        self.address = address_of(number)
+        self.directory = nodes.directory / self.name
+        self._nodes = nodes
+        self._kubelet = kubelet
+        self.directory.mkdir()
+        (self.directory / "boot.sh").write_text(
+            boot_script(name=self.name, number=number, directory=self.directory)
+        )
+        self._machine = self._component_machine()
+        programs = {
+            CONTAINERD: ([CONTAINERD, "--config", "/run/containerd/config.toml"], self._containerd_answers),
+            KUBELET: (self._kubelet_command(), self._is_ready),
+        }
+        if services:
+            proxy = [str(nodes.binaries / KUBE_PROXY), "--config=/run/kube-proxy.yaml", "-v=2"]
+            programs[KUBE_PROXY] = ([*proxy, f"--hostname-override={self.name}"], _at_once)
+        self._programs = programs
+        self._components: dict[str, Component] = {}
+
+    # ── processes on it ──────────────────────────────────────────────────────
+
+    @property
+    def pid(self) -> int:
+        """Its first process, as seen from outside; it runs while the node is on."""
+        return self._machine.pid
+
+    def command(self, *command: str) -> list[str]:
+        """The command line that runs this command on the node; end the process by its own means, or the node."""
+        return enter(self.pid, command)
+
+    async def run(self, *command: str) -> str:
+        """Run a command on the node to its end; returns what it printed. Raises ProcessError if it fails."""
+        done = await asyncio.to_thread(_run, self.command(*command))
+        if done.returncode:
+            raise ProcessError(f"{self.name}: {' '.join(command)} failed: {done.stderr.strip()}")
+        return done.stdout
+
+    # ── what it is made of ───────────────────────────────────────────────────
+
+    @property
+    def cri_socket(self) -> Path:
+        """containerd's socket, seen from outside; on the node it is /run/containerd/containerd.sock."""
+        return self.directory / CRI_SOCKET.removeprefix("/")
+
+    @property
+    def disk(self) -> Path:
+        """What stays when the node is switched off: containerd/, kubelet/ and log/."""
+        return self.directory / "disk"
+
+    def log(self, component: str) -> Path:
+        """The file with all that "containerd", "kubelet" or "kube-proxy" wrote, over all its runs."""
+        return self.directory / f"{component}.log"
+
+    def alive(self, component: str) -> bool:
+        """Whether a component runs."""
+        return component in self._components and self._components[component].alive
+
+    @property
+    def components(self) -> Sequence[Component]:
+        """Its first process, and all that it runs."""
+        return [self._machine, *self._components.values()]
+
+    # ── what happens to it ───────────────────────────────────────────────────
+
+    async def kill(self, component: str, signum: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal to "containerd", "kubelet" or "kube-proxy", and wait until it is gone."""
+        await self._components[component].end(signum)
+
+    async def restart(self, component: str) -> None:
+        """Start a component, killing it first if it runs, and wait until it is ready."""
+        await self.kill(component)
+        await self._components[component].start(self._nodes.leash)
+
+    async def power_off(self) -> None:
+        """End everything on the node at once, as if its plug were pulled; its disk stays."""
+        for component in self.components:
+            await component.end()
+
+    async def boot(self) -> None:
+        """Switch it on, and wait until it is Ready; it must be off."""
+        if self._machine.alive:
+            raise ProcessError(f"{self.name} is on already")
+        self._booted.unlink(missing_ok=True)
+        cgroups.make(self._group)
+        await self._machine.start(self._nodes.leash)
+        await asyncio.to_thread(self._connect)
+        self._write_run_files()
+        self._components = {name: self._component(name) for name in self._programs}
+        for component in self._components.values():
+            await component.start(self._nodes.leash)
+
+    # ── how it is started ────────────────────────────────────────────────────
+
+    @property
+    def _group(self) -> str:
+        return f"{self._nodes.group}/{self.name}"
+
+    @property
+    def _booted(self) -> Path:
+        return self.directory / "run/booted"
+
+    def _component_machine(self) -> Component:
+        spaces = ["--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        command = ["unshare", *spaces, "/bin/sh", str(self.directory / "boot.sh")]
+
+        async def is_booted() -> bool:
+            return self._booted.exists()
+
+        return Component(
+            f"{self.name}'s first process",
+            command,
+            self.log(MACHINE),
+            is_booted,
+            self._nodes.wait_seconds,
+            {"PATH": SEARCH_PATH},
+            nested=True,
+        )
+
+    def _component(self, name: str) -> Component:
+        command, healthy = self._programs[name]
+        return Component(
+            f"{self.name}'s {name}",
+            self.command(*command),
+            self.log(name),
+            healthy,
+            self._nodes.wait_seconds,
+            {"PATH": SEARCH_PATH},
+            nested=True,
+        )
+
+    def _connect(self) -> None:
+        """Put the node on the bridge, and have it and the bridge know the way to pods."""
+        gateway_pid = self._nodes.gateway_pid
+        link = f"veth{self.number}"
+        there = (
+            f"link add {link} type veth peer name eth0 netns {self.pid}",
+            f"link set {link} master {gateway.BRIDGE} up",
+            f"route replace {pods_of(self.number)} via {self.address}",
+        )
+        for words in there:
+            _must(enter(gateway_pid, ["ip", *words.split()], namespaces=["--net"]))
+        for words in network_commands(self.number):
+            _must(self.command("ip", *words.split()))
+
+    def _write_run_files(self) -> None:
+        plane = self._nodes.plane.settings
+        files = run_files(self.number, self._kubelet, cgroup=self._group)
+        files["kubelet.kubeconfig"] = plane.kubeconfig(self.name).read_text()
+        files["kube-proxy.kubeconfig"] = plane.kubeconfig(PROXY).read_text()
+        for name, content in files.items():
+            path = self.directory / "run" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+
+    def _kubelet_command(self) -> list[str]:
+        return [
+            str(self._nodes.binaries / KUBELET),
+            "--config=/run/kubelet.yaml",
+            "--kubeconfig=/run/kubelet.kubeconfig",
+            "--root-dir=/var/lib/kubelet",
+            "--cert-dir=/var/lib/kubelet/pki",
+            f"--hostname-override={self.name}",
+            f"--node-ip={self.address}",
+            "-v=2",
+        ]
+
+    async def _containerd_answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(str(self.cri_socket))
+            return True
+        return False
+
+    async def _is_ready(self) -> bool:
+        """Whether its kubelet is well, and the API server knows the node as Ready."""
+        plane = self._nodes.plane
+        return await asyncio.to_thread(
+            lambda: (
+                _kubelet_is_well(plane.settings.egress_socket, self.address) and _is_ready(plane, self.name)
+            )
+        )
+
+
+async def _at_once() -> bool:
+    return True
+
+
+def _kubelet_is_well(egress: Path, address: str) -> bool:
+    """Ask its /healthz, by the way that the API server goes."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as way:
+        way.settimeout(5)
+        way.connect(str(egress))
+        way.sendall(f"CONNECT {address}:{KUBELET_HEALTH_PORT} HTTP/1.1\r\n\r\n".encode())
+        if b"200" not in way.recv(1000):
+            return False
+        way.sendall(b"GET /healthz HTTP/1.0\r\nHost: kubelet\r\n\r\n")
+        return b" 200 " in way.recv(1000)
+    return False
+
+
+def _is_ready(plane: ControlPlane, name: str) -> bool:
+    request = urllib.request.Request(
+        f"{plane.url}/api/v1/nodes/{name}", headers={"Authorization": f"Bearer {plane.token}"}
+    )
+    tls = ssl.create_default_context(cadata=plane.ca_data.decode())
+    with contextlib.suppress(OSError), urllib.request.urlopen(request, context=tls, timeout=5) as answer:
+        conditions = json.load(answer)["status"].get("conditions", [])
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return False
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": SEARCH_PATH}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def _must(command: list[str]) -> None:
+    done = _run(command)
+    if done.returncode:
+        raise ProcessError(f"{' '.join(command)} failed: {done.stderr.strip()}")

@@ -1,0 +1,173 @@
+"""The registry of real nodes: a folder of images, and how it answers those who pull.
+
+    Registry.push(image, "web:1") ──▶ folder ◀── answer(folder, request) ◀── gateway.py ◀── containerd
+
+Nodes take it for every registry there is: "nginx:1" and "registry.test/web:1" are both looked for here. What nobody
+pushed is made on the way, of busybox: each name and tag is an image of its own that runs until it is asked to end.
+Only repositories called "missing" or "broken" are not there, as for the sandbox's kubelets. Repositories may have
+rules (`Registry.rule`): credentials, slow answers, errors. There is no push over HTTP, so the folder is all there is.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from testbed.images import MANIFEST_TYPE, Image, busybox_image
+
+RULES = "rules.json"
+LOG = "requests.jsonl"
+MISSING = {"missing", "broken"}
+SLOW_SECONDS = 5
+
+_PATH = re.compile(r"/v2/(?P<repository>.+)/(?P<what>manifests|blobs)/(?P<reference>[^/]+)")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How repositories below a prefix are answered for."""
+
+    credentials: str = ""
+    """Who may pull, as "name:password"; empty: everybody."""
+    bytes_per_second: int = 0
+    """How fast blobs are sent; 0: at once. Images that are made on the way then take SLOW_SECONDS."""
+    status: int = 0
+    """An HTTP status that every request is answered with; 0: as usual."""
+
+
+class Registry:
+    """The side of those who push images and look at what is pulled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "blobs").mkdir(parents=True)
+        (folder / "tags").mkdir()
+        self._rules: dict[str, Rule] = {}
+        self._write_rules()
+
+    def push(self, image: Image, *names: str) -> str:
+        """Store an image under these names, such as "web:1" or "team/app:2"; returns its digest.
+
+        Several names are one digest under several tags. Pods name it "web:1", "registry.test/web:1" or with any
+        other host.
+        """
+        return _store(self.folder, image, names)
+
+    def rule(self, prefix: str, rule: Rule | None) -> None:
+        """From now on, answer so for repositories whose path begins with this prefix; None: as usual again."""
+        self._rules.pop(prefix, None)
+        if rule:
+            self._rules[prefix] = rule
+        self._write_rules()
+
+    def requests(self) -> list[dict[str, str]]:
+        """What was asked so far, oldest first: "method", "path", and the "status" it was answered with."""
+        log = self.folder / LOG
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    def pulls(self, name: str) -> int:
+        """How often nodes asked successfully what "web:1" is; they do so once for each pull."""
+        repository, _, tag = name.rpartition(":")
+        path = f"/v2/{repository}/manifests/{tag}"
+        paths = (path, path.replace("/v2/", "/v2/library/"))
+        return sum(one["path"] in paths and one["status"] == "200" for one in self.requests())
+
+    def _write_rules(self) -> None:
+        rules = {prefix: asdict(rule) for prefix, rule in self._rules.items()}
+        _write(self.folder / RULES, json.dumps(rules).encode())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One HTTP answer."""
+
+    status: int
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    bytes_per_second: int = 0
+
+
+def answer(folder: Path, method: str, target: str, authorization: str) -> Answer:
+    """What the registry says to a GET or HEAD of `target` (path and query); `authorization`: that header."""
+    path = urlsplit(target).path
+    if path.rstrip("/") == "/v2":
+        return Answer(200)
+    found = _PATH.fullmatch(path)
+    if method not in ("GET", "HEAD") or not found:
+        return _error(404, "UNSUPPORTED")
+    repository = _without_library(found["repository"], target)
+    rule = _rule_for(folder, repository)
+    if rule.credentials and authorization != f"Basic {base64.b64encode(rule.credentials.encode()).decode()}":
+        return _error(401, "UNAUTHORIZED", {"WWW-Authenticate": 'Basic realm="registry"'})
+    if rule.status:
+        return _error(rule.status, "UNKNOWN")
+    if found["what"] == "blobs":
+        return _blob(folder, found["reference"], "application/octet-stream", rule)
+    reference = found["reference"]
+    digest = reference if ":" in reference else _tagged(folder, repository, reference, rule)
+    if not digest:
+        return _error(404, "MANIFEST_UNKNOWN")
+    return _blob(folder, digest, MANIFEST_TYPE, Rule())
+
+
+def _without_library(repository: str, target: str) -> str:
+    """What pods call "nginx" is asked for as "library/nginx" of docker.io."""
+    is_docker = parse_qs(urlsplit(target).query).get("ns") == ["docker.io"]
+    return repository.removeprefix("library/") if is_docker else repository
+
+
+def _rule_for(folder: Path, repository: str) -> Rule:
+    rules = json.loads((folder / RULES).read_text())
+    fitting = [prefix for prefix in rules if repository.startswith(prefix)]
+    return Rule(**rules[max(fitting, key=len)]) if fitting else Rule()
+
+
+def _tagged(folder: Path, repository: str, tag: str, rule: Rule) -> str:
+    file = _tag_file(folder, repository, tag)
+    if not file.exists():
+        if MISSING & set(repository.split("/")):
+            return ""
+        name = f"{repository}:{tag}"
+        # Nodes have busybox's layer after the first pull, so what is to be slow has content of its own.
+        padding = rule.bytes_per_second * SLOW_SECONDS
+        return _store(folder, busybox_image(name, padding=padding), [name])
+    return file.read_text()
+
+
+def _store(folder: Path, image: Image, names: Iterable[str]) -> str:
+    for digest, blob in {**image.blobs, image.digest: image.manifest}.items():
+        _write(folder / "blobs" / digest, blob)
+    for name in names:
+        repository, _, tag = name.rpartition(":")
+        _write(_tag_file(folder, repository, tag), image.digest.encode())
+    return image.digest
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all: another process reads it."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_bytes(content)
+    partial.rename(path)
+
+
+def _blob(folder: Path, digest: str, media_type: str, rule: Rule) -> Answer:
+    file = folder / "blobs" / digest.replace("/", "")
+    if not file.exists():
+        return _error(404, "BLOB_UNKNOWN")
+    headers = {"Content-Type": media_type, "Docker-Content-Digest": digest}
+    return Answer(200, file.read_bytes(), headers, rule.bytes_per_second)
+
+
+def _error(status: int, code: str, headers: dict[str, str] | None = None) -> Answer:
+    body = json.dumps({"errors": [{"code": code, "message": f"the registry says {status}"}]}).encode()
+    return Answer(status, body, {"Content-Type": "application/json", **(headers or {})})
+
+
+def _tag_file(folder: Path, repository: str, tag: str) -> Path:
+    return folder / "tags" / f"{repository.replace('/', '%')}:{tag}"

@@ -1,0 +1,167 @@
+"""A FakeRuntime behind a unix socket, as a container runtime stands there.
+
+CriClient ──gRPC──▶ CriServer ──▶ FakeRuntime
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import grpclib.const
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+from grpclib.server import Server
+
+from pykruise.agent.cri.errors import (
+    CallTimeoutError,
+    CriError,
+    NotFoundError,
+    RuntimeGoneError,
+    UnsupportedCallError,
+)
+from pykruise.agent.cri.values import Auth, SandboxConfig
+from support.cri_messages import METHODS, message
+from support.fake_runtime import FakeRuntime
+
+__all__ = ["serving"]
+
+_STATES: Final = ("created", "running", "exited", "unknown")
+_STATUS: Final = {
+    NotFoundError: Status.NOT_FOUND,
+    UnsupportedCallError: Status.UNIMPLEMENTED,
+    CallTimeoutError: Status.DEADLINE_EXCEEDED,
+    RuntimeGoneError: Status.UNAVAILABLE,
+}
+_NANO: Final = 1e9
+
+
+@asynccontextmanager
+async def serving(runtime: FakeRuntime, socket: Path) -> AsyncIterator[None]:
+    """The runtime answers at this socket."""
+    server = Server([_Calls(runtime)])
+    await server.start(path=str(socket))
+    try:
+        yield
+    finally:
+        server.close()
+        await server.wait_closed()
+        await asyncio.to_thread(socket.unlink, missing_ok=True)
+
+
+class _Calls:
+    """What grpclib asks for: a handler for each call; those that the fake does not play are not implemented."""
+
+    def __init__(self, runtime: FakeRuntime) -> None:
+        self._runtime = runtime
+
+    def __mapping__(self) -> dict[str, grpclib.const.Handler]:
+        kinds = grpclib.const.Cardinality
+        return {
+            method.path: grpclib.const.Handler(
+                self._answer(name),
+                kinds.UNARY_STREAM if method.is_stream else kinds.UNARY_UNARY,
+                message(method.takes),
+                message(method.gives),
+            )
+            for name, method in METHODS.items()
+        }
+
+    def _answer(self, name: str) -> Callable[[Any], Awaitable[None]]:
+        found = getattr(self, re.sub(r"(?=[A-Z])", "_", name).lower(), None)
+
+        async def answer(stream: Any) -> None:
+            asked = await stream.recv_message()
+            if found is None:
+                raise GRPCError(Status.UNIMPLEMENTED, f"method {name} not implemented")
+            try:
+                if METHODS[name].is_stream:
+                    await found(stream)
+                else:
+                    await stream.send_message(await found(asked))
+            except CriError as error:
+                raise GRPCError(_STATUS.get(type(error), Status.UNKNOWN), str(error)) from error
+
+        return answer
+
+    async def _version(self, _: Any) -> Any:
+        found = await self._runtime.version()
+        return message("VersionResponse")(
+            version="0.1.0",
+            runtime_name=found.name,
+            runtime_version=found.version,
+            runtime_api_version=found.api_version,
+        )
+
+    async def _image_fs_info(self, _: Any) -> Any:
+        await self._runtime.check_images()
+        return message("ImageFsInfoResponse")()
+
+    async def _get_container_events(self, stream: Any) -> None:
+        async for event in self._runtime.events():
+            answer = message("ContainerEventResponse")(
+                container_id=event.id, created_at=int(event.at * _NANO)
+            )
+            answer.pod_sandbox_status.metadata.uid = event.pod_uid
+            await stream.send_message(answer)
+
+    async def _list_containers(self, asked: Any) -> Any:
+        answer = message("ListContainersResponse")()
+        for one in await self._runtime.containers(labels=dict(asked.filter.label_selector)):
+            answer.containers.add(
+                id=one.id,
+                pod_sandbox_id=one.sandbox_id,
+                state=_STATES.index(one.state),
+                created_at=int(one.created_at * _NANO),
+                labels=dict(one.labels),
+                annotations=dict(one.annotations),
+                metadata={"name": one.name, "attempt": one.attempt},
+            )
+        return answer
+
+    async def _container_status(self, asked: Any) -> Any:
+        one = await self._runtime.container_status(asked.container_id)
+        return message("ContainerStatusResponse")(
+            status={
+                "id": one.id,
+                "state": _STATES.index(one.state),
+                "created_at": int(one.created_at * _NANO),
+                "started_at": int(one.started_at * _NANO),
+                "labels": dict(one.labels),
+                "annotations": dict(one.annotations),
+            }
+        )
+
+    async def _pod_sandbox_status(self, asked: Any) -> Any:
+        one = await self._runtime.sandbox_status(asked.pod_sandbox_id)
+        return message("PodSandboxStatusResponse")(
+            status={"id": one.id, "metadata": {"uid": one.pod_uid}, "network": {"ip": one.ip}}
+        )
+
+    async def _exec_sync(self, asked: Any) -> Any:
+        found = await self._runtime.exec_sync(asked.container_id, tuple(asked.cmd), timeout_s=asked.timeout)
+        return message("ExecSyncResponse")(
+            stdout=found.stdout, stderr=found.stderr, exit_code=found.exit_code
+        )
+
+    async def _stop_container(self, asked: Any) -> Any:
+        await self._runtime.stop_container(asked.container_id, grace_s=asked.timeout)
+        return message("StopContainerResponse")()
+
+    async def _list_images(self, _: Any) -> Any:
+        answer = message("ListImagesResponse")()
+        for one in await self._runtime.images():
+            answer.images.add(id=one.id, repo_tags=list(one.tags), repo_digests=list(one.digests))
+        return answer
+
+    async def _pull_image(self, asked: Any) -> Any:
+        auth = None
+        if asked.HasField("auth"):
+            auth = Auth(username=asked.auth.username, password=asked.auth.password)
+        sandbox = SandboxConfig(
+            labels=dict(asked.sandbox_config.labels), annotations=dict(asked.sandbox_config.annotations)
+        )
+        id_ = await self._runtime.pull_image(asked.image.image, auth=auth, sandbox=sandbox, timeout_s=3600.0)
+        return message("PullImageResponse")(image_ref=id_)

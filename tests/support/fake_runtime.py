@@ -1,0 +1,324 @@
+"""A container runtime on paper, with the methods of CriClient; cri_server.py puts it behind a socket.
+
+tests ──▶ FakeRuntime: images and their registry, pods, containers, events      agent ──▶ the same methods
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.agent.cri.errors import (
+    CallRefusedError,
+    CallTimeoutError,
+    NotFoundError,
+    RuntimeGoneError,
+    UnsupportedCallError,
+)
+from pykruise.agent.cri.values import (
+    Auth,
+    Container,
+    ContainerEvent,
+    ContainerState,
+    ContainerStatus,
+    ExecResult,
+    Image,
+    RuntimeVersion,
+    SandboxConfig,
+    SandboxStatus,
+)
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.image_references import parse_image
+
+__all__ = ["FakeContainer", "FakeRuntime", "Remote"]
+
+OK: Final = ExecResult(exit_code=0, stdout=b"", stderr=b"")
+
+Exec = Callable[[str, Sequence[str]], Awaitable[ExecResult]]
+"""Name of a container and a command to what it ends with."""
+
+
+class Remote(msgspec.Struct, frozen=True, kw_only=True):
+    """An image in a registry."""
+
+    takes_s: float = 0.0
+    user: str = ""
+    """`name:password`; empty: everybody may have it."""
+    fails: int = 0
+    """So many tries fail before one succeeds; -1: all."""
+    digest: str = "sha256:" + "a" * 64
+
+
+class FakeContainer(msgspec.Struct, kw_only=True):
+    """A container; its fields may be changed."""
+
+    id: str
+    name: str
+    pod_uid: str
+    sandbox_id: str
+    state: ContainerState
+    created_at: Instant
+    started_at: Instant = 0.0
+    attempt: int = 0
+    labels: dict[str, str]
+    annotations: dict[str, str]
+
+
+class FakeRuntime:
+    """One node's runtime. `clock`: as the agent's. `restarts_in_s`: what the kubelet does about a container that
+    was stopped: another one of the same name so much later; None: nothing."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        name: str = "containerd",
+        has_events: bool = True,
+        restarts_in_s: float | None = 0.5,
+        ends_in_s: float = 0.0,
+    ) -> None:
+        self.name = name
+        self.has_events = has_events
+        self.restarts_in_s = restarts_in_s
+        self.ends_in_s = ends_in_s
+        """How long a container takes to end by itself when it is stopped."""
+        self.is_down = False
+        self.registry: dict[str, Remote] = {}
+        self.local: dict[str, Image] = {}
+        self.running: dict[str, FakeContainer] = {}
+        self.ips: dict[str, str] = {}
+        self.calls: list[tuple[str, str]] = []
+        self.pulls: list[tuple[str, Auth | None, SandboxConfig]] = []
+        self.stopped: list[tuple[str, int]] = []
+        self.execs: list[tuple[str, tuple[str, ...]]] = []
+        self.exec: Exec | None = None
+        self.pulling = 0
+        self.most_pulling = 0
+        self._clock = clock
+        self._listeners: list[asyncio.Queue[ContainerEvent | None]] = []
+        self._made = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # ── what tests do ────────────────────────────────────────────────────────
+
+    def run_container(
+        self,
+        name: str,
+        *,
+        pod_uid: str,
+        pod: str = "web-0",
+        namespace: str = "default",
+        attempt: int = 0,
+        hash_: int = 0x1A2B,
+        state: ContainerState = "running",
+        started_s_ago: float = 0.0,
+        annotations: Mapping[str, str] | None = None,
+    ) -> FakeContainer:
+        self._made += 1
+        now = self._clock()
+        made = FakeContainer(
+            id=f"{self._made:064x}",
+            name=name,
+            pod_uid=pod_uid,
+            sandbox_id=f"sandbox-{pod_uid}",
+            state=state,
+            created_at=now - started_s_ago + self._made * 1e-3,
+            started_at=now - started_s_ago,
+            attempt=attempt,
+            labels={
+                "io.kubernetes.pod.name": pod,
+                "io.kubernetes.pod.namespace": namespace,
+                "io.kubernetes.pod.uid": pod_uid,
+                "io.kubernetes.container.name": name,
+            },
+            annotations={
+                "io.kubernetes.container.hash": f"{hash_:x}",
+                "io.kubernetes.container.restartCount": str(attempt),
+                **(annotations or {}),
+            },
+        )
+        self.running[made.id] = made
+        self._announce(made)
+        return made
+
+    def end_container(self, container_id: str) -> None:
+        """It ends, and the kubelet starts another one."""
+        self._end(self.running[container_id])
+
+    def newest(self, name: str, pod_uid: str) -> FakeContainer:
+        found = [one for one in self.running.values() if (one.name, one.pod_uid) == (name, pod_uid)]
+        return max(found, key=lambda one: one.created_at)
+
+    def go_down(self) -> None:
+        self.is_down = True
+        for queue in self._listeners:
+            queue.put_nowait(None)
+
+    def come_back(self) -> None:
+        self.is_down = False
+
+    def keep(self, reference: str, *, id_: str = "sha256:" + "b" * 64, digest: str = "") -> None:
+        """An image is on the node."""
+        name = parse_image(reference)
+        old = self.local.get(id_)
+        tags = tuple(old.tags) if old else ()
+        if not name.is_digest:
+            tags = tuple(dict.fromkeys((*tags, f"{name.repository}:{name.tag}")))
+        digests = (f"{name.repository}@{digest or name.tag}",) if digest or name.is_digest else ()
+        self.local[id_] = Image(id=id_, tags=tags, digests=tuple(old.digests) if old else digests)
+
+    # ── the methods of CriClient ─────────────────────────────────────────────
+
+    def close(self) -> None:
+        return
+
+    async def version(self) -> RuntimeVersion:
+        self._begin("Version")
+        return RuntimeVersion(name=self.name, version="1.7.0", api_version="v1")
+
+    async def check_images(self) -> None:
+        self._begin("ImageFsInfo")
+
+    async def events(self) -> AsyncIterator[ContainerEvent]:
+        self._begin("GetContainerEvents")
+        if not self.has_events:
+            raise UnsupportedCallError("method GetContainerEvents not implemented")
+        queue: asyncio.Queue[ContainerEvent | None] = asyncio.Queue()
+        self._listeners.append(queue)
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+        finally:
+            self._listeners.remove(queue)
+        raise RuntimeGoneError("the runtime ended its events")
+
+    async def containers(self, *, labels: Mapping[str, str] | None = None) -> list[Container]:
+        self._begin("ListContainers")
+        wanted = (labels or {}).items()
+        found = [
+            Container(
+                id=one.id,
+                sandbox_id=one.sandbox_id,
+                state=one.state,
+                created_at=one.created_at,
+                attempt=one.attempt,
+                labels=dict(one.labels),
+                annotations=dict(one.annotations),
+            )
+            for one in self.running.values()
+            if wanted <= one.labels.items()
+        ]
+        return sorted(found, key=lambda one: -one.created_at)
+
+    async def container_status(self, container_id: str) -> ContainerStatus:
+        self._begin("ContainerStatus", container_id)
+        one = self._found(container_id)
+        return ContainerStatus(
+            id=one.id,
+            state=one.state,
+            created_at=one.created_at,
+            started_at=one.started_at,
+            finished_at=0.0,
+            exit_code=0,
+            reason="",
+            message="",
+            labels=dict(one.labels),
+            annotations=dict(one.annotations),
+        )
+
+    async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
+        self._begin("PodSandboxStatus", sandbox_id)
+        uid = sandbox_id.removeprefix("sandbox-")
+        return SandboxStatus(id=sandbox_id, pod_uid=uid, ip=self.ips.get(uid, ""))
+
+    async def exec_sync(self, container_id: str, command: Sequence[str], *, timeout_s: float) -> ExecResult:
+        self._begin("ExecSync", container_id)
+        one = self._found(container_id)
+        if one.state != "running":
+            raise CallRefusedError("container is not running")
+        self.execs.append((one.name, tuple(command)))
+        if self.exec is None:
+            return OK
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self.exec(one.name, command)
+        except TimeoutError as error:
+            raise CallTimeoutError(f"no end within {timeout_s:g} s") from error
+
+    async def stop_container(self, container_id: str, *, grace_s: int) -> None:
+        self._begin("StopContainer", container_id)
+        one = self.running.get(container_id)
+        if one is None:
+            return
+        self.stopped.append((one.name, grace_s))
+        await asyncio.sleep(min(self.ends_in_s, grace_s))
+        if one.state == "running":
+            self._end(one)
+
+    async def images(self) -> list[Image]:
+        self._begin("ListImages")
+        return list(self.local.values())
+
+    async def pull_image(
+        self, reference: str, *, auth: Auth | None, sandbox: SandboxConfig, timeout_s: float
+    ) -> str:
+        self._begin("PullImage", reference)
+        self.pulls.append((reference, auth, sandbox))
+        name = parse_image(reference)
+        remote = self.registry.get(reference)
+        if remote is None:
+            raise NotFoundError(f"failed to resolve reference {reference!r}: not found")
+        self.pulling += 1
+        self.most_pulling = max(self.most_pulling, self.pulling)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.sleep(remote.takes_s)
+        except TimeoutError as error:
+            raise CallTimeoutError("PullImage: no answer in time") from error
+        finally:
+            self.pulling -= 1
+        if remote.user and (auth is None or f"{auth.username}:{auth.password}" != remote.user):
+            raise CallRefusedError(f"failed to authorize {reference!r}: 401 Unauthorized")
+        if remote.fails:
+            self.registry[reference] = msgspec.structs.replace(remote, fails=remote.fails - 1)
+            raise CallRefusedError(f"failed to copy {reference!r}: the registry is out of order")
+        id_ = "sha256:" + format(abs(hash(name.repository)), "064x")[:64]
+        self.keep(reference, id_=id_, digest=remote.digest)
+        return id_
+
+    # ── inside ───────────────────────────────────────────────────────────────
+
+    def _begin(self, call: str, about: str = "") -> None:
+        self.calls.append((call, about))
+        if self.is_down:
+            raise RuntimeGoneError("connection refused")
+
+    def _found(self, container_id: str) -> FakeContainer:
+        one = self.running.get(container_id)
+        if one is None:
+            raise NotFoundError(f"container {container_id!r}: not found")
+        return one
+
+    def _end(self, one: FakeContainer) -> None:
+        one.state = "exited"
+        self._announce(one)
+        if self.restarts_in_s is not None:
+            task = asyncio.get_running_loop().create_task(self._restart(one, self.restarts_in_s))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _restart(self, one: FakeContainer, in_s: float) -> None:
+        await asyncio.sleep(in_s)
+        self.run_container(
+            one.name,
+            pod_uid=one.pod_uid,
+            pod=one.labels["io.kubernetes.pod.name"],
+            namespace=one.labels["io.kubernetes.pod.namespace"],
+            attempt=one.attempt + 1,
+            hash_=int(one.annotations["io.kubernetes.container.hash"], 16),
+        )
+
+    def _announce(self, one: FakeContainer) -> None:
+        for queue in self._listeners:
+            queue.put_nowait(ContainerEvent(id=one.id, pod_uid=one.pod_uid, at=self._clock()))

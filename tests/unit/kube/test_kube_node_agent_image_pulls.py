@@ -1,0 +1,190 @@
+"""What agents of nodes do about their NodeImages."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import encode
+from pykruise.kube.image_references import ImageName
+from pykruise.kube.node_agent.image_pulls import (
+    Attempt,
+    NodeImageView,
+    Pull,
+    Pulled,
+    PullFailure,
+    Wanted,
+    advance_pulls,
+    events_of,
+    project_node_image,
+    status_of,
+)
+from pykruise.sandbox.faults import Rule, pull_of
+from pykruise.sandbox.images import ImageTable
+
+NGINX = ImageName("nginx", "1")
+GOOD = Attempt(5.0, Pulled("docker.io/library/nginx@sha256:1"))
+BAD = Attempt(5.0, PullFailure("ErrImagePull", "no such image"))
+
+
+def view(*tags: Mapping[str, Any], status: Mapping[str, Any] | None = None) -> NodeImageView:
+    document = {
+        "metadata": {"name": "n1", "uid": "u", "resourceVersion": "1"},
+        "spec": {"images": {"nginx": {"tags": list(tags)}}} if tags else {},
+        "status": status or {},
+    }
+    return project_node_image(encode(document))
+
+
+class Agent:
+    """One agent, whose clock is told."""
+
+    def __init__(self, *outcomes: Attempt, most: int = 0) -> None:
+        self.outcomes = outcomes
+        self.most = most
+        self.pulls: dict[ImageName, Pull] = {}
+        self.tries: list[int] = []
+
+    def until(self, asked: NodeImageView, now: Instant) -> Instant:
+        """What it has done by then; when it looks again."""
+
+        def attempt(_image: ImageName, _wanted: Wanted, number: int) -> Attempt:
+            self.tries.append(number)
+            return self.outcomes[min(number, len(self.outcomes)) - 1]
+
+        self.pulls, look_at = advance_pulls(self.pulls, asked, attempt=attempt, most=self.most, now=now)
+        return look_at
+
+    def phase(self, image: ImageName = NGINX) -> str:
+        return self.pulls[image].phase
+
+
+def test_an_image_is_pulled_for_as_long_as_it_takes() -> None:
+    agent, asked = Agent(GOOD), view({"tag": "1"})
+    assert agent.until(asked, 100.0) == 105.0
+    assert agent.phase() == "Pulling"
+    assert agent.until(asked, 105.0) == math.inf
+    status = status_of(asked, agent.pulls)
+    (tag,) = status["imageStatuses"]["nginx"]["tags"]
+    assert (tag["phase"], tag["progress"], tag["imageID"]) == ("Succeeded", 100, "nginx@sha256:1")
+    assert status["firstSyncStatus"] == {"syncAt": format_time(105.0), "status": "Succeeded"}
+
+
+def test_a_pull_that_fails_is_tried_again_after_one_and_two_seconds() -> None:
+    """images case 52"""
+    agent, asked = Agent(BAD), view({"tag": "1", "pullPolicy": {"backoffLimit": 2}})
+    agent.until(asked, 0.0)
+    times = [agent.until(asked, when) for when in (5.0, 6.0, 11.0, 13.0)]
+    assert times == [6.0, 11.0, 13.0, 18.0]
+    assert agent.until(asked, 18.0) == math.inf
+    assert agent.phase() == "Failed"
+    assert agent.pulls[NGINX].attempt == 3
+    assert agent.pulls[NGINX].message == "no such image"
+
+
+def test_a_pull_that_hangs_ends_with_its_time_out() -> None:
+    """images case 53"""
+    agent = Agent(Attempt(math.inf, GOOD.answer))
+    asked = view({"tag": "1", "pullPolicy": {"backoffLimit": 0, "timeoutSeconds": 50}})
+    assert agent.until(asked, 0.0) == 50.0
+    agent.until(asked, 50.0)
+    assert agent.pulls[NGINX].message == "context deadline exceeded"
+
+
+def test_the_deadline_ends_all_tries() -> None:
+    agent = Agent(BAD)
+    asked = view({"tag": "1", "pullPolicy": {"backoffLimit": 99, "activeDeadlineSeconds": 20}})
+    agent.until(asked, 0.0)
+    agent.until(asked, 100.0)
+    assert agent.phase() == "Failed"
+    assert agent.pulls[NGINX].completed_at is not None
+    assert agent.pulls[NGINX].completed_at <= 24.0
+
+
+def test_an_entry_that_goes_is_stopped_and_says_nothing_more() -> None:
+    """images case 54"""
+    agent = Agent(GOOD)
+    agent.until(view({"tag": "1"}), 0.0)
+    agent.until(view(), 1.0)
+    assert agent.pulls == {}
+    assert "imageStatuses" not in status_of(view(), agent.pulls)
+
+
+def test_another_version_is_pulled_anew() -> None:
+    agent = Agent(GOOD)
+    agent.until(view({"tag": "1"}), 0.0)
+    agent.until(view({"tag": "1"}), 5.0)
+    agent.until(view({"tag": "1", "version": 1}), 6.0)
+    assert (agent.phase(), agent.pulls[NGINX].version) == ("Pulling", 1)
+
+
+def test_no_more_are_pulled_at_once_than_may_be() -> None:
+    """images case 56"""
+    agent, asked = Agent(GOOD, most=2), view(*({"tag": str(number)} for number in range(5)))
+    agent.until(asked, 0.0)
+    phases = [one.phase for one in agent.pulls.values()]
+    assert (phases.count("Pulling"), phases.count("Waiting")) == (2, 3)
+    assert status_of(asked, agent.pulls)["waiting"] == 3
+    now = 0.0
+    while (now := agent.until(asked, now)) < math.inf:
+        assert sum(one.phase == "Pulling" for one in agent.pulls.values()) <= 2
+    assert {one.phase for one in agent.pulls.values()} == {"Succeeded"}
+
+
+def test_what_ended_before_a_restart_is_not_pulled_again() -> None:
+    """images case 58"""
+    done = {"tag": "1", "phase": "Succeeded", "version": 3, "completionTime": format_time(1.0)}
+    status = {"desired": 1, "succeeded": 1, "imageStatuses": {"nginx": {"tags": [done]}}}
+    asked = view({"tag": "1", "version": 3}, status=status)
+    agent = Agent(GOOD)
+    assert agent.until(asked, 100.0) == math.inf
+    assert agent.pulls == {}
+    assert status_of(asked, agent.pulls)["imageStatuses"] == status["imageStatuses"]
+
+
+def test_a_private_image_is_pulled_with_the_right_credentials_only() -> None:
+    """images case 55"""
+    table = ImageTable(private={"gcr.io/p/app": "me:right"})
+    assert isinstance(table.pull_as("gcr.io/p/app:1", []), PullFailure)
+    assert isinstance(table.pull_as("gcr.io/p/app:1", ["me:wrong"]), PullFailure)
+    assert isinstance(table.pull_as("gcr.io/p/app:1", ["me:wrong", "me:right"]), Pulled)
+    assert isinstance(table.pull_as("nginx", []), Pulled)
+
+
+@pytest.mark.parametrize("labels", ["", "app=x"])
+def test_rules_about_pods_say_nothing_of_images_that_are_pulled_ahead(labels: str) -> None:
+    rule = Rule(image="nginx:*", node="n1", labels=labels, image_pull_error=True, pull_s=3.0, first_runs=2)
+    found = [pull_of([rule], "nginx:1", node="n1", attempt=number) for number in (1, 2, 3)]
+    assert found == ([(True, 3.0)] * 2 if not labels else [(False, None)] * 2) + [(False, None)]
+
+
+def test_a_try_that_is_not_over_is_asked_about_again_and_ends_with_its_time() -> None:
+    """images case 53"""
+    running = Attempt(math.inf, None)
+    agent = Agent(running, running)
+    asked = view({"tag": "1", "pullPolicy": {"timeoutSeconds": 50, "backoffLimit": 0}})
+    assert agent.until(asked, 0.0) == 50.0
+    assert agent.phase() == "Pulling"
+    agent.until(asked, 50.0)
+    assert (agent.phase(), agent.pulls[NGINX].message) == ("Failed", "context deadline exceeded")
+
+
+def test_people_are_told_of_each_end_once_and_owners_of_failures() -> None:
+    job = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "ImagePullJob",
+        "namespace": "a",
+        "name": "j",
+        "uid": "7",
+    }
+    asked = view({"tag": "1", "ownerReferences": [job]})
+    failed = {NGINX: Pull(version=0, phase="Failed", started_at=0.0, completed_at=2.0, message="no")}
+    told = [(event.reason, event.resource.plural, event.name) for event in events_of(asked, {}, failed)]
+    assert told == [("PullImageFailed", "nodeimages", "n1"), ("PullImageFailed", "imagepulljobs", "j")]
+    assert not list(events_of(asked, failed, failed))
+    done = {NGINX: Pull(version=1, phase="Succeeded", started_at=0.0, completed_at=2.0)}
+    assert [event.message for event in events_of(asked, failed, done)] == [
+        "node n1 pulled image nginx:1 in 2.0 s"
+    ]

@@ -1,0 +1,134 @@
+"""What the agent of a node does for a ContainerRecreateRequest, turn by turn."""
+
+from typing import Any
+
+from pykruise.kube.clock import format_time, parse_time
+from pykruise.kube.node_agent.recreations import (
+    WAITS,
+    OnNode,
+    advance,
+    after_failed_stop,
+    grace_left_s,
+    order_of,
+)
+
+NOW = parse_time("2026-05-01T12:00:00Z")
+
+
+def request(
+    *names: str, states: list[Any] | None = None, ready: tuple[str, ...] = (), **strategy: Any
+) -> Any:
+    return {
+        "metadata": {"name": "again"},
+        "spec": {
+            "strategy": {"failurePolicy": "Fail", **strategy},
+            "containers": [
+                {"name": one, "statusContext": {"containerID": f"old-{one}", "restartCount": 0}}
+                for one in names
+            ],
+        },
+        "status": {
+            "phase": "Recreating",
+            "containerRecreateStates": states or [],
+            "containerStatusSnapshot": [
+                {"name": one, "containerID": f"new-{one}", "ready": True, "restartCount": 1} for one in ready
+            ],
+        },
+    }
+
+
+def old(name: str) -> OnNode:
+    return OnNode(id=f"old-{name}", restart_count=0, is_running=True, started_at=NOW - 100)
+
+
+def new(name: str, *, age_s: float = 10.0) -> OnNode:
+    return OnNode(id=f"new-{name}", restart_count=1, is_running=True, started_at=NOW - age_s)
+
+
+def state(name: str, phase: str, **more: Any) -> dict[str, Any]:
+    waits = {"message": WAITS} if phase == "Recreating" else {}
+    return {"name": name, "phase": phase, **waits, **more}
+
+
+def test_states_are_written_before_anything_is_stopped() -> None:
+    turn = advance(request("a"), {"a": old("a")}, NOW)
+    assert (turn.stop, turn.states) == ("", [state("a", "Pending")])
+    turn = advance(request("a", states=[state("a", "Pending")]), {"a": old("a")}, NOW)
+    assert (turn.stop, turn.states) == ("a", [state("a", "Recreating", isKilled=True)])
+
+
+def test_the_next_is_stopped_once_the_one_before_is_recreating_case_10() -> None:
+    states = [state("a", "Recreating", isKilled=True), state("b", "Pending")]
+    both = {"a": new("a"), "b": old("b")}
+    assert advance(request("a", "b", states=states), both, NOW).stop == "b"
+    # and in order only when it is done (case 11)
+    assert advance(request("a", "b", states=states, orderedRecreate=True), both, NOW).stop == ""
+
+
+def test_a_failure_ends_the_request_or_is_passed_over_case_12() -> None:
+    states = [state("a", "Failed"), state("b", "Pending")]
+    both = {"a": old("a"), "b": old("b")}
+    assert advance(request("a", "b", states=states), both, NOW).is_over
+    assert advance(request("a", "b", states=states, failurePolicy="Ignore"), both, NOW).stop == "b"
+
+
+def test_a_container_has_to_run_for_a_while_and_be_ready_case_13() -> None:
+    states = [state("a", "Recreating", isKilled=True)]
+    asked = request("a", states=states, ready=("a",), minStartedSeconds=5)
+    turn = advance(asked, {"a": new("a", age_s=5.0)}, NOW)
+    assert (turn.states, turn.again_s) == (states, 5.0)
+    turn = advance(asked, {"a": new("a", age_s=5.1)}, NOW)
+    assert turn.states == [state("a", "Succeeded", isKilled=True)]
+    unready = request("a", states=states)
+    assert advance(unready, {"a": new("a")}, NOW).states == states
+
+
+def test_a_container_that_restarted_by_itself_is_not_stopped_unless_forced_case_14() -> None:
+    asked = request("a", ready=("a",))
+    assert advance(asked, {"a": new("a")}, NOW).states == [state("a", "Succeeded")]
+    forced = request("a", states=[state("a", "Pending")], ready=("a",), forceRecreate=True)
+    assert advance(forced, {"a": new("a")}, NOW).stop == "a"
+    # once
+    killed = request("a", states=[state("a", "Recreating", isKilled=True)], ready=("a",), forceRecreate=True)
+    assert advance(killed, {"a": new("a")}, NOW).states == [state("a", "Succeeded", isKilled=True)]
+
+
+def test_a_container_that_has_ended_is_not_stopped_case_15() -> None:
+    ended = OnNode(id="old-a", restart_count=0, is_running=False, started_at=NOW)
+    assert advance(request("a"), {"a": ended}, NOW).states == [state("a", "Recreating")]
+
+
+def test_a_container_that_is_not_there_says_so() -> None:
+    wanted = [state("a", "Pending", message="not found container on Node")]
+    assert advance(request("a"), {}, NOW).states == wanted
+    assert advance(request("a", states=wanted), {}, NOW).stop == ""
+
+
+def test_a_request_is_over_when_all_are_done() -> None:
+    assert advance(request("a", states=[state("a", "Succeeded")]), {"a": new("a")}, NOW).is_over
+
+
+def test_the_grace_period_counts_from_the_condition() -> None:
+    asked = request("a", unreadyGracePeriodSeconds=3)
+    assert grace_left_s(asked, NOW) is None
+    condition = {"type": "PreRecreateGrace", "status": "True", "lastTransitionTime": format_time(NOW - 1)}
+    asked["status"]["conditions"] = [condition]
+    assert grace_left_s(asked, NOW) == 2
+    assert grace_left_s(request("a"), NOW) == 0
+
+
+def test_one_that_is_under_way_comes_before_older_ones() -> None:
+    def one(name: str, phase: str, second: int) -> Any:
+        stamp = f"2026-05-01T12:00:0{second}Z"
+        return {"metadata": {"name": name, "creationTimestamp": stamp}, "status": {"phase": phase}}
+
+    found = sorted(
+        [one("old", "", 1), one("pending", "Pending", 3), one("busy", "Recreating", 2)], key=order_of
+    )
+    assert [each["metadata"]["name"] for each in found] == ["busy", "pending", "old"]
+
+
+def test_a_container_that_cannot_be_stopped_has_failed_and_says_why() -> None:
+    turn = advance(request("a", states=[state("a", "Pending")]), {"a": old("a")}, NOW)
+    failed = after_failed_stop(turn, "the runtime is gone")
+    assert (failed.stop, failed.states) == ("", [state("a", "Failed", message="the runtime is gone")])

@@ -1,0 +1,66 @@
+"""Objects that are listed once, for commands: what may not be read, and what is not served."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kube.errors import ForbiddenError, NotFoundError, Status
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS, Resource
+from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
+from pykruise.runtime.listed import Listed, list_once
+from pykruise.runtime.views import BY_CONTROLLER, Views
+from support.cloneset_builder import NAMESPACE, UID, cloneset
+
+
+class Page(msgspec.Struct):
+    items: list[bytes]
+
+
+class Reader:
+    """May read pods. May not read PVCs and nodes; ImagePullJobs are not served."""
+
+    async def list(self, resource: Resource, namespace: str = "", **_: Any) -> Page:
+        if resource == PODS:
+            return Page([msgspec.json.encode(pod) for pod in cloneset(2).pods.values()])
+        if resource in (PERSISTENT_VOLUME_CLAIMS, NODES):
+            raise ForbiddenError(Status(code=403, message=f"{resource} is forbidden"))
+        raise NotFoundError(Status(code=404, message="not served"))
+
+
+async def listed() -> dict[Views[Any], Listed[Any]]:
+    client: Any = Reader()
+    views = (POD_VIEWS, CLAIM_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS)
+    return await list_once(client, views, namespace=NAMESPACE)
+
+
+async def test_objects_are_found_by_name_by_index_and_as_they_are_stored() -> None:
+    pods = (await listed())[POD_VIEWS]
+    names = {pod.name for pod in pods.values()}
+    assert names == {pod.name for pod in pods.owned(UID)} == {"web-a", "web-b"}
+    assert {doc["metadata"]["name"] for doc in pods.owned_documents(UID)} == names
+    found = pods.get(Key(NAMESPACE, "web-a"))
+    assert found is not None
+    assert found.uid == "uid-a"
+
+
+async def test_what_may_not_be_read_fails_only_where_it_is_looked_up() -> None:
+    """Who owns a namespace may explain a workload that has no use for what they may not see."""
+    claims = (await listed())[CLAIM_VIEWS]
+    for look in (
+        claims.values,
+        claims.documents,
+        lambda: claims.get(Key(NAMESPACE, "data")),
+        lambda: claims.by_index(BY_CONTROLLER, UID),
+    ):
+        with pytest.raises(ForbiddenError, match="is forbidden"):
+            look()
+
+
+async def test_nodes_that_may_not_be_read_and_what_is_not_served_are_empty() -> None:
+    found = await listed()
+    for views in (NODE_VIEWS, PULL_JOB_VIEWS):
+        assert not found[views].synced
+        assert not await found[views].wait_served()
+        assert found[views].values() == ()

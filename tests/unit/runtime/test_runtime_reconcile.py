@@ -1,0 +1,596 @@
+"""One turn of the loop: what is written when, and what a failure leads to."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.documents import encode
+from pykruise.kube.errors import (
+    Cause,
+    ConflictError,
+    ForbiddenError,
+    KubeError,
+    NotFoundError,
+    Status,
+    StatusDetails,
+)
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS, Resource
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create, Delete
+from pykruise.runtime.control import Control
+from pykruise.runtime.execute import Executor
+from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.read import Memories
+from pykruise.runtime.reasons import Reason
+from pykruise.runtime.reconcile import Owner, PlanFailedError, Reconciler, without_creations
+from pykruise.runtime.status import BURST
+from pykruise.runtime.views import Views
+
+KEY = Key("ns", "web")
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """The object as the cache has it."""
+
+    namespace: str = KEY.namespace
+    name: str = KEY.name
+    uid: str = "u"
+    resource_version: int = 1
+    stored_status: dict[str, Any] = {}
+    is_deleting: bool = False
+
+
+VIEWS = Views[View](resource=CLONE_SETS, projector=lambda: lambda _raw: View())
+
+
+class World(msgspec.Struct):
+    """A snapshot, the cache of its object, the API server behind the writer, and what is decided: all the test's to
+    set."""
+
+    plan_now: Plan = Plan()
+    stored: dict[str, Any] = {}
+    writes: list[str] = []
+    events: list[tuple[str, int]] = []
+    refuse: Callable[[str], KubeError | None] = lambda _name: None
+    gone: bool = False
+    current: bool = True
+    live_uid: str = "u"
+    version: int = 1
+    tells_failures: bool = True
+    looks: int = 0
+    create_s: float = 0.0
+
+    # the cache
+    def get(self, key: Key) -> View | None:
+        return None if self.gone or key != KEY else self.view()
+
+    def view(self) -> View:
+        return View(resource_version=self.version, stored_status=dict(self.stored))
+
+    # the kind
+    def control(self) -> Control:
+        async def snapshot(view: View, read: Any) -> World:
+            return self
+
+        return Control(
+            name="test",
+            component="test-controller",
+            objects=VIEWS,
+            wakes=lambda _: (),
+            snapshot=snapshot,
+            object_of=World.view,
+            plan=lambda world: world.plan_now,
+            failed=lambda world, plan, failure: (
+                {"failed": str(failure.error)} if world.tells_failures else None
+            ),
+            is_current=lambda planned, now: self.current,
+        )
+
+    # the writer
+    async def create(self, resource: Resource, namespace: str, body: Any, **_options: Any) -> bytes:
+        name = body["metadata"]["name"]
+        if error := self.refuse(name):
+            raise error
+        await asyncio.sleep(self.create_s)
+        self.writes.append(f"create {name}")
+        return encode(body)
+
+    async def patch(self, resource: Resource, key: Key, body: Any, **_options: Any) -> bytes:
+        if key == KEY and isinstance(error := self.refuse(key.name), ConflictError | ForbiddenError):
+            raise error
+        self.writes.append(f"status {body['status']}")
+        self.stored.update(body["status"])
+        return b"{}"
+
+    async def read(self, resource: Resource, key: Key, **_options: Any) -> bytes:
+        self.looks += 1
+        if not self.live_uid:
+            raise NotFoundError(Status(code=404, reason="NotFound"))
+        return encode({"metadata": {"uid": self.live_uid}})
+
+
+def turn(world: World, **control: Any) -> Reconciler:
+    def record(owner: Owner, note: Note, count: int) -> None:
+        world.events.append((f"{note.reason}: {note.message}", count))
+
+    executor = Executor(world, rng=random.Random(1))  # type: ignore[arg-type]  # a world with the writer's methods
+    cache: Any = world
+    memories = Memories()
+    return Reconciler(
+        CLONE_SETS,
+        msgspec.structs.replace(world.control(), **control),
+        cache,
+        read_for=lambda view: cache,
+        memories=memories,
+        executor=executor,
+        record=record,
+    )
+
+
+def creating(*names: str, is_optional: bool = False, **fields: Any) -> Plan:
+    chains = tuple(
+        Chain(
+            subject=name,
+            steps=(
+                Step(
+                    action=Create(resource=PODS, key=Key("ns", name), body={"metadata": {"name": name}}),
+                    because="too few",
+                    done=Note(reason="SuccessfulCreate", message=f"created {name}"),
+                ),
+            ),
+        )
+        for name in names
+    )
+    return Plan(
+        stages=(Stage(purpose=Purpose.CREATE_PODS, chains=chains, is_optional=is_optional),), **fields
+    )
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_settled_object_costs_no_write(world: World) -> None:
+    # given
+    world.plan_now, world.stored = Plan(status={"replicas": 3}, requeue_after_s=7.0), {"replicas": 3}
+    # when
+    after = await turn(world)(KEY)
+    # then
+    assert world.writes == []
+    assert after == 7.0
+
+
+async def test_writes_are_reported_once_per_reason(world: World) -> None:
+    # given
+    world.plan_now = creating("a", "b", "c")
+    # when
+    await turn(world)(KEY)
+    # then
+    assert world.writes == ["create a", "create b", "create c"]
+    assert world.events == [("SuccessfulCreate: created a (and 2 more: b, c)", 3)]
+
+
+async def test_a_note_that_is_not_to_be_repeated_is_told_again_only_after_its_time(world: World) -> None:
+    # given
+    note = Note(reason="Stopped", message="why", warning=True, again_after_s=600)
+    world.plan_now = Plan(notes=(note,))
+    take = turn(world)
+    # when it is planned again and again
+    for _ in range(3):
+        await take(KEY)
+        await asyncio.sleep(100)
+    # then
+    assert world.events == [("Stopped: why", 1)]
+    # when
+    await asyncio.sleep(400)
+    await take(KEY)
+    # then
+    assert world.events == [("Stopped: why", 1)] * 2
+
+
+async def test_what_counts_as_the_same_is_not_told_again_in_other_words(world: World) -> None:
+    take = turn(world)
+    for words in ("pod a is stuck", "pod b is stuck"):
+        note = Note(reason="Stuck", message=words, warning=True, again_after_s=600, same_as="Stuck")
+        world.plan_now = Plan(notes=(note,))
+        await take(KEY)
+    assert world.events == [("Stuck: pod a is stuck", 1)]
+
+
+async def test_notes_about_other_objects_are_remembered_for_each_of_them(world: World) -> None:
+    take = turn(world)
+    world.plan_now = Plan(
+        notes=tuple(
+            Note(
+                reason="Stuck",
+                message=f"{name} is stuck",
+                again_after_s=600,
+                about=Subject(resource=PODS, key=Key("shop", name), uid=name),
+            )
+            for name in "ab"
+        )
+    )
+    for _ in range(3):
+        await take(KEY)
+    assert world.events == [("Stuck: a is stuck", 1), ("Stuck: b is stuck", 1)]
+
+
+async def test_another_message_is_told_at_once(world: World) -> None:
+    take = turn(world)
+    for message in ("one", "two", "two", "one"):
+        world.plan_now = Plan(notes=(Note(reason="Stopped", message=message, again_after_s=600),))
+        await take(KEY)
+    assert [event for event, _ in world.events] == ["Stopped: one", "Stopped: two", "Stopped: one"]
+
+
+async def test_an_object_that_is_gone_needs_nothing(world: World) -> None:
+    # given
+    world.gone = True
+    # then
+    assert await turn(world)(KEY) is None
+
+
+async def test_a_refused_write_is_in_the_status_and_comes_back_with_backoff(world: World) -> None:
+    # given
+    world.plan_now = creating("a")
+    world.refuse = lambda name: (
+        ForbiddenError(Status(code=403, message="exceeded quota")) if name == "a" else None
+    )
+    # when
+    with pytest.raises(PlanFailedError, match="create pods ns/a: exceeded quota"):
+        await turn(world)(KEY)
+    # then
+    assert world.stored == {"failed": "exceeded quota"}
+
+
+async def test_a_kind_whose_status_has_no_place_for_failures_tells_the_status_of_its_plan(
+    world: World,
+) -> None:
+    # given
+    world.plan_now = creating("a", status={"observedGeneration": 2})
+    world.tells_failures = False
+    world.refuse = lambda name: ForbiddenError(Status(code=403, message="no")) if name == "a" else None
+    # when
+    with pytest.raises(PlanFailedError):
+        await turn(world)(KEY)
+    # then
+    assert world.stored == {"observedGeneration": 2}
+
+
+async def test_a_stale_plan_is_no_failure(world: World) -> None:
+    """cloneset 9.3: a conflict sets no condition; plan again from what is now true"""
+    # given
+    world.plan_now = creating("a")
+    world.refuse = lambda _name: ConflictError(Status(code=409, message="modified"))
+    # when
+    with pytest.raises(ConflictError):
+        await turn(world)(KEY)
+    # then
+    assert world.stored == {}
+
+
+async def test_a_status_that_conflicts_comes_back(world: World) -> None:
+    """cloneset case 90"""
+    # given
+    world.plan_now = Plan(status={"replicas": 1})
+    world.refuse = lambda _name: ConflictError(Status(code=409, message="modified"))
+    # then
+    with pytest.raises(ConflictError):
+        await turn(world)(KEY)
+
+
+async def test_a_status_that_is_refused_does_not_hold_the_pods_up(world: World) -> None:
+    # given
+    world.plan_now, world.create_s = creating("a", status={"replicas": 1}), 1.0
+    world.refuse = lambda name: ForbiddenError(Status(code=403, message="no")) if name == "web" else None
+    # when
+    with pytest.raises(PlanFailedError, match="patch clonesets"):
+        await turn(world)(KEY)
+    # then
+    assert world.writes == ["create a"]
+
+
+async def test_a_status_is_told_beside_writes_that_take_long(world: World) -> None:
+    # given
+    world.plan_now, world.create_s = creating("a", status={"replicas": 0}), 1.0
+    # when
+    await turn(world)(KEY)
+    # then
+    assert world.writes == ["status {'replicas': 0}", "create a"]
+
+
+async def test_a_status_that_the_plans_own_writes_change_again_is_left_to_the_next_plan(world: World) -> None:
+    # given writes that take next to no time
+    reconcile = turn(world)
+    world.plan_now = creating("a", status={"replicas": 0})
+    # when / then it is looked again at once
+    assert await reconcile(KEY) == 0.0
+    assert world.writes == ["create a"]
+    # and then the newer status is told
+    world.plan_now = Plan(status={"replicas": 1})
+    assert await reconcile(KEY) is None
+    assert world.writes == ["create a", "status {'replicas': 1}"]
+
+
+async def test_a_status_is_not_left_to_the_next_plan_for_ever(world: World) -> None:
+    # given an object that always has something else to write, however quickly
+    reconcile = turn(world)
+    world.create_s = 0.03
+    # when
+    for number in range(3):
+        world.plan_now = creating(f"pod-{number}", status={"replicas": number})
+        await reconcile(KEY)
+    # then
+    assert world.writes[:3] == ["create pod-0", "status {'replicas': 1}", "create pod-1"]
+
+
+async def test_a_plan_that_writes_nothing_has_its_status_told(world: World) -> None:
+    # given a write that fails, of a stage that holds nobody up
+    world.plan_now = creating("a", is_optional=True, status={"replicas": 1})
+    world.refuse = lambda name: ForbiddenError(Status(code=403, message="no")) if name == "a" else None
+    # when / then
+    assert await turn(world)(KEY) == 30.0
+    assert world.writes == ["status {'replicas': 1}"]
+
+
+async def test_a_status_is_told_rarely_while_pods_are_written_to_and_at_once_when_that_is_over(
+    world: World,
+) -> None:
+    # given ten seconds of work, by turns of a tenth of a second
+    reconcile = turn(world)
+    world.create_s = 0.1
+    for number in range(100):
+        world.plan_now = creating(f"pod-{number}", status={"replicas": number})
+        await reconcile(KEY)
+    # then
+    told = [write for write in world.writes if write.startswith("status")]
+    assert len(told) <= 4 + 10 * 1.5
+    # when all is done
+    world.plan_now = Plan(status={"replicas": 100})
+    # then
+    assert await reconcile(KEY) is None
+    assert world.writes[-1] == "status {'replicas': 100}"
+
+
+async def test_a_status_that_changes_all_the_time_is_written_later_and_the_key_comes_back_for_it(
+    world: World,
+) -> None:
+    # given a status that changes with every turn
+    reconcile = turn(world)
+    afters = []
+    for number in range(6):
+        world.plan_now = Plan(status={"replicas": number + 1})
+        afters.append(await reconcile(KEY))
+    # then the first ones were written at once, the last one waits for its turn
+    assert len(world.writes) < 6
+    assert afters[0] is None
+    assert afters[-1] is not None
+    assert 0 < afters[-1] <= 0.25
+
+
+async def test_the_status_that_says_that_nothing_is_waited_for_any_more_is_never_held_back(
+    world: World,
+) -> None:
+    # given statuses of a rollout that have used up their pace
+    take = turn(world)
+    waiting = Reason(Code.NOT_READY, "pods are not ready")
+    for ready in range(2 * BURST):
+        world.plan_now = Plan(status={"ready": ready}, waiting=waiting)
+        await take(KEY)
+    assert world.stored["ready"] < 2 * BURST - 1
+    # when it is done
+    world.plan_now = Plan(status={"ready": 3})
+    await take(KEY)
+    # then
+    assert world.stored == {"ready": 3}
+    # and what changes later is paced as before
+    world.plan_now = Plan(status={"ready": 4})
+    assert await take(KEY)
+    assert world.stored == {"ready": 3}
+
+
+async def test_a_plan_whose_wish_has_changed_is_left_and_planned_anew_at_once(world: World) -> None:
+    # given
+    world.plan_now, world.current = creating("a", "b"), False
+    # when
+    after = await turn(world)(KEY)
+    # then
+    assert world.writes == []
+    assert after == 0.0
+
+
+async def test_notes_of_the_plan_are_recorded_even_when_nothing_is_written(world: World) -> None:
+    # given
+    world.plan_now = Plan(notes=(Note(reason="ScaleUpLimited", message="2 of 5", warning=True),))
+    # when
+    await turn(world)(KEY)
+    # then
+    assert world.events == [("ScaleUpLimited: 2 of 5", 1)]
+
+
+@pytest.mark.parametrize("live_uid", ["", "another"], ids=["gone", "made anew"])
+async def test_nothing_is_made_again_at_once_for_an_owner_that_is_not_there(
+    world: World, live_uid: str
+) -> None:
+    # given an owner that is gone, which the cache does not know, and garbage collection that removes what is made
+    reconcile = turn(world)
+    world.plan_now = creating("a")
+    await reconcile(KEY)
+    world.live_uid = live_uid
+    # when
+    with pytest.raises(ConflictError):
+        await reconcile(KEY)
+    # then
+    assert world.writes == ["create a"]
+
+
+async def test_who_makes_objects_now_and_then_does_not_look_at_its_owner(world: World) -> None:
+    # given
+    reconcile = turn(world)
+    world.plan_now = creating("a")
+    await reconcile(KEY)
+    # when
+    await asyncio.sleep(1.5)
+    await reconcile(KEY)
+    # then
+    assert world.looks == 0
+    # when again at once
+    await reconcile(KEY)
+    # then
+    assert world.looks == 1
+    assert world.writes == ["create a"] * 3
+
+
+async def test_an_owner_of_which_something_newer_is_known_is_not_looked_at(world: World) -> None:
+    # given one for which an object was just made
+    reconcile = turn(world)
+    world.plan_now = creating("a")
+    await reconcile(KEY)
+    # when it was changed, which nobody can do to one that is gone
+    world.version = 2
+    await reconcile(KEY)
+    # then
+    assert world.looks == 0
+    # when nothing newer is known, it may have gone since
+    await reconcile(KEY)
+    # then
+    assert world.looks == 1
+    assert world.writes == ["create a"] * 3
+
+
+@pytest.mark.parametrize("code", [409, 500])
+async def test_what_fails_in_an_optional_stage_is_tried_again_by_itself(world: World, code: int) -> None:
+    # given
+    world.plan_now = creating("a", is_optional=True)
+    status = Status(code=code, reason="Conflict")
+    world.refuse = lambda _name: ConflictError(status) if code == 409 else ForbiddenError(status)
+    # when nothing else happens
+    again_s = await turn(world)(KEY)
+    # then
+    assert again_s == 30.0
+
+
+def _terminating() -> ForbiddenError:
+    cause = Cause(
+        reason="NamespaceTerminating", message="namespace ns is being terminated", field="metadata.namespace"
+    )
+    message = "unable to create new content in namespace ns because it is being terminated"
+    return ForbiddenError(
+        Status(code=403, reason="Forbidden", message=message, details=StatusDetails(causes=(cause,)))
+    )
+
+
+async def test_in_a_namespace_that_terminates_a_creation_is_tried_once_and_waits_for_what_happens(
+    world: World,
+) -> None:
+    # given
+    tried: list[str] = []
+
+    def refuse(name: str) -> KubeError | None:
+        tried.append(name)
+        return _terminating() if name == "a" else None
+
+    world.plan_now, world.refuse = creating("a", status={"replicas": 0}, requeue_after_s=5.0), refuse
+    work = turn(world)
+    # when
+    after = await work(KEY)
+    # then it is told, and nobody comes back for it
+    assert after is None
+    assert "failed" in world.stored
+    # when something wakes the key, then only what is no creation is written
+    assert await work(KEY) is None
+    assert tried.count("a") == 1
+    assert world.stored["replicas"] == 0
+    # when another object of its name is in a namespace of the same name
+    world.gone = True
+    await work(KEY)
+    world.gone, world.refuse = False, lambda _name: None
+    await work(KEY)
+    # then it is made
+    assert "create a" in world.writes
+
+
+async def test_a_creation_elsewhere_that_is_refused_so_is_tried_again(world: World) -> None:
+    # given an object that makes something in another namespace, which terminates
+    plan = creating("a")
+    (chain,) = plan.stages[0].chains
+    action = Create(resource=PODS, key=Key("other", "a"), body={"metadata": {"name": "a"}})
+    step = msgspec.structs.replace(chain.steps[0], action=action)
+    chains = (msgspec.structs.replace(chain, steps=(step,)),)
+    world.plan_now = Plan(stages=(Stage(purpose=Purpose.CREATE_PODS, chains=chains),))
+    world.refuse = lambda name: _terminating() if name == "a" else None
+    # then
+    with pytest.raises(PlanFailedError):
+        await turn(world)(KEY)
+
+
+def test_without_its_creations_a_plan_ends_where_the_first_of_them_was() -> None:
+    def stage(purpose: Purpose, *actions: Any, **fields: Any) -> Stage:
+        chains = tuple(Chain(subject=purpose, steps=(Step(action=one, because=""),)) for one in actions)
+        return Stage(purpose=purpose, chains=chains, **fields)
+
+    make = Create(resource=PODS, key=Key("ns", "a"), body={})
+    drop = Delete(resource=PODS, key=Key("ns", "b"), uid="u")
+    plan = Plan(
+        stages=(
+            stage(Purpose.DELETE_PODS, drop),
+            stage(Purpose.REPAIR_PODS, make, drop),
+            stage(Purpose.UPDATE_PODS, drop),
+            stage(Purpose.DELETE_SURPLUS_PODS, make, drop, regardless=True),
+        ),
+        requeue_after_s=0.0,
+    )
+    # when
+    found = without_creations(plan)
+    # then
+    assert [(one.purpose, len(one.chains)) for one in found.stages] == [
+        (Purpose.DELETE_PODS, 1),
+        (Purpose.REPAIR_PODS, 1),
+        (Purpose.DELETE_SURPLUS_PODS, 1),
+    ]
+    assert found.requeue_after_s is None
+    # and one that creates nothing stays as it is
+    assert (
+        without_creations(
+            Plan(stages=(stage(Purpose.DELETE_PODS, drop),), requeue_after_s=3.0)
+        ).requeue_after_s
+        == 3.0
+    )
+
+
+async def test_what_is_not_there_is_planned_for_where_the_kind_says_so(world: World) -> None:
+    """Others may ask for it: a workload for its PersistentPodState"""
+    # given
+    world.gone, world.plan_now = True, creating("a")
+    # then
+    assert await turn(world)(KEY) is None
+    assert world.writes == []
+    none = View(uid="")
+    await turn(world, absent=lambda key: none, object_of=lambda snapshot: none)(KEY)
+    assert world.writes == ["create a"]
+
+
+async def test_a_kind_that_learns_from_failures_is_planned_again_at_once_and_not_as_an_error(
+    world: World,
+) -> None:
+    """It says itself what becomes of each, and when it is tried again"""
+    # given
+    learned: list[str] = []
+    world.plan_now = creating("a", "b")
+    world.refuse = lambda name: ForbiddenError(Status(code=403, reason="Forbidden")) if name == "a" else None
+
+    def learn(read: Any, snapshot: Any, failures: Any) -> None:
+        learned.extend(one.subject for one in failures)
+
+    # when
+    again_s = await turn(world, learn=learn)(KEY)
+    # then
+    assert (again_s, learned) == (0.0, ["a"])

@@ -1,0 +1,62 @@
+"""Status writes: only what differs, and not too often."""
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.ids import Key
+from pykruise.runtime.status import StatusPace, status_patch
+
+KEY = Key("ns", "web")
+
+
+def test_an_equal_status_is_not_written() -> None:
+    assert status_patch(CLONE_SETS, KEY, uid="u", stored={"replicas": 3}, wanted={"replicas": 3}) is None
+
+
+def test_only_what_differs_is_written_and_what_vanished_is_taken_out() -> None:
+    # when
+    patch = status_patch(
+        CLONE_SETS,
+        KEY,
+        uid="u",
+        stored={"replicas": 3, "readyReplicas": 1, "collisionCount": 1},
+        wanted={"replicas": 3, "readyReplicas": 2},
+    )
+    # then
+    assert patch is not None
+    assert patch.body == {"status": {"readyReplicas": 2, "collisionCount": None}}
+    assert patch.subresource == "status"
+    assert patch.uid == "u"
+
+
+def test_a_quiet_object_is_written_at_once_and_a_busy_one_a_few_times_a_second() -> None:
+    # given
+    pace = StatusPace(burst=2, per_second=4.0)
+    # when it changes without pause
+    waits = [pace.wait_s(KEY, now=0.0) for _ in range(3)]
+    # then
+    assert waits == [0.0, 0.0, 0.25]
+    # and after that time it is due
+    assert pace.wait_s(KEY, now=0.25) == 0.0
+
+
+def test_objects_do_not_take_each_others_turns() -> None:
+    # given
+    pace = StatusPace(burst=1)
+    assert pace.wait_s(KEY, now=0.0) == 0.0
+    # then
+    assert pace.wait_s(Key("ns", "other"), now=0.0) == 0.0
+
+
+def test_a_deleted_object_is_forgotten() -> None:
+    # given
+    pace = StatusPace(burst=1)
+    pace.wait_s(KEY, now=0.0)
+    # when
+    pace.forget(KEY)
+    # then a successor of the same name begins anew
+    assert pace.wait_s(KEY, now=0.0) == 0.0
+
+
+def test_a_status_with_several_writers_is_written_over_what_was_looked_at() -> None:
+    patch = status_patch(CLONE_SETS, KEY, uid="u", stored={}, wanted={"replicas": 1}, resource_version="42")
+    assert patch is not None
+    assert patch.resource_version == "42"
