@@ -362,7 +362,7 @@ async def undo(session: Session) -> list[Error]:
     done: set[tuple[str, str, str]] = set()
 
     async def do(given: Info) -> None:
-        info = await _workload_of(session, given)
+        info = await workload_of(session, given)
         key = (str(info.resource), info.namespace, info.name)
         if key in done:
             return
@@ -391,7 +391,7 @@ async def undo(session: Session) -> list[Error]:
     return await each(session, found, do)
 
 
-async def _workload_of(session: Session, info: Info) -> Info:
+async def workload_of(session: Session, info: Info) -> Info:
     """The workload that a Rollout is about; any other object itself."""
     if group_of(info.document) != ROLLOUTS or info.document.get("kind") != "Rollout":
         return info

@@ -42,10 +42,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.plans.insight import JobInsight, WorkloadInsight
-from pykruise.plans.plan import Plan
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodView
+from pykruise.runtime.plan import Plan
 from pykruise.sandbox.cluster import Cluster
 from pykruise.sandbox.virtual_time import VirtualLoop
 
