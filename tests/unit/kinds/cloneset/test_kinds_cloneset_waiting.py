@@ -126,7 +126,11 @@ def test_what_holds_a_pod_back_is_named_with_its_remedy(
             "see why pods are not available",
         ),
         (cloneset(3, max_unavailable=0, max_surge=1).marked("a"), "Creating", "nothing"),
-        (cloneset(3).not_ready("b").marked("a").with_rolling(maxUnavailable=1), "MaxUnavailable", "see what keeps them from it"),
+        (
+            cloneset(3).not_ready("b").marked("a").with_rolling(maxUnavailable=1),
+            "MaxUnavailable",
+            "see what keeps them from it",
+        ),
     ],
 )
 def test_what_the_spec_holds_back_is_named_with_its_remedy(

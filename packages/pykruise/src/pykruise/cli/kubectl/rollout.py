@@ -367,6 +367,8 @@ async def undo(session: Session) -> list[Error]:
         if key in done:
             return
         done.add(key)
+        if LAST_APPLIED in (info.document["metadata"].get("annotations") or {}):
+            session.warn(_PREVIOUSLY_APPLIED.format(plural=info.resource.plural, name=info.name))
         known = kind_of(info.document)
         if known is None or not known.history:
             kind = info.document["kind"]
@@ -374,8 +376,6 @@ async def undo(session: Session) -> list[Error]:
                 f'error retrieving rollbacker for "{kind}", no visitor method exists for'
                 f" {{{group_of(info.document)} {kind}}}"
             )
-        if LAST_APPLIED in (info.document["metadata"].get("annotations") or {}):
-            session.warn(_PREVIOUSLY_APPLIED.format(plural=info.resource.plural, name=info.name))
         revisions = await read_revisions(session, info)
         target = target_of(info.document, revisions, call.number("to-revision"))
         if dry_run == "client":
