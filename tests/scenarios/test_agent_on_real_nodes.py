@@ -226,9 +226,14 @@ async def test_an_update_in_place_whose_image_was_pulled_ahead_starts_without_a_
     # a rollout that goes on only when it is told to, so that there is time to pull
     strategy = rolling(podUpdatePolicy="InPlaceOnly", maxUnavailable=1, partition=4)
     reference = f"{REGISTRY}/{stage.namespace}/app"
-    await stage.create(cloneset(replicas=4, image=f"{reference}:1", updateStrategy=strategy))
+    doc = cloneset(replicas=4, updateStrategy=strategy)
+    main = doc["spec"]["template"]["spec"]["containers"][0]
+    # OpenKruise's default for pods of a CloneSet is Always.
+    main.update(image=f"{reference}:1", imagePullPolicy="IfNotPresent")
+    await stage.create(doc)
     await stage.settled(replicas=4)
-    await stage.set_image("web", f"{reference}:2")
+    main["image"] = f"{reference}:2"
+    await stage.merge("web", {"spec": {"template": doc["spec"]["template"]}})
 
     async def is_everywhere() -> bool:
         nodes = {pod["spec"]["nodeName"] for pod in await stage.stored(PODS)}
