@@ -88,7 +88,6 @@ KUBE_PROXY = "kube-proxy"
 MACHINE = "machine"
 
 PROGRAMS = (CONTAINERD, "containerd-shim-runc-v2", "runc", "ip", "iptables", "unshare", "nsenter")
-PACKAGES = "containerd runc containernetworking-plugins iptables iproute2 busybox-static util-linux"
 
 JANITOR = """\
 read nothing
@@ -105,17 +104,20 @@ done
 """
 """Waits until its starter is gone, and then for the last process of each control group."""
 
-_ROOT = Path(__file__).resolve().parent.parent
+_HERE = Path(__file__).resolve().parent
 
 
 def check() -> None:
     """Whether this machine can have real nodes; a MissingError says in one line what it lacks, and how to get it."""
     if sys.platform != "linux" or os.geteuid() != 0:
         raise MissingError("real nodes need root on Linux (they make namespaces and mounts of their own)")
+    if _run(["unshare", "--mount", "--net", "--pid", "--fork", "true"]).returncode:
+        raise MissingError("real nodes need the right to make namespaces, which root has not got here")
     lacking = [name for name in PROGRAMS if not shutil.which(name, path=SEARCH_PATH)]
     lacking += [str(path) for path in (CNI_PROGRAMS / "bridge", BUSYBOX) if not path.exists()]
     if lacking:
-        remedy = f"apt-get install --no-install-recommends {PACKAGES}"
+        packages = " ".join((_HERE / "packages.txt").read_text().split())
+        remedy = f"apt-get install --no-install-recommends {packages}"
         raise MissingError(f"real nodes need {', '.join(lacking)}: {remedy}")
 
 
@@ -235,7 +237,7 @@ class Nodes:
             f"--egress={egress}",
             f"--registry={self.registry.folder}",
         ]
-        environment = {"PYTHONPATH": str(_ROOT)}
+        environment = {"PYTHONPATH": str(_HERE.parent)}
 
         async def takes_connections() -> bool:
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:

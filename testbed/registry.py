@@ -60,8 +60,7 @@ class Registry:
         return _store(self.folder, image, names)
 
     def rule(self, prefix: str, rule: Rule | None) -> None:
-        """From now on, answer so for repositories whose path begins with this prefix; None: as usual again.
-        """
+        """From now on, answer so for repositories whose path begins with this prefix; None: as usual again."""
         self._rules.pop(prefix, None)
         if rule:
             self._rules[prefix] = rule

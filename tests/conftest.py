@@ -65,7 +65,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     # Here and not in a fixture: a first build takes minutes, which are no test's time.
     if session.config.getoption("--cluster") != "real":
         return
-    from testbed.build import NODE, BuildError, MissingError, build
+    from testbed.build import NODE, BuildError, GoMissingError, MissingError, build
     from testbed.node import check
 
     try:
@@ -74,8 +74,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             check()
             build(part=NODE)
     except BuildError as error:
-        may_be_missing = os.environ.get("PYKRUISE_REQUIRE_REAL") != "1"
-        is_left_out = isinstance(error, MissingError) and may_be_missing
+        required = "PYKRUISE_REQUIRE_REAL" if isinstance(error, GoMissingError) else "PYKRUISE_REQUIRE_NODES"
+        is_left_out = isinstance(error, MissingError) and os.environ.get(required) != "1"
         pytest.exit(str(error), returncode=0 if is_left_out else 1)
 
 

@@ -69,6 +69,9 @@ def app() -> None:
     "--service-accounts", is_flag=True, help="Give pods a service account and a volume with its token."
 )
 @click.option("--feature-gates", default="", help="Of the manager: A=true,B=false.")
+@click.option(
+    "--no-agent", is_flag=True, help="Nobody plays the node agent: no pulls ahead, recreations, probes."
+)
 @click.option("--verbose", "-v", is_flag=True, help="Log what the controllers do.")
 def up(
     nodes: int | None,
@@ -80,6 +83,7 @@ def up(
     rbac: bool,
     service_accounts: bool,
     feature_gates: str,
+    no_agent: bool,
     verbose: bool,
 ) -> None:
     """Start a cluster in this process, with the manager in it, and run until Ctrl-C."""
@@ -96,6 +100,7 @@ def up(
         rbac=rbac,
         service_accounts=service_accounts,
         feature_gates=feature_gates,
+        has_agents=not no_agent,
     )
     _run(run_up(options))
 
