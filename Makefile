@@ -2,7 +2,8 @@
 #   make demo   the main job: a cluster in one process, a CloneSet created, scaled and updated
 #   make test   lint, types, import contracts and all tests; where Go is, also on a real control plane, in brief
 #   make up     a cluster to play with, until Ctrl-C
-#   make real   a real control plane with simulated nodes, until Ctrl-C
+#   make real   a real control plane with simulated nodes, until Ctrl-C; NODES=3: with real nodes (root)
+#   make demo REAL=1  the demo on a real control plane with real nodes (root)
 #   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: an eighth of their parameters
 #   make test-nodes  scenarios on real nodes too (root, and packages that it names); SELECTION=... for less
 #   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
@@ -20,6 +21,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 CLUSTER ?= sandbox
 N ?= $(if $(filter real,$(CLUSTER)),500,1000)
+# Of `make real`: NODES=3 on the command line asks for so many that are real; without it there are simulated ones.
+REAL_NODES := $(NODES)
 NODES ?= $(if $(filter real,$(CLUSTER)),10,50)
 JSON ?=
 CHART ?=
@@ -27,6 +30,7 @@ KUBERNETES ?= 1.37
 WORKERS ?= 5
 NODE_WORKERS ?= 2
 SELECTION ?=
+REAL ?=
 SEEDS ?= 1000
 FIRST ?= 0
 PROCESSES ?=
@@ -36,6 +40,8 @@ UV := 0.13.9
 
 # Tests start many short processes: without kept bytecode each of them compiles all of pykruise first.
 unexport PYTHONDONTWRITEBYTECODE
+
+REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
 .PHONY: help demo up test lint unit docs bench real test-real test-nodes simulate simulate-mutations lock clean
 
@@ -81,8 +87,8 @@ lock:
 	@$(LOCK) --output-file supply/dev.txt $(PROJECTS) --group pyproject.toml:dev
 	@printf 'hatchling\neditables\n' | $(LOCK) --output-file supply/build.txt -
 
-demo: $(VENV)/.ready
-	@$(BIN)/pykruise demo
+demo: $(if $(REAL),$(VENV)/.ready-dev,$(VENV)/.ready)
+	@$(if $(REAL),$(REAL_CLUSTER) --demo,$(BIN)/pykruise demo)
 
 up: $(VENV)/.ready
 	@$(BIN)/pykruise up
@@ -112,7 +118,7 @@ unit: $(VENV)/.compiled
 test: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory -j2 lint unit
 	@$(MAKE) --no-print-directory test-real SELECTION=--brief
-	@$(MAKE) --no-print-directory test-nodes SELECTION=tests/scenarios/test_real_nodes.py
+	@$(MAKE) --no-print-directory test-nodes SELECTION='--brief tests/scenarios/test_real_nodes.py'
 
 # Tests wait much there, so there are more workers than processors, each with a control plane of its own. Time is
 # real and the machine may be shared: what fails is tried once more, alone, before it counts.
@@ -129,7 +135,7 @@ test-nodes: $(VENV)/.ready-dev
 	@$(NODE_TESTS) -n $(NODE_WORKERS) || $(NODE_TESTS) --last-failed --last-failed-no-failures none
 
 real: $(VENV)/.ready-dev
-	@PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
+	@$(REAL_CLUSTER) $(if $(REAL_NODES),--real --nodes $(REAL_NODES))
 
 bench: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench --cluster $(CLUSTER) \
