@@ -20,6 +20,7 @@ from support.scenario import Stage
 
 Told = dict[str, Any]
 
+THERE = "there"
 QUIET_S = 1.5
 """A status that has not changed for so long has settled."""
 
@@ -106,7 +107,7 @@ def told_of(pod: Document) -> Told:
     told: Told = {
         "phase": status.get("phase"),
         "conditions": {one["type"]: _condition(one) for one in status.get("conditions") or ()},
-        "fields": sorted(set(status) - {"phase", "conditions"}),
+        "fields": dict.fromkeys(sorted(set(status) - {"phase", "conditions"}), THERE),
         "containers": {},
     }
     for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
@@ -134,14 +135,14 @@ def _container(one: Document) -> Told:
         "imageID": one["imageID"],
         "resources": one.get("resources"),
         "allocatedResources": one.get("allocatedResources"),
-        "fields": sorted(key for key in one if key not in ("state", "lastState")),
+        "fields": dict.fromkeys(sorted(set(one) - {"state", "lastState"}), THERE),
     }
 
 
 def _state(state: Document) -> Told:
     return {
         kind: {key: value for key, value in found.items() if not key.endswith("At")}
-        | {key: "a time" for key in found if key.endswith("At")}
+        | {key: THERE for key in found if key.endswith("At")}
         for kind, found in state.items()
     }
 

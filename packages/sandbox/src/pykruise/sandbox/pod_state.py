@@ -252,9 +252,7 @@ def recover(pod: PodView, *, ip: str, now: Instant) -> PodState:
     runs = []
     for container, _ in container_roles(pod):
         status = statuses.get(container.name)
-        runs.append(
-            Run(name=container.name) if status is None else _recovered(status, now, container.image)
-        )
+        runs.append(Run(name=container.name) if status is None else _recovered(status, now, container.image))
     return PodState(
         uid=pod.uid,
         ip=ip,

@@ -70,7 +70,7 @@ def status_of(pod: PodView, state: PodState, world: World, now: Instant, *, host
     )
     statuses = tuple(_container_status(one, pod, world, now) for one in containers if one.role is Role.MAIN)
     phase = _phase(containers, pod)
-    has_sandbox = any(map(_has_sandbox, containers))
+    has_sandbox = bool(pod.status.pod_ip) or any(map(_has_sandbox, containers))
     generation = (pod.generation or None) if world.settings.observed_generation else None
     return PodStatus(
         phase=phase,
@@ -102,7 +102,7 @@ def _resize_word(pod: PodView, state: PodState) -> str:
 
 
 def stopped_status(pod: PodView, state: PodState, now: Instant) -> PodStatus:
-    """The last status of a pod that is deleted: whatever ran has ended well."""
+    """The last status of a pod that is deleted: what ran has ended well, what had failed has failed."""
     statuses = {
         run.name: Terminated(
             exit_code=0,
@@ -125,15 +125,17 @@ def stopped_status(pod: PodView, state: PodState, now: Instant) -> PodStatus:
             for status in known
         )
 
+    has_failed = any(run.name not in statuses and run.last and run.last.exit_code for run in state.runs)
+    reason = "PodFailed" if has_failed else "PodCompleted"
     conditions = [
         Condition("PodReadyToStartContainers", "False"),
-        Condition("Initialized", "True", "PodCompleted"),
-        Condition("Ready", "False", "PodCompleted"),
-        Condition("ContainersReady", "False", "PodCompleted"),
+        Condition("Initialized", "True", None if has_failed else reason),
+        Condition("Ready", "False", reason),
+        Condition("ContainersReady", "False", reason),
     ]
     return msgspec.structs.replace(
         pod.status,
-        phase="Succeeded",
+        phase="Failed" if has_failed else "Succeeded",
         conditions=tuple(_settled(condition, pod, now, None) for condition in conditions),
         init_containers=ended(pod.status.init_containers),
         containers=ended(pod.status.containers),
