@@ -84,6 +84,7 @@ PROJECTS := $(DISTRIBUTIONS:%=%/pyproject.toml)
 lock:
 	@$(PYTHON) -m venv $(VENV)/.lock && $(VENV)/.lock/bin/python -m pip --quiet install uv==$(UV)
 	@$(LOCK) --output-file supply/manager.txt packages/pykruise/pyproject.toml
+	@$(LOCK) --output-file supply/agent.txt packages/agent/pyproject.toml
 	@$(LOCK) --output-file supply/runtime.txt $(PROJECTS)
 	@$(LOCK) --output-file supply/dev.txt $(PROJECTS) --group pyproject.toml:dev
 	@printf 'hatchling\neditables\n' | $(LOCK) --output-file supply/build.txt -

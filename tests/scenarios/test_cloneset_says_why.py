@@ -18,6 +18,7 @@ from pykruise.pods import keys
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from support.faults import Answer, FaultyTransport, Request, posts
+from support.kstatus import other_conditions
 from support.scenario import Object, Stage, cloneset, rolling
 
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
@@ -53,7 +54,7 @@ async def told(stage: Stage, reason: str, words: str) -> None:
 
 async def quiet_now(stage: Stage, name: str) -> bool:
     """Whether no condition is True."""
-    conditions = (await stage.status(name)).get("conditions") or []
+    conditions = other_conditions(await stage.status(name))
     return not any(one["status"] == "True" for one in conditions)
 
 

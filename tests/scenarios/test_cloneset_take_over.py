@@ -17,6 +17,7 @@ from pykruise.pods import keys
 from pykruise.pods.names import short_hash
 from pykruise.pods.revisions import revision_data, revision_hash
 from support.faults import FaultyTransport
+from support.kstatus import other_conditions
 from support.scenario import Object, Stage, cloneset, rolling
 
 pytestmark = pytest.mark.few_controllers
@@ -261,7 +262,7 @@ async def test_take_over_of_a_finished_cloneset_touches_no_pod(stage: Stage, pol
     assert not [one for one in written if "/pods" in one[1]]
     assert [method for method, path in written if "/controllerrevisions/" in path] == ["PATCH"]
     # and a condition that the other manager never took back is taken back
-    conditions = {one["type"]: one["status"] for one in (await stage.status())["conditions"]}
+    conditions = {one["type"]: one["status"] for one in other_conditions(await stage.status())}
     assert conditions == {"FailedUpdate": "False"}
 
 

@@ -14,6 +14,7 @@ from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
 from support.daemonsets import Pool
 from support.faults import Answer, FaultyTransport, posts
+from support.kstatus import other_conditions
 from support.scenario import Object, Stage, rolling
 
 
@@ -46,7 +47,7 @@ async def says(pool: Pool, reason: str, *words: str) -> Object:
 async def is_quiet(pool: Pool, **expected: int) -> None:
     """It has converged, and nothing is told any more."""
     await pool.settled(**expected)
-    assert not (await pool.status()).get("conditions")
+    assert not other_conditions(await pool.status())
 
 
 @pytest.mark.parametrize(

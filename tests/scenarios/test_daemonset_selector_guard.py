@@ -14,6 +14,7 @@ from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from support.daemonsets import Pool, watching
+from support.kstatus import other_conditions
 from support.scenario import Object, Stage, rolling
 
 pytestmark = pytest.mark.few_controllers
@@ -165,7 +166,7 @@ async def test_recovery_by_putting_the_selector_back(stage: Stage, pool: Pool) -
         await pool.change(selector={"matchLabels": {"app": "web"}})
         # then
         found = await pool.settled()
-        assert not found["status"].get("conditions")
+        assert not other_conditions(found["status"])
         assert {pod.uid for pod in kept} < {pod.uid for pod in await stage.pods()}
         assert len(seen.uids) == 6
 

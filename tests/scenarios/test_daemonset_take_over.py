@@ -19,6 +19,7 @@ from pykruise.pods.revisions import revision_data
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from support.daemonsets import Pool, watching
 from support.faults import FaultyTransport
+from support.kstatus import other_conditions
 from support.scenario import Object, Stage, rolling
 
 pytestmark = pytest.mark.few_controllers
@@ -178,7 +179,7 @@ async def test_take_over_of_a_finished_daemonset_touches_no_pod(stage: Stage, po
         "/daemonsets/web/status",
     }
     assert found["status"]["updateRevision"] == HASHES["nginx:2"]
-    assert not found["status"].get("conditions")
+    assert not other_conditions(found["status"])
 
 
 async def test_take_over_in_the_middle_of_a_partition_waits_and_then_goes_on(
@@ -205,7 +206,7 @@ async def test_take_over_in_the_middle_of_a_partition_waits_and_then_goes_on(
     found = await pool.settled(updated=1)
     await asyncio.sleep(min(stage.long_s, 120))
     assert await facts(stage) == before
-    (waiting,) = found["status"]["conditions"]
+    (waiting,) = other_conditions(found["status"])
     assert (waiting["type"], waiting["reason"]) == ("Waiting", "Partition")
     # when the partition goes, the rest follows in place
     await pool.change(updateStrategy=rolling(partition=0))
@@ -254,7 +255,7 @@ async def test_take_over_after_a_bypassed_change_of_the_selector_touches_nothing
     await stage.start_manager()
 
     async def says_so() -> bool:
-        conditions = (await pool.status()).get("conditions") or []
+        conditions = other_conditions(await pool.status())
         return [one["type"] for one in conditions] == [SELECTOR_MISMATCH]
 
     await stage.until(says_so)

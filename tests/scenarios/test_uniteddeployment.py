@@ -20,6 +20,7 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAI
 from support.daemonsets import Pool
 from support.faults import Answer, DropAnswer, FaultyTransport, StallAfter, posts, watches, workload_writes
 from support.kills import Kill
+from support.kstatus import other_conditions
 from support.mishaps import WRITE_FAULTS, the_writes
 from support.scenario import Object, Stage
 from support.uniteddeployments import ALL_TEMPLATES, NAME, United, template_of
@@ -310,7 +311,7 @@ async def ends_well(united: United) -> None:
     status = await united.settled(a=3, c=3)
     assert await united.images() == {("a", "nginx:2"): 3, ("c", "nginx:2"): 3}
     assert await united.stage.stored(CONTROLLER_REVISIONS)  # of what was there when a manager was
-    conditions = {one["type"]: one["status"] for one in status["conditions"]}
+    conditions = {one["type"]: one["status"] for one in other_conditions(status)}
     assert conditions == {
         "SubsetProvisioned": "True",
         "SubsetUpdated": "True",

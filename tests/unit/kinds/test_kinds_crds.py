@@ -51,6 +51,10 @@ MORE_FIELDS: Mapping[tuple[str, str], Mapping[str, str]] = {
         ("workloadspreads.apps.kruise.io", version): {"status.spread": "the column that shows where pods are"}
         for version in ("v1alpha1", "v1beta1")
     },
+    **{
+        ("sidecarsets.apps.kruise.io", version): {"status.conditions*": "what Flux and Helm wait for"}
+        for version in ("v1alpha1", "v1beta1")
+    },
 }
 """By CRD and version: patterns of fields that the original lacks, and why they are there."""
 

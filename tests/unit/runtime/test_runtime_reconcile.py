@@ -44,6 +44,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     uid: str = "u"
     resource_version: int = 1
     stored_status: dict[str, Any] = {}
+    is_deleting: bool = False
 
 
 VIEWS = Views[View](resource=CLONE_SETS, projector=lambda: lambda _raw: View())

@@ -58,6 +58,7 @@ class KindContext:
         rng: random.Random,
         cpu_time: Callable[[], float],
         tuning: Tuning = Tuning(),  # noqa: B008 - frozen
+        reports_ready: bool = True,
     ) -> None:
         self.client = client
         self.sources = sources
@@ -66,6 +67,8 @@ class KindContext:
         self.rng = rng
         self.cpu_time = cpu_time
         self.tuning = tuning
+        self.reports_ready = reports_ready
+        """Whether kinds that can report Ready, Reconciling and Stalled."""
         self.recorders: list[EventRecorder] = []
         self.further: list[FurtherKinds] = []
         """What follows lists of kinds; the operator runs it."""
@@ -169,6 +172,7 @@ def controller_for(
         memories=memories,
         executor=context.executor,
         record=context.recorder(control.component),
+        reports_ready=context.reports_ready,
     )
 
     def forget_gone(change: Change[Any]) -> None:

@@ -15,8 +15,10 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.further import FurtherReads
+from pykruise.runtime.kstatus import Conditions, Standing
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read
+from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import Views
 from pykruise.runtime.wakes import Wake
 
@@ -99,6 +101,9 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """Notes what was planned in the object's memory."""
     is_current: Callable[[Any, Any], bool] = _own_generation
     """Whether the object (second) is still what was planned for (first)."""
+    standing: Callable[[Conditions, Reason | None], Standing] | None = None
+    """Of its conditions and what its plan waits for: what Ready, Reconciling and Stalled say in its status. None: it
+    has no such conditions."""
     is_status_shared: bool = False
     """The status is written only if the object is still as it was seen: others write it too, or a write that arrives
     late would undo what must stay."""

@@ -76,8 +76,8 @@ class Operator:
     `shared`: views of which there is a cache whatever the work reads, and for which all of it waits. `is_ready` returns
     when nothing else stands against working. `cpu_time` measures what a reconcile costs (kube/controller.py).
     `namespace`: only objects of this one; empty: of all. `resync_s`: how often everything is looked at although nothing
-    changed; None: never. `pace`: of pods, see kube/event_batching.py. `on_work` is called when a controller is about
-    to start.
+    changed; None: never. `reports_ready`: statuses have the conditions of kstatus.py where a Control can say them.
+    `pace`: of pods, see kube/event_batching.py. `on_work` is called when a controller is about to start.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class Operator:
         is_ready: Callable[[], Awaitable[None]] = _at_once,
         on_work: Callable[[], None] = lambda: None,
         tuning: Tuning = Tuning(),  # noqa: B008 - frozen
+        reports_ready: bool = True,
         clock: Clock = system_clock,
         rng: random.Random | None = None,
         cpu_time: Callable[[], float] = time.thread_time,
@@ -120,6 +121,7 @@ class Operator:
             rng=rng,
             cpu_time=cpu_time,
             tuning=tuning,
+            reports_ready=reports_ready,
         )
         self._running = tuple(self._build(one) for one in work)
         self._hand_over: HandOver | None = None

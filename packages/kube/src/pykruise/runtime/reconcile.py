@@ -13,14 +13,17 @@ from typing import Any, Never
 
 import msgspec
 
+from pykruise.kube.documents import Document
 from pykruise.kube.errors import ApiError, ConflictError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor, Failure, Outcome, merged
+from pykruise.runtime.kstatus import Conditions, with_kstatus
 from pykruise.runtime.plan import REPORT_STATUS, Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Memories, Mirror, Read
+from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import A_MOMENT_S, PER_SECOND_BUSY, StatusPace, status_patch
 
 __all__ = [
@@ -60,8 +63,19 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     resource_version: str
     stored_status: dict[str, Any]
+    kstatus: Conditions = ()
+    """Conditions of the stored status that `stored_status` is without (kstatus.py)."""
+    is_deleting: bool = False
     is_guarded: bool = False
     """Others write its status too: it is written only if the object is still as it was looked at."""
+
+    @property
+    def whole_status(self) -> Document:
+        """The status as it is stored, but for the order of its conditions."""
+        if not self.kstatus:
+            return self.stored_status
+        conditions = [*self.stored_status.get("conditions", ()), *self.kstatus]
+        return {**self.stored_status, "conditions": conditions}
 
 
 def owner_of(view: Any, resource: Resource, *, is_shared: bool = False) -> Owner:
@@ -72,6 +86,8 @@ def owner_of(view: Any, resource: Resource, *, is_shared: bool = False) -> Owner
         uid=view.uid,
         resource_version=str(view.resource_version),
         stored_status=getattr(view, "stored_status", {}),  # a pod's is its kubelet's to report
+        kstatus=getattr(view, "kstatus", ()),
+        is_deleting=view.is_deleting,
         is_guarded=is_shared,
     )
 
@@ -111,6 +127,7 @@ class Reconciler:
 
     `objects` are the kind's own, `read_for` gives what the snapshot of one of them reads, `record` takes events (it
     must neither block nor raise). `memories`: what is remembered between reconciles, for the kind and in here.
+    `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them.
     """
 
     def __init__(
@@ -124,6 +141,7 @@ class Reconciler:
         executor: Executor,
         record: RecordEvent,
         slice_s: float = SLICE_S,
+        reports_ready: bool = False,
     ) -> None:
         self._resource = resource
         self._control = control
@@ -133,6 +151,7 @@ class Reconciler:
         self._executor = executor
         self._record = record
         self._slice_s = slice_s
+        self._standing = control.standing if reports_ready else None
         self._pace = StatusPace(per_second=executor.status_per_s)
         self._busy_pace = StatusPace(per_second=min(executor.status_per_s, PER_SECOND_BUSY))
 
@@ -169,6 +188,9 @@ class Reconciler:
     async def _carry_out(self, read: Read[Any], snapshot: Any, plan: Plan) -> float | None:
         view = self._control.object_of(snapshot)
         owner = owner_of(view, self._resource, is_shared=self._control.is_status_shared)
+        plan = msgspec.structs.replace(
+            plan, status=self._with_kstatus(owner, plan.status, plan.waiting, snapshot)
+        )
         past = self._past_of(owner)
         if past.in_terminating:
             plan = without_creations(plan)
@@ -256,7 +278,10 @@ class Reconciler:
         raise _error_of(failure) from failure.error
 
     async def _report_failure(self, snapshot: Any, owner: Owner, plan: Plan, failure: Failure) -> None:
-        status = self._control.failed(snapshot, plan, failure) or plan.status
+        told = self._control.failed(snapshot, plan, failure)
+        status = told if told is not None else plan.status
+        waiting = failure.reason if told is not None else plan.waiting
+        status = self._with_kstatus(owner, status, waiting, snapshot)
         await self._report(owner, status, at_once=True)
 
     async def _report_beside(
@@ -295,7 +320,7 @@ class Reconciler:
             owner.resource,
             owner.key,
             uid=owner.uid,
-            stored=owner.stored_status,
+            stored=owner.whole_status if self._standing is not None else owner.stored_status,
             wanted=status,
             resource_version=owner.resource_version if owner.is_guarded else "",
         )
@@ -306,7 +331,33 @@ class Reconciler:
         if wait_s > 0 and not at_once:
             return _Report(due_in_s=wait_s)
         outcome = await self._executor.execute(_alone(patch))
+        if self._standing is not None and outcome.failure is None:
+            self._look_for_kstatus(owner)
         return _Report(failure=outcome.failure)
+
+    def _with_kstatus(
+        self, owner: Owner, status: Document | None, waiting: Reason | None, snapshot: Any
+    ) -> Document | None:
+        """The status with the conditions of kstatus.py; None: it is stored like that already."""
+        if self._standing is None:
+            return status
+        plain = owner.stored_status if status is None else status
+        if owner.is_deleting:  # nothing is waited for but its end; the conditions stay
+            conditions = [*plain.get("conditions", ()), *owner.kstatus]
+            wanted = {**plain, "conditions": conditions} if conditions else plain
+        else:
+            standing = self._standing(plain.get("conditions") or (), waiting)
+            wanted = with_kstatus(plain, owner.kstatus, standing=standing, now=snapshot.now)
+        return None if wanted == owner.whole_status else wanted
+
+    def _look_for_kstatus(self, owner: Owner) -> None:
+        """A definition of before may have no place for the conditions: what API servers drop is not written again."""
+        now = self._objects.get(owner.key)
+        if now is not None and now.uid == owner.uid and not owner.is_deleting and not now.kstatus:
+            _log.warning(
+                "%s: its definition has no place for Ready, Reconciling and Stalled", owner.resource.kind
+            )
+            self._standing = None
 
 
 def _tell(owner: Owner, plan: Plan, outcome: Outcome, *, duration_s: float) -> None:

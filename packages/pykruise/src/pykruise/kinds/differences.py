@@ -49,6 +49,11 @@ _EVERYWHERE: Final = _of(
         "it would orphan all pods and create as many again",
     ),
     (
+        "tools that follow kstatus (Flux, Helm 4) take every object for ready at once",
+        "workloads report `Ready`, `Reconciling` and `Stalled`",
+        "they wait for rollouts ([gitops.md](gitops.md))",
+    ),
+    (
         "a write conflict sets a failure condition that nothing clears",
         "a conflict is no failure; failure conditions become False when their cause is gone",
         "alerts on conditions mean something",

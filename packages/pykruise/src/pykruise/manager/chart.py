@@ -20,6 +20,8 @@ from pykruise.kinds import crds
 from pykruise.kinds.gates import Gates, all_gates
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
+from pykruise.manager.argocd import config_map, document_text
+from pykruise.manager.daemon import daemon_roles
 from pykruise.manager.install import SERVICE
 from pykruise.manager.roles import aggregated_roles, roles
 
@@ -28,6 +30,8 @@ __all__ = ["chart_files"]
 HEADER = "{{- /* Generated: python -m pykruise.manager.chart charts/pykruise. Do not edit. */}}\n"
 NAMESPACE = "{{ .Values.installation.namespace }}"
 _PLACE = "namespace-of-the-chart"
+_ARGOCD, _ARGOCD_MAP = "namespace-of-argocd", "config-map-of-argocd"
+_OPENED, _CLOSED = "\0opened\0", "\0closed\0"
 _EXTERNAL = (
     '(or (contains "EnableExternalCerts=true" .Values.featureGates)'
     ' (contains "AllAlpha=true" .Values.featureGates))'
@@ -39,7 +43,29 @@ _TIMEOUT = re.compile(r"^( *)timeoutSeconds: \d+$", re.MULTILINE)
 
 def chart_files() -> Mapping[str, str]:
     """Text by the file's name in `templates/`."""
-    return {"crds.yaml": _crds(), "rbac.yaml": _rbac(), "webhooks.yaml": _webhooks()}
+    return {
+        "argocd.yaml": _argocd(),
+        "crds.yaml": _crds(),
+        "rbac.yaml": _rbac(),
+        "webhooks.yaml": _webhooks(),
+    }
+
+
+def _argocd() -> str:
+    """The ConfigMap of Argo CD; it outlives the release, as the rest of it is not ours."""
+    document = config_map(namespace=_ARGOCD, name=_ARGOCD_MAP)
+    document["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
+    text = f"---\n{document_text(document)}"
+    # Lua has braces in it, which Helm would take for actions.
+    text = (
+        text.replace("{{", _OPENED)
+        .replace("}}", _CLOSED)
+        .replace(_OPENED, '{{ "{{" }}')
+        .replace(_CLOSED, '{{ "}}" }}')
+    )
+    text = text.replace(_ARGOCD_MAP, "{{ .Values.argocd.configMap }}")
+    text = text.replace(_ARGOCD, "{{ .Values.argocd.namespace }}")
+    return _guarded(".Values.argocd.enabled", text)
 
 
 def _crds() -> str:
@@ -51,7 +77,13 @@ def _rbac() -> str:
     """Roles for certificates that the manager makes, or for those that come from elsewhere."""
     own, external = _roles(), _roles(EnableExternalCerts=True)
     both = _yaml(aggregated_roles())
-    return f"{HEADER}{{{{- if {_EXTERNAL} }}}}\n{external}{{{{- else }}}}\n{own}{{{{- end }}}}\n{both}"
+    return f"{HEADER}{{{{- if {_EXTERNAL} }}}}\n{external}{{{{- else }}}}\n{own}{{{{- end }}}}\n{both}{_daemon()}"
+
+
+def _daemon() -> str:
+    """Roles of the agents. What they need less with a gate off is left to them."""
+    roles_of_agents = _yaml(daemon_roles(Gates(), namespace=_PLACE))
+    return f'{{{{- if not (contains "KruiseDaemon=false" .Values.featureGates) }}}}\n{roles_of_agents}{{{{- end }}}}\n'
 
 
 def _roles(**gates: bool) -> str:

@@ -90,6 +90,11 @@ _OWN: Sequence[Flag] = (
     text_flag(
         "watchdog-timeout", "30s", "End a process whose event loop stands still; 0: never.", read=duration
     ),
+    switch(
+        "ready-conditions",
+        "true",
+        "Ready, Reconciling and Stalled in the status of workloads (docs/gitops.md).",
+    ),
     text_flag("shutdown-timeout", "8s", "How long writes in flight may take at the end.", read=duration),
     text_flag("shutdown-delay", "3s", "How long webhooks go on at the end, at least.", read=duration),
     switch("enable-webhooks", "true", "Serve webhooks; without, defaults and checks are the schemas' alone."),
@@ -182,6 +187,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
             retries_per_s=float(values["rate-limiter-qps"]),
             retry_burst=values["rate-limiter-bucket-size"],
         ),
+        ready_conditions=values["ready-conditions"],
         watch_namespace=values["namespace"],
         own_namespace=environ.get("POD_NAMESPACE") or "kruise-system",
         time_zone=environ.get("TZ") or "UTC",

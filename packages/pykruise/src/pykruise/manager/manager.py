@@ -97,6 +97,7 @@ class Manager:
             is_ready=self._components_ready,
             on_work=self._freeze,
             tuning=settings.tuning,
+            reports_ready=settings.ready_conditions,
             clock=clock,
             rng=rng,
             cpu_time=cpu_time,

@@ -77,6 +77,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     uses_resize: bool = True
     """Whether the API server serves `pods/resize`."""
     tuning: Tuning = Tuning()
+    ready_conditions: bool = True
+    """Whether workloads report Ready, Reconciling and Stalled (runtime/kstatus.py). pykruise's own."""
     watch_namespace: str = ""
     """Only objects of this namespace are worked on; empty: of all."""
     own_namespace: str = NAMESPACE

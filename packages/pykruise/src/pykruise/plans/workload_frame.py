@@ -21,7 +21,7 @@ from pykruise.plans.ownership import delete_revision
 from pykruise.plans.phases import Phase
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.names import RevisionHash
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_update, revision_body, to_truncate
 from pykruise.pods.selector_guard import (
     LOOK_AGAIN_S,
@@ -124,9 +124,11 @@ def refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]
     """Nothing is touched; a condition and an event say which fields are in the way."""
     code = problems[0].code
     message = "; ".join(one.message for one in problems)
+    reason = Reason(code, message)
     return Plan(
         status=changed_status(frame.view_of(snapshot), frame.refused(snapshot, problems)),
-        skipped={pod.name: Reason(code, message) for pod in snapshot.pods},
+        waiting=Reason(code, message, CODES[code].helps),
+        skipped={pod.name: reason for pod in snapshot.pods},
         notes=(Note(reason=code, message=message, warning=True, again_after_s=LOOK_AGAIN_S),),
     )
 
@@ -137,6 +139,7 @@ def _guarded(frame: Frame, snapshot: WorkloadSnapshot, mismatch: Mismatch) -> Pl
     note = Note(reason=SELECTOR_MISMATCH, message=message, warning=True, again_after_s=LOOK_AGAIN_S)
     return Plan(
         status=changed_status(frame.view_of(snapshot), frame.guarded(snapshot, message)),
+        waiting=Reason(Code.SELECTOR_CHANGED, message, CODES[Code.SELECTOR_CHANGED].helps),
         skipped={pod.name: mismatch.reason for pod in snapshot.pods},
         notes=(note,),
         requeue_after_s=LOOK_AGAIN_S,
@@ -146,11 +149,14 @@ def _guarded(frame: Frame, snapshot: WorkloadSnapshot, mismatch: Mismatch) -> Pl
 # What phases end with
 
 
-def changed_status(view: WorkloadView, status: Status | None) -> Document | None:
-    """The status as a document; None: it is stored like that already."""
+def changed_status(
+    view: WorkloadView, status: Status | None, *, zeros: Collection[str] = ()
+) -> Document | None:
+    """The status as a document; None: it is stored like that already. `zeros`: counts that are written when they are
+    0 too, which Argo CD's scripts would take for unknown."""
     if status is None:
         return None
-    document = status.document()
+    document = {**dict.fromkeys(zeros, 0), **status.document()}
     return None if document == view.stored_status else document
 
 

@@ -20,6 +20,7 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.pods.names import LONGEST_REVISION_OWNER
 from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
+from pykruise.runtime.kstatus import Conditions, without_kstatus
 
 __all__ = ["OwnRevisions", "SpecTable", "WorkloadView", "selector_of", "sort_out", "workload_fields"]
 
@@ -39,7 +40,9 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
     annotations: Mapping[str, str] = {}
     is_deleting: bool = False
     stored_status: Document = {}
-    """The status as it is stored, to compare with."""
+    """The status as it is stored, to compare with; without the conditions of runtime/kstatus.py."""
+    kstatus: Conditions = ()
+    """These conditions."""
     problem: str = ""
     """`<path>: <what is wrong>` of a spec that does not fit the types (admission was bypassed)."""
     candidate: Candidate | None = None
@@ -120,6 +123,7 @@ def workload_fields(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fields(meta: _Meta, status: Document | None) -> dict[str, Any]:
+    stored, kstatus = without_kstatus(status or {})
     return {
         "namespace": meta.namespace,
         "name": meta.name,
@@ -129,7 +133,8 @@ def _fields(meta: _Meta, status: Document | None) -> dict[str, Any]:
         "labels": meta.labels or {},
         "annotations": meta.annotations or {},
         "is_deleting": meta.deletion_timestamp is not None,
-        "stored_status": status or {},
+        "stored_status": stored,
+        "kstatus": kstatus,
     }
 
 

@@ -34,6 +34,7 @@ from pykruise.plans.wakes import named_after
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
@@ -127,6 +128,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.cloneset,
         plan=plan_cloneset,
         failed=status_after,
+        standing=standing_of,
     ),
     rights=(
         *workload_rights(CLONE_SETS),

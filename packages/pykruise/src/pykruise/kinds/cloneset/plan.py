@@ -137,7 +137,8 @@ def _joined(
     overlap = overlap_of(ws.snapshot.overlapping)
     conditions = with_failures(status.conditions or (), {SELECTOR_OVERLAP: overlap}, now=ws.now)
     status = msgspec.structs.replace(status, conditions=list(conditions) or None)
-    changed = changed_status(ws.snapshot.cloneset, status)
+    zeros = () if ws.limits.replicas else ("updatedAvailableReplicas",)
+    changed = changed_status(ws.snapshot.cloneset, status, zeros=zeros)
     stages = [
         *before,
         *plan_pre_download(ws),

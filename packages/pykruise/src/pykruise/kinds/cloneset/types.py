@@ -25,6 +25,7 @@ from pykruise.kube.api import (
     Typed,
 )
 from pykruise.kube.crds import schema
+from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 from pykruise.pods.api import (
     ClaimTemplates,
@@ -191,6 +192,10 @@ class CloneSetStatus(Status, frozen=True, kw_only=True):
     """Pods at the update revision that are ready."""
     updated_replicas: Count = 0
     """Pods at the update revision."""
+
+    def document(self) -> Document:
+        """As it is written. Argo CD's script for CloneSets fails without expectedUpdatedReplicas."""
+        return {"expectedUpdatedReplicas": 0, **super().document()}
 
     def condition(self, kind: str) -> CloneSetCondition | None:
         """The condition of this type, or None."""

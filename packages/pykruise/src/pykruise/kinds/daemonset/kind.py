@@ -34,6 +34,7 @@ from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.plans.wakes import named_after
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Delete
 from pykruise.runtime.control import Control
@@ -148,6 +149,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.daemonset,
         plan=plan_daemonset,
         failed=status_after,
+        standing=standing_of,
         remember=_note_replaced,
     ),
     rights=(

@@ -107,7 +107,9 @@ def _phases(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
             *update.stages,
             *tidy_stages(cleaned_up(ws.snapshot, ws.spec, revisions, ws.snapshot.pods)),
         ),
-        status=changed_status(snapshot.daemonset, status),
+        status=changed_status(
+            snapshot.daemonset, status, zeros=() if ws.limits.desired else ("numberAvailable",)
+        ),
         requeue_after_s=requeue_after((manage, update, refresh), *_times(ws), now=ws.now),
         waiting=waiting,
         skipped=skipped,

@@ -24,6 +24,7 @@ from pykruise.plans.review import Reviews
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.sidecars import injected_sets
+from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
@@ -98,6 +99,7 @@ KIND = Kind(
         snapshot=snapshot,
         object_of=lambda snapshot: snapshot.sidecarset,
         plan=plan_sidecarset,
+        standing=standing_of,
     ),
     rights=(
         *workload_rights(SIDECAR_SETS),

@@ -7,7 +7,7 @@ Snapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ runtime/execute.py
 Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was written is in the snapshot.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.sidecarset.choosing import Chosen, choose
@@ -23,7 +23,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE, pod_key
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import AT_REST, Code, rank_of
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
@@ -52,7 +52,9 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
         return Plan()  # pods keep their containers; revisions are collected with it
     if one.spec is None or one.contents is None:
         note = Note(reason="InvalidSpec", message=one.problem, warning=True, again_after_s=AGAIN_S)
-        return Plan(notes=(note,), skipped=_skip(snapshot.pods, Reason(Code.INVALID_SPEC, one.problem)))
+        reason = Reason(Code.INVALID_SPEC, one.problem)
+        waiting = Reason(Code.INVALID_SPEC, one.problem, "correct the field")
+        return Plan(notes=(note,), waiting=waiting, skipped=_skip(snapshot.pods, reason))
     revision = ensure_revision(snapshot)
     stages, skipped, notes = _upgrades(snapshot, revision)
     status = status_of(snapshot, revision)
@@ -60,6 +62,7 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
         stages=(*revision.stages, *stages, *truncate_history(snapshot, revision)),
         status=None if status == one.stored_status else status,
         requeue_after_s=0.0 if skipped and _is_partial(stages) else None,
+        waiting=_waiting(snapshot.pods, skipped),
         skipped=skipped,
         notes=notes,
     )
@@ -67,6 +70,26 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
 
 def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
     return dict.fromkeys((pod.label for pod in pods), reason)
+
+
+def _waiting(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reason | None:
+    """What its upgrade waits for; None: all pods that are to be upgraded are, and run their new sidecars.
+
+    A pod of which only its own containers are not ready is none of its business.
+    """
+    old = [pod for pod in pods if not pod.is_updated]
+    held = [(pod, reason) for pod in old if (reason := skipped.get(pod.label)) is not None]
+    stuck = [(pod, reason) for pod, reason in held if reason.code not in AT_REST]
+    count = f"{len(old)} of {len(pods)} pods have older sidecars"
+    if stuck:
+        pod, reason = min(stuck, key=lambda pair: (rank_of(pair[1].code), pair[0].label))
+        return Reason(reason.code, f"{count}; pod {pod.label} {reason.message}", reason.remedy)
+    if len(held) < len(old):
+        return Reason(Code.UPDATING, f"{count} and are being upgraded")
+    restarting = sum(pod.is_updated and not pod.is_consistent for pod in pods)
+    if restarting:
+        return Reason(Code.UPDATING_IN_PLACE, f"sidecars of {restarting} pods are being restarted")
+    return None
 
 
 def _is_partial(stages: Sequence[Stage]) -> bool:

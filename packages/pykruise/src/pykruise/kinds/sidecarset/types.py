@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 from pykruise.kube.api import (
     ApiObject,
+    Condition,
     Count,
     Int32,
     Int64,
@@ -211,6 +212,8 @@ class SidecarSetStatus(Status, frozen=True, kw_only=True):
 
     collision_count: Int32 | None = None
     """How often the name of a revision was already taken."""
+    conditions: Annotated[list[Condition], schema(list_type="map", list_map_keys=("type",))] | None = None
+    """Whether all pods that are to be upgraded are: Ready, Reconciling, Stalled."""
     latest_revision: str = ""
     """Revision of this spec."""
     matched_pods: Count = 0

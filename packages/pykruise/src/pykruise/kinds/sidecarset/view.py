@@ -24,6 +24,7 @@ from pykruise.kube.typed_documents import read
 from pykruise.pods import keys
 from pykruise.pods.names import revision_name
 from pykruise.pods.revisions import Candidate, revision_hash
+from pykruise.runtime.kstatus import Conditions, without_kstatus
 
 __all__ = ["SidecarSetView", "canary_base", "project_sidecarset", "read_spec"]
 
@@ -56,6 +57,8 @@ class SidecarSetView(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     status: SidecarSetStatus = SidecarSetStatus()
     stored_status: Document = {}
+    kstatus: Conditions = ()
+    """Conditions of its stored status, which are no part of `stored_status`."""
     selector: Selector | None = None
     """Of pods; None: none that can be read, or an empty one, which selects nothing here."""
     namespace_selector: Selector | None = None
@@ -148,7 +151,8 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
     contents: Contents | None = None
     if spec is not None:
         contents, problem = contents_of(given, hashes=_recorded(annotations, given))
-    status, _ = read(document.get("status") or {}, SidecarSetStatus, path="status")
+    stored_status, kstatus = without_kstatus(document.get("status") or {})
+    status, _ = read(stored_status, SidecarSetStatus, path="status")
     status = status or SidecarSetStatus()
     candidate = candidate_of(given) if contents is not None else None
     if contents is not None and candidate is not None:
@@ -175,7 +179,8 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
         contents=contents,
         problem=problem,
         status=status,
-        stored_status=document.get("status") or {},
+        stored_status=stored_status,
+        kstatus=kstatus,
         selector=None if selector is None or selector.is_empty else selector,
         namespace_selector=namespaces,
         update_selector=update,

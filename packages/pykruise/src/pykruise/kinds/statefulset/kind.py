@@ -32,6 +32,7 @@ from pykruise.plans.wakes import named_after
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.ordinals import split_name
+from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
@@ -143,6 +144,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.statefulset,
         plan=plan_statefulset,
         failed=status_after,
+        standing=standing_of,
     ),
     rights=(
         *workload_rights(ADVANCED_STATEFUL_SETS),

@@ -147,7 +147,11 @@ def _planned(
             *update.stages,
             *tidy_stages(_truncated(ws)),
         ),
-        status=changed_status(snapshot.statefulset, status),
+        status=changed_status(
+            snapshot.statefulset,
+            status,
+            zeros=() if ws.slots else ("updatedAvailableReplicas",),
+        ),
         requeue_after_s=requeue_after((scale.phase, update, refresh), _available_at(ws), now=ws.now),
         waiting=waiting,
         skipped=skipped,

@@ -25,6 +25,7 @@ from pykruise.plans.kind import Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.flat_strategy import FLAT_FIELDS
+from pykruise.pods.standing import standing_of
 from pykruise.runtime.control import Control
 
 __all__ = ["KIND"]
@@ -83,6 +84,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.united,
         plan=plan_united,
         failed=status_after,
+        standing=standing_of,
     ),
     rights=(
         *workload_rights(UNITED_DEPLOYMENTS),

@@ -394,12 +394,14 @@ class _Planning:
         if all(stored.get(name) == one for name, one in verdict.conditions.items()):
             return
         seen = self._united.status.observed_generation
+        wanted = _document(msgspec.structs.replace(status, observed_generation=seen))
+        # Conditions are told with the rest of the status.
         patch = status_patch(
             UNITED_DEPLOYMENTS,
             self._united.key,
             uid=self._united.uid,
-            stored=self._united.stored_status,
-            wanted=_document(msgspec.structs.replace(status, observed_generation=seen)),
+            stored={**self._united.stored_status, "conditions": None},
+            wanted={**wanted, "conditions": None},
         )
         if patch is not None:
             step = Step(action=patch, because="which subsets find nodes has changed")
@@ -426,13 +428,18 @@ class _Planning:
                 message = f"subset {name}: {text}"
                 return Reason(Code.PATCH, message, "correct the patch of the subset")
         reserved = status.reserved_pods
-        missing = sum(allocated.values()) - reserved - status.ready_replicas
-        if is_pending or missing > 0:
+        wanted = sum(allocated.values()) - reserved
+        if is_pending or status.ready_replicas < wanted or status.replicas != wanted:
             return Reason(Code.SUBSETS, "its subsets are not yet as they are to be")
         if reserved:
             message = f"{reserved} pods find no node and are kept in reserve; others stand in for them"
             return Reason(Code.IN_RESERVE, message)
         if status.current_revision != status.updated_revision:
+            held = sum(self._partition(name, count) for name, count in allocated.items())
+            if held and status.updated_ready_replicas >= wanted - held:
+                return Reason(
+                    Code.PARTITION, f"partitions of its subsets keep {held} pods at older revisions"
+                )
             return Reason(Code.SUBSETS, f"its subsets are not all at revision {status.updated_revision}")
         return None
 

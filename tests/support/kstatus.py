@@ -1,0 +1,44 @@
+"""What Flux, Helm 4 and kpt make of an object: the rules of kstatus, for kinds that it does not know by name.
+
+document ──▶ kstatus() ──▶ Terminating, InProgress, Failed or Current: the first rule that holds
+
+Pure. The rules are those of cli-utils, `pkg/kstatus/status/generic.go`, of 2025-10.
+"""
+
+from typing import Any, Final
+
+from pykruise.runtime.kstatus import without_kstatus
+
+__all__ = ["CURRENT", "FAILED", "IN_PROGRESS", "TERMINATING", "condition", "kstatus", "other_conditions"]
+
+TERMINATING: Final = "Terminating"
+IN_PROGRESS: Final = "InProgress"
+FAILED: Final = "Failed"
+CURRENT: Final = "Current"
+
+
+def condition(found: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    """The condition of this type, if there is one."""
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one["type"] == kind), None)
+
+
+def other_conditions(status: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those of a status that are a kind's own."""
+    found: list[dict[str, Any]] = without_kstatus(status)[0].get("conditions") or []
+    return found
+
+
+def kstatus(found: dict[str, Any]) -> str:
+    """How far an object is."""
+    meta, status = found["metadata"], found.get("status") or {}
+    if "deletionTimestamp" in meta:
+        return TERMINATING
+    if status.get("observedGeneration", meta["generation"]) != meta["generation"]:
+        return IN_PROGRESS
+    said = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    if said.get("Reconciling") == "True":
+        return IN_PROGRESS
+    if said.get("Stalled") == "True":
+        return FAILED
+    return IN_PROGRESS if said.get("Ready", "True") != "True" else CURRENT

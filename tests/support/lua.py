@@ -1,0 +1,36 @@
+"""Argo CD's way with scripts: Lua 5.1, `obj` is the object, what the script returns is the answer.
+
+script + document ──▶ run_lua() ──▶ what it returns, as plain values
+"""
+
+from typing import Any
+
+from lupa.lua51 import LuaRuntime, lua_type
+
+__all__ = ["run_lua"]
+
+
+def run_lua(script: str, obj: dict[str, Any], **values: Any) -> Any:
+    """What the script returns. `values`: further globals, such as `actionParams`. Raises LuaError."""
+    lua = LuaRuntime(unpack_returned_tuples=True, register_eval=False, register_builtins=False)
+    scope = lua.globals()
+    for name, value in {"obj": obj, **values}.items():
+        scope[name] = _to_lua(lua, value)
+    return _to_python(lua.execute(script))
+
+
+def _to_lua(lua: LuaRuntime, value: Any) -> Any:
+    match value:
+        case dict():
+            return lua.table_from({name: _to_lua(lua, one) for name, one in value.items()})
+        case list():
+            return lua.table_from([_to_lua(lua, one) for one in value])
+        case _:
+            return value
+
+
+def _to_python(value: Any) -> Any:
+    if lua_type(value) != "table":
+        return value
+    found = {name: _to_python(one) for name, one in value.items()}
+    return list(found.values()) if found and all(isinstance(name, int) for name in found) else found

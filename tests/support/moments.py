@@ -1,0 +1,63 @@
+"""Every state in which objects of one kind were ever stored, as a watch of its own sees them.
+
+Moments(stage, resource).watching() ──▶ .of(name): documents, oldest first
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.documents import decode
+from pykruise.kube.resources import Resource
+from support.scenario import Object, Stage
+
+__all__ = ["Moments", "moments_of"]
+
+
+class Moments:
+    """What was stored since the watch began."""
+
+    def __init__(self) -> None:
+        self._seen: list[Object] = []
+
+    def note(self, change: Change[Any]) -> None:
+        """One more state of an object."""
+        if change.new is not None:
+            self._seen.append(change.new.document)
+
+    def of(self, name: str) -> list[Object]:
+        """All states of one object, oldest first."""
+        return [one for one in self._seen if one["metadata"]["name"] == name]
+
+    def since(self, name: str, generation: int) -> list[Object]:
+        """Those from this generation on."""
+        return [one for one in self.of(name) if one["metadata"]["generation"] >= generation]
+
+
+class _Whole:
+    """A document, as a cache wants it."""
+
+    def __init__(self, raw: Any) -> None:
+        self.document: Object = decode(raw)
+        meta = self.document["metadata"]
+        self.namespace = meta.get("namespace", "")
+        self.name = meta["name"]
+        self.uid = meta["uid"]
+        self.resource_version = int(meta["resourceVersion"])
+
+
+@asynccontextmanager
+async def moments_of(stage: Stage, resource: Resource) -> AsyncIterator[Moments]:
+    """Watches the objects of a kind, in all namespaces, from now on."""
+    found = Moments()
+    cache: Cache[_Whole] = Cache(stage.client, resource, project=_Whole, clock=stage.clock, rng=stage.rng)
+    cache.subscribe(found.note)
+    running = asyncio.create_task(cache.run())
+    try:
+        await cache.wait_synced()
+        yield found
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -1,0 +1,211 @@
+"""What Argo CD is told of the kinds, as Argo CD reads it: scripts run in Lua over statuses of every sort."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from pykruise.kinds import kinds
+from pykruise.manager.argocd import TABLE, actions_of, config_map, config_map_text, health_of
+from support.lua import run_lua
+
+KINDS = sorted(TABLE)
+WORKLOADS = ("CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "SidecarSet")
+
+
+def obj(spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"metadata": {"name": "web", "generation": 2}, "spec": spec or {}}
+    if status:
+        found["status"] = {"observedGeneration": 2, **status}
+    return found
+
+
+def health(kind: str, found: dict[str, Any]) -> str:
+    answer = run_lua(health_of(kind), found)
+    assert set(answer) == {"status", "message"}
+    said: str = answer["status"]
+    return said
+
+
+def ready(status: str, reason: str = "Converged", *others: str) -> list[dict[str, str]]:
+    return [
+        {"type": "Ready", "status": status, "reason": reason, "message": "as it is said"},
+        *({"type": other, "status": "True", "reason": reason, "message": ""} for other in others),
+    ]
+
+
+def test_every_kind_that_is_served_has_a_row() -> None:
+    assert {kind.resource.kind for kind in kinds() if kind.versions} == set(TABLE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"metadata": {}},
+        {"metadata": {"name": "web"}, "spec": {}, "status": {}},
+        obj(),
+        obj(conditions=[]),
+        obj({"updateStrategy": {"type": "OnDelete"}}, replicas=1),
+        obj({"updateStrategy": {"rollingUpdate": {"partition": "50%"}}}, replicas=2),
+        obj({"updateStrategy": {"rollingUpdate": {"partition": "nonsense"}}}, replicas=2),
+        obj({"updateStrategy": "nonsense"}, replicas="nonsense"),
+    ],
+    ids=["nothing", "empty", "no status", "no conditions", "OnDelete", "percent", "partition", "nonsense"],
+)
+def test_no_object_makes_a_script_fail(kind: str, found: dict[str, Any]) -> None:
+    assert health(kind, found) in {"Healthy", "Progressing", "Suspended", "Degraded"}
+
+
+@pytest.mark.parametrize("kind", WORKLOADS)
+def test_the_conditions_decide_where_there_are_any(kind: str) -> None:
+    assert health(kind, obj(conditions=ready("True"))) == "Healthy"
+    assert health(kind, obj(conditions=ready("False", "Updating", "Reconciling"))) == "Progressing"
+    assert health(kind, obj(conditions=ready("False", "InvalidSpec", "Stalled"))) == "Degraded"
+    assert health(kind, obj(conditions=ready("True", "Partition"))) == "Suspended"
+    assert health(kind, obj(conditions=ready("True", "Paused"))) == "Suspended"
+    assert health(kind, obj(conditions=ready("True", "OnDelete"))) == "Healthy"
+    stale = obj(conditions=ready("True"))
+    stale["metadata"]["generation"] = 3
+    assert health(kind, stale) == "Progressing"
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "wanted"),
+    [
+        ({"replicas": 10}, {"updated": 5, "available": 10}, "Progressing"),
+        ({"replicas": 2}, {"updated": 1, "available": 1}, "Progressing"),
+        ({"replicas": 0}, {}, "Healthy"),
+        ({"replicas": 3}, {"updated": 3, "available": 3}, "Healthy"),
+        ({"replicas": 3, "partition": "0%"}, {"updated": 3, "available": 3}, "Healthy"),
+        ({"replicas": 3, "partition": "100%"}, {"updated": 1, "available": 3}, "Suspended"),
+        ({"replicas": 10, "partition": 4}, {"updated": 6, "available": 10}, "Suspended"),
+        ({"replicas": 10, "partition": 4}, {"updated": 6, "available": 9}, "Progressing"),
+        ({"replicas": 10, "partition": "50%"}, {"updated": 5, "available": 10}, "Suspended"),
+        ({"replicas": 3, "paused": True}, {"updated": 1, "available": 3}, "Suspended"),
+        ({"replicas": 3, "paused": True}, {"updated": 3, "available": 3}, "Healthy"),
+        ({"replicas": 3, "type": "OnDelete"}, {"updated": 1, "available": 3}, "Healthy"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["CloneSet", "StatefulSet", "DaemonSet"])
+def test_counts_decide_for_a_status_by_openkruise(
+    kind: str, spec: dict[str, Any], status: dict[str, Any], wanted: str
+) -> None:
+    # given: zeros are left out, as Go does it
+    rolling = {name: spec[name] for name in ("partition", "paused") if name in spec}
+    strategy = {"type": spec.get("type", "RollingUpdate"), **({"rollingUpdate": rolling} if rolling else {})}
+    names = {"updated": "updatedReplicas", "available": "availableReplicas"}
+    if kind == "DaemonSet":
+        names = {"updated": "updatedNumberScheduled", "available": "numberAvailable"}
+        status = {**status, "desiredNumberScheduled": spec["replicas"]}
+    found: dict[str, Any] = {names.get(name, name): value for name, value in status.items() if value}
+    found["labelSelector"] = "app=web"
+    # then
+    assert health(kind, obj({"replicas": spec["replicas"], "updateStrategy": strategy}, **found)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "wanted"),
+    [
+        ("BroadcastJob", obj(phase="running", desired=3, active=3), "Progressing"),
+        ("BroadcastJob", obj(phase="completed", desired=3, succeeded=2, failed=1), "Healthy"),
+        ("BroadcastJob", obj(phase="failed", desired=3, failed=3), "Degraded"),
+        ("BroadcastJob", obj(phase="paused"), "Suspended"),
+        ("AdvancedCronJob", obj(), "Healthy"),
+        ("AdvancedCronJob", obj(lastScheduleTime="2026-01-01T00:00:00Z"), "Healthy"),
+        ("AdvancedCronJob", obj({"paused": True}), "Suspended"),
+        ("ImagePullJob", obj(startTime="x", desired=3, active=1), "Progressing"),
+        ("ImagePullJob", obj(startTime="x", completionTime="y", desired=3, succeeded=3), "Healthy"),
+        ("ImagePullJob", obj(startTime="x", completionTime="y", desired=3, failed=1), "Degraded"),
+        ("ImagePullJob", obj({"completionPolicy": {"type": "Never"}}, startTime="x", desired=3), "Healthy"),
+        ("ImageListPullJob", obj(startTime="x", completionTime="y", failedImageStatuses=[{}]), "Degraded"),
+        ("EphemeralJob", obj(phase="Succeeded", match=2, succeeded=2), "Healthy"),
+        ("EphemeralJob", obj(phase="Running", match=2), "Progressing"),
+        ("EphemeralJob", obj(phase="Failed"), "Degraded"),
+        ("ContainerRecreateRequest", obj(phase="Recreating"), "Progressing"),
+        ("ContainerRecreateRequest", obj(phase="Failed"), "Degraded"),
+        (
+            "ContainerRecreateRequest",
+            obj(phase="Completed", containerRecreateStates=[{"phase": "Failed"}]),
+            "Degraded",
+        ),
+        ("ContainerRecreateRequest", obj(phase="Succeeded"), "Healthy"),
+        ("NodeImage", obj(desired=2, pulling=1), "Progressing"),
+        ("NodeImage", obj(desired=2, failed=1), "Degraded"),
+        ("ResourceDistribution", obj(desired=3, succeeded=3), "Healthy"),
+        ("ResourceDistribution", obj(desired=3, succeeded=2), "Progressing"),
+        ("ResourceDistribution", obj(desired=3, succeeded=2, failed=1), "Degraded"),
+        ("PodUnavailableBudget", obj(desiredAvailable=2, currentAvailable=1), "Progressing"),
+        ("PodUnavailableBudget", obj(desiredAvailable=2, currentAvailable=2), "Healthy"),
+    ],
+)
+def test_kinds_without_the_conditions_go_by_what_they_have(
+    kind: str, found: dict[str, Any], wanted: str
+) -> None:
+    assert health(kind, found) == wanted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_being_deleted_is_progressing(kind: str) -> None:
+    found = obj(conditions=ready("True"))
+    found["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert health(kind, found) == "Progressing"
+
+
+# ── actions ──────────────────────────────────────────────────────────────────
+
+
+def discovered(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    actions = actions_of(kind)
+    assert actions is not None
+    found: dict[str, Any] = run_lua(actions["discovery.lua"], {"metadata": {}, "spec": spec})
+    assert set(found) == {one["name"] for one in actions["definitions"]}
+    return found
+
+
+def act(kind: str, name: str, spec: dict[str, Any], **params: str) -> dict[str, Any]:
+    actions = actions_of(kind)
+    assert actions is not None
+    script = next(one["action.lua"] for one in actions["definitions"] if one["name"] == name)
+    answer = run_lua(script, {"metadata": {}, "spec": spec}, actionParams=params)
+    found: dict[str, Any] = answer["spec"]
+    return found
+
+
+@pytest.mark.parametrize("kind", [kind for kind, row in TABLE.items() if row.paused])
+def test_pause_and_resume_are_each_others_opposite(kind: str) -> None:
+    paused = act(kind, "pause", {})
+    assert discovered(kind, {})["resume"]["disabled"]
+    assert not discovered(kind, {})["pause"]["disabled"]
+    assert discovered(kind, paused)["pause"]["disabled"]
+    assert not discovered(kind, paused)["resume"]["disabled"]
+    resumed = act(kind, "resume", paused)
+    assert discovered(kind, resumed)["resume"]["disabled"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind, row in TABLE.items() if row.scales])
+def test_scaling_takes_whole_numbers_and_begins_with_the_present_one(kind: str) -> None:
+    assert discovered(kind, {"replicas": 3})["scale"]["params"][0]["default"] == "3"
+    assert act(kind, "scale", {"replicas": 3}, scale="7") == {"replicas": 7}
+    for wrong in ("", "-1", "1.5", "many"):
+        with pytest.raises(Exception, match="not a number of pods"):
+            act(kind, "scale", {"replicas": 3}, scale=wrong)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, row in TABLE.items() if row.restarts])
+def test_a_restart_changes_the_environment_of_every_container_once(kind: str) -> None:
+    containers = [{"name": "a"}, {"name": "b", "env": [{"name": "X", "value": "1"}]}]
+    found = act(kind, "restart", {"template": {"spec": {"containers": containers}}})
+    again = act(kind, "restart", found)
+    for container in again["template"]["spec"]["containers"]:
+        assert [one["name"] for one in container["env"]].count("RESTARTED_AT") == 1
+    assert again["template"]["spec"]["containers"][1]["env"][0] == {"name": "X", "value": "1"}
+
+
+def test_the_config_map_has_health_of_every_kind_and_reads_back_from_its_text() -> None:
+    found = config_map()
+    assert yaml.safe_load(config_map_text()) == found
+    for kind in (one for one in kinds() if one.versions):
+        about = f"{kind.resource.group}_{kind.resource.kind}"
+        assert found["data"][f"resource.customizations.health.{about}"] == health_of(kind.resource.kind)
+    assert "resource.customizations.health.policy.kruise.io_PodUnavailableBudget" in found["data"]
