@@ -8,7 +8,7 @@
 #   make test-nodes  scenarios on real nodes too (root, and packages that it names); SELECTION=... for less
 #   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
-#   make image  the manager's image as an OCI archive, of the distribution's packages, without an engine
+#   make image  the manager's and the agent's images as OCI archives, of the distribution's packages, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make docs   the pages and parts of the chart that are made from the code
 #   make lock   write the hashes of supply/ anew, after pyproject.toml or constraints.txt has changed
@@ -144,7 +144,7 @@ bench: $(VENV)/.ready-dev
 	  --pods $(N) --nodes $(NODES) $(if $(JSON),--json $(JSON)) $(if $(CHART),--chart $(CHART))
 
 image: $(VENV)/.ready-dev
-	@PYTHONPATH=. $(BIN)/python -m testbed.manager_image $(or $(IMAGE),kruise-manager.tar)
+	@PYTHONPATH=. $(BIN)/python -m testbed.product_images $(or $(IMAGES),build/images)
 
 simulate: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m simulation --seeds $(SEEDS) --first $(FIRST) $(if $(PROCESSES),--processes $(PROCESSES))

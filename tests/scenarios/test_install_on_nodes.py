@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from pykruise.kube.version import __version__
 from support.control_plane import running_plane
 from support.up import Kubectl, pykruise
 from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
-from testbed.manager_image import NAME, manager_image
 from testbed.node import Nodes
+from testbed.product_images import AGENT, MANAGER, product_images
 
 pytestmark = [pytest.mark.node_only, pytest.mark.real_time, pytest.mark.timeout(600)]
 
-MANAGER = ("-n", "kruise-system")
+SYSTEM = ("-n", "kruise-system")
 DEPLOYMENT = "deployment/kruise-controller-manager"
 
 WEB = """
@@ -32,6 +33,14 @@ spec:
   template:
     metadata: {labels: {app: %s}}
     spec: {containers: [{name: main, image: "nginx:1"}]}
+"""
+
+
+RECREATE = """
+apiVersion: apps.kruise.io/v1alpha1
+kind: ContainerRecreateRequest
+metadata: {name: asked}
+spec: {podName: %s, containers: [{name: main}]}
 """
 
 
@@ -49,8 +58,8 @@ def plane() -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def nodes(plane: ControlPlane) -> Iterator[Nodes]:
     nodes = asyncio.run(Nodes.start(plane, 3, services=True))
-    made = manager_image()
-    nodes.registry.push(made, f"{NAME}:v0.1.0", f"{NAME}:next")
+    for recipe, made in product_images(MANAGER, AGENT).items():
+        nodes.registry.push(made, f"{recipe.name}:v{__version__}", f"{recipe.name}:next")
     yield nodes
     asyncio.run(nodes.stop())
 
@@ -70,7 +79,8 @@ def installed(
     kubectl.says("apply", "--server-side", "-f", str(path))
     kubectl.says("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     asyncio.run(plane.restart(CONTROLLER_MANAGER))  # it looks for new kinds only every 30 s
-    kubectl.says(*MANAGER, "rollout", "status", DEPLOYMENT, "--timeout=50s")
+    for each in (DEPLOYMENT, "daemonset/kruise-daemon"):
+        kubectl.says(*SYSTEM, "rollout", "status", each, "--timeout=50s")
     return path
 
 
@@ -79,15 +89,31 @@ def test_the_managers_run_as_pods_and_doctor_finds_nothing(kubectl: Kubectl, ins
     done = pykruise("doctor", "--kubeconfig", str(kubectl.kubeconfig))
     # then
     assert done.returncode == 0, done.stdout + done.stderr
-    pods = kubectl.says(*MANAGER, "get", "pods", "-o", "jsonpath={.items[*].status.podIP}").split()
+    managers = ("get", "pods", "-l", "control-plane=controller-manager")
+    pods = kubectl.says(*SYSTEM, *managers, "-o", "jsonpath={.items[*].status.podIP}").split()
     assert len(pods) == 2
     assert all(address.startswith("10.244.") for address in pods)
 
 
 def test_a_review_through_the_service_refuses_what_is_wrong(kubectl: Kubectl, installed: Path) -> None:
-    refused = kubectl.refuses("apply", "-f", "-", stdin=web("wrong", -1))
-    assert "spec.replicas" in refused
-    assert "denied the request" in refused
+    wrong = web("wrong", 1).replace("maxUnavailable: 2", "maxUnavailable: 0, maxSurge: 0")
+    refused = kubectl.refuses("apply", "-f", "-", stdin=wrong)
+    assert "maxUnavailable: Invalid value: 0: must be at least 1 when maxSurge is 0" in refused
+
+
+def test_the_agents_recreate_a_container_when_they_are_asked_to(kubectl: Kubectl, installed: Path) -> None:
+    # given
+    kubectl.says("apply", "-f", "-", stdin=web("asked", 1))
+    ready = ("get", "cloneset", "asked", "-o", "jsonpath={.status.readyReplicas}")
+    kubectl.until(*ready, shows="1", within_s=60)
+    pod = kubectl.says("get", "pods", "-l", "app=asked", "-o", "jsonpath={.items[0].metadata.name}")
+    # when
+    kubectl.says("apply", "-f", "-", stdin=RECREATE % pod)
+    # then
+    phase = ("get", "containerrecreaterequest", "asked", "-o", "jsonpath={.status.phase}")
+    kubectl.until(*phase, shows="Completed", within_s=60)
+    count = ("get", "pod", pod, "-o", "jsonpath={.status.containerStatuses[0].restartCount}")
+    kubectl.until(*count, shows="1", within_s=20)
 
 
 def test_a_rollout_goes_on_and_no_review_is_lost_while_the_manager_is_replaced(
@@ -99,8 +125,8 @@ def test_a_rollout_goes_on_and_no_review_is_lost_while_the_manager_is_replaced(
     # when a new version of the manager is rolled out within a rollout
     image = '[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "nginx:2"}]'
     kubectl.says("patch", "cloneset", "web", "--type=json", "-p", image)
-    kubectl.says(*MANAGER, "set", "image", DEPLOYMENT, f"manager={NAME}:next")
-    waiting = kubectl.start(*MANAGER, "rollout", "status", DEPLOYMENT, "--timeout=50s")
+    kubectl.says(*SYSTEM, "set", "image", DEPLOYMENT, f"manager={MANAGER.name}:next")
+    waiting = kubectl.start(*SYSTEM, "rollout", "status", DEPLOYMENT, "--timeout=50s")
     lost = []
     end = time.monotonic() + 25
     number = 0
@@ -122,7 +148,7 @@ def test_a_rollout_goes_on_and_no_review_is_lost_while_the_manager_is_replaced(
 
 def test_uninstalled_nothing_is_left(kubectl: Kubectl, installed: Path) -> None:
     # given what users made is gone
-    kubectl.says("delete", "clonesets", "--all", "--wait", "--timeout=50s")
+    kubectl.says("delete", "clonesets,containerrecreaterequests", "--all", "--wait", "--timeout=50s")
     done = pykruise("uninstall", "--check", "--kubeconfig", str(kubectl.kubeconfig))
     assert done.returncode == 0, done.stdout + done.stderr
     # when

@@ -1,11 +1,12 @@
-"""The manager's image without an engine: the distribution's Python and our wheels, as Containerfile has them.
+"""The images of the manager and of the agent without an engine: the distribution's Python and our wheels.
 
     apt-get download ──dpkg-deb -x──▶ layer   (Python and what it needs)
-    supply/manager.txt ──pip────────▶ layer   (every package by its hash)
+    supply/*.txt ──pip──────────────▶ layer   (every package by its hash)
     packages/ ──pip wheel──pip──────▶ layer   (pykruise)   ──▶ image() ──▶ a registry, or an OCI archive
 
-``python -m testbed.manager_image FILE`` writes an archive that ``ctr images import`` and ``skopeo`` read. It needs
-Debian or Ubuntu, but neither root nor an engine; packages come from where apt and pip get theirs.
+What is in them is what Containerfile and Containerfile.agent have. ``python -m testbed.product_images FOLDER`` writes
+archives that ``ctr images import`` and ``skopeo`` read. It needs Debian or Ubuntu, but no engine; packages come from
+where apt and pip get theirs.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.build import BuildError, MissingError
 from testbed.images import Image, Layer, archive, image, packed_layer
 
-NAME = "pykruise/kruise-manager"
 PACKAGES = ("python3", "libpython3-stdlib", "dash")
 LEFT_OUT = (
     "usr/share/doc",
@@ -32,43 +33,81 @@ LEFT_OUT = (
     "usr/share/info",
     "usr/share/zoneinfo/right",
 )
-USER = "65534:65534"
 LIBRARIES = "opt/pykruise"
-MANAGER = '#!/bin/sh\nexec /usr/bin/python3 -m pykruise manager "$@"\n'
+PYTHON = "/usr/bin/python3"
+MANAGER_PROGRAM = f'#!/bin/sh\nexec {PYTHON} -m pykruise manager "$@"\n'
+AGENT_PROGRAM = f"#!{PYTHON}\nimport sys\nfrom pykruise.agent.main import main\nsys.exit(main())\n"
 
 _ROOT = Path(__file__).resolve().parent.parent
 
 
-def manager_image() -> Image:
-    """Build the image; a minute, most of it downloads. Raises BuildError."""
+@dataclass(frozen=True)
+class Recipe:
+    """What an image of ours is made of."""
+
+    name: str
+    requirements: str
+    """A file of supply/."""
+    parts: tuple[str, ...]
+    """Folders of packages/."""
+    command: tuple[str, ...]
+    program: tuple[str, str]
+    """The file in the root folder that OpenKruise's manifests call, and its text."""
+    arguments: tuple[str, ...] = ()
+    user: str = ""
+
+
+MANAGER = Recipe(
+    name="pykruise/kruise-manager",
+    requirements="manager.txt",
+    parts=("kube", "pykruise"),
+    command=(PYTHON, "-m", "pykruise"),
+    arguments=("manager",),
+    program=("manager", MANAGER_PROGRAM),
+    user="65534:65534",
+)
+AGENT = Recipe(
+    name="pykruise/kruise-daemon",
+    requirements="agent.txt",
+    parts=("kube", "agent"),
+    command=("/kruise-daemon",),
+    program=("kruise-daemon", AGENT_PROGRAM),
+)
+
+
+def product_images(*recipes: Recipe) -> dict[Recipe, Image]:
+    """Build images; a minute, most of it downloads. Raises BuildError."""
     for program in ("apt-get", "dpkg-deb"):
         if not shutil.which(program):
-            raise MissingError(f"the image is made of Debian's packages, and there is no {program} here")
+            raise MissingError(f"images are made of Debian's packages, and there is no {program} here")
     with tempfile.TemporaryDirectory(prefix="pykruise-image-") as name:
         folder = Path(name)
-        base, libraries, own = (folder / each for each in ("base", "libraries", "own"))
+        base = folder / "base"
         version = _unpack_distribution(folder, base)
-        _install(libraries, version, "--require-hashes", "-r", str(_ROOT / "supply/manager.txt"))
-        wheels = folder / "wheels"
-        _pip(
-            "wheel",
-            "--no-deps",
-            "--wheel-dir",
-            str(wheels),
-            *(str(_ROOT / "packages" / part) for part in ("kube", "pykruise")),
-        )
-        _install(own, version, "--no-deps", "--no-index", *map(str, sorted(wheels.iterdir())))
-        return image(
-            [_layer(base), _layer(libraries), _layer(own)],
-            command=["/usr/bin/python3", "-m", "pykruise"],
-            arguments=["manager"],
-            environment={
-                "PYTHONPATH": f"/{LIBRARIES}",
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "PYTHONUNBUFFERED": "1",
-            },
-            user=USER,
-        )
+        layer = _layer(base)
+        return {recipe: _image(recipe, folder / recipe.requirements, layer, version) for recipe in recipes}
+
+
+def _image(recipe: Recipe, folder: Path, base: Layer, version: str) -> Image:
+    libraries, own, wheels = (folder / each for each in ("libraries", "own", "wheels"))
+    _install(libraries, version, "--require-hashes", "-r", str(_ROOT / "supply" / recipe.requirements))
+    sources = [str(_ROOT / "packages" / part) for part in recipe.parts]
+    _pip("wheel", "--no-deps", "--wheel-dir", str(wheels), *sources)
+    _install(own, version, "--no-deps", "--no-index", *map(str, sorted(wheels.iterdir())))
+    program, text = recipe.program
+    (own / program).write_text(text)
+    (own / program).chmod(0o755)
+    return image(
+        [base, _layer(libraries), _layer(own)],
+        command=recipe.command,
+        arguments=recipe.arguments,
+        environment={
+            "PYTHONPATH": f"/{LIBRARIES}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
+        },
+        user=recipe.user,
+    )
 
 
 def _unpack_distribution(folder: Path, base: Path) -> str:
@@ -99,8 +138,6 @@ def _unpack_distribution(folder: Path, base: Path) -> str:
     if not (base / "bin/sh").exists():
         (base / "bin/sh").symlink_to("dash")
     (base / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
-    (base / "manager").write_text(MANAGER)
-    (base / "manager").chmod(0o755)
     return (base / "usr/bin/python3").readlink().name.removeprefix("python")
 
 
@@ -144,18 +181,22 @@ def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def main() -> int:
-    """Build it, and write it to a file."""
-    parser = argparse.ArgumentParser(description="Make the manager's image as an OCI archive.")
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--name", default=f"docker.io/{NAME}:dev")
+    """Build them, and write them to a folder."""
+    parser = argparse.ArgumentParser(description="Make the manager's and the agent's images as OCI archives.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--tag", default="dev")
     options = parser.parse_args()
     try:
-        made = manager_image()
+        made = product_images(MANAGER, AGENT)
+        options.folder.mkdir(parents=True, exist_ok=True)
+        for recipe, found in made.items():
+            name = f"docker.io/{recipe.name}:{options.tag}"
+            file = options.folder / f"{recipe.name.rpartition('/')[2]}.tar"
+            file.write_bytes(archive(found, name))
+            print(f"{file}: {name}@{found.digest}, {file.stat().st_size / 1e6:.0f} MB")
     except (BuildError, OSError) as error:
         print(f"testbed: {error}", file=sys.stderr)
         return 1
-    options.file.write_bytes(archive(made, options.name))
-    print(f"{options.file}: {options.name}@{made.digest}, {options.file.stat().st_size / 1e6:.0f} MB")
     return 0
 
 
