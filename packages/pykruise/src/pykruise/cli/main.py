@@ -150,6 +150,8 @@ def manager(context: click.Context) -> None:
 @click.option("--start", type=_SECONDS, default=0.5, help="Seconds until a container runs.")
 @click.option("--ready", type=_SECONDS, default=0.0, help="Seconds from running to ready.")
 @click.option("--stop", type=_SECONDS, default=1.0, help="Seconds that a pod takes to stop.")
+@click.option("--volumes", is_flag=True, help="Make a volume for each claim, on paper.")
+@click.option("--agent", is_flag=True, help="Play the node agent too: recreate containers, probe pods.")
 @_kubeconfig
 @_context
 @_failures
@@ -161,6 +163,8 @@ def kubelets(
     start: float,
     ready: float,
     stop: float,
+    volumes: bool,
+    agent: bool,
     kubeconfig: Path | None,
     context: str | None,
     failures: Path | None,
@@ -177,6 +181,8 @@ def kubelets(
         start_s=start,
         ready_s=ready,
         stop_s=stop,
+        has_volumes=volumes,
+        has_agents=agent,
         failures=failures,
     )
     _run(run_kubelets(options, kubeconfig=kubeconfig, context=context))
