@@ -141,6 +141,8 @@ _OWN: Sequence[Flag] = (
     _text("feature-gates", "", "A=true,B=false; see docs/operations.md.", is_list=True),
     _text("namespace", "", "Work on objects of this namespace only."),
     _text("metrics-addr", ":8080", "Where /metrics is served; 0: nowhere.", read=_address),
+    _switch("state-metrics", "false", "Serve /state-metrics there: how each object is (docs/monitoring.md)."),
+    _text("state-metrics-namespaces", "", "Only of these, comma-separated (empty: all).", read=_names),
     _text("health-probe-addr", ":8000", "Where /healthz and /readyz are served.", read=_address),
     _text("pprof-addr", ":8090", "Where thread dumps and memory figures are served.", read=_address),
     _switch("enable-pprof", "true", "Serve --pprof-addr."),
@@ -299,6 +301,8 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
             metrics=values["metrics-addr"],
             health=values["health-probe-addr"],
             diagnosis=values["pprof-addr"] if values["enable-pprof"] else None,
+            state=values["state-metrics"],
+            state_namespaces=values["state-metrics-namespaces"],
         ),
         webhook=_webhook(values, environ),
         log=LogSettings(

@@ -20,7 +20,7 @@ import gc
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -44,6 +44,7 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.views import SHARED
 from pykruise.runtime.assemble import KindContext, controller_for, views_of
 from pykruise.runtime.execute import Executor
+from pykruise.runtime.rollouts import RolloutMeter
 from pykruise.runtime.sources import Sources
 from pykruise.runtime.views import Views
 
@@ -135,6 +136,7 @@ class Manager:
         self._definitions.subscribe(Renewal(lambda: self._sources.caches).on_definition)
         self._hand_over = HandOver(lambda: self._sources.caches, elector) if elector is not None else None
         self._recorders = context.recorders
+        self._rollouts = context.rollouts
         self._further = context.further
         self._is_frozen = False
         self._stop = asyncio.Event()
@@ -162,6 +164,16 @@ class Manager:
             controllers={one.name: one.stats() for one in self.controllers},
             queues={one.name: one.queue.stats() for one in self.controllers},
         )
+
+    @property
+    def rollouts(self) -> Mapping[str, RolloutMeter]:
+        """By the controller's name: rollouts of the kinds that have such."""
+        return self._rollouts
+
+    def objects(self, kind: Kind) -> Sequence[Any]:
+        """The objects of a kind that runs here, as it sees them."""
+        assert kind.control is not None
+        return self._sources.of(kind.control.objects).values()
 
     def positions(self) -> dict[str, int]:
         """By resource: the version of the cluster that all its caches have followed."""

@@ -75,6 +75,7 @@ class StatsCollector(Collector):
         yield from _queues(stats, labels)
         yield from _caches(stats)
         yield from self._requests()
+        yield self._rollouts()
         yield _gauge("pykruise_build_info", "1, with the version.", ["version"], [([__version__], 1)])
         problems = {
             "caches-synced": len(self._manager.cache_problems()),
@@ -109,6 +110,20 @@ class StatsCollector(Collector):
             "Failed tries to take or renew the lease.",
             ["name"],
             [(name, stats.errors)],
+        )
+
+    def _rollouts(self) -> Metric:
+        kinds = {one.name: kind.resource.kind for kind in self._manager.kinds if (one := kind.control)}
+        return _histogram(
+            "pykruise_rollout_duration_seconds",
+            "From a changed spec until the object is as it wants it: complete; held by a pause or a partition; stalled;"
+            " superseded by the next change.",
+            ["kind", "result"],
+            [
+                ([kinds[name], result], stats)
+                for name, meter in self._manager.rollouts.items()
+                for result, stats in meter.durations.items()
+            ],
         )
 
     def _requests(self) -> Iterator[Metric]:
