@@ -4,6 +4,7 @@
 #   make up     a cluster to play with, until Ctrl-C
 #   make real   a real control plane with simulated nodes, until Ctrl-C
 #   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: an eighth of their parameters
+#   make test-nodes  scenarios on real nodes too (root, and packages that it names); SELECTION=... for less
 #   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
@@ -24,6 +25,7 @@ JSON ?=
 CHART ?=
 KUBERNETES ?= 1.37
 WORKERS ?= 5
+NODE_WORKERS ?= 2
 SELECTION ?=
 SEEDS ?= 1000
 FIRST ?= 0
@@ -35,7 +37,7 @@ UV := 0.13.9
 # Tests start many short processes: without kept bytecode each of them compiles all of pykruise first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up test lint unit docs bench real test-real simulate simulate-mutations lock clean
+.PHONY: help demo up test lint unit docs bench real test-real test-nodes simulate simulate-mutations lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -75,6 +77,7 @@ PROJECTS := $(DISTRIBUTIONS:%=%/pyproject.toml)
 lock:
 	@$(PYTHON) -m venv $(VENV)/.lock && $(VENV)/.lock/bin/python -m pip --quiet install uv==$(UV)
 	@$(LOCK) --output-file supply/manager.txt packages/pykruise/pyproject.toml
+	@$(LOCK) --output-file supply/agent.txt packages/agent/pyproject.toml
 	@$(LOCK) --output-file supply/runtime.txt $(PROJECTS)
 	@$(LOCK) --output-file supply/dev.txt $(PROJECTS) --group pyproject.toml:dev
 	@printf 'hatchling\neditables\n' | $(LOCK) --output-file supply/build.txt -
@@ -110,6 +113,7 @@ unit: $(VENV)/.compiled
 test: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory -j2 lint unit
 	@$(MAKE) --no-print-directory test-real SELECTION=--brief
+	@$(MAKE) --no-print-directory test-nodes SELECTION=tests/scenarios/test_real_nodes.py
 
 # Tests wait much there, so there are more workers than processors, each with a control plane of its own. Time is
 # real and the machine may be shared: what fails is tried once more, alone, before it counts.
@@ -118,6 +122,12 @@ REAL_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real $(S
 
 test-real: $(VENV)/.ready-dev
 	@$(REAL_TESTS) -n $(WORKERS) || $(REAL_TESTS) --last-failed --last-failed-no-failures none
+
+NODE_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real --real-nodes \
+  $(or $(SELECTION),tests/scenarios) $(PYTEST_ARGS)
+
+test-nodes: $(VENV)/.ready-dev
+	@$(NODE_TESTS) -n $(NODE_WORKERS) || $(NODE_TESTS) --last-failed --last-failed-no-failures none
 
 real: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)

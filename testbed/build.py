@@ -38,7 +38,11 @@ class BuildError(Exception):
     """The binaries cannot be built; the message is one line."""
 
 
-class GoMissingError(BuildError):
+class MissingError(BuildError):
+    """The machine lacks something that this needs; the message says how to get it."""
+
+
+class GoMissingError(MissingError):
     """There is no Go to build with."""
 
 

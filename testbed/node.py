@@ -18,7 +18,8 @@
         await node.boot()
 
 Images need no pushing at all: what a pod asks for by whatever name ("nginx:1") and nobody pushed is made on the
-way, of busybox: it runs until it is asked to end, at once (testbed/registry.py). Only "missing/..." is not there.
+way, of busybox: it runs until it is asked to end, at once (testbed/registry.py). Only "missing:1", "team/broken:1" and
+the like are not there.
 
 Commands of a node see the machine's files, but /run, /var/lib and /var/log are the node's own: containerd's socket is
 /run/containerd/containerd.sock there, kubelet's folder is /var/lib/kubelet, logs are in /var/log/pods. The paths of
@@ -53,13 +54,13 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from testbed import cgroups, gateway
-from testbed.build import NODE, BuildError, build
+from testbed.build import NODE, MissingError, build
 from testbed.control_plane import ControlPlane
 from testbed.images import BUSYBOX, busybox_image
 from testbed.namespaces import enter
@@ -79,7 +80,7 @@ from testbed.processes import Component, Leash, ProcessError
 from testbed.registry import Registry, Rule
 from testbed.settings import MOST_NODES, PROXY, node_name
 
-__all__ = ["CONTAINERD", "KUBELET", "KUBE_PROXY", "Node", "Nodes", "Registry", "Rule", "missing"]
+__all__ = ["CONTAINERD", "KUBELET", "KUBE_PROXY", "Node", "Nodes", "Registry", "Rule", "check"]
 
 CONTAINERD = "containerd"
 KUBELET = "kubelet"
@@ -87,7 +88,6 @@ KUBE_PROXY = "kube-proxy"
 MACHINE = "machine"
 
 PROGRAMS = (CONTAINERD, "containerd-shim-runc-v2", "runc", "ip", "iptables", "unshare", "nsenter")
-PACKAGES = "containerd runc containernetworking-plugins iptables iproute2 busybox-static util-linux"
 
 JANITOR = """\
 read nothing
@@ -104,18 +104,21 @@ done
 """
 """Waits until its starter is gone, and then for the last process of each control group."""
 
-_ROOT = Path(__file__).resolve().parent.parent
+_HERE = Path(__file__).resolve().parent
 
 
-def missing() -> str:
-    """What this machine lacks for real nodes, in one line that says how to get it; empty: nothing."""
+def check() -> None:
+    """Whether this machine can have real nodes; a MissingError says in one line what it lacks, and how to get it."""
     if sys.platform != "linux" or os.geteuid() != 0:
-        return "real nodes need root on Linux (they make namespaces and mounts of their own)"
+        raise MissingError("real nodes need root on Linux (they make namespaces and mounts of their own)")
+    if _run(["unshare", "--mount", "--net", "--pid", "--fork", "true"]).returncode:
+        raise MissingError("real nodes need the right to make namespaces, which root has not got here")
     lacking = [name for name in PROGRAMS if not shutil.which(name, path=SEARCH_PATH)]
     lacking += [str(path) for path in (CNI_PROGRAMS / "bridge", BUSYBOX) if not path.exists()]
     if lacking:
-        return f"real nodes need {', '.join(lacking)}: apt-get install --no-install-recommends {PACKAGES}"
-    return ""
+        packages = " ".join((_HERE / "packages.txt").read_text().split())
+        remedy = f"apt-get install --no-install-recommends {packages}"
+        raise MissingError(f"real nodes need {', '.join(lacking)}: {remedy}")
 
 
 class Nodes:
@@ -149,11 +152,10 @@ class Nodes:
         """Build the kubelet if it is not built yet, start nodes and wait until each is Ready.
 
         ``plane`` was started with ``nodes=True``. ``services``: kube-proxy runs on the nodes, so pods reach
-        Services. ``kubelet`` changes fields of each kubelet's configuration. Raises BuildError where nodes
-        cannot be had here, and ProcessError, with the end of a log, for one that does not come up.
+        Services. ``kubelet`` changes fields of each kubelet's configuration. Raises MissingError where nodes
+        cannot be had, and ProcessError, with the end of a log, for one that does not come up.
         """
-        if problem := missing():
-            raise BuildError(problem)
+        check()
         if not plane.settings.nodes:
             raise ProcessError("real nodes join only a control plane that was started with nodes=True")
         if not 1 <= count <= MOST_NODES:
@@ -197,6 +199,8 @@ class Nodes:
         if keep:
             (self.directory / "keep").touch()
         self.leash.release()
+        for component in (self._gateway, *(each for node in self for each in node.components)):
+            await component.end()
         if self._janitor.stdin:
             self._janitor.stdin.close()
         await asyncio.to_thread(self._janitor.wait)
@@ -233,7 +237,7 @@ class Nodes:
             f"--egress={egress}",
             f"--registry={self.registry.folder}",
         ]
-        environment = {"PYTHONPATH": str(_ROOT)}
+        environment = {"PYTHONPATH": str(_HERE.parent)}
 
         async def takes_connections() -> bool:
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
@@ -319,6 +323,11 @@ class Node:
         """Whether a component runs."""
         return component in self._components and self._components[component].alive
 
+    @property
+    def components(self) -> Sequence[Component]:
+        """Its first process, and all that it runs."""
+        return [self._machine, *self._components.values()]
+
     # ── what happens to it ───────────────────────────────────────────────────
 
     async def kill(self, component: str, signum: signal.Signals = signal.SIGKILL) -> None:
@@ -332,8 +341,7 @@ class Node:
 
     async def power_off(self) -> None:
         """End everything on the node at once, as if its plug were pulled; its disk stays."""
-        await self._machine.end()
-        for component in self._components.values():
+        for component in self.components:
             await component.end()
 
     async def boot(self) -> None:

@@ -4,8 +4,8 @@
 
 Nodes take it for every registry there is: "nginx:1" and "registry.test/web:1" are both looked for here. What nobody
 pushed is made on the way, of busybox: each name and tag is an image of its own that runs until it is asked to end.
-Repositories may have rules (`Registry.rule`): credentials, slow answers, errors. There is no push over HTTP, so the
-folder is all there is.
+Only repositories called "missing" or "broken" are not there, as for the sandbox's kubelets. Repositories may have
+rules (`Registry.rule`): credentials, slow answers, errors. There is no push over HTTP, so the folder is all there is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from testbed.images import MANIFEST_TYPE, Image, busybox_image
 
 RULES = "rules.json"
 LOG = "requests.jsonl"
-MISSING = "missing"
+MISSING = {"missing", "broken"}
 SLOW_SECONDS = 5
 
 _PATH = re.compile(r"/v2/(?P<repository>.+)/(?P<what>manifests|blobs)/(?P<reference>[^/]+)")
@@ -48,7 +48,7 @@ class Registry:
         self.folder = folder
         (folder / "blobs").mkdir(parents=True)
         (folder / "tags").mkdir()
-        self._rules: dict[str, Rule] = {MISSING: Rule(status=404)}
+        self._rules: dict[str, Rule] = {}
         self._write_rules()
 
     def push(self, image: Image, *names: str) -> str:
@@ -60,10 +60,7 @@ class Registry:
         return _store(self.folder, image, names)
 
     def rule(self, prefix: str, rule: Rule | None) -> None:
-        """From now on, answer so for repositories whose path begins with this prefix; None: as usual again.
-
-        "missing" has a rule from the beginning: there are no such images.
-        """
+        """From now on, answer so for repositories whose path begins with this prefix; None: as usual again."""
         self._rules.pop(prefix, None)
         if rule:
             self._rules[prefix] = rule
@@ -109,11 +106,13 @@ def answer(folder: Path, method: str, target: str, authorization: str) -> Answer
     if rule.credentials and authorization != f"Basic {base64.b64encode(rule.credentials.encode()).decode()}":
         return _error(401, "UNAUTHORIZED", {"WWW-Authenticate": 'Basic realm="registry"'})
     if rule.status:
-        return _error(rule.status, "MANIFEST_UNKNOWN" if rule.status == 404 else "UNKNOWN")
+        return _error(rule.status, "UNKNOWN")
     if found["what"] == "blobs":
         return _blob(folder, found["reference"], "application/octet-stream", rule)
     reference = found["reference"]
     digest = reference if ":" in reference else _tagged(folder, repository, reference, rule)
+    if not digest:
+        return _error(404, "MANIFEST_UNKNOWN")
     return _blob(folder, digest, MANIFEST_TYPE, Rule())
 
 
@@ -132,6 +131,8 @@ def _rule_for(folder: Path, repository: str) -> Rule:
 def _tagged(folder: Path, repository: str, tag: str, rule: Rule) -> str:
     file = _tag_file(folder, repository, tag)
     if not file.exists():
+        if MISSING & set(repository.split("/")):
+            return ""
         name = f"{repository}:{tag}"
         # Nodes have busybox's layer after the first pull, so what is to be slow has content of its own.
         padding = rule.bytes_per_second * SLOW_SECONDS

@@ -38,6 +38,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where scenarios run: in the sandbox (virtual time), or on the real control plane of testbed/",
     )
     parser.addoption(
+        "--real-nodes",
+        action="store_true",
+        help="with --cluster=real: its nodes are real too, and only scenarios marked `node` run",
+    )
+    parser.addoption(
         "--exhaustive",
         action="store_true",
         help="scenarios with two parameters: every field of their grid, and not only every second one; "
@@ -58,15 +63,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Build the real control plane if it is asked for; where that cannot be, say so in one line and end."""
     # Here and not in a fixture: a first build takes minutes, which are no test's time.
-    if session.config.getoption("--cluster") == "real":
-        from testbed.build import BuildError, GoMissingError, build
+    if session.config.getoption("--cluster") != "real":
+        return
+    from testbed.build import NODE, BuildError, GoMissingError, MissingError, build
+    from testbed.node import check
 
-        try:
-            build()
-        except BuildError as error:
-            may_be_missing = os.environ.get("PYKRUISE_REQUIRE_REAL") != "1"
-            is_left_out = isinstance(error, GoMissingError) and may_be_missing
-            pytest.exit(str(error), returncode=0 if is_left_out else 1)
+    try:
+        build()
+        if session.config.getoption("--real-nodes"):
+            check()
+            build(part=NODE)
+    except BuildError as error:
+        required = "PYKRUISE_REQUIRE_REAL" if isinstance(error, GoMissingError) else "PYKRUISE_REQUIRE_NODES"
+        is_left_out = isinstance(error, MissingError) and os.environ.get(required) != "1"
+        pytest.exit(str(error), returncode=0 if is_left_out else 1)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -26,7 +26,7 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from pykruise.admission.reviewers import reviewers  # noqa: E402
 from pykruise.kinds import crds  # noqa: E402
-from pykruise.kinds.daemonset import board  # noqa: E402
+from pykruise.kinds.daemonset import node_cache  # noqa: E402
 from pykruise.kinds.daemonset.kind import KIND  # noqa: E402
 from pykruise.kinds.daemonset.node_state import NodeState, examine  # noqa: E402
 from pykruise.kinds.daemonset.plan import plan_daemonset  # noqa: E402
@@ -256,7 +256,7 @@ class Looks:
 
         changes = ((control, "snapshot", lambda _: made), (control, "plan", lambda _: plan))
         self._undone.enter_context(mutated(changes))
-        self._undone.enter_context(patch.object(board, "examine", examined))
+        self._undone.enter_context(patch.object(node_cache, "examine", examined))
         return self
 
     def __exit__(self, *_: object) -> None:

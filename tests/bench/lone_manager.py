@@ -29,7 +29,7 @@ from pykruise.cli.manager import read_flags
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kube.config import load_in_cluster
-from pykruise.manager.logs import set_up
+from pykruise.kube.program.logs import set_up
 from pykruise.manager.process import run_process
 from pykruise.runtime.plan import Plan
 

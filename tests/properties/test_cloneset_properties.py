@@ -12,7 +12,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kinds.cloneset.numbers import limits_of
+from pykruise.kinds.cloneset.limits import limits_of
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kube.clock import format_time

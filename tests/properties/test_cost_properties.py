@@ -458,7 +458,7 @@ def _numbered() -> Use:
 
 
 def _masked_lines() -> Use:
-    from pykruise.manager.logs import masked
+    from pykruise.kube.program.logs import masked
 
     def use(doc: Document) -> None:
         masked("eyJ-" * len(doc["names"]))

@@ -121,6 +121,6 @@ def test_a_look_with_a_memory_sees_what_one_without_sees(
             happen(builder, data.draw)
         kept, fresh = mirror.snapshot(), mirror.afresh()
         # then there is no difference, also in the order of things
-        assert kept.board == fresh.board
-        assert list(kept.board.states) == list(fresh.board.states)
+        assert kept.overview == fresh.overview
+        assert list(kept.overview.states) == list(fresh.overview.states)
         assert plan_daemonset(kept) == plan_daemonset(fresh)

@@ -104,7 +104,7 @@ def test_a_node_gets_at_most_one_pod_and_under_surge_one_more(builder: DaemonSet
     here = by_node(live(snapshot))
     for pod in created(plan):
         node = node_of(pod)
-        assert snapshot.board.states[node].place is Place.RUN
+        assert snapshot.overview.states[node].place is Place.RUN
         staying = [one for one in here.get(node, []) if one.name not in names(deleted(plan))]
         staying = [one for one in staying if one.state != "PreparingDelete"]
         assert len(staying) + 1 <= most_a_node(builder)
@@ -334,7 +334,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: DaemonSetBuilder, r
     # then every node that runs one has one pod that serves, and no node that must not has one
     snapshot = world.snapshot()
     here = by_node(live(snapshot))
-    for name, state in snapshot.board.states.items():
+    for name, state in snapshot.overview.states.items():
         pods = here.get(name, [])
         if state.place is Place.RUN:
             assert [pod.is_ready for pod in pods] == [True]

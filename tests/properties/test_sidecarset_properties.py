@@ -152,7 +152,7 @@ def test_an_upgrade_keeps_its_budget_and_partition_and_settles(
         assert len(waiting) <= allowed
     if is_hot:
         for one in managed:
-            assert all(twins.is_idle for twins in one.twins)
+            assert all(pairs.is_idle for pairs in one.pairs)
 
 
 def _one_round(paper: Paper) -> None:

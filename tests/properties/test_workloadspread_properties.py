@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kinds.workloadspread.injection import Matched
-from pykruise.kinds.workloadspread.places import fresh_entries, give_back, take
 from pykruise.kinds.workloadspread.plan import plan_spread
+from pykruise.kinds.workloadspread.slots import allocate_slot, fresh_entries, release_slot
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.versions import UNVERSIONED
 from pykruise.kinds.workloadspread.view import SpreadView
@@ -48,7 +48,7 @@ class World:
         entries = found.entries(UNVERSIONED) or fresh_entries(found.subsets, replicas=0)
         name = f"p{self.number}"
         self.number += 1
-        taken = take(entries, pod_name=name, fresh_id=lambda: name, now=format_time(NOW))
+        taken = allocate_slot(entries, pod_name=name, fresh_id=lambda: name, now=format_time(NOW))
         self.store(taken.entries)
         self.admitted[name] = taken.subset
 
@@ -62,7 +62,7 @@ class World:
             name = next(iter(self.there))
             of, found = self.there.pop(name), self.view
             entries = found.entries(UNVERSIONED) or fresh_entries(found.subsets, replicas=0)
-            self.store(give_back(entries, pod_name=name, subset=of, now=format_time(NOW)))
+            self.store(release_slot(entries, pod_name=name, subset=of, now=format_time(NOW)))
 
     def sync(self, *, later_s: float = 0.0) -> None:
         plan = plan_spread(Snapshot(spread=self.view, pods=self.pods(), now=NOW + later_s))

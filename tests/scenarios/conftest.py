@@ -12,6 +12,12 @@ On the real one time is real, so a scenario says what of it is worth that time:
     @pytest.mark.sandbox_only         not there: it is about the sandbox's own command line
     @pytest.mark.real                 only there
 
+With `--real-nodes` the control plane has real nodes (testbed/node.py) instead of simulated kubelets, and of the
+scenarios those run that are marked
+
+    @pytest.mark.node                 there too
+    @pytest.mark.node_only            only there
+
 `--brief` runs each of them, but with parameters only an eighth of its sets.
 """
 
@@ -66,6 +72,7 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     REPLICA_SETS,
+    SERVICE_ACCOUNTS,
     STATEFUL_SETS,
 )
 from pykruise.kube.resources import DAEMON_SETS as BUILTIN_DAEMON_SETS
@@ -89,6 +96,7 @@ from support.stored_kinds import storage_with_kinds
 from support.volumes import Volumes
 from support.webhooks import GATES, webhook_settings
 from testbed.control_plane import API_SERVER, ControlPlane
+from testbed.node import Nodes
 
 START = parse_time("2026-01-31T12:00:00Z")
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
@@ -117,6 +125,7 @@ COLLECTED = (
 )
 """What `few_controllers` leaves: grids of faults start hundreds of clusters, and other controllers only watch."""
 
+REAL_NODES = 4
 _HERE = Path(__file__).parent
 _REAL_TEST_S = 400.0
 """The time limit of a test there: a busy machine is no reason to fail."""
@@ -130,9 +139,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         here = _left_out(config, items, here, {item for item in here if _is_black(item)})
     if config.getoption("--cluster") != "real":
         for item in here:
-            if item.get_closest_marker("real"):
+            if item.get_closest_marker("real") or item.get_closest_marker("node_only"):
                 item.add_marker(pytest.mark.skip(reason="about a real control plane (--cluster=real)"))
         return
+    has_nodes = config.getoption("--real-nodes")
+    elsewhere = {item for item in here if _is_for_other_nodes(item, has_nodes=has_nodes)}
+    here = _left_out(config, items, here, elsewhere)
     for item in here:
         if marker := item.get_closest_marker("virtual_time"):
             item.add_marker(pytest.mark.skip(reason=f"only in virtual time: {marker.args[0]}"))
@@ -141,6 +153,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(pytest.mark.timeout(_REAL_TEST_S))
     here = [item for item in here if not item.get_closest_marker("skip")]
     _left_out(config, items, here, _beyond_the_sample(here, is_brief=config.getoption("--brief")))
+
+
+def _is_for_other_nodes(item: pytest.Item, *, has_nodes: bool) -> bool:
+    is_only = bool(item.get_closest_marker("node_only"))
+    return not (is_only or item.get_closest_marker("node")) if has_nodes else is_only
 
 
 def _left_out(
@@ -206,6 +223,7 @@ def rng() -> random.Random:
 async def stage(
     request: pytest.FixtureRequest,
     real_plane: ControlPlane | None,
+    real_nodes: Nodes | None,
     cluster_settings: ClusterSettings,
     rng: random.Random,
 ) -> AsyncIterator[Stage]:
@@ -214,7 +232,7 @@ async def stage(
         opened = _sandbox_stage(cluster_settings, rng)
     else:
         switch = request.getfixturevalue("webhook_switch")
-        opened = _real_stage(real_plane, cluster_settings, rng, switch)
+        opened = _real_stage(real_plane, real_nodes, cluster_settings, rng, switch)
     async with opened as stage:
         yield stage
 
@@ -331,16 +349,29 @@ def webhook_switch() -> AdmissionSwitch:
 
 @pytest.fixture(scope="session")
 def plane(
-    tmp_path_factory: pytest.TempPathFactory, webhook_switch: AdmissionSwitch
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, webhook_switch: AdmissionSwitch
 ) -> Iterator[ControlPlane]:
     """One real control plane with CRDs and webhooks for the whole run."""
     settings = webhook_settings(tmp_path_factory.mktemp("webhooks"), gates=GATES, certificate_writer="fs")
     conversion = webhook_conversion(url=endpoint_of(settings).base_url)
     with (
-        running_plane(kinds=True, conversion=conversion, extra_args=OWNERS_ARE_CHECKED) as plane,
+        running_plane(
+            kinds=True,
+            conversion=conversion,
+            extra_args=OWNERS_ARE_CHECKED,
+            nodes=request.config.getoption("--real-nodes"),
+        ) as plane,
         webhooks_in_thread(plane, settings, webhook_switch),
     ):
         yield plane
+
+
+@pytest.fixture(scope="session")
+def nodes(plane: ControlPlane) -> Iterator[Nodes]:
+    """The real nodes of the control plane for the whole run."""
+    nodes = asyncio.run(Nodes.start(plane, REAL_NODES, services=True))
+    yield nodes
+    asyncio.run(nodes.stop())
 
 
 @pytest.fixture(scope="module")
@@ -362,11 +393,27 @@ def real_plane(request: pytest.FixtureRequest) -> ControlPlane | None:
     return plane
 
 
+@pytest.fixture
+def real_nodes(request: pytest.FixtureRequest) -> Nodes | None:
+    """The real nodes; None: they are simulated."""
+    if not request.config.getoption("--real-nodes"):
+        return None
+    nodes: Nodes = request.getfixturevalue("nodes")
+    return nodes
+
+
 @asynccontextmanager
 async def _real_stage(
-    plane: ControlPlane, settings: ClusterSettings, rng: random.Random, switch: AdmissionSwitch
+    plane: ControlPlane,
+    nodes: Nodes | None,
+    settings: ClusterSettings,
+    rng: random.Random,
+    switch: AdmissionSwitch,
 ) -> AsyncIterator[Stage]:
-    """A namespace and kubelets of the test's own; its nodes take over those of the test before."""
+    """A namespace and kubelets of the test's own; its nodes take over those of the test before.
+
+    `nodes`: the real ones, which need no kubelets.
+    """
     transports: list[HttpTransport] = []
     of_managers: list[MeteredTransport] = []
 
@@ -380,16 +427,7 @@ async def _real_stage(
 
     shared = transport(plane.kubeconfig)  # each connection costs both sides more than some requests do
     client = Client(shared, user_agent="scenario", rng=rng)
-    # Nodes stay from test to test, and pods may come to any of them.
-    found = [decode(raw) for raw in (await client.list(NODES)).items]
-    kubelets = Kubelets(
-        Client(shared, user_agent="kubelet", rng=rng),
-        nodes=node_specs(max(settings.nodes, len(found)), pods=settings.pods_per_node),
-        found=found,
-        settings=settings.kubelet_settings(),
-        clock=system_clock,
-        rng=rng,
-    )
+    kubelets = None if nodes else await _simulated_kubelets(client, shared, settings, rng)
     stage = Stage(
         client=client,
         manager_transport=manager_transport,
@@ -399,24 +437,44 @@ async def _real_stage(
         patience_s=180.0,
         long_s=5.0,
         kubelets=kubelets,
+        nodes=nodes,
         admission=switch,
     )
     volumes = Volumes(stage.client, stage.namespace, rng=rng)
-    running = [asyncio.create_task(part.run()) for part in (kubelets, volumes)]
+    parts = [volumes, *([kubelets] if kubelets else [])]
+    running = [asyncio.create_task(part.run()) for part in parts]
     try:
-        await kubelets.wait_registered()
+        if kubelets:
+            await kubelets.wait_registered()
         await stage.client.create(NAMESPACES, "", {"metadata": {"name": stage.namespace}})
+        if nodes:  # no pod may be created before it
+            await stage.until(lambda: stage.exists("default", resource=SERVICE_ACCOUNTS))
         yield stage
     finally:
         await stage.close()
         await _leave(stage)
-        for part in (kubelets, volumes):
+        for part in parts:
             await part.stop()
         await asyncio.gather(*running)
         for each in transports:
             await each.close()
     if not stage.is_refused_at_times:
         no_right_was_missing(what for each in of_managers for what in each.missing_rights)
+
+
+async def _simulated_kubelets(
+    client: Client, shared: HttpTransport, settings: ClusterSettings, rng: random.Random
+) -> Kubelets:
+    # Nodes stay from test to test, and pods may come to any of them.
+    found = [decode(raw) for raw in (await client.list(NODES)).items]
+    return Kubelets(
+        Client(shared, user_agent="kubelet", rng=rng),
+        nodes=node_specs(max(settings.nodes, len(found)), pods=settings.pods_per_node),
+        found=found,
+        settings=settings.kubelet_settings(),
+        clock=system_clock,
+        rng=rng,
+    )
 
 
 LEFT_BEHIND = (

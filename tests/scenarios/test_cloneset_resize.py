@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
@@ -59,6 +61,7 @@ def is_no_room(condition: Object) -> bool:
     return refused or (condition["type"], condition["reason"]) == ("Waiting", "ResizeInfeasible")
 
 
+@pytest.mark.node
 async def test_resize_changes_pods_without_a_restart_through_the_subresource(stage: Stage) -> None:
     """inplace-update cases 15 and 28"""
     # given
@@ -74,6 +77,7 @@ async def test_resize_changes_pods_without_a_restart_through_the_subresource(sta
     assert len(resized) == 3
 
 
+@pytest.mark.node
 async def test_resize_leaves_alone_what_a_vertical_autoscaler_changed(stage: Stage) -> None:
     """inplace-update 6.5: only what differs between the templates, and from the live pod, is sent"""
     # given a pod whose memory an autoscaler has raised
@@ -101,6 +105,7 @@ async def test_resize_leaves_alone_what_a_vertical_autoscaler_changed(stage: Sta
     assert not any("memory" in str(one.document) for one in seen.log if one.path.endswith("/resize"))
 
 
+@pytest.mark.node
 async def test_resize_that_no_node_can_give_says_so_and_goes_on_when_it_is_taken_back(stage: Stage) -> None:
     # given
     _, before = await created(stage)

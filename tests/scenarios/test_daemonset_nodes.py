@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.daemonset import board
+from pykruise.kinds.daemonset import node_cache
 from pykruise.kinds.daemonset.node_state import NodeState, Terms, examine
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.cache import Change
@@ -73,7 +73,7 @@ async def test_an_event_of_a_node_has_that_node_examined_and_no_other(
         seen.add(name)
         return examine(terms, name, *args, **kwargs)
 
-    monkeypatch.setattr(board, "examine", counted)
+    monkeypatch.setattr(node_cache, "examine", counted)
     # when
     await pool.taint(pool.nodes[2], "example.com/x:NoExecute")
     await pool.settled(nodes=3)

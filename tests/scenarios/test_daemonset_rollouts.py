@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.pods import keys
@@ -9,6 +11,7 @@ from support.daemonsets import Pool, watching
 from support.scenario import Stage, rolling
 
 
+@pytest.mark.node
 async def test_every_node_gets_a_pod_and_the_status_says_so(stage: Stage, pool: Pool) -> None:
     # given
     await stage.start_manager()
@@ -26,6 +29,7 @@ async def test_every_node_gets_a_pod_and_the_status_says_so(stage: Stage, pool: 
     assert {event["involvedObject"]["kind"] for event in events} == {"DaemonSet"}
 
 
+@pytest.mark.node
 async def test_a_standard_update_takes_node_after_node_from_the_last(stage: Stage, pool: Pool) -> None:
     """daemonset case 32"""
     # given
@@ -52,6 +56,7 @@ async def test_a_standard_update_takes_node_after_node_from_the_last(stage: Stag
         assert seen.most_on_a_node == 1
 
 
+@pytest.mark.node
 async def test_max_unavailable_says_how_many_nodes_at_once(stage: Stage, pool: Pool) -> None:
     """daemonset case 33"""
     # given
@@ -67,6 +72,7 @@ async def test_max_unavailable_says_how_many_nodes_at_once(stage: Stage, pool: P
         assert seen.most_down == 2
 
 
+@pytest.mark.node
 async def test_surge_brings_the_new_pod_before_the_old_one_goes(stage: Stage, pool: Pool) -> None:
     """daemonset case 48"""
     # given
@@ -83,6 +89,7 @@ async def test_surge_brings_the_new_pod_before_the_old_one_goes(stage: Stage, po
         assert seen.most_on_a_node == 2
 
 
+@pytest.mark.node
 async def test_an_update_in_place_keeps_every_pod(stage: Stage, pool: Pool) -> None:
     """daemonset case 44"""
     # given
@@ -105,6 +112,7 @@ async def test_an_update_in_place_keeps_every_pod(stage: Stage, pool: Pool) -> N
     assert sum(event["count"] for event in events) == 4
 
 
+@pytest.mark.node
 async def test_what_cannot_be_changed_in_place_is_recreated(stage: Stage, pool: Pool) -> None:
     """daemonset case 45"""
     # given
@@ -120,6 +128,7 @@ async def test_what_cannot_be_changed_in_place_is_recreated(stage: Stage, pool: 
     assert not before & {pod.uid for pod in await stage.pods()}
 
 
+@pytest.mark.node
 async def test_a_pod_made_without_the_readiness_gate_is_recreated_with_it(stage: Stage, pool: Pool) -> None:
     """daemonset case 46"""
     # given pods of type Standard
@@ -135,6 +144,7 @@ async def test_a_pod_made_without_the_readiness_gate_is_recreated_with_it(stage:
     assert all(keys.IN_PLACE_READY in pod.readiness_gates for pod in await stage.pods())
 
 
+@pytest.mark.node
 async def test_the_partition_keeps_nodes_back_and_raising_it_takes_nothing_back(
     stage: Stage, pool: Pool
 ) -> None:
@@ -188,6 +198,7 @@ async def test_a_paused_rollout_touches_no_pod_but_a_new_node_gets_the_new_one(
     assert not before & {pod.uid for pod in await stage.pods()}
 
 
+@pytest.mark.node
 async def test_on_delete_updates_what_somebody_deletes(stage: Stage, pool: Pool) -> None:
     """daemonset case 41"""
     # given
@@ -204,6 +215,7 @@ async def test_on_delete_updates_what_somebody_deletes(stage: Stage, pool: Pool)
     assert (await pool.images())[victim.target_node] == "nginx:2"
 
 
+@pytest.mark.node
 async def test_a_node_selector_says_which_nodes_are_updated(stage: Stage, pool: Pool) -> None:
     """daemonset case 38"""
     # given
@@ -227,6 +239,7 @@ async def test_a_node_selector_says_which_nodes_are_updated(stage: Stage, pool: 
     assert (await pool.images())[third] == "nginx:1"
 
 
+@pytest.mark.node
 async def test_going_back_to_a_template_finds_its_revision_again(stage: Stage, pool: Pool) -> None:
     """daemonset case 43"""
     # given a rollout that has come half way
@@ -246,6 +259,7 @@ async def test_going_back_to_a_template_finds_its_revision_again(stage: Stage, p
     assert {node for node in now if now[node] == untouched[node]} == set(sorted(pool.nodes)[:2])
 
 
+@pytest.mark.node
 async def test_a_pre_delete_hook_holds_each_pod_until_it_lets_go(stage: Stage, pool: Pool) -> None:
     """daemonset case 51"""
     # given pods that a label holds
@@ -278,6 +292,7 @@ async def _is_gone(stage: Stage, name: str) -> bool:
     return not await stage.exists(name, resource=PODS)
 
 
+@pytest.mark.node
 async def test_deleting_it_takes_its_pods_and_revisions_along(stage: Stage, pool: Pool) -> None:
     # given
     await stage.start_manager()

@@ -117,6 +117,7 @@ def status_of(pod: Document, name: str) -> Document:
     return found
 
 
+@pytest.mark.node
 async def test_an_image_changes_in_three_writes_and_one_restart(stage: Stage) -> None:
     # given
     driver = Driver(stage)
@@ -133,6 +134,7 @@ async def test_an_image_changes_in_three_writes_and_one_restart(stage: Stage) ->
     assert after["status"]["podIP"] == before["status"]["podIP"]
 
 
+@pytest.mark.node
 async def test_containers_change_in_the_order_of_their_launch_priority(stage: Stage) -> None:
     # given: barriers as admission writes them, open
     driver = Driver(stage)
@@ -150,6 +152,7 @@ async def test_containers_change_in_the_order_of_their_launch_priority(stage: St
     assert driver.writes == ["status", "", "", "status"]
 
 
+@pytest.mark.node
 async def test_a_grace_period_passes_before_the_image_changes(stage: Stage) -> None:
     # given
     driver = Driver(stage)
@@ -166,6 +169,7 @@ async def test_a_grace_period_passes_before_the_image_changes(stage: Stage) -> N
     assert stage.clock() - began >= grace_s
 
 
+@pytest.mark.node
 async def test_metadata_changes_in_one_write_without_leaving_service(stage: Stage) -> None:
     # given
     driver = Driver(stage)
@@ -182,6 +186,7 @@ async def test_metadata_changes_in_one_write_without_leaving_service(stage: Stag
     assert driver.writes == [""]
 
 
+@pytest.mark.node
 async def test_a_rollback_during_the_grace_period_restarts_nothing(stage: Stage) -> None:
     # given
     driver = Driver(stage)

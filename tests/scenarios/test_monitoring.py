@@ -8,8 +8,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.program.metrics import metrics_responder
 from pykruise.manager.manager import Manager
-from pykruise.manager.metrics import metrics_responder, registry
+from pykruise.manager.metrics import registry
 from pykruise.manager.monitoring import ALERTS, PANELS
 from pykruise.manager.state_metrics import state_registry
 from pykruise.manager.webhook_metrics import WebhookMetrics

@@ -137,7 +137,7 @@ async def test_500_pods_through_two_replicas_fill_each_subset_exactly(place: Pla
         await place.spread(found, subset("a", 120), subset("b", 200), subset("c"))
         # when
         await creator.create(500)
-        stats = [one.spreading.desk.stats() for one in found]
+        stats = [one.spreading.allocator.stats() for one in found]
     # then
     assert creator.counts == {"a": 120, "b": 200, "c": 180}
     entries = await place.entries()

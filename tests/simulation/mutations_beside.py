@@ -10,14 +10,14 @@ from pykruise.kinds.podunavailablebudget import status as budget_status
 from pykruise.kinds.podunavailablebudget import wakes as budget_wakes
 from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
 from pykruise.kinds.sidecarset import choosing as sidecar_choosing
-from pykruise.kinds.sidecarset import managed as sidecar_managed
+from pykruise.kinds.sidecarset import managed_pod as sidecar_managed
 from pykruise.kinds.sidecarset import plan as sidecar_plan
 from pykruise.kinds.sidecarset.kind import KIND as SIDECAR_SET
-from pykruise.kinds.workloadspread import claims as spread_claims
 from pykruise.kinds.workloadspread import injection as spread_injection
 from pykruise.kinds.workloadspread import plan as spread_plan
 from pykruise.kinds.workloadspread import readers as spread_readers
 from pykruise.kinds.workloadspread import status as spread_status
+from pykruise.kinds.workloadspread import subset_allocator as spread_claims
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.pods import budgets
 from pykruise.runtime import object_reader

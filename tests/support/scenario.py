@@ -30,6 +30,7 @@ from pykruise.manager.settings import Settings
 from pykruise.pods.views import PodView, project_pod
 from pykruise.sandbox.kubelet import Kubelets
 from support.control_plane import allow_election
+from testbed.node import Nodes
 
 Object = dict[str, Any]
 
@@ -79,7 +80,7 @@ class Stage:
     """One scenario's cluster: a client with all rights, a namespace, managers to start and kill.
 
     `patience_s`: how long `until` waits. `long_s`: how long to wait for what must not happen. `kubelets`: of
-    all its nodes.
+    all its nodes, or else they are real ones: `nodes`.
     """
 
     def __init__(
@@ -92,7 +93,8 @@ class Stage:
         rng: random.Random,
         patience_s: float,
         long_s: float,
-        kubelets: Kubelets,
+        kubelets: Kubelets | None,
+        nodes: Nodes | None = None,
         admission: AdmissionSwitch | None = None,
     ) -> None:
         self.client = client
@@ -102,11 +104,24 @@ class Stage:
         self.rng = rng
         self.patience_s = patience_s
         self.long_s = long_s
-        self.kubelets = kubelets
+        self._kubelets = kubelets
+        self._nodes = nodes
         self.is_refused_at_times = False
         """Whether managers may be refused what their roles allow: by an API server that has just started."""
         self._admission = admission or AdmissionSwitch()
         self._managers: list[tuple[Manager, asyncio.Task[None]]] = []
+
+    @property
+    def kubelets(self) -> Kubelets:
+        """Of simulated nodes."""
+        assert self._kubelets, "this scenario tells kubelets what to do, so it is not for real nodes"
+        return self._kubelets
+
+    @property
+    def nodes(self) -> Nodes:
+        """The real nodes; a scenario that asks for them is marked `node_only`."""
+        assert self._nodes, "this scenario needs real nodes"
+        return self._nodes
 
     # ── managers ─────────────────────────────────────────────────────────────
 
@@ -159,10 +174,6 @@ class Stage:
                 manager.stop()
         for task in self._take(only):
             await task
-
-    def ended(self, manager: Manager) -> asyncio.Task[None]:
-        """The task of a manager that ends by itself; the caller looks at how."""
-        return self._take(manager)[0]
 
     def _take(self, only: Manager | None) -> list[asyncio.Task[None]]:
         taken = [task for manager, task in self._managers if only in (None, manager)]

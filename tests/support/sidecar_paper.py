@@ -13,7 +13,7 @@ import orjson
 from pykruise.kinds.sidecarset.defaults import with_defaults
 from pykruise.kinds.sidecarset.injection import Surroundings, inject
 from pykruise.kinds.sidecarset.kind import KIND
-from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.snapshot import Settings, Snapshot
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset

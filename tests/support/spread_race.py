@@ -78,8 +78,8 @@ async def race(
         CachedSpreads(_Late(clients), namespace=NAMESPACE, clock=clock, rng=rng)  # type: ignore[arg-type]
         for _ in range(replicas)
     ]
-    desks = [Spreading(reader, clock=clock, rng=random.Random(n)) for n, reader in enumerate(readers)]
-    rules = alternating([reviewers(spreading=one) for one in desks])
+    allocators = [Spreading(reader, clock=clock, rng=random.Random(n)) for n, reader in enumerate(readers)]
+    rules = alternating([reviewers(spreading=one) for one in allocators])
     settings = ClusterSettings(nodes=1, collected=())  # the pods have an owner that is not there
     async with Cluster(settings, clock=clock, rng=rng, reviewers=rules) as cluster, AsyncExitStack() as stack:
         # Apart from who creates: a client that waits for its own webhook would wait for ever.
@@ -114,7 +114,7 @@ async def race(
         before = time.process_time()
         placed = await asyncio.gather(*(create(number) for number in range(pods)))
         cpu_s = time.process_time() - before
-        stats = [one.desk.stats() for one in desks]
+        stats = [one.allocator.stats() for one in allocators]
         return Race(
             pods=Counter(placed),
             missing=await _missing(cluster.client) if subsets else {},

@@ -2,7 +2,7 @@
 
 claims cache ──▶ queue ──▶ POST persistentvolumes with a claimRef ──▶ the real controller manager binds them
 
-The volumes are paper: a path on a node that nothing reads.
+The volumes are a folder below a node's /run: on paper nothing reads it, a real node makes it.
 """
 
 import random
@@ -97,7 +97,7 @@ class Volumes:
                     "name": claim.name,
                     "uid": claim.uid,
                 },
-                "hostPath": {"path": "/nothing"},
+                "hostPath": {"path": f"/run/volumes/{claim.uid}", "type": "DirectoryOrCreate"},
             },
         }
         try:

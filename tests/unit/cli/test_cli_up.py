@@ -61,6 +61,11 @@ def test_it_begins_with_a_dump_and_acts_out_failures(tmp_path: Path) -> None:
         # then
         assert up.says("get", "nodes", "-o", "name").split() == ["node/worker-7"]
         up.until("get", "pods", "shop", shows="ErrImagePull")
+        # and when the file cannot be used, nothing changes
+        rules.write_text("- image: shop:2.*\n  never: true\n")
+        # and when it can, its rules count from then on
+        rules.write_text("[]\n")
+        up.until("get", "pods", "shop", shows="Running")
 
 
 def test_files_that_cannot_be_used_are_told_in_one_line(tmp_path: Path) -> None:
@@ -77,6 +82,19 @@ def test_files_that_cannot_be_used_are_told_in_one_line(tmp_path: Path) -> None:
     assert "cannot be read" in one_line("up", "--load", str(tmp_path / "none.yaml"))
     assert "cannot be made" in one_line("up", "--data-dir", str(rules / "data"))
     assert "--feature-gates: " in one_line("up", "--feature-gates", "NoSuchGate=true")
+
+
+@needs_kubectl
+def test_without_an_agent_nobody_carries_out_what_agents_are_asked_for(tmp_path: Path) -> None:
+    examples = Path(__file__).parents[3] / "examples"
+    with running_up(tmp_path, "--no-agent") as up:
+        # given
+        up.says("apply", "-f", str(examples / "imagepulljob.yaml"))
+        # then
+        up.until("get", "imagepulljobs", "-o", "yaml", shows="desired: 3")
+        assert "succeeded: " not in up.says("get", "imagepulljobs", "-o", "yaml")
+        said = up.refuses("exec", "nothing", "--", "date")
+        assert "pods of this cluster run on paper" in said or "not found" in said
 
 
 def test_the_manager_runs_with_the_gates_that_are_given(tmp_path: Path) -> None:

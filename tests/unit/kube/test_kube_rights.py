@@ -1,7 +1,7 @@
 """Rights become RBAC rules that allow exactly what was declared."""
 
+from pykruise.kube.rbac import READ, merged, on
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, PODS
-from pykruise.kube.rights import READ, merged, on
 
 
 def test_rights_on_one_resource_become_one_rule() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pykruise.agent.flags import parse as parse_agent
 from pykruise.kinds import gates
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kube.version import __version__
@@ -112,7 +113,10 @@ def test_values_reach_the_manager() -> None:
     assert pod["hostNetwork"] is True
     assert pod["tolerations"] == [{"operator": "Exists"}]
     assert ("PodDisruptionBudget", "kruise-controller-manager") not in found
-    assert {doc["metadata"]["namespace"] for doc in documents if "namespace" in doc["metadata"]} == {"here"}
+    assert {doc["metadata"]["namespace"] for doc in documents if "namespace" in doc["metadata"]} == {
+        "here",
+        "kruise-daemon-config",  # the secrets that agents may read
+    }
 
 
 def test_without_the_pod_webhook_none_is_registered() -> None:
@@ -193,6 +197,38 @@ def test_who_may_reach_the_webhooks_is_the_same_as_install_prints() -> None:
         "--webhook-client-ca-file=/etc/kruise-webhook-clients/ca.crt"
         in container(list(rendered.values()))["args"]
     )
+
+
+def test_values_reach_the_agents() -> None:
+    documents = render(
+        CHART,
+        daemon={
+            "port": 11221,
+            "socketLocation": "/run/k3s",
+            "socketFile": "containerd/containerd.sock",
+            "maxWorkersForPullImage": 3,
+            "image": {"repository": "example/agent", "tag": "x"},
+            "credentialProvider": {"enable": True},
+        },
+    )
+    pod = by_name(documents)["DaemonSet", "kruise-daemon"]["spec"]["template"]["spec"]
+    [only] = pod["containers"]
+    settings = parse_agent(only["args"], environ={"NODE_NAME": "n1"})
+    assert settings is not None
+    assert only["image"] == "example/agent:x"
+    assert settings.socket_file == "containerd/containerd.sock"
+    assert settings.most_pulls == 3
+    assert str(settings.plugin_folder) == "/credential-provider-plugin"
+    assert settings.serving is not None
+    assert settings.serving.port == 11221 == only["livenessProbe"]["httpGet"]["port"]
+    assert pod["volumes"][0]["hostPath"]["path"] == "/run/k3s"
+
+
+def test_without_the_gate_no_agent_is_rendered() -> None:
+    found = by_name(render(CHART, featureGates="KruiseDaemon=false"))
+    assert not {
+        kind for kind, name in found if name.startswith("kruise-daemon") and kind not in ("Namespace",)
+    }
 
 
 def test_argo_cd_is_told_of_the_kinds_where_the_values_say_so() -> None:

@@ -8,8 +8,10 @@ from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
 from pykruise.kinds.gates import GateError, Gates
 from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
-from pykruise.manager.flags import RESYNC_S, FlagError, all_flags, help_text, parse
-from pykruise.manager.settings import Address, Settings
+from pykruise.kube.program.flags import FlagError
+from pykruise.kube.program.serving import Address
+from pykruise.manager.flags import RESYNC_S, all_flags, help_text, parse
+from pykruise.manager.settings import Settings
 
 # What the published chart and the plain manifests pass.
 UPSTREAM = [

@@ -17,8 +17,8 @@ from pykruise.kinds import kinds
 from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest
 from pykruise.kube.client import Client
+from pykruise.kube.rbac import Right
 from pykruise.kube.resources import Resource
-from pykruise.kube.rights import Right
 from pykruise.manager.manager import Manager
 from pykruise.manager.roles import needed
 from pykruise.manager.settings import Settings

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pykruise.agent.flags import parse as parse_agent
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.gates import Gates
@@ -37,6 +38,10 @@ def test_all_objects_have_the_original_s_names() -> None:
         ("Service", "kruise-webhook-service"),
         ("Deployment", "kruise-controller-manager"),
         ("PodDisruptionBudget", "kruise-controller-manager"),
+        ("DaemonSet", "kruise-daemon"),
+        ("ServiceAccount", "kruise-daemon"),
+        ("ClusterRole", "kruise-daemon-role"),
+        ("Role", "kruise-daemon-secret-role"),
         ("MutatingWebhookConfiguration", "kruise-mutating-webhook-configuration"),
         ("ValidatingWebhookConfiguration", "kruise-validating-webhook-configuration"),
         *(("CustomResourceDefinition", crd["metadata"]["name"]) for crd in crds()),
@@ -81,7 +86,10 @@ def test_the_flags_in_the_deployment_are_understood_and_mean_what_was_asked_for(
 
 def test_everything_is_in_the_namespace_that_was_asked_for() -> None:
     documents = manifests(Installation(namespace="here"))
-    assert {doc["metadata"]["namespace"] for doc in documents if "namespace" in doc["metadata"]} == {"here"}
+    assert {doc["metadata"]["namespace"] for doc in documents if "namespace" in doc["metadata"]} == {
+        "here",
+        "kruise-daemon-config",  # the secrets that agents may read
+    }
     for doc in documents:
         if doc["kind"].endswith("Binding"):
             assert doc["subjects"][0]["namespace"] == "here"
@@ -177,3 +185,52 @@ def test_uninstall_without_check_removes_nothing_and_says_how() -> None:
     done = pykruise("uninstall")
     assert done.returncode == 2
     assert "pykruise uninstall --check" in done.stderr
+
+
+def test_agents_run_on_every_node_with_the_runtime_s_socket_and_no_capability() -> None:
+    pod = one(manifests(Installation()), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
+    assert (pod["hostNetwork"], pod["tolerations"]) == (True, [{"operator": "Exists"}])
+    [only] = pod["containers"]
+    assert only["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert only["securityContext"]["readOnlyRootFilesystem"] is True
+    mounts = {mount["mountPath"]: mount.get("readOnly") for mount in only["volumeMounts"]}
+    assert mounts == {"/hostvarrun": True, "/tmp": None}
+    assert {"hostPath": {"path": "/var/run", "type": ""}, "name": "runtime-socket-dir"} in pod["volumes"]
+
+
+def test_the_agents_flags_are_understood() -> None:
+    pod = one(manifests(Installation()), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
+    settings = parse_agent(pod["containers"][0]["args"], environ={"NODE_NAME": "n1"})
+    assert settings is not None
+    assert settings.notes == ()
+    assert settings.serving is not None
+    assert settings.serving.port == pod["containers"][0]["livenessProbe"]["httpGet"]["port"]
+
+
+def test_agents_read_secrets_in_one_namespace_and_write_statuses_alone() -> None:
+    """operations case 40"""
+    documents = manifests(Installation())
+    wide = one(documents, "ClusterRole", "kruise-daemon-role")["rules"]
+    assert "secrets" not in {resource for rule in wide for resource in rule["resources"]}
+    written = {
+        resource
+        for rule in wide
+        for resource in rule["resources"]
+        if set(rule["verbs"]) & {"create", "patch", "update", "delete"}
+    }
+    assert written == {
+        "events",
+        "pods/status",
+        "nodeimages/status",
+        "nodepodprobes/status",
+        "containerrecreaterequests/status",
+    }
+    secret = one(documents, "Role", "kruise-daemon-secret-role")
+    assert secret["metadata"]["namespace"] == "kruise-daemon-config"
+    assert secret["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
+
+
+def test_without_the_gate_no_agent_is_installed() -> None:
+    gates = Gates.of(KruiseDaemon=False)
+    found = names(manifests(Installation(gates=gates, feature_gates="KruiseDaemon=false")))
+    assert not {kind for kind, name in found if name.startswith("kruise-daemon") and kind != "Namespace"}

@@ -10,9 +10,10 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.leases import LeaderElector
 from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.program.metrics import metrics_responder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS
 from pykruise.manager.manager import Manager
-from pykruise.manager.metrics import metrics_responder, registry
+from pykruise.manager.metrics import registry
 from support.faults import Answer, FaultyTransport, patches
 from support.sandbox import small_cluster
 from support.scenario import cloneset

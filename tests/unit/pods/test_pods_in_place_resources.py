@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods.containers import Amounts, ContainerFacts, Resources, env_source
+from pykruise.kube.node_agent.environment import env_source
+from pykruise.pods.containers import Amounts, ContainerFacts, Resources
 from pykruise.pods.in_place import has_resize, has_resize_by_version
 from pykruise.pods.in_place.resources import effective_resources, qos_class, with_differences_only
 

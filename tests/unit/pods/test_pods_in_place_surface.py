@@ -12,7 +12,6 @@ import pytest
         "containers",
         "ready_condition",
         "readiness_messages",
-        "typed_json",
         "in_place.annotations",
         "in_place.batches",
         "in_place.completion",

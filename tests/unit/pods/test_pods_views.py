@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from pykruise.kube.clock import parse_time
+from pykruise.kube.node_agent.environment import EnvSource
 from pykruise.pods import keys
-from pykruise.pods.containers import EnvSource
 from pykruise.pods.in_place import is_at_rest
 from pykruise.pods.ranks import deletion_cost
 from pykruise.pods.views import NEEDED_ANNOTATIONS, ConditionView, PodProjector, PodView, project_pod

@@ -407,7 +407,7 @@ async def test_ephemeral_containers_are_added_through_their_endpoint() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("POST", f"{PODS}/a/exec", 405),
+        ("PUT", f"{PODS}/a/exec", 405),
         ("POST", f"{PODS}/a/status", 405),
         ("DELETE", f"{PODS}/a/status", 405),
         ("PUT", PODS, 405),
@@ -427,3 +427,21 @@ async def test_what_is_not_served_is_refused_with_a_status(method: str, path: st
     # then
     assert reply.status == status
     assert reply.doc["kind"] == "Status"
+
+
+# --- processes
+
+
+@pytest.mark.parametrize("subresource", ["exec", "attach", "portforward"])
+@pytest.mark.parametrize("method", ["get", "post"])
+async def test_what_takes_a_process_says_that_pods_run_on_paper(subresource: str, method: str) -> None:
+    # given
+    api = Api.fresh()
+    await api.post(PODS, pod("web"))
+    # when
+    ask = api.get if method == "get" else (lambda path: api.post(path, {}))
+    reply = await ask(f"{PODS}/web/{subresource}")
+    # then
+    assert (reply.status, reply.doc["reason"]) == (501, "NotImplemented")
+    assert "pods of this cluster run on paper" in reply.doc["message"]
+    assert (await ask(f"{PODS}/nothing/{subresource}")).status == 404

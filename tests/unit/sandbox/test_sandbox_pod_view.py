@@ -69,7 +69,7 @@ def test_a_pod_with_nulls_and_gaps_can_be_read() -> None:
     assert (pod.name, pod.resource_version, pod.owners, pod.labels) == ("a", 7, (), {})
     assert pod.init_containers.items == ()
     assert pod.status.conditions == ()
-    assert not pod.is_terminating
+    assert not pod.is_deleting
 
 
 def test_what_is_no_pod_is_refused() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kinds.cloneset.overlap import LOOK_AGAIN_S, overlapping_pods
 from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kinds.cloneset.selector_overlap import LOOK_AGAIN_S, overlapping_pods
 from pykruise.kube.documents import encode
 from pykruise.kube.selectors import selector_from
 from pykruise.pods.views import PodView, project_pod

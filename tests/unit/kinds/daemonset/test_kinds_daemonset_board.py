@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.daemonset import board
+from pykruise.kinds.daemonset import node_cache
 from pykruise.kinds.daemonset.node_state import examine
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.plan import plan_daemonset
@@ -25,7 +25,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return examine(terms, name, *args, **kwargs)
 
     with monkeypatch.context() as patched:
-        patched.setattr(board, "examine", counted)
+        patched.setattr(node_cache, "examine", counted)
         yield seen
 
 
@@ -85,7 +85,7 @@ def test_an_event_has_only_its_own_node_examined_however_many_there_are(
     # then
     assert sorted(examined) == expected
     # and a plan looks at no other
-    assert {state.name for state in snapshot.board.open} <= set(expected)
+    assert {state.name for state in snapshot.overview.open} <= set(expected)
 
 
 @pytest.mark.parametrize("nodes", [5, 200])
@@ -118,20 +118,20 @@ def test_time_has_only_those_examined_that_it_makes_available(monkeypatch: pytes
     with counting(monkeypatch) as examined:
         # when there is nothing new, then one time is over, then the other
         builder.at(9)
-        assert len(mirror.snapshot().board.open) == 2
+        assert len(mirror.snapshot().overview.open) == 2
         builder.at(10)
-        assert [state.name for state in mirror.snapshot().board.open] == ["n8"]
+        assert [state.name for state in mirror.snapshot().overview.open] == ["n8"]
         builder.at(60)
-        assert mirror.snapshot().board.open == []
+        assert mirror.snapshot().overview.open == []
     assert examined == ["n7", "n8"]
 
 
 def test_a_clock_that_is_set_back_makes_pods_wait_again() -> None:
     mirror = Mirror(daemonset(3).with_spec(minReadySeconds=60).ready_for(70, "n2"))
-    assert mirror.snapshot().board.open == []
+    assert mirror.snapshot().overview.open == []
     mirror.builder.at(-30)
-    assert [state.name for state in mirror.snapshot().board.open] == ["n2"]
-    assert mirror.snapshot().board == mirror.afresh().board
+    assert [state.name for state in mirror.snapshot().overview.open] == ["n2"]
+    assert mirror.snapshot().overview == mirror.afresh().overview
 
 
 def test_a_look_that_failed_half_way_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,11 +149,11 @@ def test_a_look_that_failed_half_way_is_not_remembered(monkeypatch: pytest.Monke
         return examine(*args, **kwargs)
 
     with monkeypatch.context() as patched:
-        patched.setattr(board, "examine", faulty)
+        patched.setattr(node_cache, "examine", faulty)
         with pytest.raises(ValueError, match="a fault"):
             mirror.snapshot()
     # then the next look sees both
-    assert mirror.snapshot().board == mirror.afresh().board
+    assert mirror.snapshot().overview == mirror.afresh().overview
     assert deleted(plan_daemonset(mirror.snapshot())) == {"n1", "n3"}
 
 
@@ -162,8 +162,8 @@ def test_a_snapshot_stays_as_it_was_when_nodes_change() -> None:
     before = mirror.snapshot()
     mirror.builder.taint("n2", "x:NoExecute").without_node("n3")
     after = mirror.snapshot()
-    assert [state.place for state in before.board.states.values()] == [Place.RUN] * 3
-    assert (before.board.desired, after.board.desired) == (3, 1)
+    assert [state.place for state in before.overview.states.values()] == [Place.RUN] * 3
+    assert (before.overview.desired, after.overview.desired) == (3, 1)
     assert plan_daemonset(before).stages == ()
 
 
@@ -171,12 +171,12 @@ def test_a_heartbeat_gives_the_very_board_of_before() -> None:
     mirror = Mirror(daemonset(3))
     before = mirror.snapshot()
     beat(mirror.builder, "n1")
-    assert mirror.snapshot().board is before.board
+    assert mirror.snapshot().overview is before.overview
 
 
 def quiet(builder: DaemonSetBuilder) -> list[str]:
-    board = builder.snapshot().board
-    return [state.name for state in board.states.values() if state.quiet is not None]
+    overview = builder.snapshot().overview
+    return [state.name for state in overview.states.values() if state.quiet is not None]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_node_is_only_quiet_when_nothing_can_be_due_to_it(disturbed: DaemonSet
 
 
 def test_a_node_that_runs_none_and_has_none_is_idle_and_says_why() -> None:
-    board = daemonset(2, pods=False).taint("n2", "x:NoSchedule").snapshot().board
-    assert set(board.idle) == {"n2"}
-    assert "x:NoSchedule" in board.idle["n2"].message
-    assert [state.name for state in board.open] == ["n1"]
+    overview = daemonset(2, pods=False).taint("n2", "x:NoSchedule").snapshot().overview
+    assert set(overview.idle) == {"n2"}
+    assert "x:NoSchedule" in overview.idle["n2"].message
+    assert [state.name for state in overview.open] == ["n1"]

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.sidecarset.choosing import choose, kept_back, most_unavailable
-from pykruise.kinds.sidecarset.managed import Crowd, ManagedPod, is_managed, managed_pod
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod, ManagedPodCache, is_managed, managed_pod
 from pykruise.kube.documents import Document
 from pykruise.pods.views import PodView
 from support.sidecar_paper import Paper, upgraded
@@ -456,7 +456,7 @@ def test_annotations_are_patched_with_the_upgrade() -> None:
 
 def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_look_says() -> None:
     paper = world(3)
-    crowd = Crowd()
+    crowd = ManagedPodCache()
 
     def views() -> list[PodView]:
         return [paper.pod_view(name) for name in paper.pods]

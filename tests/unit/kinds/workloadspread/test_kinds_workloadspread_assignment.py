@@ -308,7 +308,7 @@ async def test_a_workloadspread_that_vanished_meanwhile_places_nothing() -> None
     server = SpreadServer(spread(subset("a", 3)))
     replica = server.replica(is_stale=True)
     del server.spreads["ws"]
-    replica.spreading.desk.updates.note_unknown("uid-ws")
+    replica.spreading.allocator.updates.note_unknown("uid-ws")
     assert await replica.create(pod("p1")) is None
 
 

@@ -8,7 +8,7 @@ import pytest
 from pykruise.kube.documents import encode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
-from pykruise.sandbox.controllers.base import View, project_view
+from pykruise.runtime.objects import DocumentView, project_document
 from pykruise.sandbox.controllers.volume_choice import (
     NO_VOLUME,
     NODE_CONFLICT,
@@ -27,12 +27,12 @@ from support.sandbox import Object, pod, small_cluster
 BOUND = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
 
 
-class Mirror(dict[Key, View]):
+class Mirror(dict[Key, DocumentView]):
     """Objects of one kind."""
 
     @classmethod
     def of(cls, *docs: Object) -> "Mirror":
-        views = [project_view(encode(doc)) for doc in docs]
+        views = [project_document(encode(doc)) for doc in docs]
         return cls({view.key: view for view in views})
 
 

@@ -17,6 +17,19 @@ from pykruise.kube.errors import Cause, Status
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import selector_from
 
+__all__ = [
+    "ALLOWED",
+    "NAMESPACE_NAME_LABEL",
+    "AdmissionAnswer",
+    "AdmissionRequest",
+    "MatchCondition",
+    "ResourceRule",
+    "ReviewRule",
+    "Reviewer",
+    "SpokeRules",
+    "is_on_its_way_out",
+]
+
 NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 """Every namespace carries it: its own name."""
 

@@ -39,6 +39,8 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.transport import Request, Transport
 from pykruise.kube.version import __version__
 
+__all__ = ["Body", "Client", "DeleteOptions", "RetryPolicy", "WatchEvent", "WriteOptions"]
+
 Body = Mapping[str, Any] | Sequence[Any] | bytes
 """A document, the operations of a JSON patch, or either already encoded."""
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 
+__all__ = ["Clock", "Instant", "format_micro_time", "format_time", "loop_clock", "parse_time", "system_clock"]
+
 Instant = float
 """Seconds since the epoch, UTC."""
 

@@ -19,6 +19,8 @@ import msgspec
 from pykruise.kube.clock import Clock, Instant, system_clock
 from pykruise.kube.errors import ConfigurationError
 
+__all__ = ["Connection", "Credentials", "Material", "RenewedCredentials", "StaticCredentials", "bearer"]
+
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 10.0

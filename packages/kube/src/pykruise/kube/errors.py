@@ -30,6 +30,36 @@ from collections.abc import Mapping
 
 import msgspec
 
+__all__ = [
+    "AlreadyExistsError",
+    "ApiError",
+    "BadRequestError",
+    "Cause",
+    "ConfigurationError",
+    "ConflictError",
+    "ConnectionLostError",
+    "ForbiddenError",
+    "GoneError",
+    "InternalError",
+    "InvalidError",
+    "KubeError",
+    "MethodNotAllowedError",
+    "NotFoundError",
+    "RequestTimeoutError",
+    "RequestTooLargeError",
+    "ServerTimeoutError",
+    "ServerUnavailableError",
+    "SilentStreamError",
+    "Status",
+    "StatusDetails",
+    "TooManyRequestsError",
+    "TransportError",
+    "UnauthorizedError",
+    "UnreachableError",
+    "UnsupportedMediaTypeError",
+    "error_for",
+]
+
 
 class KubeError(Exception):
     """Anything this package raises about an API server."""

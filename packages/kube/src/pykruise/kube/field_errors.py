@@ -18,6 +18,26 @@ from pykruise.kube.errors import Cause, Status, StatusDetails
 from pykruise.kube.go_text import LONGEST_EXCERPT, excerpt, quoted
 from pykruise.kube.resources import Resource
 
+__all__ = [
+    "bad_request",
+    "duplicate",
+    "forbidden",
+    "go_scalar",
+    "go_string_map",
+    "internal_error",
+    "invalid",
+    "invalid_shown",
+    "invalid_whole",
+    "not_found",
+    "not_supported",
+    "refusal",
+    "required",
+    "shown",
+    "too_long",
+    "too_many",
+    "without_stored",
+]
+
 ROOT = "<nil>"
 """What the server calls the place of an error that belongs to no field."""
 

@@ -32,6 +32,31 @@ from pykruise.kube.validation_rules import (
     is_valid_label_value,
 )
 
+__all__ = [
+    "Causes",
+    "check_annotations",
+    "check_at_most_100_percent",
+    "check_config_key",
+    "check_immutable",
+    "check_int_or_percent",
+    "check_label",
+    "check_labels",
+    "check_not_negative",
+    "check_one_of",
+    "check_port",
+    "check_port_name",
+    "check_port_number",
+    "check_qualified_name",
+    "check_quantity_not_negative",
+    "check_selector",
+    "check_size",
+    "check_subdomain",
+    "go_int_or_string",
+    "go_selector",
+    "int_or_percent_number",
+    "selects",
+]
+
 Causes = Iterator[Cause]
 
 NOT_NEGATIVE: Final = "must be greater than or equal to 0"

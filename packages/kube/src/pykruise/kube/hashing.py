@@ -7,7 +7,7 @@ Pure: randomness comes in as a `random.Random`.
 
 import random
 
-__all__ = ["ALPHABET", "fnv32", "fnv32a", "hash_text", "rand_suffix", "safe_encode"]
+__all__ = ["ALPHABET", "bytes_hash", "fnv32", "fnv32a", "hash_text", "rand_suffix", "safe_encode"]
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """27 characters without vowels and look-alikes, so that no word comes out by chance."""
@@ -31,6 +31,12 @@ def fnv32a(data: bytes) -> int:
     for byte in data:
         value = (value ^ byte) * _PRIME & _MASK
     return value
+
+
+def bytes_hash(data: bytes) -> int:
+    """FNV-1a, 32 bit, of the bytes as Go prints them: `([]uint8)[110 117 108 108]`."""
+    shown = " ".join(map(str, data))
+    return fnv32a(f"([]uint8)[{shown}]".encode())
 
 
 def safe_encode(data: bytes | str) -> str:

@@ -24,6 +24,8 @@ from pykruise.kube.http_stream import OpenStream, Streams, lines_of
 from pykruise.kube.transport import Request, Response
 from pykruise.kube.version import __version__
 
+__all__ = ["HttpTransport"]
+
 
 class _Requests(Protocol):
     """Where requests go. `headers` go instead of the request's own; `tls`: the context to use now."""

@@ -5,6 +5,8 @@ A leaf: imports nothing of the project.
 
 from typing import NamedTuple, NewType
 
+__all__ = ["Key"]
+
 Namespace = NewType("Namespace", str)
 """Empty for cluster-scoped objects."""
 

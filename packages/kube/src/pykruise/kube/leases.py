@@ -130,7 +130,7 @@ class ElectorStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaderElector:
-    """Takes part in one election. Use an instance once; `client` should share no limiter with busy ones.
+    """Takes part in one election; `client` should share no limiter with busy ones.
 
     `identity` must be this process's alone. Seconds: `lease_s` > `renew_s` > `retry_s`. `now` measures time
     (default: the event loop's); give one that counts while the machine sleeps.
@@ -190,7 +190,8 @@ class LeaderElector:
         await self._leading.wait()
 
     async def run(self) -> None:
-        """Become the leader and stay it until `release()`. Raises LeaseLostError when it cannot."""
+        """Become the leader and stay it until `release()`. Raises LeaseLostError when it cannot; it may stand again."""
+        self._released.clear()
         try:
             while not self._releasing.is_set():
                 if await self._attempt(within_s=self._renew_s):

@@ -26,6 +26,8 @@ from pykruise.kube.errors import (
     TooManyRequestsError,
 )
 
+__all__ = ["Limiter"]
+
 _LANE_0_SHARE = 8
 _SLOW_FACTOR = 3.0  # an answer this many times slower than usual is no reason to send more
 _SLOW_FLOOR_S = 0.02  # ... unless it is this fast: below it, jitter of the machine is all there is

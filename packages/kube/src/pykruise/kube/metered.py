@@ -17,6 +17,8 @@ from pykruise.kube.errors import ForbiddenError, error_for
 from pykruise.kube.histogram import Histogram
 from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 
+__all__ = ["MeteredTransport"]
+
 _log = logging.getLogger(__name__)
 
 _RIGHTS = " cannot "

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.documents import Document
+from pykruise.kube.group_kinds import group_of
 
 __all__ = [
     "OwnerReference",
@@ -35,6 +36,11 @@ class OwnerReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
     uid: str
     controller: bool | None = None
     block_owner_deletion: bool | None = None
+
+    @property
+    def group(self) -> str:
+        """The API group; "" for the core group."""
+        return group_of(self.api_version) or ""
 
     def document(self) -> Document:
         """As it stands in an object."""

@@ -30,6 +30,8 @@ from pykruise.kube.errors import (
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import EVENTS, Resource
 
+__all__ = ["EventRecorder"]
+
 _log = logging.getLogger(__name__)
 
 _MAX_MESSAGE_BYTES = 1024  # what the API server accepts
@@ -90,7 +92,7 @@ class _Budget(msgspec.Struct):
 
 
 class EventRecorder:
-    """Writes core/v1 Events in the name of `component`.
+    """Writes core/v1 Events in the name of `component`, which works on the node `host` (empty: on none).
 
     `run()` does the writing until it is cancelled; `flush()` writes what is left before the program ends.
     `window_s`: how long after its last occurrence an event counts as repeated. `capacity`: how many different
@@ -102,6 +104,7 @@ class EventRecorder:
         client: Client,
         component: str,
         *,
+        host: str = "",
         clock: Clock = system_clock,
         rng: random.Random | None = None,
         window_s: float = 600.0,
@@ -111,6 +114,7 @@ class EventRecorder:
     ) -> None:
         self._client = client
         self._component = component
+        self._source = {"component": component, **({"host": host} if host else {})}
         self._clock = clock
         self._rng = rng if rng is not None else random.Random()
         self._window_s = window_s
@@ -292,7 +296,7 @@ class EventRecorder:
             "reason": event.reason,
             "message": event.message,
             "type": "Warning" if event.warning else "Normal",
-            "source": {"component": self._component},
+            "source": self._source,
             "firstTimestamp": format_time(occurrences.first),
             "lastTimestamp": format_time(occurrences.last),
             "count": occurrences.count,

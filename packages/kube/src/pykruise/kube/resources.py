@@ -9,6 +9,33 @@ from urllib.parse import quote
 
 import msgspec
 
+__all__ = [
+    "CLUSTER_ROLES",
+    "CONFIG_MAPS",
+    "CONTROLLER_REVISIONS",
+    "CRON_JOBS",
+    "CUSTOM_RESOURCE_DEFINITIONS",
+    "DAEMON_SETS",
+    "DEPLOYMENTS",
+    "ENDPOINTS",
+    "EVENTS",
+    "JOBS",
+    "LEASES",
+    "NAMESPACES",
+    "NODES",
+    "PERSISTENT_VOLUMES",
+    "PERSISTENT_VOLUME_CLAIMS",
+    "PODS",
+    "POD_DISRUPTION_BUDGETS",
+    "REPLICA_SETS",
+    "SECRETS",
+    "SERVICES",
+    "SERVICE_ACCOUNTS",
+    "STATEFUL_SETS",
+    "STORAGE_CLASSES",
+    "Resource",
+]
+
 _is_plain = re.compile(r"[A-Za-z0-9._~-]+").fullmatch
 
 

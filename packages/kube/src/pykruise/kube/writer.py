@@ -22,6 +22,8 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 
+__all__ = ["WriteObserver", "Writer"]
+
 
 class WriteObserver(Protocol):
     """The side of a cache that hears of own writes."""

@@ -13,6 +13,8 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 
+__all__ = ["Action", "Create", "Delete", "Patch"]
+
 
 class Create(msgspec.Struct, frozen=True, kw_only=True, tag="create"):
     """POST of a new object. That the name is still free is its precondition."""

@@ -47,7 +47,7 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KindContext:
-    """What a manager gives every kind to build its controller with."""
+    """What an operator gives every kind to build its controller with."""
 
     def __init__(
         self,
@@ -74,10 +74,12 @@ class KindContext:
         """By the controller's name, of kinds that have rollouts."""
         self.recorders: list[EventRecorder] = []
         self.further: list[FurtherKinds] = []
-        """What follows white lists; the manager runs it."""
+        """What follows lists of kinds; the operator runs it."""
+        self.memories: list[Memories] = []
+        """What controllers remember."""
 
     def queue(self) -> WorkQueue[Key]:
-        """A queue that retries as the manager was told to."""
+        """A queue that retries as the operator was told to."""
         return WorkQueue(
             base_delay_s=self.tuning.base_delay_s,
             max_delay_s=self.tuning.max_delay_s,
@@ -89,7 +91,7 @@ class KindContext:
     def controller(
         self, name: str, turn: Callable[[Key], Awaitable[float | None]], *, queue: WorkQueue[Key]
     ) -> Controller[Key]:
-        """A controller with the workers that the manager was told to give `name`."""
+        """A controller with the workers that the operator was told to give `name`."""
         return Controller(
             name,
             turn,
@@ -100,7 +102,7 @@ class KindContext:
         )
 
     def recorder(self, component: str) -> RecordEvent:
-        """A way to record events in the name of `component`; the manager runs and flushes it."""
+        """A way to record events in the name of `component`; the operator runs and flushes it."""
         recorder = EventRecorder(self.client, component, clock=self.clock, rng=self.rng)
         self.recorders.append(recorder)
 
@@ -133,6 +135,7 @@ def controller_for(
         views: context.sources.of(views) for views in views_of(control, settings)
     }
     memories = Memories()
+    context.memories.append(memories)
     queue = context.queue()
     around = Around(caches, settings=settings, memories=memories, is_making=context.executor.is_making)
     further = None

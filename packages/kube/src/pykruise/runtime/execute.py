@@ -46,6 +46,8 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason, WriteFault
 from pykruise.runtime.status import PER_SECOND
 
+__all__ = ["Executor", "Failure", "Outcome", "merged"]
+
 MAX_IN_FLIGHT = 32
 """Chains under way at once. More only queue at the API server and keep each pod out of service longer."""
 
@@ -363,8 +365,10 @@ def _is_doubtful(error: ApiError, *kinds: type[ApiError], uncertain: bool) -> bo
 
     A ServerTimeoutError is no refusal: such a write is repeated.
     """
-    doubtful = (*kinds, InternalError, ServerUnavailableError)
-    return not isinstance(error, ServerTimeoutError) and (uncertain or isinstance(error, doubtful))
+    unconfirmed_deletions = (*kinds, InternalError, ServerUnavailableError)
+    return not isinstance(error, ServerTimeoutError) and (
+        uncertain or isinstance(error, unconfirmed_deletions)
+    )
 
 
 def _is_other_object(error: KubeError) -> bool:

@@ -16,6 +16,8 @@ from pykruise.kube.resources import Resource
 from pykruise.runtime.actions import Action
 from pykruise.runtime.reasons import Reason
 
+__all__ = ["REPORT_STATUS", "Chain", "Note", "Plan", "Stage", "Step", "Subject"]
+
 REPORT_STATUS: Final = "status"
 """The purpose of the stage that reports a status."""
 
@@ -118,3 +120,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def is_settled(self) -> bool:
         """True when nothing is to be written: the object is as it should be, or waits."""
         return not self.stages and self.status is None
+
+
+def plan_of(purpose: str, *steps: Step) -> Plan:
+    """A plan of nothing but these writes, one after another."""
+    return Plan(stages=(Stage(purpose=purpose, chains=(Chain(subject="", steps=steps),)),))

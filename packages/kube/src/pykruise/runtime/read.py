@@ -121,6 +121,11 @@ class Memories:
         """Drop what is known of an object that is gone."""
         self._of_objects.pop(key, None)
 
+    def clear(self) -> None:
+        """Begin without it, as a new process does."""
+        self._of_objects.clear()
+        self._of_kind.clear()
+
 
 class Read(Mirrors, Generic[C]):
     """What one snapshot of one object is made from. `settings` are the kind's; `now` stays the same."""

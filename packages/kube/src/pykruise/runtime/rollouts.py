@@ -79,6 +79,11 @@ class RolloutMeter:
         for known in (self._under_way, self._ready, self._waiting):
             known.pop(key, None)
 
+    def clear(self) -> None:
+        """Drop what is known of all objects: another one works on them from now on."""
+        for known in (self._under_way, self._ready, self._waiting):
+            known.clear()
+
     def _observe(self, result: Result, rollout: _Rollout, now: Instant) -> None:
         histogram = self._durations.setdefault(result, Histogram(BOUNDS_S))
         histogram.observe(max(now - rollout.begun_at, 0.0))

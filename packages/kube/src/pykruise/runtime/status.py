@@ -19,6 +19,8 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.runtime.actions import Patch
 
+__all__ = ["A_MOMENT_S", "BURST", "PER_SECOND", "PER_SECOND_BUSY", "StatusPace", "status_patch"]
+
 BURST = 4
 """Writes that an object may make without waiting."""
 

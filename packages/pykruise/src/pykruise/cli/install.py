@@ -13,7 +13,7 @@ from pykruise.kube.config import load
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import ApiError
 from pykruise.kube.http import HttpTransport
-from pykruise.manager.install import IMAGE, Installation, manifests
+from pykruise.manager.install import DAEMON_IMAGE, IMAGE, Installation, manifests
 from pykruise.manager.uninstall import Loss, what_would_be_lost
 
 SHOWN = 5
@@ -27,6 +27,8 @@ def install_text(
     image: str,
     feature_gates: str,
     v: int,
+    daemon_image: str = "",
+    socket_location: str = "/var/run",
     webhook_host: str = "",
     webhook_port: int = 9876,
     api_servers: tuple[str, ...] = (),
@@ -48,6 +50,8 @@ def install_text(
         namespace=namespace,
         replicas=replicas,
         image=image or IMAGE,
+        daemon_image=daemon_image or DAEMON_IMAGE,
+        socket_location=socket_location,
         gates=gates,
         feature_gates=feature_gates,
         verbosity=v,

@@ -69,6 +69,9 @@ def app() -> None:
     "--service-accounts", is_flag=True, help="Give pods a service account and a volume with its token."
 )
 @click.option("--feature-gates", default="", help="Of the manager: A=true,B=false.")
+@click.option(
+    "--no-agent", is_flag=True, help="Nobody plays the node agent: no pulls ahead, recreations, probes."
+)
 @click.option("--verbose", "-v", is_flag=True, help="Log what the controllers do.")
 def up(
     nodes: int | None,
@@ -80,6 +83,7 @@ def up(
     rbac: bool,
     service_accounts: bool,
     feature_gates: str,
+    no_agent: bool,
     verbose: bool,
 ) -> None:
     """Start a cluster in this process, with the manager in it, and run until Ctrl-C."""
@@ -96,6 +100,7 @@ def up(
         rbac=rbac,
         service_accounts=service_accounts,
         feature_gates=feature_gates,
+        has_agents=not no_agent,
     )
     _run(run_up(options))
 
@@ -175,8 +180,12 @@ def kubelets(
     help="Managers; one works, all answer webhooks.",
 )
 @click.option("--image", default="", help="The manager's image (default: of this version).")
+@click.option("--daemon-image", default="", help="The agents' image (default: of this version).")
+@click.option(
+    "--socket-location", default="/var/run", help="Where nodes have their container runtime's socket."
+)
 @click.option("--feature-gates", default=None, help="A=true,B=false (default: ImagePullJobGate=true)")
-@click.option("--v", type=click.IntRange(min=0), default=4, help="Verbosity of the manager's log.")
+@click.option("--v", type=click.IntRange(min=0), default=4, help="Verbosity of the logs.")
 @click.option(
     "--webhook-host",
     default="",
@@ -206,6 +215,8 @@ def install(
     namespace: str,
     replicas: int,
     image: str,
+    daemon_image: str,
+    socket_location: str,
     feature_gates: str | None,
     v: int,
     webhook_host: str,
@@ -222,6 +233,8 @@ def install(
             namespace=namespace,
             replicas=replicas,
             image=image,
+            daemon_image=daemon_image,
+            socket_location=socket_location,
             feature_gates=CHART_GATES if feature_gates is None else feature_gates,
             v=v,
             webhook_host=webhook_host,

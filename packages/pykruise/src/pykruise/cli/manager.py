@@ -15,8 +15,9 @@ from pykruise.kinds import crds
 from pykruise.kinds.gates import GateError
 from pykruise.kube.config import load
 from pykruise.kube.errors import ApiError, KubeError
-from pykruise.manager.flags import FlagError, Parsed, help_text, parse
-from pykruise.manager.logs import set_up
+from pykruise.kube.program.flags import FlagError
+from pykruise.kube.program.logs import set_up
+from pykruise.manager.flags import Parsed, help_text, parse
 from pykruise.manager.process import run_process
 
 

@@ -23,7 +23,7 @@ from pykruise.manager.settings import Settings
 from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.durable import DataDirError, DurableStorage
-from pykruise.sandbox.faults_file import FaultsFileError, read_rules
+from pykruise.sandbox.faults_file import FaultsFileError, following, read_rules
 from pykruise.sandbox.http_front import HttpFront
 from pykruise.sandbox.loading import DumpError, Loaded, read_dump
 from pykruise.sandbox.pod_state import KubeletSettings
@@ -49,6 +49,8 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether pods get the account of their namespace, and a volume with its token."""
     feature_gates: str = ""
     """Of the manager: A=true,B=false."""
+    has_agents: bool = True
+    """Whether nodes do what a node agent does: pull ahead, recreate containers, probe."""
 
 
 async def run_up(options: UpOptions) -> None:
@@ -93,7 +95,12 @@ async def _serve(options: UpOptions, contents: Contents, manager_settings: Setti
     token = secrets.token_urlsafe(32)
     settings = ClusterSettings(
         nodes=_nodes(options, contents),
-        kubelet=KubeletSettings(pulls_ahead=True, recreates=True, probes=True, pull_s=PULL_S),
+        kubelet=KubeletSettings(
+            pulls_ahead=options.has_agents,
+            recreates=options.has_agents,
+            probes=options.has_agents,
+            pull_s=PULL_S,
+        ),
         rbac=options.rbac,
         service_accounts=options.service_accounts,
     )
@@ -110,7 +117,8 @@ async def _serve(options: UpOptions, contents: Contents, manager_settings: Setti
                 _write(path, front.url, certificate, token)
                 count = len(place.cluster.server.storage.scan("nodes").items)
                 _greet(path, url=front.url, nodes=count, data_dir=options.data_dir)
-                await place.cluster_failed_or(stop)
+                async with following(options.failures, place.cluster.kubelets.set_rules, tell=_tell_rules):
+                    await place.cluster_failed_or(stop)
             finally:
                 await front.stop()
 
@@ -135,6 +143,10 @@ def _tell_loaded(loaded: Loaded) -> None:
 
 
 _SHOWN = 20
+
+
+def _tell_rules(text: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False).print(text, markup=False)
 
 
 def _stop_on_signals() -> asyncio.Event:

@@ -21,6 +21,7 @@ from pykruise.kinds.gates import Gates, all_gates
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
 from pykruise.manager.argocd import config_map, document_text
+from pykruise.manager.daemon import daemon_roles
 from pykruise.manager.install import SERVICE
 from pykruise.manager.monitoring import board_config_map, pod_monitor, prometheus_rule
 from pykruise.manager.roles import aggregated_roles, roles
@@ -100,7 +101,13 @@ def _rbac() -> str:
     """Roles for certificates that the manager makes, or for those that come from elsewhere."""
     own, external = _roles(), _roles(EnableExternalCerts=True)
     both = _yaml(aggregated_roles())
-    return f"{HEADER}{{{{- if {_EXTERNAL} }}}}\n{external}{{{{- else }}}}\n{own}{{{{- end }}}}\n{both}"
+    return f"{HEADER}{{{{- if {_EXTERNAL} }}}}\n{external}{{{{- else }}}}\n{own}{{{{- end }}}}\n{both}{_daemon()}"
+
+
+def _daemon() -> str:
+    """Roles of the agents. What they need less with a gate off is left to them."""
+    roles_of_agents = _yaml(daemon_roles(Gates(), namespace=_PLACE))
+    return f'{{{{- if not (contains "KruiseDaemon=false" .Values.featureGates) }}}}\n{roles_of_agents}{{{{- end }}}}\n'
 
 
 def _roles(**gates: bool) -> str:

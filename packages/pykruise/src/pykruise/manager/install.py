@@ -19,12 +19,22 @@ from pykruise.kinds.gates import Gates
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
 from pykruise.kube.version import __version__
+from pykruise.manager.daemon import daemon_manifests
 from pykruise.manager.roles import ACCOUNT, aggregated_roles, roles
 from pykruise.manager.settings import SECRETS_NAMESPACE
 
-__all__ = ["CHART_GATES", "IMAGE", "Installation", "manifests", "secrets_namespace", "workload"]
+__all__ = [
+    "CHART_GATES",
+    "DAEMON_IMAGE",
+    "IMAGE",
+    "Installation",
+    "manifests",
+    "secrets_namespace",
+    "workload",
+]
 
 IMAGE = f"pykruise/kruise-manager:v{__version__}"
+DAEMON_IMAGE = f"pykruise/kruise-daemon:v{__version__}"
 MANAGER = "kruise-controller-manager"
 SERVICE = "kruise-webhook-service"
 CHART_GATES = "ImagePullJobGate=true"
@@ -47,6 +57,10 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     create_namespace: bool = True
     replicas: int = 2
     image: str = IMAGE
+    daemon_image: str = DAEMON_IMAGE
+    """Of the agents on nodes."""
+    socket_location: str = "/var/run"
+    """Where nodes have their container runtime's socket."""
     gates: Gates = Gates({"ImagePullJobGate": True})
     feature_gates: str = CHART_GATES
     """As they were written, for the manager's flag; `gates` is what they mean."""
@@ -90,6 +104,7 @@ def manifests(wanted: Installation) -> list[Document]:
         *roles(wanted.gates, namespace=wanted.namespace),
         *aggregated_roles(),
         *([] if wanted.webhook_host else workload(wanted)),
+        *([] if wanted.webhook_host else _daemon(wanted)),
         *configurations(reviewers(admission), endpoint),
     ]
 
@@ -102,6 +117,17 @@ def workload(wanted: Installation) -> list[Document]:
         *([_budget(wanted)] if wanted.replicas > 1 else []),
         *([_policy(wanted)] if wanted.api_servers else []),
     ]
+
+
+def _daemon(wanted: Installation) -> list[Document]:
+    return daemon_manifests(
+        namespace=wanted.namespace,
+        image=wanted.daemon_image,
+        gates=wanted.gates,
+        feature_gates=wanted.feature_gates,
+        verbosity=wanted.verbosity,
+        socket_location=wanted.socket_location,
+    )
 
 
 def _namespace(wanted: Installation) -> Document:

@@ -3,25 +3,19 @@
 Settings, Connection ──▶ run_process(): transports ─ election ─ Manager ─ webhooks ─ probes ─ metrics ─ watchdog
 
     0   stopped by SIGTERM or SIGINT, writes in flight are done, the lease is given back
-    1   the lease was lost (the pod starts anew as a standby), or a second signal came
+    1   a part of it died, or a second signal came
     70  the event loop stood still (watchdog)
 """
 
 import asyncio
-import ctypes
-import gc
 import logging
-import os
 import random
-import signal
 import socket
 import sys
-import threading
 import time
-import traceback
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
 import msgspec
@@ -35,10 +29,12 @@ from pykruise.kube.event_batching import AT_LEISURE
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.leases import LeaderElector
 from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.program.metrics import metrics_responder
+from pykruise.kube.program.process import DIAGNOSIS, return_memory, stop_on_signals
+from pykruise.kube.program.serving import PlainServer
 from pykruise.manager.health import health_paths
 from pykruise.manager.manager import Manager
-from pykruise.manager.metrics import metrics_responder, registry
-from pykruise.manager.serving import Answer, PlainServer, Query
+from pykruise.manager.metrics import registry
 from pykruise.manager.settings import ServingSettings, Settings
 from pykruise.manager.state_metrics import state_registry
 from pykruise.manager.watchdog import Watchdog
@@ -51,19 +47,16 @@ _log = logging.getLogger(__name__)
 
 USER_AGENT = "kruise-manager"
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-_MALLOC = {_M_MMAP_THRESHOLD: 128 * 1024, _M_TRIM_THRESHOLD: 128 * 1024, _M_ARENA_MAX: 2}
-
 SWITCH_S = 0.001
 """How soon the loop gets the interpreter back from a thread with long work: it asks for it at each of its turns."""
 
 
 async def run_process(connection: Connection, settings: Settings) -> None:
-    """Run a manager until SIGTERM or SIGINT. Raises LeaseLostError, OSError for an address in use, ApiError when
+    """Run a manager until SIGTERM or SIGINT. Raises OSError for an address in use, ApiError when
     the cluster refuses the credentials.
     """
     sys.setswitchinterval(SWITCH_S)
-    _return_memory()
+    return_memory()
     async with AsyncExitStack() as stack:
         transport = HttpTransport(connection, user_agent=USER_AGENT)
         stack.push_async_callback(transport.close)
@@ -97,23 +90,12 @@ async def run_process(connection: Connection, settings: Settings) -> None:
         if webhooks is not None:
             webhooks.register(metrics)
         servers = _servers(manager, metrics, settings.serving)
-        _stop_on_signals(manager)
+        stop_on_signals(manager.stop)
         if settings.watchdog_s > 0:
             watchdog = Watchdog(timeout_s=settings.watchdog_s)
             watchdog.start()
             stack.callback(watchdog.stop)
         await _together(manager, servers)
-
-
-def _return_memory() -> None:
-    """Have large buffers given back to the system as soon as they are free, where the C library is glibc.
-
-    It learns from the first large one that is freed to keep the others: the buffers of TLS, 256 KiB a connection.
-    """
-    with suppress(AttributeError, OSError, TypeError):
-        adjust = ctypes.CDLL(None).mallopt
-        for option, value in _MALLOC.items():
-            adjust(option, value)
 
 
 async def _together(manager: Manager, servers: Sequence[PlainServer]) -> None:
@@ -169,23 +151,6 @@ def _time_that_runs_on() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-def _stop_on_signals(manager: Manager) -> None:
-    """The first signal begins a graceful end, a second one ends at once."""
-    loop = asyncio.get_running_loop()
-    signals: list[signal.Signals] = []
-
-    def on_signal(number: signal.Signals) -> None:
-        signals.append(number)
-        if len(signals) > 1:
-            _log.error("%s again: ending at once", number.name)
-            os._exit(1)
-        _log.info("%s: finishing what is under way", number.name)
-        manager.stop()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal, number)
-
-
 def _webhooks(client: Client, settings: Settings, rng: random.Random) -> Webhooks:
     """Over a client that writes whoever leads: every replica keeps certificates and configurations up."""
     bind = settings.webhook.bind
@@ -206,32 +171,5 @@ def _servers(manager: Manager, metrics: CollectorRegistry, serving: ServingSetti
             )
         made.append(PlainServer("metrics", serving.metrics, paths))
     if serving.diagnosis is not None:
-        paths = {"/debug/pprof/threads": _threads, "/debug/pprof/memory": _memory}
-        made.append(PlainServer("thread dumps", serving.diagnosis, paths))
+        made.append(PlainServer("thread dumps", serving.diagnosis, DIAGNOSIS))
     return made
-
-
-def _threads(_rest: str, _query: Query) -> Answer:
-    """Stacks of all threads and of all tasks of the event loop."""
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    parts = [
-        f"thread {names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}"
-        for ident, frame in sys._current_frames().items()
-    ]
-    for task in asyncio.all_tasks():
-        lines = "".join("".join(traceback.format_stack(frame)) for frame in task.get_stack(limit=5))
-        parts.append(f"task {task.get_name()}:\n{lines}")
-    return Answer("\n".join(parts))
-
-
-def _memory(_rest: str, _query: Query) -> Answer:
-    """What the garbage collector counts."""
-    figures: Mapping[str, object] = {
-        "collected": gc.get_stats(),
-        "counts": gc.get_count(),
-        "frozen": gc.get_freeze_count(),
-        "tracked": len(gc.get_objects()),
-    }
-    return Answer(
-        orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode() + "\n", content_type="application/json"
-    )

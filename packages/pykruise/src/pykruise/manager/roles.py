@@ -14,6 +14,7 @@ from pykruise.kinds.persistentpodstate.readers import RIGHTS as STATE_RIGHTS
 from pykruise.kinds.sidecarset.readers import RIGHTS as SIDECAR_RIGHTS
 from pykruise.kinds.workloadspread.readers import RIGHTS as SPREAD_RIGHTS
 from pykruise.kube.documents import Document
+from pykruise.kube.rbac import READ, Right, merged, on
 from pykruise.kube.resources import (
     CONFIG_MAPS,
     CONTROLLER_REVISIONS,
@@ -25,7 +26,6 @@ from pykruise.kube.resources import (
     PODS,
     SECRETS,
 )
-from pykruise.kube.rights import READ, Right, merged, on
 from pykruise.manager.settings import WebhookSettings
 
 __all__ = ["aggregated_roles", "needed", "roles"]

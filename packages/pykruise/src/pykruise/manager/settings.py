@@ -4,19 +4,19 @@ Times are in seconds. The defaults are OpenKruise's, except where a field says o
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from pykruise.kinds.gates import Gates
+from pykruise.kube.program.logs import LogSettings
+from pykruise.kube.program.serving import Address
 from pykruise.plans.kind import Kind
 from pykruise.pods.settings import settings_from
 from pykruise.runtime.assemble import Tuning
 
 __all__ = [
-    "Address",
     "ElectionSettings",
-    "LogSettings",
     "ServingSettings",
     "Settings",
     "WebhookSettings",
@@ -24,16 +24,6 @@ __all__ = [
 
 SECRETS_NAMESPACE = "kruise-daemon-config"
 NAMESPACE = "kruise-system"
-
-
-class Address(msgspec.Struct, frozen=True):
-    """Where a server listens. An empty host means all interfaces; port 0 any that is free."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 class ElectionSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,14 +70,6 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
     initialize_timeout_s: float = 60.0
     allow_privileged: bool = True
     protection_log_folder: str = "/log"
-
-
-class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is logged and how it looks."""
-
-    format: Literal["text", "json"] = "text"
-    verbosity: int = 0
-    """From 5 on, debug lines too."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

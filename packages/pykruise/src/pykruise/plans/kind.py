@@ -14,8 +14,8 @@ import msgspec
 from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Version, definition
 from pykruise.kube.documents import Document
+from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import Resource
-from pykruise.kube.rights import READ, Right, on
 from pykruise.plans.insight import Insight
 from pykruise.plans.review import Reviews
 from pykruise.pods.settings import Gate, NoSettings

@@ -16,12 +16,13 @@ import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.go_text import go_json
+from pykruise.kube.hashing import bytes_hash
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.quantities import Quantity, format_quantity
 from pykruise.kube.resources import PODS
 from pykruise.pods import keys
 from pykruise.pods.names import IdSource, InstanceId
-from pykruise.pods.typed_json import bytes_hash, go_json
 
 __all__ = [
     "ClaimView",
@@ -405,7 +406,7 @@ def templates_hash(templates: Sequence[Mapping[str, Any]] | None) -> str:
     if not templates:
         return ""
     typed = [_typed_claim(template) for template in sorted(templates, key=_name)]
-    return str(bytes_hash(go_json(typed)))
+    return str(bytes_hash(go_json(typed).encode()))
 
 
 def _name(template: Mapping[str, Any]) -> str:

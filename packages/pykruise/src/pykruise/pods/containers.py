@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.kube.node_agent.environment import EnvSource, env_sources
 from pykruise.pods.launch_order import BARRIER_VARIABLE, priority_of_key
 
 __all__ = [
@@ -23,13 +24,11 @@ __all__ = [
     "ContainerStatusFacts",
     "ContainerText",
     "EndsWithJob",
-    "EnvSource",
     "FactsTable",
     "RawContainer",
     "RawStatus",
     "Resources",
     "container_facts",
-    "env_source",
     "env_sources_of",
     "status_facts",
 ]
@@ -38,19 +37,6 @@ _JOB_PREFIX: Final = "KRUISE_TERMINATE_SIDECAR_"
 END_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT"
 END_IMAGE_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE"
 IGNORE_END_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE"
-_EXCLUDED_VARIABLES: Final = frozenset({"SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"})
-"""Fed from annotations, but by the SidecarSet's own mechanism."""
-
-_SOURCES: Final = {"metadata.labels": "labels", "metadata.annotations": "annotations"}
-
-
-class EnvSource(msgspec.Struct, frozen=True, gc=False):
-    """An environment variable that is fed from one label or annotation of the pod."""
-
-    variable: str
-    field: str
-    """`labels` or `annotations`."""
-    key: str
 
 
 class Amounts(msgspec.Struct, frozen=True, gc=False):
@@ -259,7 +245,7 @@ def container_facts(raw: RawContainer) -> ContainerFacts:
         name=raw.name,
         image=raw.image or "",
         launch_priority=_launch_priority(raw.env or ()),
-        env_sources=_sorted(_sources(raw.env or ())),
+        env_sources=env_sources(_field_paths(raw.env or ())),
         resources=_resources(raw.resources),
         restarts_for=tuple(
             policy.resource_name
@@ -288,18 +274,6 @@ def status_facts(raw: RawStatus) -> ContainerStatusFacts:
     )
 
 
-def env_source(variable: str, field_path: str) -> EnvSource | None:
-    """The label or annotation that a field path names, `metadata.labels['app']`; None for other paths.
-
-    Whole maps do not count, and neither do the variables that SidecarSets feed.
-    """
-    if variable in _EXCLUDED_VARIABLES or not field_path.endswith("']"):
-        return None
-    path, bracket, key = field_path[:-2].partition("['")
-    field = _SOURCES.get(path)
-    return EnvSource(variable, field, key) if bracket and field else None
-
-
 def env_sources_of(container: Mapping[str, Any]) -> tuple[EnvSource, ...]:
     """The sources of a container as it stands in a template, sorted by variable.
 
@@ -310,19 +284,14 @@ def env_sources_of(container: Mapping[str, Any]) -> tuple[EnvSource, ...]:
         env = msgspec.convert(entries or [], tuple[_Env, ...])
     except msgspec.ValidationError:
         return ()
-    return _sorted(_sources(env))
+    return env_sources(_field_paths(env))
 
 
-def _sources(env: Iterable[_Env]) -> Iterable[EnvSource]:
+def _field_paths(env: Iterable[_Env]) -> Iterable[tuple[str, str]]:
     for entry in env:
         reference = entry.value_from.field_ref if entry.value_from and not entry.value else None
-        source = env_source(entry.name, reference.field_path or "") if reference else None
-        if source is not None:
-            yield source
-
-
-def _sorted(sources: Iterable[EnvSource]) -> tuple[EnvSource, ...]:
-    return tuple(sorted(sources, key=lambda source: source.variable))
+        if reference is not None:
+            yield entry.name, reference.field_path or ""
 
 
 def _launch_priority(env: Iterable[_Env]) -> int | None:

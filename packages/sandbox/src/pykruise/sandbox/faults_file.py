@@ -6,17 +6,24 @@
       after_s: 30
 
 path ──▶ read_rules() ──▶ rules (faults.py), or FaultsFileError("rules.yaml:3: [0].never_ready: ...")
+     ──▶ following()  ──▶ the rules again each time that the file has changed
 """
 
+import asyncio
 import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Never
 
 import yaml
 
 from pykruise.sandbox.faults import Rule, rules_from
 
-__all__ = ["FaultsFileError", "read_rules"]
+__all__ = ["FaultsFileError", "following", "read_rules"]
+
+_LOOK_S: Final = 1.0
+"""How often the file is looked at."""
 
 
 class FaultsFileError(Exception):
@@ -47,6 +54,48 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
         return rules_from(values)
     except ValueError as err:
         raise FaultsFileError(_with_place(path, tree, str(err))) from err
+
+
+@asynccontextmanager
+async def following(
+    path: Path | None, use: Callable[[Sequence[Rule]], None], *, tell: Callable[[str], None]
+) -> AsyncIterator[None]:
+    """While this is entered, `use` the rules of the file whenever it has changed. A file that cannot be used changes
+    nothing; `tell` hears of it, and of changes, in one line. None: there is no file."""
+    if path is None:
+        yield
+        return
+    task = asyncio.create_task(_follow(path, use, tell), name="failures")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _follow(path: Path, use: Callable[[Sequence[Rule]], None], tell: Callable[[str], None]) -> Never:
+    seen = await asyncio.to_thread(_stamp, path)
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        now = await asyncio.to_thread(_stamp, path)
+        if now == seen:
+            continue
+        seen = now
+        try:
+            rules = await asyncio.to_thread(read_rules, path)
+        except FaultsFileError as error:
+            tell(f"{error}; the failures stay as they were")
+        else:
+            use(rules)
+            tell(f"{path}: {len(rules)} rules from now on")
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 _PLACE: Final = re.compile(r"`\$((?:\[\d+\]|\.[A-Za-z_]+)*)`")

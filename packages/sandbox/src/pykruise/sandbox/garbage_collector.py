@@ -66,7 +66,7 @@ class Owned(Protocol):
     @property
     def resource_version(self) -> int: ...
     @property
-    def is_terminating(self) -> bool: ...
+    def is_deleting(self) -> bool: ...
     @property
     def owners(self) -> tuple[OwnerRef, ...]: ...
     @property
@@ -80,7 +80,7 @@ class MetaView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     name: str = ""
     uid: str = ""
     resource_version: int = 0
-    is_terminating: bool = False
+    is_deleting: bool = False
     owners: tuple[OwnerRef, ...] = ()
     finalizers: tuple[str, ...] = ()
 
@@ -110,7 +110,7 @@ def project_meta(raw: bytes | msgspec.Raw) -> MetaView:
         name=meta.name,
         uid=meta.uid,
         resource_version=int(meta.resource_version),
-        is_terminating=meta.deletion_timestamp is not None,
+        is_deleting=meta.deletion_timestamp is not None,
         owners=meta.owner_references or (),
         finalizers=meta.finalizers or (),
     )
@@ -149,7 +149,7 @@ class _Graph:
             self.foreground.pop(old.uid, None)
         if new is not None:
             self.ids[new.uid] = target
-            if new.is_terminating and FOREGROUND in new.finalizers:
+            if new.is_deleting and FOREGROUND in new.finalizers:
                 self.foreground[new.uid] = target
             else:
                 self.foreground.pop(new.uid, None)
@@ -401,7 +401,7 @@ class GarbageCollector:
                         self._queue.add(waiting)
         if new is None:
             return
-        if new.is_terminating:
+        if new.is_deleting:
             if FOREGROUND in new.finalizers or ORPHAN in new.finalizers:
                 self._queue.add(target)
         elif new.owners and not all(self._is_at_ease(ref, new) for ref in new.owners):
@@ -425,7 +425,7 @@ class GarbageCollector:
         found = self._get(target)
         if found is None:
             return None
-        if found.is_terminating:
+        if found.is_deleting:
             if ORPHAN in found.finalizers:
                 await self._orphan(target, found)
             elif FOREGROUND in found.finalizers:
@@ -470,7 +470,7 @@ class GarbageCollector:
             if not await self._is_absent(resource, key, ref.uid):
                 return _Owner.SOLID
             return _Owner.GONE
-        if owner.is_terminating and FOREGROUND in owner.finalizers:
+        if owner.is_deleting and FOREGROUND in owner.finalizers:
             return _Owner.DELETING
         return _Owner.SOLID
 

@@ -339,7 +339,7 @@ class Kubelets:
         if pod is None or node is None:
             self._forget(key)
             return None
-        if node.is_stopped or (pod.is_over and not pod.is_terminating):
+        if node.is_stopped or (pod.is_over and not pod.is_deleting):
             return None
         now = self._clock()
         before = self._state_of(pod, now)

@@ -51,7 +51,7 @@ class NamespaceView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     namespace: str = ""
     uid: str = ""
     resource_version: int = 0
-    is_terminating: bool = False
+    is_deleting: bool = False
     finalizers: tuple[str, ...] = ()
     """Of its spec."""
     conditions: tuple[Condition, ...] = ()
@@ -94,7 +94,7 @@ def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
         name=found.metadata.name,
         uid=found.metadata.uid,
         resource_version=int(found.metadata.resource_version),
-        is_terminating=found.metadata.deletion_timestamp is not None,
+        is_deleting=found.metadata.deletion_timestamp is not None,
         finalizers=found.spec.finalizers or (),
         conditions=found.status.conditions or (),
     )
@@ -142,14 +142,14 @@ class Namespaces:
         if change.new is None:
             if change.old is not None:
                 self._passes.pop(change.old.uid, None)
-        elif change.new.is_terminating and FINALIZER in change.new.finalizers:
-            was_told = change.old is not None and change.old.is_terminating
+        elif change.new.is_deleting and FINALIZER in change.new.finalizers:
+            was_told = change.old is not None and change.old.is_deleting
             if not was_told:  # a change of its conditions is this controller's own doing
                 self._queue.add(change.key)
 
     async def _sync(self, key: Key) -> float | None:
         namespace = self._cache.get(key)
-        if namespace is None or not namespace.is_terminating or FINALIZER not in namespace.finalizers:
+        if namespace is None or not namespace.is_deleting or FINALIZER not in namespace.finalizers:
             return None
         content = await self._clear(namespace.name)
         if content.is_empty:

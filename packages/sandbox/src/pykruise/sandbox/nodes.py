@@ -185,7 +185,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     namespace: str = ""
     uid: str = ""
     resource_version: int = 0
-    is_terminating: bool = False
+    is_deleting: bool = False
     labels: Mapping[str, str] = {}
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
@@ -254,7 +254,7 @@ def project_node(raw: bytes | msgspec.Raw) -> NodeView:
         name=node.metadata.name,
         uid=node.metadata.uid,
         resource_version=int(node.metadata.resource_version),
-        is_terminating=node.metadata.deletion_timestamp is not None,
+        is_deleting=node.metadata.deletion_timestamp is not None,
         labels=node.metadata.labels or {},
         unschedulable=bool(node.spec.unschedulable),
         taints=node.spec.taints or (),

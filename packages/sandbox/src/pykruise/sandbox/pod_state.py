@@ -317,7 +317,7 @@ def advance(
     `refused`: the node has no room for a change of resources that is wanted. `missing`: by container, what keeps
     one that never ran from starting. `held`: full names of the images that the node has.
     """
-    if pod.is_terminating:
+    if pod.is_deleting:
         if state.stopping_since is None:
             state = msgspec.structs.replace(state, stopping_since=now)
         return state, removal_due(state, pod, world)

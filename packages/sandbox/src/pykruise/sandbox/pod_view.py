@@ -325,7 +325,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return Key(self.namespace, self.name)
 
     @property
-    def is_terminating(self) -> bool:
+    def is_deleting(self) -> bool:
         """Whether its deletion has begun."""
         return self.deletion_timestamp is not None
 

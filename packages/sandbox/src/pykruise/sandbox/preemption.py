@@ -123,8 +123,7 @@ def _lower_by_node(pod: PodView, ledger: Ledger) -> dict[str, list[PodView]]:
 def _waits_for_victims(pod: PodView, lower: dict[str, list[PodView]]) -> bool:
     """Whether those who make room for it are still going."""
     return any(
-        other.is_terminating and _was_preempted(other)
-        for other in lower.get(pod.status.nominated_node_name, ())
+        other.is_deleting and _was_preempted(other) for other in lower.get(pod.status.nominated_node_name, ())
     )
 
 

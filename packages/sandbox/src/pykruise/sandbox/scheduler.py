@@ -28,7 +28,7 @@ from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pykruise.kube.writer import Writer
-from pykruise.sandbox.controllers.base import View
+from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.controllers.volume_choice import (
     SELECTED_NODE,
     Hopeless,
@@ -59,10 +59,10 @@ _NodeCheck = Callable[[NodeView], Sequence[str]]
 class Surroundings(msgspec.Struct, frozen=True):
     """Mirrors, run by others, of what decides about pods besides pods and nodes."""
 
-    claims: Cache[View]
-    volumes: Cache[View]
-    classes: Cache[View]
-    budgets: Cache[View] | None = None
+    claims: Cache[DocumentView]
+    volumes: Cache[DocumentView]
+    classes: Cache[DocumentView]
+    budgets: Cache[DocumentView] | None = None
     """None: nobody keeps disruption budgets."""
 
 
@@ -226,7 +226,7 @@ class Scheduler:
         else:
             self._nominated.pop(key, None)
 
-    def _on_claim(self, change: Change[View]) -> None:
+    def _on_claim(self, change: Change[DocumentView]) -> None:
         """Pods that use the claim may be able to go on."""
         name, namespace = change.key.name, change.key.namespace
         for key in (*self._waiting, *self._binding):
@@ -248,7 +248,7 @@ class Scheduler:
             (is_asked or pod.scheduler_name == self.name)
             and not pod.node_name
             and not pod.is_gated
-            and not pod.is_terminating
+            and not pod.is_deleting
             and not pod.is_over
         )
 
@@ -387,7 +387,7 @@ class Scheduler:
             raise
         return await self._go_on_binding(pod, binding)
 
-    async def _give(self, volume: View, claim: View) -> None:
+    async def _give(self, volume: DocumentView, claim: DocumentView) -> None:
         patch = {
             "metadata": {
                 "uid": volume.uid,
@@ -400,7 +400,7 @@ class Scheduler:
             PERSISTENT_VOLUMES, volume.key, patch, patch_type=PatchType.MERGE, uid=volume.uid
         )
 
-    async def _select(self, claim: View, node: str) -> None:
+    async def _select(self, claim: DocumentView, node: str) -> None:
         patch = {
             "metadata": {
                 "uid": claim.uid,
@@ -423,7 +423,7 @@ class Scheduler:
             self._binding.pop(pod.key, None)
             await self._bind(pod, binding.node)
             return None
-        if any(claim is None or claim.is_terminating for claim in claims):
+        if any(claim is None or claim.is_deleting for claim in claims):
             self._take_back(pod)
             return 0.0
         left_s = binding.until - self._clock()

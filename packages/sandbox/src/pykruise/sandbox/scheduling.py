@@ -90,7 +90,7 @@ class _Group(msgspec.Struct, frozen=True):
     def has(self, pod: PodView) -> bool:
         return (
             (self.namespaces is None or pod.namespace in self.namespaces)
-            and (self.counts_terminating or not pod.is_terminating)
+            and (self.counts_terminating or not pod.is_deleting)
             and self.selector.matches(pod.labels)
         )
 
@@ -228,7 +228,7 @@ def _add(counts: dict[Any, int], key: Hashable, number: int) -> None:
 def _weighs_the_same(one: PodView, other: PodView) -> bool:
     return (
         one.uid == other.uid
-        and one.is_terminating == other.is_terminating
+        and one.is_deleting == other.is_deleting
         and one.priority == other.priority
         and one.labels == other.labels
         and one.containers is other.containers

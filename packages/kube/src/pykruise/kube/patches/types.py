@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+__all__ = ["PatchType"]
+
 
 class PatchType(StrEnum):
     """Content type of a patch request; the value is what goes into the Content-Type header."""

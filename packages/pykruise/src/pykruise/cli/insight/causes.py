@@ -1,6 +1,6 @@
 """Why a pod does not serve, or does not go: the reason that its owner's conditions give, and what more is known.
 
-PodView ──pods/obstacles.py──▶ reason, words, remedy ─┐
+PodView ──pods/pod_blockers.py──▶ reason, words, remedy ─┐
 a Pod's document ──messages, exit codes, times────────┴──▶ cause_of() ──▶ Cause
 
 Pure, and the same for every kind. Codes are the reasons of the condition Waiting, so that both say the same.
@@ -15,7 +15,7 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.pods.lifecycle import Lifecycle
-from pykruise.pods.obstacles import obstacle_of
+from pykruise.pods.pod_blockers import blocker_of
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.reasons import Reason
@@ -54,7 +54,7 @@ def cause_of(
             since=_changed(_condition(pod, "Ready")),
             remedy=f"bring {node} back, or delete the node: its pods are then replaced",
         )
-    obstacle = obstacle_of(view, lifecycle, min_ready_seconds=min_ready_s, now=now)
+    obstacle = blocker_of(view, lifecycle, min_ready_seconds=min_ready_s, now=now)
     return None if obstacle is None else _explained(obstacle, pod, view, min_ready_s=min_ready_s)
 
 

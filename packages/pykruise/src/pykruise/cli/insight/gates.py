@@ -10,8 +10,8 @@ from pykruise.kinds.gates import GateError, parse
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.errors import ForbiddenError
+from pykruise.kube.program.flags import FlagError
 from pykruise.manager.doctor.live import Live
-from pykruise.manager.flags import FlagError
 from pykruise.manager.settings import Settings
 
 __all__ = ["given_settings", "manager_settings"]

@@ -15,7 +15,7 @@ from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCro
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
-from pykruise.kube.rights import READ, on
+from pykruise.kube.rbac import READ, on
 from pykruise.plans.kind import Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.runtime.control import Control

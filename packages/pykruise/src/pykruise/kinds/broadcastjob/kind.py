@@ -17,7 +17,7 @@ from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJob
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
-from pykruise.kube.rights import on
+from pykruise.kube.rbac import on
 from pykruise.plans.kind import Kind, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS

@@ -18,8 +18,8 @@ from pykruise.kinds.cloneset.wakes import matters
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, ScalePaths, Version
 from pykruise.kube.ids import Key
+from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pykruise.kube.rights import READ, on
 from pykruise.plans.kind import Kind, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import (

@@ -14,12 +14,12 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages, keeping_their_claims
-from pykruise.kinds.cloneset.numbers import FieldProblem, limits_of
-from pykruise.kinds.cloneset.overlap import LOOK_AGAIN_S as LOOK_FOR_OVERLAP_S
-from pykruise.kinds.cloneset.overlap import SELECTOR_OVERLAP, overlap_note, overlap_of
+from pykruise.kinds.cloneset.limits import FieldProblem, limits_of
 from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
 from pykruise.kinds.cloneset.scale import plan_scale
+from pykruise.kinds.cloneset.selector_overlap import LOOK_AGAIN_S as LOOK_FOR_OVERLAP_S
+from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP, overlap_note, overlap_of
 from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kinds.cloneset.status import (
     FAILED_SCALE,

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.cloneset.claims import claims_to_create, ids_of_new_pods, with_claims
-from pykruise.kinds.cloneset.numbers import Numbers
+from pykruise.kinds.cloneset.limits import Numbers
 from pykruise.kinds.cloneset.phase import delete_steps
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.documents import Document

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from pykruise.kinds.cloneset.defaults import DefaultingSettings
-from pykruise.kinds.cloneset.overlap import OverlapMemory
+from pykruise.kinds.cloneset.selector_overlap import OverlapMemory
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.cloneset.in_place import Differences, begin, is_in_place_policy
-from pykruise.kinds.cloneset.numbers import Numbers
+from pykruise.kinds.cloneset.limits import Numbers
 from pykruise.kinds.cloneset.phase import mark_step, recreation_notes
 from pykruise.kinds.cloneset.scale import part
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet

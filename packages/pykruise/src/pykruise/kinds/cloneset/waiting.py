@@ -10,7 +10,7 @@ needs a person comes first, then what the spec itself holds back, then what goes
 from collections.abc import Mapping
 
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
-from pykruise.pods.obstacles import obstacles_of
+from pykruise.pods.pod_blockers import blockers_of
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
@@ -44,7 +44,7 @@ def waiting_of(ws: WorkingSet, *, skipped: Mapping[str, Reason]) -> Reason | Non
 
 def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
     unavailable = (pod for pod, bits in zip(ws.pods, ws.marks, strict=True) if not bits & Mark.AVAILABLE)
-    return obstacles_of(
+    return blockers_of(
         unavailable, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
     )
 

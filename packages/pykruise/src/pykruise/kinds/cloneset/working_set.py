@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.numbers import Limits, Numbers, Sort, Tally, numbers_of, tally_of
+from pykruise.kinds.cloneset.limits import Limits, Numbers, Sort, Tally, numbers_of, tally_of
 from pykruise.kinds.cloneset.snapshot import Settings, Snapshot
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kube.clock import Instant

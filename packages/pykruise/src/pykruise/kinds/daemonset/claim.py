@@ -18,10 +18,10 @@ def claim(snapshot: Snapshot) -> list[Stage]:
     """Adopts the pods of nobody that match, and releases its own that do not match."""
     daemonset = snapshot.daemonset
     assert daemonset.spec is not None
-    adopted = [pod for state in snapshot.board.open for pod in state.pods if pod.controller is None]
-    strangers = [pod for state in snapshot.board.open for pod in state.strangers]
+    adopted = [pod for state in snapshot.overview.open for pod in state.pods if pod.controller is None]
+    mismatched = [pod for state in snapshot.overview.open for pod in state.mismatched]
     adopter = adopter_of(daemonset, DAEMON_SETS, selector=daemonset.spec.selector)
     return [
         *adoption_stages(adopter, adopted, snapshot.orphaned_revisions),
-        *release_stages(strangers, owner_uid=daemonset.uid),
+        *release_stages(mismatched, owner_uid=daemonset.uid),
     ]

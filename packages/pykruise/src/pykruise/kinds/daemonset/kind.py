@@ -28,7 +28,7 @@ from pykruise.kinds.daemonset.v1alpha1 import DaemonSetV1Alpha1
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
-from pykruise.kube.rights import READ, on
+from pykruise.kube.rbac import READ, on
 from pykruise.plans.kind import Kind, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView
@@ -116,7 +116,10 @@ def _note_replaced(read: Read[Settings], snapshot: Snapshot, plan: Plan) -> None
 def _replaced_on(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
     """Nodes on which the plan deletes a finished pod."""
     finished = {
-        pod.name: state.name for state in snapshot.board.open for pod in state.pods if pod.phase in FINISHED
+        pod.name: state.name
+        for state in snapshot.overview.open
+        for pod in state.pods
+        if pod.phase in FINISHED
     }
     if finished:
         for step in plan.steps:

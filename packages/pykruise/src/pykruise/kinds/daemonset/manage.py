@@ -59,7 +59,7 @@ def plan_manage(ws: WorkingSet) -> tuple[Phase, dict[str, Reason]]:
         notes=tuple(found.notes),
         look_at=min(found.times, default=None),
         is_partial=phase.is_partial,
-    ), {**ws.board.idle, **found.skipped_nodes}
+    ), {**ws.overview.idle, **found.skipped_nodes}
 
 
 def _look_at(ws: WorkingSet, state: NodeState, found: Managed) -> None:

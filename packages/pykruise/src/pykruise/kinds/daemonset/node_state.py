@@ -1,6 +1,6 @@
 """What one node is to a DaemonSet, and which of its pods are there.
 
-node + pods that are meant for it ──▶ examine() ──▶ NodeState ──▶ board.py (all of them)
+node + pods that are meant for it ──▶ examine() ──▶ NodeState ──▶ overview.py (all of them)
 
 Pure. A state says nothing of revisions. Which pods are old is the plan's business, and a new template has no node
 examined.
@@ -101,7 +101,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[PodView, ...] = ()
     """Those that count, terminating ones too: controlled and matching, or nobody's and to be adopted. The first
     is the one that the node is counted by."""
-    strangers: tuple[PodView, ...] = ()
+    mismatched: tuple[PodView, ...] = ()
     """Controlled, but not matching the selector any more."""
     quiet: MadeFor | None = None
     """Of a node that runs its one pod, which is available and has nothing to wait for: what that pod was made
@@ -122,7 +122,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_open(self) -> bool:
         """Whether there may be something to do or to say, whatever the revision."""
-        return self.quiet is None and (bool(self.strangers) or not self.is_idle)
+        return self.quiet is None and (bool(self.mismatched) or not self.is_idle)
 
 
 def examine(
@@ -131,7 +131,7 @@ def examine(
     """The state of one node. `node` None: there is none of that name. `pods`: those meant for it, controlled by
     the DaemonSet or by nobody."""
     fit = Fit(Place.GONE) if node is None else terms.placement.fit(node)
-    own, strangers = _counting(terms.selector, pods)
+    own, mismatched = _counting(terms.selector, pods)
     times = [available_at(pod, min_ready_seconds=terms.min_ready_seconds, now=now) for pod in own]
     return NodeState(
         name=name,
@@ -140,8 +140,8 @@ def examine(
         labels={} if node is None else node.labels,
         is_lost=node is not None and any(taint.key in _LOST for taint in node.taints),
         pods=own,
-        strangers=strangers,
-        quiet=_quiet(terms, fit.place, own, strangers, now=now),
+        mismatched=mismatched,
+        quiet=_quiet(terms, fit.place, own, mismatched, now=now),
         until=min((time for time in times if time is not None), default=None),
     )
 
@@ -150,20 +150,20 @@ def _counting(
     selector: Selector | None, pods: Iterable[PodView]
 ) -> tuple[tuple[PodView, ...], tuple[PodView, ...]]:
     own: list[PodView] = []
-    strangers: list[PodView] = []
+    mismatched: list[PodView] = []
     for pod in pods:
         matches = selector is None or selector.matches(pod.labels)
         if pod.controller is not None:
-            (own if matches else strangers).append(pod)
+            (own if matches else mismatched).append(pod)
         elif selector is not None and matches and not pod.is_deleting:
             own.append(pod)
-    return tuple(sorted(own, key=by_counting)), tuple(sorted(strangers, key=by_counting))
+    return tuple(sorted(own, key=by_counting)), tuple(sorted(mismatched, key=by_counting))
 
 
 def _quiet(
-    terms: Terms, place: Place, own: Sequence[PodView], strangers: Sequence[PodView], *, now: Instant
+    terms: Terms, place: Place, own: Sequence[PodView], mismatched: Sequence[PodView], *, now: Instant
 ) -> MadeFor | None:
-    if place is not Place.RUN or strangers or len(own) != 1:
+    if place is not Place.RUN or mismatched or len(own) != 1:
         return None
     pod = own[0]
     is_moving = pod.is_deleting or is_leaving(pod) or pod.may_be_updating or bool(pod.open_gates)

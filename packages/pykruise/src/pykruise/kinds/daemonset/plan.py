@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.daemonset.board import by_ownership
 from pykruise.kinds.daemonset.claim import claim
 from pykruise.kinds.daemonset.manage import plan_manage
+from pykruise.kinds.daemonset.node_cache import by_ownership
 from pykruise.kinds.daemonset.pre_download import plan_pre_download
 from pykruise.kinds.daemonset.refresh import plan_refresh
 from pykruise.kinds.daemonset.revisions import (
@@ -75,7 +75,7 @@ def _phases(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
     spec = snapshot.daemonset.spec
     assert spec is not None
     revisions = choose_revisions(snapshot, spec)
-    ws = WorkingSet(snapshot, spec=spec, revisions=revisions, board=snapshot.board)
+    ws = WorkingSet(snapshot, spec=spec, revisions=revisions, overview=snapshot.overview)
     before = [
         *claim(snapshot),
         *stored(snapshot, revisions, unrecorded=unrecorded),
@@ -161,7 +161,7 @@ def _guarded(snapshot: Snapshot, message: str) -> DaemonSetStatus:
     spec = snapshot.daemonset.spec
     assert spec is not None
     ws = WorkingSet(
-        snapshot, spec=spec, revisions=unchanged_revisions(snapshot), board=by_ownership(snapshot.board)
+        snapshot, spec=spec, revisions=unchanged_revisions(snapshot), overview=by_ownership(snapshot.overview)
     )
     return with_mismatch(snapshot.daemonset.status, counters(ws), message=message, now=snapshot.now)
 

@@ -2,7 +2,7 @@
 
 bytes of a DaemonSet ──▶ project_daemonset() ──▶ DaemonSetView (what a cache keeps)
 DaemonSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
-                            └─ board.py: nodes with their pods, made anew where they changed
+                            └─ overview.py: nodes with their pods, made anew where they changed
 
 The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
 """
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from pykruise.kinds.daemonset.backoff import Backoffs
-from pykruise.kinds.daemonset.board import Board, NodeStates
+from pykruise.kinds.daemonset.node_cache import NodeOverview, NodeStateCache
 from pykruise.kinds.daemonset.node_state import Terms
 from pykruise.kinds.daemonset.placement import Placement, placement_of
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSetStatus
@@ -144,7 +144,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The world of one DaemonSet at one instant."""
 
     daemonset: DaemonSetView
-    board: Board
+    overview: NodeOverview
     """All nodes of the cluster: what each is to the DaemonSet, and the pods that count there."""
     pods: Sequence[PodView]
     """All pods controlled by it, finished and terminating ones too, in any order."""
@@ -172,7 +172,7 @@ async def snapshot(view: DaemonSetView, read: Read[Settings]) -> Snapshot:
     now = read.now()
     return Snapshot(
         daemonset=view,
-        board=known.states_for(terms_of(view)).look(
+        overview=known.states_for(terms_of(view)).refresh(
             nodes=read.all(NODE_VIEWS), pods=pods, orphans=orphans, now=now
         ),
         pods=pods,
@@ -191,13 +191,13 @@ class NodeMemory:
     """What a DaemonSet remembers of nodes; a new process may lose it."""
 
     def __init__(self) -> None:
-        self._states: NodeStates | None = None
+        self._states: NodeStateCache | None = None
         self._backoffs = Backoffs(0)
 
-    def states_for(self, terms: Terms) -> NodeStates:
+    def states_for(self, terms: Terms) -> NodeStateCache:
         """What is known of its nodes under these terms; it saves work and changes nothing."""
         if self._states is None or self._states.terms != terms:
-            self._states = NodeStates(terms)
+            self._states = NodeStateCache(terms)
         return self._states
 
     def backoffs_for(self, generation: int) -> Backoffs:

@@ -91,7 +91,7 @@ def _taking_part(ws: WorkingSet) -> tuple[list[OldAndNew], dict[str, Reason]]:
     rest: list[OldAndNew] = []
     skipped: dict[str, Reason] = {}
     selector = ws.snapshot.daemonset.node_selector
-    for state in reversed(ws.board.states.values()):
+    for state in reversed(ws.overview.states.values()):
         if not _counts(ws, state):
             continue
         if ws.is_settled(state):

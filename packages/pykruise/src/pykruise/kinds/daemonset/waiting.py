@@ -15,7 +15,7 @@ from pykruise.kinds.daemonset.node_state import FINISHED, NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant, format_time
-from pykruise.pods.obstacles import obstacles_of
+from pykruise.pods.pod_blockers import blockers_of
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
@@ -140,7 +140,7 @@ def _told_by_pods(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
         if not pod.is_deleting
         and (is_leaving(pod) or not (ws.is_available(pod) or _is_just_starting(ws, pod)))
     )
-    return obstacles_of(
+    return blockers_of(
         unavailable, ws.spec.lifecycle, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now
     )
 

@@ -10,7 +10,8 @@ only the open ones are looked at by every phase.
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from pykruise.kinds.daemonset.board import Board
+from pykruise.kinds.daemonset.limits import Limits, limits_of
+from pykruise.kinds.daemonset.node_cache import NodeOverview
 from pykruise.kinds.daemonset.node_state import (
     TEMPLATE_GENERATION_LABEL,
     MadeFor,
@@ -19,7 +20,6 @@ from pykruise.kinds.daemonset.node_state import (
     is_available,
     made_for,
 )
-from pykruise.kinds.daemonset.numbers import Limits, limits_of
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.revisions import Revisions
 from pykruise.kinds.daemonset.snapshot import Settings, Snapshot
@@ -62,23 +62,23 @@ class WorkingSet:
     """One look at everything a plan decides about. Never changed once it is made."""
 
     def __init__(
-        self, snapshot: Snapshot, *, spec: DaemonSetSpec, revisions: Revisions, board: Board
+        self, snapshot: Snapshot, *, spec: DaemonSetSpec, revisions: Revisions, overview: NodeOverview
     ) -> None:
         self.snapshot = snapshot
         self.spec = spec
         self.revisions = revisions
-        self.board = board
+        self.overview = overview
         self._hashes = revisions.hashes
         self._generation = snapshot.daemonset.template_generation
         self._min_ready_s = spec.min_ready_seconds
-        self._old = frozenset(made for made in board.quiet if not self._is_current(made))
-        self.settled = sum(count for made, count in board.quiet.items() if made not in self._old)
+        self._old = frozenset(made for made in overview.quiet if not self._is_current(made))
+        self.settled = sum(count for made, count in overview.quiet.items() if made not in self._old)
         """How many quiet nodes are of the update revision."""
         self.outdated: Sequence[NodeState] = (
-            [state for state in board.states.values() if state.quiet in self._old] if self._old else ()
+            [state for state in overview.states.values() if state.quiet in self._old] if self._old else ()
         )
         """Quiet nodes of other revisions."""
-        self.open = board.open
+        self.open = overview.open
         """All others that have or should have a pod, or one that does not match any more; gone ones too."""
 
     @property
@@ -103,7 +103,7 @@ class WorkingSet:
         wants_nodes = block is not None and block.selector is not None
         return limits_of(
             self.spec,
-            desired=self.board.desired,
+            desired=self.overview.desired,
             has_bad_selector=wants_nodes and self.snapshot.daemonset.node_selector is None,
         )
 
@@ -135,7 +135,7 @@ class WorkingSet:
     @property
     def pods(self) -> Iterator[PodView]:
         """The claimed pods of all nodes."""
-        return (pod for state in self.board.states.values() for pod in state.pods)
+        return (pod for state in self.overview.states.values() for pod in state.pods)
 
     @cached_property
     def pod_count(self) -> int:

@@ -15,8 +15,8 @@ from pykruise.kinds.ephemeraljob.validation import errors_of
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
+from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PODS
-from pykruise.kube.rights import READ, on
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews

@@ -14,7 +14,7 @@ from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageLis
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
-from pykruise.kube.rights import READ, on
+from pykruise.kube.rbac import READ, on
 from pykruise.plans.kind import Kind, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import PULL_JOB_VIEWS

@@ -12,8 +12,8 @@ from pykruise.kinds.imagepulljob.snapshot import Settings, snapshot
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS, ImagePullJob
 from pykruise.kinds.imagepulljob.wakes import wakes
 from pykruise.kube.crds import Column, Version
+from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NAMESPACES, SECRETS
-from pykruise.kube.rights import READ, WRITE, on
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS

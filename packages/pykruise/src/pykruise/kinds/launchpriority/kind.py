@@ -11,8 +11,8 @@ import msgspec
 from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, plan_barriers
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.rbac import on
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.kube.rights import on
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.launch_order import barrier_name

@@ -12,8 +12,8 @@ from pykruise.kinds.nodeimage.types import NODE_IMAGES, NodeImage
 from pykruise.kinds.nodeimage.v1alpha1 import NodeImageV1Alpha1
 from pykruise.kinds.nodeimage.wakes import wakes
 from pykruise.kube.crds import Column, Version
+from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NODES
-from pykruise.kube.rights import READ, WRITE, on
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS

@@ -18,7 +18,7 @@ from pykruise.kinds.persistentpodstate.view import (
 )
 from pykruise.kinds.persistentpodstate.wakes import further_wake, wakes
 from pykruise.kube.crds import Version
-from pykruise.kube.rights import READ, WRITE, on
+from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews

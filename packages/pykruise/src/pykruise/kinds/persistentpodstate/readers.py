@@ -28,8 +28,8 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.group_kinds import GroupKind, group_kind
+from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS
-from pykruise.kube.rights import READ, Right, on
 from pykruise.plans.targets import WhiteListReader, WorkloadReader
 from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS, WhiteList
 from pykruise.runtime.views import BY_NAMESPACE

@@ -12,8 +12,8 @@ from pykruise.kinds.podprobemarker.types import POD_PROBE_MARKERS, PodProbeMarke
 from pykruise.kinds.podprobemarker.validation import errors_of
 from pykruise.kinds.podprobemarker.wakes import wakes
 from pykruise.kube.crds import Version
+from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NODES, PODS
-from pykruise.kube.rights import READ, on
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS

@@ -12,8 +12,8 @@ from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS, P
 from pykruise.kinds.podunavailablebudget.v1alpha1 import PodUnavailableBudgetV1Alpha1
 from pykruise.kinds.podunavailablebudget.wakes import wakes
 from pykruise.kube.crds import Column, Version
+from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.kube.rights import READ, Right, on
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews

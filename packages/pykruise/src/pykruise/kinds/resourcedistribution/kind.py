@@ -12,8 +12,8 @@ from pykruise.kinds.resourcedistribution.v1alpha1 import ResourceDistributionV1A
 from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTED, DISTRIBUTION_VIEWS
 from pykruise.kinds.resourcedistribution.wakes import wakes
 from pykruise.kube.crds import Column, Version
+from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NAMESPACES
-from pykruise.kube.rights import READ, WRITE, on
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews

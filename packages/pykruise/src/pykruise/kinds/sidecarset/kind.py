@@ -16,8 +16,8 @@ from pykruise.kinds.sidecarset.v1alpha1 import SidecarSetV1Alpha1
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
+from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NAMESPACES
-from pykruise.kube.rights import READ, on
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, workload_rights
 from pykruise.plans.review import Reviews

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from pykruise.kinds.sidecarset.choosing import Chosen, choose
 from pykruise.kinds.sidecarset.conditions import condition_patch
-from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.history import StoredRevision, ensure_revision, truncate_history
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.pod_annotations import PatchError
 from pykruise.kinds.sidecarset.snapshot import Snapshot
 from pykruise.kinds.sidecarset.status import status_of
-from pykruise.kinds.sidecarset.storing import Stored, forgotten, stored
 from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade_patch
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
@@ -55,11 +55,11 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
         reason = Reason(Code.INVALID_SPEC, one.problem)
         waiting = Reason(Code.INVALID_SPEC, one.problem, "correct the field")
         return Plan(notes=(note,), waiting=waiting, skipped=_skip(snapshot.pods, reason))
-    revision = stored(snapshot)
+    revision = ensure_revision(snapshot)
     stages, skipped, notes = _upgrades(snapshot, revision)
     status = status_of(snapshot, revision)
     return Plan(
-        stages=(*revision.stages, *stages, *forgotten(snapshot, revision)),
+        stages=(*revision.stages, *stages, *truncate_history(snapshot, revision)),
         status=None if status == one.stored_status else status,
         requeue_after_s=0.0 if skipped and _is_partial(stages) else None,
         waiting=_waiting(snapshot.pods, skipped),
@@ -99,7 +99,7 @@ def _is_partial(stages: Sequence[Stage]) -> bool:
 _Decided = tuple[list[Stage], dict[str, Reason], tuple[Note, ...]]
 
 
-def _upgrades(snapshot: Snapshot, revision: Stored) -> _Decided:
+def _upgrades(snapshot: Snapshot, revision: StoredRevision) -> _Decided:
     one, pods = snapshot.sidecarset, snapshot.pods
     assert one.spec is not None
     waiting = [pod for pod in pods if not pod.is_updated]
@@ -124,7 +124,7 @@ def _resets(snapshot: Snapshot, pods: Iterable[ManagedPod]) -> Stage:
     chains = []
     for pod in list(pods)[:MOST_AT_ONCE]:
         subject = Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
-        names = ", ".join(twins.other for twins in pod.twins if not twins.is_idle)
+        names = ", ".join(pairs.other for pairs in pod.pairs if not pairs.is_idle)
         step = Step(
             action=_patch(pod, reset_patch(pod, snapshot.sidecarset, now=snapshot.now)),
             because=f"the hot upgrade is over: {names} becomes idle",
@@ -140,7 +140,7 @@ def _resets(snapshot: Snapshot, pods: Iterable[ManagedPod]) -> Stage:
     return Stage(purpose=Purpose.END_HOT_UPGRADES, chains=tuple(chains))
 
 
-def _upgraded(snapshot: Snapshot, revision: Stored, chosen: Chosen) -> _Decided:
+def _upgraded(snapshot: Snapshot, revision: StoredRevision, chosen: Chosen) -> _Decided:
     chains: list[Chain] = []
     skipped = dict(chosen.skipped)
     notes: list[Note] = []

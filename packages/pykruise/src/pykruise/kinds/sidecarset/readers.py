@@ -19,8 +19,8 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS, CONTROLLER_REVISIONS, NAMESPACES
-from pykruise.kube.rights import READ, Right, on
 from pykruise.plans.views import NamespaceView, project_namespace
 from pykruise.pods.revisions import RevisionView, project_revision
 

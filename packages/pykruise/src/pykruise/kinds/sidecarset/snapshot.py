@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.managed import Crowd, ManagedPod
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod, ManagedPodCache
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
@@ -67,7 +67,7 @@ async def snapshot(view: SidecarSetView, read: Read[Settings]) -> Snapshot:
         name: view.selects_namespace(name, _labels_of(name, view, read))
         for name in {pod.namespace for pod in pods}
     }
-    managed = [one for one in read.memory(Crowd).of(pods, view) if selected[one.pod.namespace]]
+    managed = [one for one in read.memory(ManagedPodCache).of(pods, view) if selected[one.pod.namespace]]
     return Snapshot(
         sidecarset=view,
         pods=sorted(managed, key=lambda one: (one.pod.namespace, one.pod.name)),

@@ -5,15 +5,15 @@ Snapshot + the revision of its spec ──▶ status_of() ──▶ the whole st
 Pure: a function of the snapshot, so it lags the writes of the same plan by one look.
 """
 
+from pykruise.kinds.sidecarset.history import StoredRevision
 from pykruise.kinds.sidecarset.snapshot import Snapshot
-from pykruise.kinds.sidecarset.storing import Stored
 from pykruise.kinds.sidecarset.types import SidecarSetStatus
 from pykruise.kube.documents import Document
 
 __all__ = ["status_of"]
 
 
-def status_of(snapshot: Snapshot, revision: Stored) -> Document:
+def status_of(snapshot: Snapshot, revision: StoredRevision) -> Document:
     """The status; how often a name was taken is told even when it never was."""
     one, pods = snapshot.sidecarset, snapshot.pods
     ready = [pod for pod in pods if pod.is_consistent and pod.is_ready]

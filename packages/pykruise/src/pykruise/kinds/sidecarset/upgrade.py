@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
-from pykruise.kinds.sidecarset.managed import ManagedPod, Twins, is_consistent
+from pykruise.kinds.sidecarset.managed_pod import HotUpgradePair, ManagedPod, is_consistent
 from pykruise.kinds.sidecarset.pod_annotations import with_patches
 from pykruise.kinds.sidecarset.records import (
     Record,
@@ -99,8 +99,8 @@ def _target(managed: ManagedPod, sidecar: Sidecar, has: Mapping[str, str]) -> tu
     ready = [name for name in (first, second) if _is_serving(managed, name)]
     if len(ready) == 1:
         return (second, first) if ready[0] == first else (first, second)
-    twins = next(one for one in managed.twins if one.sidecar.name == sidecar.name)
-    return twins.other, twins.working
+    pairs = next(one for one in managed.pairs if one.sidecar.name == sidecar.name)
+    return pairs.other, pairs.working
 
 
 def _is_serving(managed: ManagedPod, name: str) -> bool:
@@ -161,7 +161,7 @@ def can_be_reset(managed: ManagedPod, one: SidecarSetView) -> bool:
     busy = _busy_twins(managed)
     if not busy or one.contents is None:
         return False
-    idle = {twins.other for twins in managed.twins}
+    idle = {pairs.other for pairs in managed.pairs}
     pod = managed.pod
     names = [
         name
@@ -175,16 +175,16 @@ def can_be_reset(managed: ManagedPod, one: SidecarSetView) -> bool:
     return is_ready or all(status.ready for status in pod.container_statuses if status.name not in idle)
 
 
-def _busy_twins(managed: ManagedPod) -> list[Twins]:
-    return [one for one in managed.twins if not one.is_idle]
+def _busy_twins(managed: ManagedPod) -> list[HotUpgradePair]:
+    return [one for one in managed.pairs if not one.is_idle]
 
 
 def reset_patch(managed: ManagedPod, one: SidecarSetView, *, now: Instant) -> Document:
     """What makes the old containers of a hot upgrade idle again."""
     images: dict[str, str] = {}
     annotations: dict[str, str] = {}
-    for twins in _busy_twins(managed):
-        images[twins.other] = twins.sidecar.empty_image
-        annotations[f"{keys.SIDECARSET_VERSION_PREFIX}{twins.other}"] = SETTLED
-        annotations[f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{twins.working}"] = SETTLED
+    for pairs in _busy_twins(managed):
+        images[pairs.other] = pairs.sidecar.empty_image
+        annotations[f"{keys.SIDECARSET_VERSION_PREFIX}{pairs.other}"] = SETTLED
+        annotations[f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{pairs.working}"] = SETTLED
     return _patch({**annotations, **_state(managed, one, images, now=now)}, images)

@@ -9,8 +9,8 @@ from pykruise.kinds.sidecarterminator.groups import is_interesting
 from pykruise.kinds.sidecarterminator.plan import REQUESTS, Snapshot, plan_termination, request_name
 from pykruise.kube.ids import Key
 from pykruise.kube.metadata_view import MetadataView, project_metadata
+from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PODS
-from pykruise.kube.rights import READ, on
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.settings import NoSettings

@@ -23,8 +23,8 @@ from pykruise.kinds.statefulset.v1alpha1 import StatefulSetV1Alpha1
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, ScalePaths, Version
 from pykruise.kube.ids import Key
+from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import STORAGE_CLASSES
-from pykruise.kube.rights import READ, on
 from pykruise.plans.kind import Kind, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS

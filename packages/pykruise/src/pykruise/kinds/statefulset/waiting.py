@@ -11,7 +11,7 @@ from typing import Final
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.scale import Scale
 from pykruise.kinds.statefulset.working_set import WorkingSet
-from pykruise.pods.obstacles import obstacles_of
+from pykruise.pods.pod_blockers import blockers_of
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
@@ -44,7 +44,7 @@ def waiting_of(
     growth = Growth(ws)
     if is_converged(ws, growth):
         return None
-    obstacles = obstacles_of(
+    obstacles = blockers_of(
         (pod for pod in ws.slot_pods if not pod.is_deleting and not ws.is_available(pod)),
         ws.spec.lifecycle,
         min_ready_seconds=ws.limits.min_ready_seconds,

@@ -19,8 +19,8 @@ from pykruise.kinds.uniteddeployment.wakes import wakes
 from pykruise.kinds.uniteddeployment.workloads import TEMPLATES, WORKLOAD_VIEWS
 from pykruise.kube.crds import Column, ScalePaths, Version
 from pykruise.kube.documents import Document
+from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import REPLICA_SETS
-from pykruise.kube.rights import READ, WRITE, on
 from pykruise.plans.kind import Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS

@@ -12,11 +12,11 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from pykruise.kinds.workloadspread.claims import Desk
 from pykruise.kinds.workloadspread.injection import Matched, inject, read_matched
 from pykruise.kinds.workloadspread.limits import depends_on_replicas
 from pykruise.kinds.workloadspread.ordinals import numbering_of, subset_by_ordinal
 from pykruise.kinds.workloadspread.readers import SpreadReader
+from pykruise.kinds.workloadspread.subset_allocator import SubsetAllocator
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, version_of, versioned_kinds
@@ -46,9 +46,11 @@ class AssignmentError(Exception):
 class Assignment:
     """Places pods. `versioned`: kinds of owners whose pods are counted by version, in lower case."""
 
-    def __init__(self, reader: SpreadReader, desk: Desk, *, versioned: Collection[str]) -> None:
+    def __init__(
+        self, reader: SpreadReader, allocator: SubsetAllocator, *, versioned: Collection[str]
+    ) -> None:
         self._reader = reader
-        self._desk = desk
+        self._allocator = allocator
         self._versioned = versioned
         self._told = ""
         """What was told last of a white list that cannot be read."""
@@ -81,7 +83,7 @@ class Assignment:
             if view is None or view.is_plain or view.goes_by_ordinal or not matched.subset:
                 return
             version = version_of(labels_of(pod), owner_kind=owner.kind, versioned=self._versioned)
-            await self._desk.give(view, version=version, pod_name=_name(pod), subset=matched.subset)
+            await self._allocator.release(view, version=version, pod_name=_name(pod), subset=matched.subset)
         except (UnsettledError, KubeError, PathError) as error:
             raise AssignmentError(str(error)) from error
 
@@ -157,7 +159,7 @@ class Assignment:
             return inject(pod, subset, Matched(name=view.name, subset=subset.name)) if subset else None
         version = version_of(labels_of(pod), owner_kind=owner.kind, versioned=self._versioned)
         pod_name = _name(pod)
-        taken = await self._desk.take(view, version=version, pod_name=pod_name)
+        taken = await self._allocator.allocate(view, version=version, pod_name=pod_name)
         found = view.subset(taken.subset) if taken.subset else None
         if found is None:
             return None
@@ -194,8 +196,8 @@ class Spreading:
     ) -> None:
         self.reader = reader
         self.quota = quota
-        self.desk = Desk(reader, clock=clock, rng=rng)
-        self.assignment = Assignment(reader, self.desk, versioned=versioned_kinds(versioned))
+        self.allocator = SubsetAllocator(reader, clock=clock, rng=rng)
+        self.assignment = Assignment(reader, self.allocator, versioned=versioned_kinds(versioned))
 
 
 _LONGEST_CHAIN = 10

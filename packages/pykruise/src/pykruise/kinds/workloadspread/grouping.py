@@ -20,7 +20,7 @@ from pykruise.kinds.workloadspread.injection import (
     tried,
 )
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
-from pykruise.kinds.workloadspread.places import pending_creations
+from pykruise.kinds.workloadspread.slots import pending_creations
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.versions import version_of

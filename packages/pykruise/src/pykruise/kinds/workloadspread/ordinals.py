@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
-from pykruise.kinds.workloadspread.places import is_schedulable
+from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus
 from pykruise.kube.documents import get_path
 from pykruise.kube.ranges import Ranges, merged

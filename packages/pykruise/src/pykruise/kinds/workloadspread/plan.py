@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pykruise.kinds.workloadspread.costs import has_costs, wanted_costs
 from pykruise.kinds.workloadspread.grouping import Adoption, Grouped, grouped
-from pykruise.kinds.workloadspread.places import is_schedulable
+from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.status import Computed, computed, normalized
 from pykruise.kube.patches.types import PatchType

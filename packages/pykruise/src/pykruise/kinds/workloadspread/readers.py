@@ -24,8 +24,8 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference
+from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.kube.rights import READ, Right, on
 from pykruise.plans.targets import TARGET_RESOURCES, OwnerReader, WorkloadReader, read_configuration
 from pykruise.pods.white_list import CONFIGURATION, Listed, WhiteList, WhiteListError, read_white_list
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects

@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.kinds.workloadspread.grouping import Grouped
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
-from pykruise.kinds.workloadspread.places import CREATION_S, SCHEDULABLE, pending_creations
+from pykruise.kinds.workloadspread.slots import CREATION_S, SCHEDULABLE, pending_creations
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.api import Condition

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import ForbiddenError
+from pykruise.kube.rbac import Right
 from pykruise.kube.resources import SERVICE_ACCOUNTS, Resource
-from pykruise.kube.rights import Right
 from pykruise.manager.doctor.findings import Finding, fault, fine, unknown
 from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.manager.roles import ACCOUNT, needed

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from pykruise.kinds.gates import GateError
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import NotFoundError
+from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import NAMESPACES, NODES
 from pykruise.manager.doctor.findings import Finding, fine, warning
 from pykruise.manager.doctor.live import APPLY, Live
-from pykruise.manager.flags import FlagError
 from pykruise.pods.node_image_api import NODE_IMAGES
 
 __all__ = ["check_images", "image_findings"]

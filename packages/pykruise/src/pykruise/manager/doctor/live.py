@@ -12,9 +12,10 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import NotFoundError
+from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import DEPLOYMENTS, Resource
 from pykruise.kube.transport import Request
-from pykruise.manager.flags import FlagError, parse
+from pykruise.manager.flags import parse
 from pykruise.manager.install import MANAGER
 from pykruise.manager.settings import Settings
 

@@ -34,13 +34,13 @@ from pykruise.kube.errors import (
     NotFoundError,
     ServerTimeoutError,
 )
+from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import NAMESPACES, SECRETS, SERVICES, Resource
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.manager.doctor.findings import Finding, fault, fine, unknown, warning
 from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.manager.doctor.trial import trial_cloneset
 from pykruise.manager.doctor.workload import ready_addresses
-from pykruise.manager.flags import FlagError
 from pykruise.manager.install import MANAGER
 from pykruise.manager.settings import WebhookSettings
 

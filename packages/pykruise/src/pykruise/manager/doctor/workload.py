@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 from pykruise.kinds.gates import GateError
 from pykruise.kube.clock import parse_time
-from pykruise.kube.documents import get_path
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import DAEMON_SETS, LEASES, NAMESPACES
+from pykruise.manager.daemon import DAEMON
 from pykruise.manager.doctor.findings import Finding, fault, fine, warning
 from pykruise.manager.doctor.live import APPLY, Live
-from pykruise.manager.flags import FlagError
 from pykruise.manager.install import MANAGER, NAMESPACE_LABELS
 from pykruise.pods.in_place import has_resize
 
@@ -102,11 +103,21 @@ async def check_gates(live: Live) -> Sequence[Finding]:
         fix = "switch the gate off, or upgrade to Kubernetes 1.33 (1.32: InPlacePodVerticalScaling)"
         findings.append(fault("gates", what, fix))
     if gates["KruiseDaemon"]:
-        daemon = await live.get(DAEMON_SETS, live.namespace, "kruise-daemon")
-        if daemon is None:
-            what = "KruiseDaemon is on, but there is no DaemonSet kruise-daemon: what needs it waits"
-            findings.append(warning("gates", what, "--feature-gates=KruiseDaemon=false, or run the daemon"))
+        findings += _daemon_findings(await live.get(DAEMON_SETS, live.namespace, DAEMON), live.namespace)
     return findings or [fine("gates", str(gates) or "all as they are by default")]
+
+
+def _daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
+    """Whether agents are at work on all nodes. Pure."""
+    if daemon is None:
+        what = "KruiseDaemon is on, but there is no DaemonSet kruise-daemon: what needs it waits"
+        return [warning("gates", what, f"--feature-gates=KruiseDaemon=false, or {APPLY}")]
+    status = daemon.get("status") or {}
+    wanted, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
+    if ready < wanted:
+        what = f"agents are ready on {ready} of {wanted} nodes: images, probes and recreations wait on the others"
+        return [warning("gates", what, f"kubectl -n {namespace} describe pods -l control-plane=daemon")]
+    return []
 
 
 async def check_lease(live: Live) -> Sequence[Finding]:

@@ -15,9 +15,10 @@ import msgspec
 import orjson
 
 from pykruise.kube.documents import Document, same
+from pykruise.kube.node_agent.environment import EnvSource
 from pykruise.kube.quantities import Quantity
 from pykruise.pods import keys
-from pykruise.pods.containers import EnvSource, env_sources_of
+from pykruise.pods.containers import env_sources_of
 from pykruise.pods.in_place.pod import Settings
 from pykruise.pods.in_place.resources import BOUNDS, RESIZABLE, effective_resources, qos_class
 from pykruise.pods.in_place.update_spec import (

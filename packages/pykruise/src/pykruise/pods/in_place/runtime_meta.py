@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from pykruise.kube.go_text import go_json
+from pykruise.kube.hashing import bytes_hash
+from pykruise.kube.node_agent import environment
 from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.in_place.annotations import AnnotationError
 from pykruise.pods.in_place.pod import RUNTIME_META_ANNOTATION, UpdatablePod
-from pykruise.pods.typed_json import bytes_hash, go_json
 
 __all__ = [
     "ContainerMeta",
@@ -73,19 +75,17 @@ def runtime_meta_of(pod: UpdatablePod) -> Mapping[str, ContainerMeta] | None:
 
 def container_hash(name: str, image: str) -> int:
     """The kubelet's hash of a container: changes exactly when it is made anew."""
-    return bytes_hash(go_json({"image": image, "name": name}))
+    return bytes_hash(go_json({"image": image, "name": name}).encode())
 
 
 def environment_hash(
     container: ContainerFacts, *, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> int:
     """The agent's hash of the variables that are fed from these labels and annotations."""
-    entries: list[dict[str, str]] = []
-    for source in container.env_sources:
-        values = labels if source.field == "labels" else annotations
-        value = values.get(source.key, "")
-        entries.append({"name": source.variable, "value": value} if value else {"name": source.variable})
-    return bytes_hash(go_json(entries or None))
+    return environment.environment_hash(
+        container.env_sources,
+        lambda source: (labels if source.field == "labels" else annotations).get(source.key, ""),
+    )
 
 
 def runs_as_specified(pod: UpdatablePod, meta: Mapping[str, ContainerMeta]) -> bool:

@@ -89,6 +89,7 @@ _OBJECT: Final[Mapping[str, tuple[str, Action]]] = {
     "PATCH": ("patch", writes.patch),
     "DELETE": ("delete", deletion.delete),
 }
+_CONNECT: Final[Mapping[str, Action]] = {"GET": subresources.connect, "POST": subresources.connect}
 _SPECIAL: Final[Mapping[str, Mapping[str, Action]]] = {
     "scale": {"GET": scale.get_scale, "PUT": scale.put_scale, "PATCH": scale.patch_scale},
     "binding": {"POST": subresources.bind},
@@ -96,6 +97,9 @@ _SPECIAL: Final[Mapping[str, Mapping[str, Action]]] = {
     "finalize": {"PUT": subresources.finalize},
     "log": {"GET": logs.read_log},
     "token": {"POST": token_requests.request_token},
+    "exec": _CONNECT,
+    "attach": _CONNECT,
+    "portforward": _CONNECT,
 }
 _LIKE_OBJECT: Final = ("status", "resize", "ephemeralcontainers")
 

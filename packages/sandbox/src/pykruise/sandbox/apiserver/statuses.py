@@ -181,6 +181,12 @@ def method_not_allowed() -> Refusal:
     return _refusal(405, "MethodNotAllowed", message, StatusDetails())
 
 
+def pods_run_on_paper(subresource: str) -> Refusal:
+    """501 of what takes a process in a container."""
+    message = f"pods of this cluster run on paper: there is no process for {subresource} to reach"
+    return _refusal(501, "NotImplemented", message, StatusDetails())
+
+
 def not_while_terminating(resource: Resource) -> Refusal:
     """405 of creating what is about to be served no longer."""
     message = "create not allowed while custom resource definition is terminating"

@@ -1,6 +1,7 @@
 """What can be done to an object besides reading and writing it: bind a pod, evict it, let go of a namespace.
 
 server.py ──▶ bind(), evict(), finalize() ──▶ writes and deletions like any other ──▶ Answer
+          ──▶ connect() ──▶ refused: there are no processes
 """
 
 from typing import Any, Final
@@ -30,13 +31,14 @@ from pykruise.sandbox.apiserver.statuses import (
     bad_request,
     conflict,
     not_found,
+    pods_run_on_paper,
     too_many_requests,
     unclassified_error,
 )
 from pykruise.sandbox.apiserver.storage import Stored
 from pykruise.sandbox.apiserver.writes import modify, review
 
-__all__ = ["bind", "evict", "finalize"]
+__all__ = ["bind", "connect", "evict", "finalize"]
 
 _CREATED: Final = canonical(
     {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
@@ -44,6 +46,13 @@ _CREATED: Final = canonical(
 _BINDING: Final = Resource("", "v1", "pods/binding", "Binding")
 _BUDGETS: Final = "poddisruptionbudgets.policy"
 _FINISHED: Final = ("Succeeded", "Failed")
+
+
+async def connect(core: Core, call: Call) -> Answer:
+    """`exec`, `attach` and `port-forward`. Raises Refusal: 404 without the pod, else 501."""
+    if core.get(call.entry, call.namespace, call.name) is None:
+        raise not_found(call.entry.resource, call.name)
+    raise pods_run_on_paper(call.subresource)
 
 
 # --- binding ----------------------------------------

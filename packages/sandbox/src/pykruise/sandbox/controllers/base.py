@@ -12,16 +12,14 @@ import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
-import msgspec
-
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.controller import Controller, unmeasured
-from pykruise.kube.documents import Document, decode, deep_copy, get_path
+from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import adoption_patch, controller_of, owner_reference, release_patch
+from pykruise.kube.owners import adoption_patch, release_patch
 from pykruise.kube.patches import diff_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
@@ -29,6 +27,8 @@ from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES, PODS, Resource
 from pykruise.kube.selectors import Selector, selector_from
 from pykruise.kube.writer import Writer
+from pykruise.runtime.objects import INDEXES, DocumentView, owner_reference_to, project_document
+from pykruise.runtime.views import BY_CONTROLLER
 from pykruise.sandbox.nodes import NodeView
 from pykruise.sandbox.pod_view import PodView, instant_of
 
@@ -36,13 +36,10 @@ __all__ = [
     "POD_INDEXES",
     "Loop",
     "Shared",
-    "View",
     "at_once",
     "claim",
-    "owner_of",
     "pod_available_at",
     "pod_from",
-    "project_view",
     "selects",
     "slow_start",
 ]
@@ -51,105 +48,13 @@ AT_ONCE = 20
 """Writes of one sync that are under way at the same time."""
 
 POD_INDEXES: Mapping[str, Callable[[PodView], Iterable[Hashable]]] = {
-    "owner": lambda pod: (pod.owner_uid,) if pod.owner_uid else (),
+    BY_CONTROLLER: lambda pod: (pod.owner_uid,) if pod.owner_uid else (),
     "orphans": lambda pod: () if pod.owner_uid else (pod.namespace,),
     "namespace": lambda pod: (pod.namespace,),
     "node": lambda pod: (pod.node_name,) if pod.node_name else (),
     "claim": lambda pod: [(pod.namespace, name) for name in pod.claims],
 }
 """How controllers find pods: by controlling owner, without one by namespace, by namespace, node, and claim."""
-
-
-class View(msgspec.Struct, frozen=True, kw_only=True):
-    """An object as a controller reads it: the whole document, which nobody may change."""
-
-    namespace: str
-    name: str
-    uid: str
-    resource_version: int
-    doc: Document
-
-    @property
-    def key(self) -> Key:
-        """Namespace and name."""
-        return Key(self.namespace, self.name)
-
-    @property
-    def metadata(self) -> Document:
-        """`metadata`."""
-        found: Document = self.doc["metadata"]
-        return found
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """`metadata.labels`."""
-        return self.metadata.get("labels") or {}
-
-    @property
-    def annotations(self) -> Mapping[str, str]:
-        """`metadata.annotations`."""
-        return self.metadata.get("annotations") or {}
-
-    @property
-    def finalizers(self) -> Sequence[str]:
-        """`metadata.finalizers`."""
-        return self.metadata.get("finalizers") or ()
-
-    @property
-    def spec(self) -> Document:
-        """`spec`."""
-        return self.doc.get("spec") or {}
-
-    @property
-    def status(self) -> Document:
-        """`status`."""
-        return self.doc.get("status") or {}
-
-    @property
-    def generation(self) -> int:
-        """`metadata.generation`; 0 when the kind has none."""
-        return int(self.metadata.get("generation") or 0)
-
-    @property
-    def created_at(self) -> str:
-        """`metadata.creationTimestamp`."""
-        return str(self.metadata.get("creationTimestamp") or "")
-
-    @property
-    def is_terminating(self) -> bool:
-        """Whether its deletion has begun."""
-        return self.metadata.get("deletionTimestamp") is not None
-
-    @property
-    def owner_uid(self) -> str:
-        """The uid of the controlling owner, or empty."""
-        found = controller_of(self.doc)
-        return found.uid if found else ""
-
-    def count(self, *path: str, default: int = 0) -> int:
-        """A whole number in the document."""
-        return int(get_path(self.doc, *path, default=default))
-
-
-def project_view(raw: bytes | msgspec.Raw) -> View:
-    """The view of any object. Raises ValueError for what is none."""
-    doc = decode(raw)
-    metadata = doc["metadata"]
-    return View(
-        namespace=metadata.get("namespace") or "",
-        name=metadata["name"],
-        uid=metadata["uid"],
-        resource_version=int(metadata["resourceVersion"]),
-        doc=doc,
-    )
-
-
-_VIEW_INDEXES: Mapping[str, Callable[[View], Iterable[str]]] = {
-    "uid": lambda view: (view.uid,),
-    "owner": lambda view: (view.owner_uid,) if view.owner_uid else (),
-    "orphans": lambda view: () if view.owner_uid else (view.namespace,),
-    "namespace": lambda view: (view.namespace,),
-}
 
 
 class Shared:
@@ -172,20 +77,20 @@ class Shared:
         self.rng = rng
         self.pods = pods
         self.nodes = nodes
-        self.owned: dict[Resource, Cache[View]] = {}
+        self.owned: dict[Resource, Cache[DocumentView]] = {}
         self.recorders: dict[str, EventRecorder] = {}
         self._observers: dict[Resource, Cache[Any]] = {PODS: pods, NODES: nodes}
         self.writer = Writer(client, self._observers)
 
-    def cache(self, resource: Resource) -> Cache[View]:
+    def cache(self, resource: Resource) -> Cache[DocumentView]:
         """The mirror of a resource other than pods and nodes; the same one for all."""
         found = self.owned.get(resource)
         if found is None:
             found = Cache(
                 self.client,
                 resource,
-                project=project_view,
-                indexes=_VIEW_INDEXES,
+                project=project_document,
+                indexes=INDEXES,
                 clock=self.clock,
                 rng=random.Random(self.rng.getrandbits(64)),
             )
@@ -202,7 +107,7 @@ class Shared:
         return found
 
     async def patch_status(
-        self, resource: Resource, view: View, status: Mapping[str, Any], *, guarded: bool = False
+        self, resource: Resource, view: DocumentView, status: Mapping[str, Any], *, guarded: bool = False
     ) -> bool:
         """Make `status` the object's status when it is not; whether something was written.
 
@@ -220,7 +125,9 @@ class Shared:
         )
         return True
 
-    async def merge(self, resource: Resource, view: View, patch: Document, *, guarded: bool = True) -> None:
+    async def merge(
+        self, resource: Resource, view: DocumentView, patch: Document, *, guarded: bool = True
+    ) -> None:
         """Merge-patch an object; when `guarded`, only if it is still what was seen (else ConflictError)."""
         metadata = {**(patch.get("metadata") or {}), "uid": view.uid}
         if guarded:
@@ -261,13 +168,13 @@ class Loop:
         self.queue.close()
         await self.controller.stop()
 
-    def watch(self, resource: Resource) -> Cache[View]:
+    def watch(self, resource: Resource) -> Cache[DocumentView]:
         """The mirror of the kind this controller is about: every change wakes the object itself."""
         cache = self.shared.cache(resource)
         cache.subscribe(lambda change: self.queue.add(change.key))
         return cache
 
-    def watch_pods_of(self, owners: Cache[View]) -> None:
+    def watch_pods_of(self, owners: Cache[DocumentView]) -> None:
         """Changes of pods wake the object of `owners` that controls them; orphans wake who selects them."""
 
         def on_pod(change: Change[PodView]) -> None:
@@ -283,7 +190,7 @@ class Loop:
         self.shared.pods.subscribe(on_pod)
 
     def tell(
-        self, resource: Resource, view: View, reason: str, message: str, *, warning: bool = False
+        self, resource: Resource, view: DocumentView, reason: str, message: str, *, warning: bool = False
     ) -> None:
         """Record an event about an object."""
         self.recorder.record(
@@ -310,30 +217,30 @@ class _Owned(Protocol):
     @property
     def owner_uid(self) -> str: ...
     @property
-    def is_terminating(self) -> bool: ...
+    def is_deleting(self) -> bool: ...
 
 
 O = TypeVar("O", bound=_Owned)  # noqa: E741 - an owned object
 
 
-def owner_of(resource: Resource, view: View) -> Document:
-    """The reference that what the object controls carries."""
-    return owner_reference(api_version=resource.api_version, kind=resource.kind, name=view.name, uid=view.uid)
-
-
-def selects(owner: View, labels: Mapping[str, str]) -> bool:
+def selects(owner: DocumentView, labels: Mapping[str, str]) -> bool:
     """Whether the object's `spec.selector` matches the labels."""
     selector = owner_selector(owner)
     return not selector.is_empty and selector.matches(labels)
 
 
-def owner_selector(owner: View) -> Selector:
+def owner_selector(owner: DocumentView) -> Selector:
     """`spec.selector` of a workload."""
     return selector_from(owner.spec.get("selector"))
 
 
 async def claim(
-    shared: Shared, resource: Resource, owner: View, of: Resource, known: Iterable[O], orphans: Iterable[O]
+    shared: Shared,
+    resource: Resource,
+    owner: DocumentView,
+    of: Resource,
+    known: Iterable[O],
+    orphans: Iterable[O],
 ) -> list[O]:
     """What the owner controls: `known` that it still selects, and `orphans` that it does, which it adopts.
 
@@ -342,16 +249,16 @@ async def claim(
     selector = owner_selector(owner)
     kept: list[O] = []
     for each in known:
-        if selector.matches(each.labels) or owner.is_terminating:
+        if selector.matches(each.labels) or owner.is_deleting:
             kept.append(each)
         else:
             await _patch_owners(shared, of, each, release_patch(owner_uid=owner.uid, uid=each.uid))
-    if owner.is_terminating:
+    if owner.is_deleting:
         return kept
-    wanted = [each for each in orphans if not each.is_terminating and selector.matches(each.labels)]
+    wanted = [each for each in orphans if not each.is_deleting and selector.matches(each.labels)]
     if wanted and await _is_alive(shared, resource, owner):
         for each in wanted:
-            patch = adoption_patch(owner_of(resource, owner), uid=each.uid)
+            patch = adoption_patch(owner_reference_to(resource, owner), uid=each.uid)
             if await _patch_owners(shared, of, each, patch):
                 kept.append(each)
     return kept
@@ -365,13 +272,13 @@ async def _patch_owners(shared: Shared, of: Resource, each: _Owned, patch: Docum
     return True
 
 
-async def _is_alive(shared: Shared, resource: Resource, owner: View) -> bool:
+async def _is_alive(shared: Shared, resource: Resource, owner: DocumentView) -> bool:
     """Whether the owner is there and not on its way out, asked live: what is adopted would else be deleted."""
     try:
-        found = project_view(await shared.client.get(resource, owner.namespace, owner.name))
+        found = project_document(await shared.client.get(resource, owner.namespace, owner.name))
     except NotFoundError:
         return False
-    return found.uid == owner.uid and not found.is_terminating
+    return found.uid == owner.uid and not found.is_deleting
 
 
 # ── pods ─────────────────────────────────────────────────────────────────────

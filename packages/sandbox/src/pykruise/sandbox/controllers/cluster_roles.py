@@ -15,7 +15,8 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CLUSTER_ROLES
 from pykruise.kube.selectors import selector_from
-from pykruise.sandbox.controllers.base import Loop, Shared, View
+from pykruise.runtime.objects import DocumentView
+from pykruise.sandbox.controllers.base import Loop, Shared
 
 __all__ = ["AggregatedRoles", "aggregated"]
 
@@ -31,7 +32,7 @@ class AggregatedRoles(Loop):
         self.cache = self.watch(CLUSTER_ROLES)
         self.cache.subscribe(self._on_role)
 
-    def _on_role(self, change: Change[View]) -> None:
+    def _on_role(self, change: Change[DocumentView]) -> None:
         """Any role may be a part of any other."""
         for role in self.cache.values():
             if "aggregationRule" in role.doc:
@@ -50,7 +51,7 @@ class AggregatedRoles(Loop):
         return None
 
 
-def aggregated(role: View, roles: Iterable[View]) -> list[Document]:
+def aggregated(role: DocumentView, roles: Iterable[DocumentView]) -> list[Document]:
     """The rules of all other roles that the role selects, in the order of their names, each once."""
     said: Mapping[str, Any] = role.doc["aggregationRule"]
     selectors = [selector_from(each) for each in said.get("clusterRoleSelectors") or ()]

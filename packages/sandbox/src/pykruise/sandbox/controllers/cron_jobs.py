@@ -21,7 +21,9 @@ from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CRON_JOBS, JOBS
-from pykruise.sandbox.controllers.base import Loop, Shared, View, owner_of, project_view
+from pykruise.runtime.objects import DocumentView, owner_reference_to, project_document
+from pykruise.runtime.views import BY_CONTROLLER
+from pykruise.sandbox.controllers.base import Loop, Shared
 from pykruise.sandbox.controllers.job_plans import condition, is_finished
 from pykruise.sandbox.pod_view import instant_of
 
@@ -39,7 +41,7 @@ class Step(msgspec.Struct, kw_only=True):
     """What is to be done about a CronJob now."""
 
     status: Document
-    delete: list[View] = []
+    delete: list[DocumentView] = []
     start_at: Instant | None = None
     """A Job is to be made for this time."""
     replaces: list[str] = []
@@ -48,11 +50,11 @@ class Step(msgspec.Struct, kw_only=True):
     look_in: float | None = None
 
 
-def next_step(cron: View, jobs: Sequence[View], *, now: Instant) -> Step:
+def next_step(cron: DocumentView, jobs: Sequence[DocumentView], *, now: Instant) -> Step:
     """What is to be done. `jobs`: those that the CronJob controls."""
     step = Step(status=deep_copy(cron.status), delete=_outdated(cron, jobs))
     _note_ends(step, jobs)
-    if cron.is_terminating or cron.spec.get("suspend"):
+    if cron.is_deleting or cron.spec.get("suspend"):
         return step
     try:
         schedule = parse_schedule(cron.spec["schedule"], zone=cron.spec.get("timeZone") or "")
@@ -73,7 +75,7 @@ def next_step(cron: View, jobs: Sequence[View], *, now: Instant) -> Step:
     return step
 
 
-def _start(cron: View, step: Step, due: Instant) -> None:
+def _start(cron: DocumentView, step: Step, due: Instant) -> None:
     active = step.status.get("active") or []
     policy = cron.spec.get("concurrencyPolicy")
     if any(one.get("name") == job_name(cron, due) for one in active):
@@ -87,7 +89,7 @@ def _start(cron: View, step: Step, due: Instant) -> None:
     step.start_at = due
 
 
-def _note_ends(step: Step, jobs: Sequence[View]) -> None:
+def _note_ends(step: Step, jobs: Sequence[DocumentView]) -> None:
     """Take Jobs that ended or went out of the active ones, and note when the last one succeeded."""
     active = {one.get("uid"): one for one in step.status.get("active") or ()}
     known = {job.uid: job for job in jobs}
@@ -108,21 +110,21 @@ def _note_ends(step: Step, jobs: Sequence[View]) -> None:
         step.status["active"] = list(active.values())
 
 
-def _outdated(cron: View, jobs: Sequence[View]) -> list[View]:
+def _outdated(cron: DocumentView, jobs: Sequence[DocumentView]) -> list[DocumentView]:
     """Finished Jobs beyond the history limits, the oldest first."""
-    found: list[View] = []
+    found: list[DocumentView] = []
     for kind, field, default in (
         ("Complete", "successfulJobsHistoryLimit", 3),
         ("Failed", "failedJobsHistoryLimit", 1),
     ):
-        ended = [job for job in jobs if condition(job, kind) and not job.is_terminating]
+        ended = [job for job in jobs if condition(job, kind) and not job.is_deleting]
         ended.sort(key=lambda job: (job.status.get("startTime") or "9", job.name))
         limit = cron.count("spec", field, default=default)
         found += ended[: max(0, len(ended) - limit)]
     return found
 
 
-def latest_due(cron: View, schedule: Schedule, *, now: Instant) -> tuple[Instant | None, int]:
+def latest_due(cron: DocumentView, schedule: Schedule, *, now: Instant) -> tuple[Instant | None, int]:
     """The latest time that is due and was not begun in time, and how many there were about."""
     since = instant_of(cron.status.get("lastScheduleTime") or cron.created_at, default=now)
     deadline_s = cron.spec.get("startingDeadlineSeconds")
@@ -142,12 +144,12 @@ def latest_due(cron: View, schedule: Schedule, *, now: Instant) -> tuple[Instant
     return due, missed
 
 
-def job_name(cron: View, due: Instant) -> str:
+def job_name(cron: DocumentView, due: Instant) -> str:
     """The name of the Job for a time: the minute is in it, so that none is made twice."""
     return f"{cron.name}-{int(due // 60)}"
 
 
-def job_from(cron: View, due: Instant) -> Document:
+def job_from(cron: DocumentView, due: Instant) -> Document:
     """The Job for a time."""
     template: Document = cron.spec.get("jobTemplate") or {}
     metadata: Document = template.get("metadata") or {}
@@ -158,7 +160,7 @@ def job_from(cron: View, due: Instant) -> Document:
     made: Document = {
         "name": job_name(cron, due),
         "annotations": {**(metadata.get("annotations") or {}), SCHEDULED: at},
-        "ownerReferences": [owner_of(CRON_JOBS, cron)],
+        "ownerReferences": [owner_reference_to(CRON_JOBS, cron)],
     }
     if labels := metadata.get("labels"):
         made["labels"] = labels
@@ -178,7 +180,7 @@ class CronJobs(Loop):
         self.jobs = shared.cache(JOBS)
         self.jobs.subscribe(self._on_job)
 
-    def _on_job(self, change: Change[View]) -> None:
+    def _on_job(self, change: Change[DocumentView]) -> None:
         for job in (change.old, change.new):
             if job is not None and job.owner_uid:
                 for cron in self.cache.by_index("uid", job.owner_uid):
@@ -188,7 +190,7 @@ class CronJobs(Loop):
         cron = self.cache.get(key)
         if cron is None:
             return None
-        jobs = self.jobs.by_index("owner", cron.uid)
+        jobs = self.jobs.by_index(BY_CONTROLLER, cron.uid)
         step = next_step(cron, jobs, now=self.clock())
         for reason, message, warning in step.told:
             self.tell(CRON_JOBS, cron, reason, message, warning=warning)
@@ -204,9 +206,9 @@ class CronJobs(Loop):
             await self.shared.patch_status(CRON_JOBS, cron, step.status)
         return step.look_in
 
-    async def _create(self, cron: View, due: Instant, status: Document) -> None:
+    async def _create(self, cron: DocumentView, due: Instant, status: Document) -> None:
         try:
-            job = project_view(await self.writer.create(JOBS, cron.namespace, job_from(cron, due)))
+            job = project_document(await self.writer.create(JOBS, cron.namespace, job_from(cron, due)))
         except AlreadyExistsError:
             # It was made before, and that was not noted; or it is somebody else's.
             known = self.jobs.get(Key(cron.namespace, job_name(cron, due)))
@@ -229,7 +231,7 @@ class CronJobs(Loop):
         status["active"] = [*(status.get("active") or ()), reference]
         status["lastScheduleTime"] = format_time(due)
 
-    async def _delete(self, cron: View, job: View) -> None:
+    async def _delete(self, cron: DocumentView, job: DocumentView) -> None:
         try:
             await self.writer.delete(JOBS, job.key, uid=job.uid, propagation="Background")
         except NotFoundError:

@@ -19,13 +19,13 @@ from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.int_or_percent import Rounding, resolve
 from pykruise.kube.resources import DAEMON_SETS, PODS
+from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.views import BY_CONTROLLER
 from pykruise.sandbox.controllers.base import (
     Loop,
     Shared,
-    View,
     at_once,
     claim,
-    owner_of,
     pod_available_at,
     pod_from,
     slow_start,
@@ -71,7 +71,7 @@ def node_of(pod: PodView) -> str:
     return ""
 
 
-def runs_on(owner: View, node: NodeView, *, staying: bool) -> bool:
+def runs_on(owner: DocumentView, node: NodeView, *, staying: bool) -> bool:
     """Whether the node should have a pod of the set; `staying`: whether one that is there may stay."""
     spec = owner.spec["template"]["spec"]
     if not matches_node(spec, node):
@@ -94,10 +94,10 @@ def _daemon_tolerations(spec: Document) -> list[Document]:
 
 
 def next_step(
-    owner: View, nodes: Sequence[NodeView], pods: Sequence[PodView], *, update: str, now: Instant
+    owner: DocumentView, nodes: Sequence[NodeView], pods: Sequence[PodView], *, update: str, now: Instant
 ) -> Step:
     """What to do now. `update`: the name of the present revision's hash label."""
-    if owner.is_terminating:
+    if owner.is_deleting:
         return Step()
     by_node = _by_node(pods)
     surges = _surge(owner, of=1) > 0
@@ -105,7 +105,7 @@ def next_step(
     delete: list[PodView] = []
     for node in nodes:
         there = by_node.get(node.name, [])
-        alive = [pod for pod in there if not pod.is_terminating]
+        alive = [pod for pod in there if not pod.is_deleting]
         if not runs_on(owner, node, staying=bool(there)):
             delete += alive
             continue
@@ -119,7 +119,7 @@ def next_step(
             create.append(node.name)
     known = {node.name for node in nodes}
     delete += [
-        pod for name, there in by_node.items() if name not in known for pod in there if not pod.is_terminating
+        pod for name, there in by_node.items() if name not in known for pod in there if not pod.is_deleting
     ]
     if create or delete:
         return Step(create=tuple(create), delete=tuple(delete))
@@ -130,7 +130,7 @@ def next_step(
     return Step(delete=_outdated(owner, nodes, by_node, update=update, now=now))
 
 
-def _surge(owner: View, *, of: int) -> int:
+def _surge(owner: DocumentView, *, of: int) -> int:
     """How many nodes may have a second pod while pods are replaced. Rule: `maxSurge`, rounded up."""
     strategy = owner.spec.get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":
@@ -139,12 +139,12 @@ def _surge(owner: View, *, of: int) -> int:
     return resolve(said, of=of, rounding=Rounding.UP)
 
 
-def _is_available(owner: View, pod: PodView, now: Instant) -> bool:
+def _is_available(owner: DocumentView, pod: PodView, now: Instant) -> bool:
     due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
     return due is not None and due <= now
 
 
-def _replaced(owner: View, running: Sequence[PodView], *, update: str, now: Instant) -> list[PodView]:
+def _replaced(owner: DocumentView, running: Sequence[PodView], *, update: str, now: Instant) -> list[PodView]:
     """Which of the pods of a node go while the set surges: one new and one old stay until either decides it.
 
     The old one goes when it is not ready, or when the new one is available.
@@ -160,7 +160,12 @@ def _replaced(owner: View, running: Sequence[PodView], *, update: str, now: Inst
 
 
 def _surging(
-    owner: View, nodes: Sequence[NodeView], by_node: Mapping[str, list[PodView]], *, update: str, now: Instant
+    owner: DocumentView,
+    nodes: Sequence[NodeView],
+    by_node: Mapping[str, list[PodView]],
+    *,
+    update: str,
+    now: Instant,
 ) -> Step:
     """Second pods where the surge allows them; where the old one does not serve, a new one costs nothing."""
     desired = sum(runs_on(owner, node, staying=False) for node in nodes)
@@ -171,7 +176,7 @@ def _surging(
     delete: list[PodView] = []
     available = 0
     for node in nodes:
-        alive = [pod for pod in by_node.get(node.name, ()) if not pod.is_terminating]
+        alive = [pod for pod in by_node.get(node.name, ()) if not pod.is_deleting]
         new = [pod for pod in alive if pod.labels.get(REVISION_LABEL) == update]
         old = [pod for pod in alive if pod.labels.get(REVISION_LABEL) != update]
         if len(new) > 1 or len(old) > 1:
@@ -193,7 +198,12 @@ def _surging(
 
 
 def _outdated(
-    owner: View, nodes: Sequence[NodeView], by_node: Mapping[str, list[PodView]], *, update: str, now: Instant
+    owner: DocumentView,
+    nodes: Sequence[NodeView],
+    by_node: Mapping[str, list[PodView]],
+    *,
+    update: str,
+    now: Instant,
 ) -> tuple[PodView, ...]:
     """Old pods that may be replaced now: those that do not serve anyway, then as many as the budget allows."""
     strategy = owner.spec.get("updateStrategy") or {}
@@ -204,7 +214,7 @@ def _outdated(
     serving: list[PodView] = []
     for node in wanted:
         pods = by_node.get(node.name, [])
-        alive = [pod for pod in pods if not pod.is_terminating]
+        alive = [pod for pod in pods if not pod.is_deleting]
         if not alive:
             budget -= 1
             continue
@@ -228,10 +238,10 @@ def _by_node(pods: Sequence[PodView]) -> dict[str, list[PodView]]:
 
 
 def daemon_set_status(
-    owner: View, nodes: Sequence[NodeView], pods: Sequence[PodView], *, update: str, now: Instant
+    owner: DocumentView, nodes: Sequence[NodeView], pods: Sequence[PodView], *, update: str, now: Instant
 ) -> tuple[Document, Instant | None]:
     """The status, and when the next pod becomes available."""
-    by_node = _by_node([pod for pod in pods if not pod.is_terminating])
+    by_node = _by_node([pod for pod in pods if not pod.is_deleting])
     counts = dict.fromkeys(("desired", "current", "misscheduled", "ready", "available", "updated"), 0)
     soon: list[Instant] = []
     for node in nodes:
@@ -299,7 +309,7 @@ class DaemonSets(Loop):
             DAEMON_SETS,
             owner,
             PODS,
-            pods.by_index("owner", owner.uid),
+            pods.by_index(BY_CONTROLLER, owner.uid),
             pods.by_index("orphans", owner.namespace),
         )
         revision = await self.revisions.sync(owner, owner.count("status", "collisionCount"))
@@ -310,25 +320,28 @@ class DaemonSets(Loop):
         update = revision.name.removeprefix(f"{owner.name}-")
         nodes = sorted(self.shared.nodes.values(), key=lambda node: node.name)
         now = self.clock()
-        step = next_step(owner, nodes, pods.by_index("owner", owner.uid), update=update, now=now)
+        step = next_step(owner, nodes, pods.by_index(BY_CONTROLLER, owner.uid), update=update, now=now)
         await at_once(self._delete(owner, pod) for pod in step.delete)
         await slow_start(
             [lambda node=node: self._create(owner, node, update) for node in step.create]  # type: ignore[misc]
         )
         status, next_at = daemon_set_status(
-            owner, nodes, pods.by_index("owner", owner.uid), update=update, now=now
+            owner, nodes, pods.by_index(BY_CONTROLLER, owner.uid), update=update, now=now
         )
         with suppress(NotFoundError):
             await self.shared.patch_status(DAEMON_SETS, owner, status)
         live = {revision.name} | {
-            f"{owner.name}-{pod.labels.get(REVISION_LABEL, '')}" for pod in pods.by_index("owner", owner.uid)
+            f"{owner.name}-{pod.labels.get(REVISION_LABEL, '')}"
+            for pod in pods.by_index(BY_CONTROLLER, owner.uid)
         }
         limit = owner.count("spec", "revisionHistoryLimit", default=10)
         await self.revisions.truncate(owner, live, limit)
         return None if next_at is None else next_at - now
 
-    async def _create(self, owner: View, node: str, update: str) -> None:
-        pod = pod_from(owner.spec["template"], owner=owner_of(DAEMON_SETS, owner), prefix=f"{owner.name}-")
+    async def _create(self, owner: DocumentView, node: str, update: str) -> None:
+        pod = pod_from(
+            owner.spec["template"], owner=owner_reference_to(DAEMON_SETS, owner), prefix=f"{owner.name}-"
+        )
         pod["metadata"].setdefault("labels", {})[REVISION_LABEL] = update
         spec = pod["spec"]
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *_daemon_tolerations(spec)]
@@ -341,7 +354,7 @@ class DaemonSets(Loop):
         name = msgspec.json.decode(made)["metadata"]["name"]
         self.tell(DAEMON_SETS, owner, "SuccessfulCreate", f"Created pod: {name}")
 
-    async def _delete(self, owner: View, pod: PodView) -> None:
+    async def _delete(self, owner: DocumentView, pod: PodView) -> None:
         try:
             await self.writer.delete(PODS, pod.key, uid=pod.uid)
         except (NotFoundError, ConflictError):

@@ -16,7 +16,9 @@ from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS, REPLICA_SETS
-from pykruise.sandbox.controllers.base import Loop, Shared, View, claim, selects
+from pykruise.runtime.objects import DocumentView
+from pykruise.runtime.views import BY_CONTROLLER
+from pykruise.sandbox.controllers.base import Loop, Shared, claim, selects
 from pykruise.sandbox.controllers.rollouts import (
     REVISION,
     Sets,
@@ -37,7 +39,7 @@ _NO_DEADLINE: Final = 2**31 - 1
 
 
 def deployment_status(
-    deployment: View, sets: Sets, *, now: Instant, failure: str = ""
+    deployment: DocumentView, sets: Sets, *, now: Instant, failure: str = ""
 ) -> tuple[Document, Instant | None]:
     """The status, and when the rollout's deadline passes (None: it has none, or it is of no concern).
 
@@ -75,7 +77,7 @@ def deployment_status(
     return status, deadline
 
 
-def _available(deployment: View, available: int) -> Document:
+def _available(deployment: DocumentView, available: int) -> Document:
     _, unavailable = surge_and_unavailable(deployment)
     if available >= replicas_of(deployment) - unavailable:
         return _condition(
@@ -86,7 +88,7 @@ def _available(deployment: View, available: int) -> Document:
 
 
 def _progress(
-    deployment: View,
+    deployment: DocumentView,
     sets: Sets,
     old: Document,
     status: Document,
@@ -182,7 +184,7 @@ class Deployments(Loop):
         self.sets.subscribe(self._on_set)
         shared.pods.subscribe(self._on_pod)
 
-    def _on_set(self, change: Change[View]) -> None:
+    def _on_set(self, change: Change[DocumentView]) -> None:
         for view in (change.old, change.new):
             if view is None:
                 continue
@@ -211,7 +213,7 @@ class Deployments(Loop):
             DEPLOYMENTS,
             deployment,
             REPLICA_SETS,
-            self.sets.by_index("owner", deployment.uid),
+            self.sets.by_index(BY_CONTROLLER, deployment.uid),
             self.sets.by_index("orphans", deployment.namespace),
         )
         sets = group(deployment, mine)
@@ -229,10 +231,10 @@ class Deployments(Loop):
             failure = f'Failed to create new replica set "{step.create["metadata"]["name"]}": {err}'
         return await self._report(key, failure=failure)
 
-    def _has_pods(self, view: View) -> bool:
-        return any(not pod.is_over for pod in self.shared.pods.by_index("owner", view.uid))
+    def _has_pods(self, view: DocumentView) -> bool:
+        return any(not pod.is_over for pod in self.shared.pods.by_index(BY_CONTROLLER, view.uid))
 
-    async def _carry_out(self, deployment: View, sets: Sets, step: Step) -> None:
+    async def _carry_out(self, deployment: DocumentView, sets: Sets, step: Step) -> None:
         if step.revision and deployment.annotations.get(REVISION) != step.revision:
             # Through the status: an annotation set otherwise would count as a change of the spec.
             told: Document = {"metadata": {"uid": deployment.uid, "annotations": {REVISION: step.revision}}}
@@ -259,19 +261,19 @@ class Deployments(Loop):
         for view in step.delete:
             await self._delete(view)
 
-    def _tell_scaled(self, deployment: View, name: str, before: int, after: int) -> None:
+    def _tell_scaled(self, deployment: DocumentView, name: str, before: int, after: int) -> None:
         if before != after:
             way = "up" if after > before else "down"
             text = f"Scaled {way} replica set {name} from {before} to {after}"
             self.tell(DEPLOYMENTS, deployment, "ScalingReplicaSet", text)
 
-    async def _delete(self, view: View) -> None:
+    async def _delete(self, view: DocumentView) -> None:
         try:
             await self.writer.delete(REPLICA_SETS, view.key, uid=view.uid, propagation="Background")
         except NotFoundError:
             return
 
-    async def _collided(self, deployment: View, step: Step) -> None:
+    async def _collided(self, deployment: DocumentView, step: Step) -> None:
         """Another object has the name that the hash gives: count the collision, so that the next differs."""
         assert step.create is not None
         name = step.create["metadata"]["name"]
@@ -301,5 +303,5 @@ class Deployments(Loop):
         # One second later than due: the condition is only false once the deadline has passed.
         return None if deadline is None else max(1.0, deadline - now + 1.0)
 
-    def _owned(self, deployment: View) -> Sequence[View]:
-        return self.sets.by_index("owner", deployment.uid)
+    def _owned(self, deployment: DocumentView) -> Sequence[DocumentView]:
+        return self.sets.by_index(BY_CONTROLLER, deployment.uid)

@@ -19,7 +19,8 @@ from pykruise.kube.ids import Key
 from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
 from pykruise.kube.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS
 from pykruise.kube.selectors import selector_from
-from pykruise.sandbox.controllers.base import Loop, Shared, View
+from pykruise.runtime.objects import DocumentView
+from pykruise.sandbox.controllers.base import Loop, Shared
 from pykruise.sandbox.inventory import discover
 from pykruise.sandbox.pod_view import OwnerRef, PodView, instant_of
 
@@ -30,7 +31,7 @@ _GIVEN_UP_S: Final = 120.0
 
 
 def budget_status(
-    budget: View, pods: Sequence[PodView], *, expected: int, now: Instant
+    budget: DocumentView, pods: Sequence[PodView], *, expected: int, now: Instant
 ) -> tuple[Document, float | None]:
     """The status, and in how many seconds an allowed eviction is given up. `expected`: pods of all owners."""
     spec = budget.spec
@@ -42,7 +43,7 @@ def budget_status(
         expected = expected if is_percent(least) else len(pods)
         desired = resolve(least, of=expected, rounding=Rounding.UP)
     waiting, next_s = _waiting(budget, pods, now)
-    healthy = sum(_is_ready(pod) and not pod.is_terminating and pod.name not in waiting for pod in pods)
+    healthy = sum(_is_ready(pod) and not pod.is_deleting and pod.name not in waiting for pod in pods)
     allowed = max(0, healthy - desired) if expected else 0
     status: Document = {
         "disruptionsAllowed": allowed,
@@ -57,9 +58,11 @@ def budget_status(
     return status, next_s
 
 
-def _waiting(budget: View, pods: Sequence[PodView], now: Instant) -> tuple[dict[str, str], float | None]:
+def _waiting(
+    budget: DocumentView, pods: Sequence[PodView], now: Instant
+) -> tuple[dict[str, str], float | None]:
     """Evictions allowed whose pods are not being deleted yet."""
-    alive = {pod.name for pod in pods if not pod.is_terminating}
+    alive = {pod.name for pod in pods if not pod.is_deleting}
     left: dict[str, str] = {}
     due: list[float] = []
     for name, at in (budget.status.get("disruptedPods") or {}).items():
@@ -75,7 +78,7 @@ def _is_ready(pod: PodView) -> bool:
     return ready is not None and ready.status == "True"
 
 
-def _conditions(budget: View, is_allowed: bool, now: Instant) -> list[Document]:
+def _conditions(budget: DocumentView, is_allowed: bool, now: Instant) -> list[Document]:
     known = [dict(one) for one in budget.status.get("conditions") or ()]
     wanted = ("True", "SufficientPods") if is_allowed else ("False", "InsufficientPods")
     there = next((one for one in known if one["type"] == "DisruptionAllowed"), None)
@@ -114,7 +117,7 @@ class Budgets(Loop):
             if any(pod is not None and selector.matches(pod.labels) for pod in (change.old, change.new)):
                 self.queue.add(budget.key)
 
-    def _on_owner(self, change: Change[View]) -> None:
+    def _on_owner(self, change: Change[DocumentView]) -> None:
         old, new = change.old, change.new
         if old is None or new is None or old.spec.get("replicas") != new.spec.get("replicas"):
             for budget in self.cache.by_index("namespace", change.key.namespace):
@@ -122,7 +125,7 @@ class Budgets(Loop):
 
     async def sync(self, key: Key) -> float | None:
         budget = self.cache.get(key)
-        if budget is None or budget.is_terminating:
+        if budget is None or budget.is_deleting:
             return None
         selector = selector_from(budget.spec.get("selector"))
         pods = [

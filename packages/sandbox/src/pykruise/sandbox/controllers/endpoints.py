@@ -15,7 +15,9 @@ from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.hashing import rand_suffix
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import ENDPOINTS, SERVICES, Resource
-from pykruise.sandbox.controllers.base import Loop, Shared, View, owner_of
+from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.views import BY_CONTROLLER
+from pykruise.sandbox.controllers.base import Loop, Shared
 from pykruise.sandbox.pod_view import PodView
 
 __all__ = ["ENDPOINT_SLICES", "ServiceEndpoints", "endpoints_of", "slice_of"]
@@ -25,24 +27,24 @@ _MANAGER: Final = "endpointslice-controller.k8s.io"
 _COALESCE_S: Final = 0.1  # pods that change together are written together
 
 
-def selected(service: View, pods: Sequence[PodView]) -> list[PodView]:
+def selected(service: DocumentView, pods: Sequence[PodView]) -> list[PodView]:
     """The pods behind a service that have an address and have not ended, by name."""
     wanted = (service.spec.get("selector") or {}).items()
     found = [pod for pod in pods if wanted <= pod.labels.items() and pod.status.pod_ip and not pod.is_over]
     return sorted(found, key=lambda pod: pod.name)
 
 
-def slice_of(service: View, pods: Sequence[PodView], zones: Mapping[str, str]) -> Document:
+def slice_of(service: DocumentView, pods: Sequence[PodView], zones: Mapping[str, str]) -> Document:
     """What the service's EndpointSlice holds beside its metadata. `zones`: of nodes."""
     endpoints = []
     for pod in selected(service, pods):
         serving = _is_ready(pod)
-        ready = serving and not pod.is_terminating
+        ready = serving and not pod.is_deleting
         if service.spec.get("publishNotReadyAddresses"):
             ready = serving = True
         endpoint: Document = {
             "addresses": [pod.status.pod_ip],
-            "conditions": {"ready": ready, "serving": serving, "terminating": pod.is_terminating},
+            "conditions": {"ready": ready, "serving": serving, "terminating": pod.is_deleting},
             "nodeName": pod.node_name,
             "targetRef": _target(pod),
         }
@@ -52,12 +54,12 @@ def slice_of(service: View, pods: Sequence[PodView], zones: Mapping[str, str]) -
     return {"addressType": "IPv4", "endpoints": endpoints, "ports": _slice_ports(service, pods)}
 
 
-def endpoints_of(service: View, pods: Sequence[PodView]) -> list[Document]:
+def endpoints_of(service: DocumentView, pods: Sequence[PodView]) -> list[Document]:
     """The subsets of the service's Endpoints."""
     ready: list[Document] = []
     unready: list[Document] = []
     for pod in selected(service, pods):
-        if pod.is_terminating:
+        if pod.is_deleting:
             continue
         address = {"ip": pod.status.pod_ip, "nodeName": pod.node_name, "targetRef": _target(pod)}
         is_served = _is_ready(pod) or service.spec.get("publishNotReadyAddresses")
@@ -86,7 +88,7 @@ def _target(pod: PodView) -> Document:
     return {"kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
 
 
-def _slice_ports(service: View, pods: Sequence[PodView]) -> list[Document]:
+def _slice_ports(service: DocumentView, pods: Sequence[PodView]) -> list[Document]:
     found = []
     for port in service.spec.get("ports") or ():
         number = _number(port, selected(service, pods))
@@ -131,11 +133,11 @@ class ServiceEndpoints(Loop):
         self.slices.subscribe(self._on_slice)
         shared.pods.subscribe(self._on_pod)
 
-    def _on_endpoints(self, change: Change[View]) -> None:
+    def _on_endpoints(self, change: Change[DocumentView]) -> None:
         if change.new is None:
             self.queue.add(change.key)
 
-    def _on_slice(self, change: Change[View]) -> None:
+    def _on_slice(self, change: Change[DocumentView]) -> None:
         if change.new is None and change.old is not None:
             for service in self.cache.by_index("uid", change.old.owner_uid):
                 self.queue.add(service.key)
@@ -158,7 +160,7 @@ class ServiceEndpoints(Loop):
             if found is not None and "endpoints.kubernetes.io/managed-by" in found.labels:
                 await self._delete(found)
             return None
-        if service.is_terminating or not service.spec.get("selector"):
+        if service.is_deleting or not service.spec.get("selector"):
             return None
         if service.spec.get("type") == "ExternalName":
             return None
@@ -170,7 +172,7 @@ class ServiceEndpoints(Loop):
     def _zones(self) -> dict[str, str]:
         return {node.name: node.zone for node in self.shared.nodes.values()}
 
-    async def _write_slice(self, service: View, content: Document) -> None:
+    async def _write_slice(self, service: DocumentView, content: Document) -> None:
         labels = {
             **service.labels,
             "kubernetes.io/service-name": service.name,
@@ -180,7 +182,7 @@ class ServiceEndpoints(Loop):
             labels["service.kubernetes.io/headless"] = ""
         mine = [
             one
-            for one in self.slices.by_index("owner", service.uid)
+            for one in self.slices.by_index(BY_CONTROLLER, service.uid)
             if one.labels.get("endpointslice.kubernetes.io/managed-by") == _MANAGER
         ]
         if mine:
@@ -195,13 +197,13 @@ class ServiceEndpoints(Loop):
             "metadata": {
                 "name": f"{service.name}-{rand_suffix(self.shared.rng)}",
                 "labels": labels,
-                "ownerReferences": [owner_of(SERVICES, service)],
+                "ownerReferences": [owner_reference_to(SERVICES, service)],
             },
             **content,
         }
         await self.writer.create(ENDPOINT_SLICES, service.namespace, doc)
 
-    async def _write_endpoints(self, service: View, subsets: list[Document]) -> None:
+    async def _write_endpoints(self, service: DocumentView, subsets: list[Document]) -> None:
         labels = {**service.labels, "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
         known = self.endpoints.get(service.key)
         if known is not None:
@@ -222,7 +224,7 @@ class ServiceEndpoints(Loop):
         except AlreadyExistsError:
             return
 
-    async def _delete(self, found: View) -> None:
+    async def _delete(self, found: DocumentView) -> None:
         try:
             await self.writer.delete(ENDPOINTS, found.key, uid=found.uid)
         except NotFoundError:
@@ -235,6 +237,6 @@ def _looks_same(old: PodView, new: PodView) -> bool:
         old.labels == new.labels
         and old.status.pod_ip == new.status.pod_ip
         and old.status.phase == new.status.phase
-        and old.is_terminating == new.is_terminating
+        and old.is_deleting == new.is_deleting
         and _is_ready(old) == _is_ready(new)
     )

@@ -14,7 +14,8 @@ from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.sandbox.controllers.base import Loop, Shared, View, project_view
+from pykruise.runtime.objects import DocumentView, project_document
+from pykruise.sandbox.controllers.base import Loop, Shared
 from pykruise.sandbox.controllers.volume_choice import stranger
 from pykruise.sandbox.pod_view import PodView
 
@@ -37,17 +38,17 @@ class EphemeralVolumes(Loop):
         if change.new is not None and change.new.own_claims and change.old is None:
             self.queue.add(change.new.key)
 
-    def _on_claim(self, change: Change[View]) -> None:
+    def _on_claim(self, change: Change[DocumentView]) -> None:
         if change.new is None:
             for pod in self.shared.pods.by_index("claim", (change.key.namespace, change.key.name)):
                 self.queue.add(pod.key)
 
     async def sync(self, key: Key) -> float | None:
         pod = self.shared.pods.get(key)
-        if pod is None or pod.is_terminating or not pod.own_claims:
+        if pod is None or pod.is_deleting or not pod.own_claims:
             return None
         try:
-            found = project_view(await self.shared.client.get(PODS, key.namespace, key.name))
+            found = project_document(await self.shared.client.get(PODS, key.namespace, key.name))
         except NotFoundError:
             return None
         if found.uid != pod.uid:
@@ -57,7 +58,7 @@ class EphemeralVolumes(Loop):
                 await self._make(pod, found, volume)
         return None
 
-    async def _make(self, pod: PodView, found: View, volume: Document) -> None:
+    async def _make(self, pod: PodView, found: DocumentView, volume: Document) -> None:
         name = f"{pod.name}-{volume['name']}"
         known = self.claims.get(Key(pod.namespace, name))
         if known is not None:
@@ -68,13 +69,13 @@ class EphemeralVolumes(Loop):
             await self.writer.create(PERSISTENT_VOLUME_CLAIMS, pod.namespace, _claim(pod, name, volume))
         except AlreadyExistsError:
             there = await self.shared.client.get(PERSISTENT_VOLUME_CLAIMS, pod.namespace, name)
-            if why := stranger(project_view(there), pod):
+            if why := stranger(project_document(there), pod):
                 self._failed(found, volume, why)
         except ApiError as err:
             self._failed(found, volume, f"create PVC {name}: {err}")
             raise
 
-    def _failed(self, found: View, volume: Document, why: str) -> None:
+    def _failed(self, found: DocumentView, volume: Document, why: str) -> None:
         text = f"ephemeral volume {volume['name']}: {why}"
         self.tell(PODS, found, "FailedBinding", text, warning=True)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
-from pykruise.sandbox.controllers.base import View
+from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.controllers.job_policies import (
     FINALIZER,
     counts_per_index,
@@ -75,12 +75,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until something is due by itself."""
 
 
-def is_finished(job: View) -> bool:
+def is_finished(job: DocumentView) -> bool:
     """Whether the job is Complete or Failed."""
     return condition(job, "Complete") is not None or condition(job, "Failed") is not None
 
 
-def condition(job: View, kind: str) -> Document | None:
+def condition(job: DocumentView, kind: str) -> Document | None:
     """A condition of the job that holds."""
     return next(
         (
@@ -95,7 +95,7 @@ def condition(job: View, kind: str) -> Document | None:
 # ── counting ─────────────────────────────────────────────────────────────────
 
 
-def tally(job: View, pods: Sequence[PodView]) -> Tally:
+def tally(job: DocumentView, pods: Sequence[PodView]) -> Tally:
     """How the pods are, with what is noted in the status."""
     noted = job.status.get("uncountedTerminatedPods") or {}
     known = {uid for name in ("succeeded", "failed") for uid in noted.get(name) or ()}
@@ -111,13 +111,13 @@ def tally(job: View, pods: Sequence[PodView]) -> Tally:
         for pod in ended
         if has_succeeded(pod) and (index := index_of(pod)) is not None and index < _completions(job)
     )
-    active = tuple(pod for pod in pods if not pod.is_over and not pod.is_terminating)
+    active = tuple(pod for pod in pods if not pod.is_over and not pod.is_deleting)
     is_decided = any(condition(job, kind) for kind in ("FailureTarget", "SuccessCriteriaMet"))
     failed = failed_indexes(job, pods, is_decided=is_decided)
     counted = job.count("status", "succeeded") + len(noted.get("succeeded") or ()) + len(wins)
     return Tally(
         active=active,
-        terminating=sum(pod.is_terminating and not pod.is_over for pod in pods),
+        terminating=sum(pod.is_deleting and not pod.is_over for pod in pods),
         succeeded=len(completed) if is_indexed(job) else counted,
         failed=job.count("status", "failed") + len(noted.get("failed") or ()) + fails,
         completed=completed,
@@ -129,19 +129,19 @@ def tally(job: View, pods: Sequence[PodView]) -> Tally:
     )
 
 
-def is_indexed(job: View) -> bool:
+def is_indexed(job: DocumentView) -> bool:
     """Whether each pod has a number of its own."""
     return job.spec.get("completionMode") == "Indexed"
 
 
-def _completions(job: View) -> int:
+def _completions(job: DocumentView) -> int:
     return job.count("spec", "completions", default=2**31)
 
 
 # ── deciding ─────────────────────────────────────────────────────────────────
 
 
-def next_step(job: View, pods: Sequence[PodView], seen: Tally, *, now: Instant) -> Step:
+def next_step(job: DocumentView, pods: Sequence[PodView], seen: Tally, *, now: Instant) -> Step:
     """What to do now."""
     if (failing := _failing(job, seen, now)) is not None:
         return Step(delete=seen.active, failing=failing)
@@ -174,16 +174,16 @@ def next_step(job: View, pods: Sequence[PodView], seen: Tally, *, now: Instant) 
     return Step(create=tuple(create), look_in=look_in)
 
 
-def _next_indexes(job: View, pods: Sequence[PodView], seen: Tally, room: int) -> list[int]:
+def _next_indexes(job: DocumentView, pods: Sequence[PodView], seen: Tally, room: int) -> list[int]:
     """The lowest indexes that are neither over nor on their way."""
     replaces_early = job.spec.get("podReplacementPolicy") != "Failed"
-    leaving = () if replaces_early else [pod for pod in pods if pod.is_terminating and not pod.is_over]
+    leaving = () if replaces_early else [pod for pod in pods if pod.is_deleting and not pod.is_over]
     taken = seen.completed | seen.failed_indexes | {index_of(pod) for pod in (*seen.active, *leaving)}
     free = (index for index in range(_completions(job)) if index not in taken)
     return [index for index, _ in zip(free, range(room), strict=False)]
 
 
-def _failing(job: View, seen: Tally, now: Instant) -> Verdict | None:
+def _failing(job: DocumentView, seen: Tally, now: Instant) -> Verdict | None:
     if (known := condition(job, "FailureTarget")) is not None:
         return known["reason"], known["message"]
     if condition(job, "SuccessCriteriaMet") is not None:
@@ -205,7 +205,7 @@ def _failing(job: View, seen: Tally, now: Instant) -> Verdict | None:
     return _failing_by_index(job, seen)
 
 
-def _failing_by_index(job: View, seen: Tally) -> Verdict | None:
+def _failing_by_index(job: DocumentView, seen: Tally) -> Verdict | None:
     failed, most = len(seen.failed_indexes), job.spec.get("maxFailedIndexes")
     if most is not None and failed > most:
         why = "Job has exceeded the specified maximal number of failed indexes"
@@ -215,14 +215,14 @@ def _failing_by_index(job: View, seen: Tally) -> Verdict | None:
     return None
 
 
-def _deadline_in(job: View, now: Instant) -> float | None:
+def _deadline_in(job: DocumentView, now: Instant) -> float | None:
     limit_s, started = job.spec.get("activeDeadlineSeconds"), job.status.get("startTime")
     if limit_s is None or not started or job.spec.get("suspend"):
         return None
     return instant_of(started, default=now) + float(limit_s) - now
 
 
-def _succeeding(job: View, seen: Tally) -> Verdict | None:
+def _succeeding(job: DocumentView, seen: Tally) -> Verdict | None:
     if (known := condition(job, "SuccessCriteriaMet")) is not None:
         return known["reason"], known["message"]
     if is_indexed(job) and (rule := met_success_policy(job, seen.completed)):
@@ -235,7 +235,7 @@ def _succeeding(job: View, seen: Tally) -> Verdict | None:
     return ("CompletionsReached", "Reached expected number of succeeded pods") if is_done else None
 
 
-def _wanted_active(job: View, seen: Tally) -> int:
+def _wanted_active(job: DocumentView, seen: Tally) -> int:
     parallelism = job.count("spec", "parallelism", default=1)
     if job.spec.get("completions") is None:
         # A work queue: once a pod has succeeded, the others finish and no more are started.
@@ -262,7 +262,9 @@ def _wait_after(ended: Instant, failures: int) -> Instant:
 # ── status ───────────────────────────────────────────────────────────────────
 
 
-def job_status(job: View, seen: Tally, step: Step, pods: Sequence[PodView], *, now: Instant) -> Document:
+def job_status(
+    job: DocumentView, seen: Tally, step: Step, pods: Sequence[PodView], *, now: Instant
+) -> Document:
     """The status after this step; pods that have ended are noted, not counted."""
     status = dict(job.status)
     status["conditions"] = [dict(one) for one in job.status.get("conditions") or ()]
@@ -320,15 +322,15 @@ def to_release(pods: Sequence[PodView], seen: Tally, step: Step, status: Documen
         for pod in pods
         if FINALIZER in pod.finalizers
         and pod.uid not in held
-        and (pod.uid in uids or pod.is_over or (is_ending and pod.is_terminating))
+        and (pod.uid in uids or pod.is_over or (is_ending and pod.is_deleting))
     ]
 
 
 def _is_cut_short(pod: PodView) -> bool:
-    return FINALIZER in pod.finalizers and pod.is_terminating and not pod.is_over
+    return FINALIZER in pod.finalizers and pod.is_deleting and not pod.is_over
 
 
-def counted(job: View, pods: Sequence[PodView]) -> Document:
+def counted(job: DocumentView, pods: Sequence[PodView]) -> Document:
     """The status with those noted pods counted that have lost their finalizer."""
     noted = job.status.get("uncountedTerminatedPods") or {}
     held = {pod.uid for pod in pods if FINALIZER in pod.finalizers}
@@ -351,7 +353,7 @@ def tidy(status: Document) -> Document:
     return {name: value for name, value in status.items() if value or name not in optional}
 
 
-def _set_suspended(job: View, status: Document, step: Step, now: Instant) -> None:
+def _set_suspended(job: DocumentView, status: Document, step: Step, now: Instant) -> None:
     known = next((one for one in status["conditions"] if one["type"] == "Suspended"), None)
     if step.suspended:
         if known is None or known["status"] != "True":

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, cast
 
 import msgspec
 
-from pykruise.sandbox.controllers.base import View
+from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.pod_view import PodView, instant_of
 
 __all__ = [
@@ -58,7 +58,7 @@ class Judgement(msgspec.Struct, frozen=True):
 _COUNTS: Final = Judgement()
 
 
-def judge(job: View, pod: PodView) -> Judgement:
+def judge(job: DocumentView, pod: PodView) -> Judgement:
     """What the failure policy says of a failed pod: the first rule that matches decides."""
     for number, rule in enumerate((job.spec.get("podFailurePolicy") or {}).get("rules") or ()):
         if text := _matched(rule, pod):
@@ -96,12 +96,12 @@ def has_succeeded(pod: PodView) -> bool:
     return pod.status.phase == "Succeeded"
 
 
-def has_failed(pod: PodView, job: View) -> bool:
+def has_failed(pod: PodView, job: DocumentView) -> bool:
     """Whether it counts as failed: one that is deleted before its end does, unless replacements wait for it."""
     if pod.status.phase == "Failed":
         return True
     waits = job.spec.get("podReplacementPolicy") == "Failed"
-    return pod.is_terminating and not pod.is_over and not waits
+    return pod.is_deleting and not pod.is_over and not waits
 
 
 def ended_at(pod: PodView) -> float:
@@ -151,12 +151,12 @@ def index_text(indexes: Iterable[int]) -> str:
 # ── limits per index ─────────────────────────────────────────────────────────
 
 
-def counts_per_index(job: View) -> bool:
+def counts_per_index(job: DocumentView) -> bool:
     """Whether each index has a limit of its own."""
     return job.spec.get("backoffLimitPerIndex") is not None
 
 
-def failed_indexes(job: View, pods: Sequence[PodView], *, is_decided: bool) -> frozenset[int]:
+def failed_indexes(job: DocumentView, pods: Sequence[PodView], *, is_decided: bool) -> frozenset[int]:
     """Indexes that have failed for good: those in the status, and those of pods that are not counted yet.
 
     `is_decided`: how the job ends is known, so its pods are cut short and their indexes do not fail any more.
@@ -174,7 +174,7 @@ def failed_indexes(job: View, pods: Sequence[PodView], *, is_decided: bool) -> f
     }
 
 
-def _open_index(job: View, pod: PodView) -> int | None:
+def _open_index(job: DocumentView, pod: PodView) -> int | None:
     """The index of a failed pod that still has its finalizer."""
     index = index_of(pod)
     if index is None or index >= job.count("spec", "completions") or FINALIZER not in pod.finalizers:
@@ -182,7 +182,7 @@ def _open_index(job: View, pod: PodView) -> int | None:
     return index if has_failed(pod, job) and not has_succeeded(pod) else None
 
 
-def _fails_its_index(job: View, pod: PodView, limit: int) -> bool:
+def _fails_its_index(job: DocumentView, pod: PodView, limit: int) -> bool:
     judgement = judge(job, pod)
     if judgement.action == "FailIndex":
         return True
@@ -190,7 +190,7 @@ def _fails_its_index(job: View, pod: PodView, limit: int) -> bool:
 
 
 def held_back(
-    job: View, pods: Sequence[PodView], active: Sequence[PodView], over: frozenset[int]
+    job: DocumentView, pods: Sequence[PodView], active: Sequence[PodView], over: frozenset[int]
 ) -> Mapping[int, PodView]:
     """Of each index that is to be tried again, the pod that failed last: its count is not written elsewhere yet.
 
@@ -213,7 +213,7 @@ def _is_later(pod: PodView, other: PodView) -> bool:
     return (sum(pod.index_failures), ended_at(pod)) >= (sum(other.index_failures), ended_at(other))
 
 
-def failures_after(job: View, replaced: PodView | None) -> tuple[int, int]:
+def failures_after(job: DocumentView, replaced: PodView | None) -> tuple[int, int]:
     """How often the index of a new pod has failed so far: failures that count, and ignored ones."""
     if replaced is None:
         return 0, 0
@@ -224,7 +224,7 @@ def failures_after(job: View, replaced: PodView | None) -> tuple[int, int]:
 # ── success ──────────────────────────────────────────────────────────────────
 
 
-def met_success_policy(job: View, succeeded: frozenset[int]) -> str:
+def met_success_policy(job: DocumentView, succeeded: frozenset[int]) -> str:
     """Which rule of the success policy is met, in words; empty when none is."""
     if not succeeded:
         return ""

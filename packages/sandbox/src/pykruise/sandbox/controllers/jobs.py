@@ -18,17 +18,9 @@ from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import JOBS, PODS
-from pykruise.sandbox.controllers.base import (
-    Loop,
-    Shared,
-    View,
-    at_once,
-    claim,
-    owner_of,
-    pod_from,
-    project_view,
-    slow_start,
-)
+from pykruise.runtime.objects import DocumentView, owner_reference_to, project_document
+from pykruise.runtime.views import BY_CONTROLLER
+from pykruise.sandbox.controllers.base import Loop, Shared, at_once, claim, pod_from, slow_start
 from pykruise.sandbox.controllers.job_plans import (
     Step,
     Tally,
@@ -69,7 +61,7 @@ class Jobs(Loop):
 
     async def sync(self, key: Key) -> float | None:
         job = self.cache.get(key)
-        if job is None or job.is_terminating or job.spec.get("managedBy") not in _OWN:
+        if job is None or job.is_deleting or job.spec.get("managedBy") not in _OWN:
             return None
         if is_finished(job):
             return await self._expire(job)
@@ -79,7 +71,7 @@ class Jobs(Loop):
             JOBS,
             job,
             PODS,
-            pods.by_index("owner", job.uid),
+            pods.by_index(BY_CONTROLLER, job.uid),
             pods.by_index("orphans", job.namespace),
         )
         seen = tally(job, mine)
@@ -92,7 +84,7 @@ class Jobs(Loop):
         except ApiError as err:
             error = err
         if step.create or step.delete:
-            mine = list(pods.by_index("owner", job.uid))
+            mine = list(pods.by_index(BY_CONTROLLER, job.uid))
             before, seen = seen, tally(job, mine)
             if step.failing is not None or step.succeeding is not None:
                 # The indexes of pods that were cut short just now have not failed.
@@ -102,18 +94,18 @@ class Jobs(Loop):
             raise error
         return step.look_in
 
-    async def _note(self, job: View, status: Document, seen: Tally, step: Step) -> None:
+    async def _note(self, job: DocumentView, status: Document, seen: Tally, step: Step) -> None:
         """Write the status, then take the finalizers off the pods in it, then count them."""
         try:
             await self.shared.patch_status(JOBS, job, status)
             self._tell_suspension(job, status)
             noted = status.get("uncountedTerminatedPods") or {}
             uids = {uid for name in ("succeeded", "failed") for uid in noted.get(name) or ()}
-            mine = self.shared.pods.by_index("owner", job.uid)
+            mine = self.shared.pods.by_index(BY_CONTROLLER, job.uid)
             await at_once(take_finalizer(self.shared, pod) for pod in to_release(mine, seen, step, status))
             current = self.cache.get(job.key)
             if current is not None and uids:
-                left = self.shared.pods.by_index("owner", job.uid)
+                left = self.shared.pods.by_index(BY_CONTROLLER, job.uid)
                 await self.shared.patch_status(JOBS, current, counted(current, left))
         except NotFoundError:
             return
@@ -122,15 +114,15 @@ class Jobs(Loop):
         elif (failed := condition_in(status, "Failed")) is not None:
             self.tell(JOBS, job, failed["reason"], failed["message"], warning=True)
 
-    def _tell_suspension(self, job: View, status: Document) -> None:
+    def _tell_suspension(self, job: DocumentView, status: Document) -> None:
         was, is_now = (condition_in(one, "Suspended") is not None for one in (job.status, status))
         if is_now and not was:
             self.tell(JOBS, job, "Suspended", "Job suspended")
         elif was and not is_now:
             self.tell(JOBS, job, "Resumed", "Job resumed")
 
-    async def _create(self, job: View, index: int | None, seen: Tally) -> None:
-        pod = pod_from(job.spec["template"], owner=owner_of(JOBS, job), prefix=f"{job.name}-")
+    async def _create(self, job: DocumentView, index: int | None, seen: Tally) -> None:
+        pod = pod_from(job.spec["template"], owner=owner_reference_to(JOBS, job), prefix=f"{job.name}-")
         metadata = pod["metadata"]
         metadata["finalizers"] = [*metadata.get("finalizers", ()), FINALIZER]
         if index is not None:
@@ -141,20 +133,20 @@ class Jobs(Loop):
                 if ignored:
                     metadata["annotations"][IGNORED_FAILURES] = str(ignored)
         try:
-            made = project_view(await self.writer.create(PODS, job.namespace, pod))
+            made = project_document(await self.writer.create(PODS, job.namespace, pod))
         except ApiError as err:
             self.tell(JOBS, job, "FailedCreate", f"Error creating: {err}", warning=True)
             raise
         self.tell(JOBS, job, "SuccessfulCreate", f"Created pod: {made.name}")
 
-    async def _delete(self, job: View, pod: PodView) -> None:
+    async def _delete(self, job: DocumentView, pod: PodView) -> None:
         try:
             await self.writer.delete(PODS, pod.key, uid=pod.uid)
         except (NotFoundError, ConflictError):
             return
         self.tell(JOBS, job, "SuccessfulDelete", f"Deleted pod: {pod.name}")
 
-    async def _expire(self, job: View) -> float | None:
+    async def _expire(self, job: DocumentView) -> float | None:
         """Delete a finished job when its time is over. Rule: `ttlSecondsAfterFinished`."""
         ttl_s = job.spec.get("ttlSecondsAfterFinished")
         if ttl_s is None:
@@ -177,7 +169,7 @@ def condition_in(status: Document, kind: str) -> Document | None:
     )
 
 
-def _give_index(job: View, pod: Document, index: int) -> None:
+def _give_index(job: DocumentView, pod: Document, index: int) -> None:
     """What a pod of an indexed job knows of its number. Rule: Kubernetes' indexed jobs."""
     assert is_indexed(job)
     metadata, spec = pod["metadata"], pod["spec"]
@@ -213,11 +205,11 @@ class TrackedPods(Loop):
         self.jobs.subscribe(self._on_job)
         shared.pods.subscribe(self._on_pod)
 
-    def _on_job(self, change: Change[View]) -> None:
+    def _on_job(self, change: Change[DocumentView]) -> None:
         view = change.new or change.old
         assert view is not None
-        if change.new is None or view.is_terminating:
-            self._wake(self.shared.pods.by_index("owner", view.uid))
+        if change.new is None or view.is_deleting:
+            self._wake(self.shared.pods.by_index(BY_CONTROLLER, view.uid))
 
     def _on_pod(self, change: Change[PodView]) -> None:
         if change.new is not None and FINALIZER in change.new.finalizers:
@@ -233,6 +225,6 @@ class TrackedPods(Loop):
         if pod is None or FINALIZER not in pod.finalizers:
             return None
         jobs = self.jobs.by_index("uid", pod.owner_uid) if pod.owner_uid else ()
-        if not jobs or jobs[0].is_terminating or (is_finished(jobs[0]) and pod.is_terminating):
+        if not jobs or jobs[0].is_deleting or (is_finished(jobs[0]) and pod.is_deleting):
             await take_finalizer(self.shared, pod)
         return None

@@ -11,7 +11,8 @@ from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.controllers.base import Loop, Shared, View
+from pykruise.runtime.objects import DocumentView
+from pykruise.sandbox.controllers.base import Loop, Shared
 from pykruise.sandbox.nodes import NodeView
 from pykruise.sandbox.pod_view import PodView
 from pykruise.sandbox.running import happens_before, run_beside
@@ -47,7 +48,7 @@ class Controllers:
         """What all their requests go through."""
         return self._shared.client
 
-    def mirror(self, resource: Resource) -> Cache[View] | None:
+    def mirror(self, resource: Resource) -> Cache[DocumentView] | None:
         """The mirror of a resource that one of them keeps, for others to read; it runs with them."""
         return self._shared.owned.get(resource)
 

@@ -19,7 +19,8 @@ from pykruise.kube.errors import ConflictError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import LEASES, NODES, PODS
-from pykruise.sandbox.controllers.base import Loop, Shared, View, at_once, project_view
+from pykruise.runtime.objects import DocumentView, project_document
+from pykruise.sandbox.controllers.base import Loop, Shared, at_once
 from pykruise.sandbox.nodes import LEASE_NAMESPACE, NodeView, Taint
 from pykruise.sandbox.pod_view import PodView, instant_of
 from pykruise.sandbox.scheduling import tolerates
@@ -49,7 +50,7 @@ class NodeLifecycle(Loop):
         self.leases.subscribe(self._on_lease)
         shared.nodes.subscribe(self._on_node)
 
-    def _on_lease(self, change: Change[View]) -> None:
+    def _on_lease(self, change: Change[DocumentView]) -> None:
         if change.key.namespace == LEASE_NAMESPACE:
             if change.new is None:
                 self._seen_at.pop(change.key.name, None)
@@ -70,7 +71,7 @@ class NodeLifecycle(Loop):
 
     async def sync(self, key: Key) -> float | None:
         node = self.shared.nodes.get(key)
-        if node is None or node.is_terminating:
+        if node is None or node.is_deleting:
             return None
         seen_at = self._seen_at.get(key.name)
         left_s = None if seen_at is None else seen_at + GRACE_S - self.clock()
@@ -87,7 +88,7 @@ class NodeLifecycle(Loop):
 
     async def _mark_unknown(self, node: NodeView) -> None:
         try:
-            doc = project_view(await self.shared.client.get(NODES, "", node.name))
+            doc = project_document(await self.shared.client.get(NODES, "", node.name))
         except NotFoundError:
             return
         at = format_time(self.clock())
@@ -214,7 +215,7 @@ class TaintEviction(Loop):
         now = self.clock()
         next_s: list[float] = []
         for pod in self.shared.pods.by_index("node", node.name):
-            if pod.is_terminating or pod.is_over:
+            if pod.is_deleting or pod.is_over:
                 continue
             left_s = tolerated_for(pod, node.taints, now)
             if left_s is None:

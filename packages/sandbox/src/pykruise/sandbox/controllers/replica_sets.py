@@ -15,16 +15,15 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, REPLICA_SETS
+from pykruise.runtime.objects import DocumentView, owner_reference_to, project_document
+from pykruise.runtime.views import BY_CONTROLLER
 from pykruise.sandbox.controllers.base import (
     Loop,
     Shared,
-    View,
     at_once,
     claim,
-    owner_of,
     pod_available_at,
     pod_from,
-    project_view,
     slow_start,
 )
 from pykruise.sandbox.pod_view import PodView, instant_of
@@ -37,7 +36,7 @@ BURST: Final = 500
 
 def is_active(pod: PodView) -> bool:
     """Whether it counts as one of the wanted pods."""
-    return not pod.is_over and not pod.is_terminating
+    return not pod.is_over and not pod.is_deleting
 
 
 def victims(
@@ -78,7 +77,7 @@ def _magnitude(seconds: float) -> int:
 
 
 def replica_set_status(
-    owner: View, pods: Sequence[PodView], *, now: Instant, failure: tuple[str, str] | None = None
+    owner: DocumentView, pods: Sequence[PodView], *, now: Instant, failure: tuple[str, str] | None = None
 ) -> tuple[Document, Instant | None]:
     """The status for these active pods, and when the next of them becomes available.
 
@@ -136,13 +135,13 @@ class ReplicaSets(Loop):
             REPLICA_SETS,
             owner,
             PODS,
-            pods.by_index("owner", owner.uid),
+            pods.by_index(BY_CONTROLLER, owner.uid),
             pods.by_index("orphans", owner.namespace),
         )
         active = [pod for pod in mine if is_active(pod)]
         failure: tuple[str, str] | None = None
         error: ApiError | None = None
-        if not owner.is_terminating:
+        if not owner.is_deleting:
             try:
                 await self._scale(owner, active)
             except ApiError as err:
@@ -153,7 +152,7 @@ class ReplicaSets(Loop):
                     else "FailedDelete",
                     str(err),
                 )
-        active = [pod for pod in pods.by_index("owner", owner.uid) if is_active(pod)]
+        active = [pod for pod in pods.by_index(BY_CONTROLLER, owner.uid) if is_active(pod)]
         now = self.clock()
         owner = self.cache.get(key) or owner
         status, next_at = replica_set_status(owner, active, now=now, failure=failure)
@@ -165,7 +164,7 @@ class ReplicaSets(Loop):
             raise error
         return None if next_at is None else next_at - now
 
-    async def _scale(self, owner: View, active: Sequence[PodView]) -> None:
+    async def _scale(self, owner: DocumentView, active: Sequence[PodView]) -> None:
         missing = owner.count("spec", "replicas", default=1) - len(active)
         if missing > 0:
             await slow_start([lambda: self._create(owner)] * min(missing, BURST))
@@ -173,23 +172,25 @@ class ReplicaSets(Loop):
             leaving = victims(active, self._related(owner), count=min(-missing, BURST), now=self.clock())
             await at_once(self._delete(owner, pod) for pod in leaving)
 
-    def _related(self, owner: View) -> list[PodView]:
+    def _related(self, owner: DocumentView) -> list[PodView]:
         """Pods of all replica sets with the same owner."""
-        siblings = self.cache.by_index("owner", owner.owner_uid) if owner.owner_uid else (owner,)
-        return [pod for one in siblings for pod in self.shared.pods.by_index("owner", one.uid)]
+        siblings = self.cache.by_index(BY_CONTROLLER, owner.owner_uid) if owner.owner_uid else (owner,)
+        return [pod for one in siblings for pod in self.shared.pods.by_index(BY_CONTROLLER, one.uid)]
 
-    async def _create(self, owner: View) -> None:
+    async def _create(self, owner: DocumentView) -> None:
         pod = pod_from(
-            owner.spec.get("template") or {}, owner=owner_of(REPLICA_SETS, owner), prefix=f"{owner.name}-"
+            owner.spec.get("template") or {},
+            owner=owner_reference_to(REPLICA_SETS, owner),
+            prefix=f"{owner.name}-",
         )
         try:
-            made = project_view(await self.writer.create(PODS, owner.namespace, pod))
+            made = project_document(await self.writer.create(PODS, owner.namespace, pod))
         except ApiError as err:
             self.tell(REPLICA_SETS, owner, "FailedCreate", f"Error creating: {err}", warning=True)
             raise
         self.tell(REPLICA_SETS, owner, "SuccessfulCreate", f"Created pod: {made.name}")
 
-    async def _delete(self, owner: View, pod: PodView) -> None:
+    async def _delete(self, owner: DocumentView, pod: PodView) -> None:
         try:
             await self.writer.delete(PODS, pod.key, uid=pod.uid)
         except (NotFoundError, ConflictError):

@@ -17,7 +17,7 @@ from pykruise.kube.documents import Document, canonical, deep_copy, same
 from pykruise.kube.hashing import fnv32a, hash_text
 from pykruise.kube.int_or_percent import Rounding, resolve
 from pykruise.kube.owners import owner_reference
-from pykruise.sandbox.controllers.base import View
+from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.pod_view import instant_of
 
 __all__ = [
@@ -50,13 +50,13 @@ _NOT_COPIED: Final = {
 class Sets(msgspec.Struct, frozen=True):
     """The replica sets of a deployment."""
 
-    new: View | None
+    new: DocumentView | None
     """The one of the current template; the oldest if there are several."""
-    old: tuple[View, ...]
+    old: tuple[DocumentView, ...]
     """All others, oldest first."""
 
     @property
-    def all(self) -> tuple[View, ...]:
+    def all(self) -> tuple[DocumentView, ...]:
         """Every one of them."""
         return (*self.old, self.new) if self.new is not None else self.old
 
@@ -66,11 +66,11 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     create: Document | None = None
     """A new replica set."""
-    annotate: tuple[View, Document] | None = None
+    annotate: tuple[DocumentView, Document] | None = None
     """A replica set and the merge patch that brings its annotations up to date."""
-    scale: tuple[tuple[View, int], ...] = ()
+    scale: tuple[tuple[DocumentView, int], ...] = ()
     """Replica sets and how many pods they shall have."""
-    delete: tuple[View, ...] = ()
+    delete: tuple[DocumentView, ...] = ()
     """Replica sets beyond the history limit."""
     revision: str = ""
     """What the deployment's revision annotation shall be; empty: as it is."""
@@ -81,7 +81,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.create or self.annotate or self.scale or self.delete)
 
 
-def group(deployment: View, sets: Sequence[View]) -> Sets:
+def group(deployment: DocumentView, sets: Sequence[DocumentView]) -> Sets:
     """Which replica set is of the current template, and which are old."""
     ordered = sorted(sets, key=lambda one: (one.created_at, one.name))
     template = _without_hash(deployment.spec["template"])
@@ -91,9 +91,9 @@ def group(deployment: View, sets: Sequence[View]) -> Sets:
     return Sets(new, tuple(one for one in ordered if one is not new))
 
 
-def next_step(deployment: View, sets: Sets, *, busy: frozenset[str], now: Instant) -> Step:
+def next_step(deployment: DocumentView, sets: Sets, *, busy: frozenset[str], now: Instant) -> Step:
     """The next step. `busy`: uids of replica sets that have pods which have not ended."""
-    if deployment.is_terminating:
+    if deployment.is_deleting:
         return Step()
     if deployment.spec.get("paused"):
         return _scale(deployment, sets)
@@ -105,7 +105,7 @@ def next_step(deployment: View, sets: Sets, *, busy: frozenset[str], now: Instan
     return _roll(deployment, sets, now)
 
 
-def surge_and_unavailable(deployment: View) -> tuple[int, int]:
+def surge_and_unavailable(deployment: DocumentView) -> tuple[int, int]:
     """`maxSurge` and `maxUnavailable` as pods. Never both 0: nothing could ever be replaced."""
     rolling = deployment.spec["strategy"].get("rollingUpdate")
     if rolling is None:
@@ -118,12 +118,12 @@ def surge_and_unavailable(deployment: View) -> tuple[int, int]:
     return surge, min(unavailable, replicas)
 
 
-def replicas_of(view: View) -> int:
+def replicas_of(view: DocumentView) -> int:
     """How many pods it shall have."""
     return view.count("spec", "replicas", default=1)
 
 
-def is_complete(deployment: View, status: Document) -> bool:
+def is_complete(deployment: DocumentView, status: Document) -> bool:
     """Whether all pods are of the new template, available, and nothing else is there."""
     wanted = replicas_of(deployment)
     return bool(
@@ -137,7 +137,7 @@ def is_complete(deployment: View, status: Document) -> bool:
 # ── strategies ───────────────────────────────────────────────────────────────
 
 
-def _roll(deployment: View, sets: Sets, now: Instant) -> Step:
+def _roll(deployment: DocumentView, sets: Sets, now: Instant) -> Step:
     if (step := _new_set(deployment, sets, now, all_at_once=False)) is not None:
         return step
     assert sets.new is not None
@@ -149,7 +149,7 @@ def _roll(deployment: View, sets: Sets, now: Instant) -> Step:
     return _clean(deployment, sets)
 
 
-def _recreate(deployment: View, sets: Sets, busy: frozenset[str], now: Instant) -> Step:
+def _recreate(deployment: DocumentView, sets: Sets, busy: frozenset[str], now: Instant) -> Step:
     if active := [one for one in sets.old if replicas_of(one) > 0]:
         return Step(scale=tuple((one, 0) for one in active))
     if any(one.uid in busy for one in sets.old):
@@ -162,7 +162,7 @@ def _recreate(deployment: View, sets: Sets, busy: frozenset[str], now: Instant) 
     return _clean(deployment, sets)
 
 
-def _new_size(deployment: View, sets: Sets) -> int:
+def _new_size(deployment: DocumentView, sets: Sets) -> int:
     """How many pods the new replica set shall have now."""
     assert sets.new is not None
     wanted, current = replicas_of(deployment), replicas_of(sets.new)
@@ -173,7 +173,7 @@ def _new_size(deployment: View, sets: Sets) -> int:
     return current + min(room, wanted - current) if room > 0 else current
 
 
-def _scale_down_old(deployment: View, sets: Sets) -> tuple[tuple[View, int], ...]:
+def _scale_down_old(deployment: DocumentView, sets: Sets) -> tuple[tuple[DocumentView, int], ...]:
     """Old replica sets that may lose pods: first those that are not healthy, then as availability allows."""
     assert sets.new is not None
     sizes = {one.uid: replicas_of(one) for one in sets.old}
@@ -200,16 +200,16 @@ def _scale_down_old(deployment: View, sets: Sets) -> tuple[tuple[View, int], ...
     return tuple((one, sizes[one.uid]) for one in sets.old if sizes[one.uid] != replicas_of(one))
 
 
-def _available(one: View) -> int:
+def _available(one: DocumentView) -> int:
     return one.count("status", "availableReplicas")
 
 
-def _clean(deployment: View, sets: Sets) -> Step:
+def _clean(deployment: DocumentView, sets: Sets) -> Step:
     """Drop replica sets beyond the history limit, once the rollout is complete."""
     limit = deployment.spec.get("revisionHistoryLimit")
     if limit is None or not is_complete(deployment, deployment.status):
         return Step()
-    alive = sorted((one for one in sets.old if not one.is_terminating), key=revision_of)
+    alive = sorted((one for one in sets.old if not one.is_deleting), key=revision_of)
     surplus = alive[: max(0, len(alive) - int(limit))]
     gone = tuple(
         one
@@ -224,13 +224,13 @@ def _clean(deployment: View, sets: Sets) -> Step:
 # ── scaling ──────────────────────────────────────────────────────────────────
 
 
-def _is_scaled(deployment: View, sets: Sets) -> bool:
+def _is_scaled(deployment: DocumentView, sets: Sets) -> bool:
     """Whether the deployment's size was changed since its replica sets were sized."""
     wanted = str(replicas_of(deployment))
     return any(one.annotations.get(DESIRED, wanted) != wanted for one in sets.all if replicas_of(one) > 0)
 
 
-def _scale(deployment: View, sets: Sets) -> Step:
+def _scale(deployment: DocumentView, sets: Sets) -> Step:
     wanted = replicas_of(deployment)
     active = [one for one in sets.all if replicas_of(one) > 0]
     if len(active) <= 1:
@@ -251,7 +251,7 @@ def _scale(deployment: View, sets: Sets) -> Step:
     return _in_proportion(deployment, active)
 
 
-def _in_proportion(deployment: View, active: Sequence[View]) -> Step:
+def _in_proportion(deployment: DocumentView, active: Sequence[DocumentView]) -> Step:
     """Spread a change of size over the replica sets of a rollout under way."""
     surge, _ = surge_and_unavailable(deployment)
     wanted = replicas_of(deployment)
@@ -270,12 +270,12 @@ def _in_proportion(deployment: View, active: Sequence[View]) -> Step:
     return Step(scale=tuple((one, sizes[one.uid]) for one in ordered if _needs(deployment, one, sizes)))
 
 
-def _needs(deployment: View, one: View, sizes: dict[str, int]) -> bool:
+def _needs(deployment: DocumentView, one: DocumentView, sizes: dict[str, int]) -> bool:
     """A set that keeps its size is written too: its annotation says for which size of the whole it is."""
     return sizes[one.uid] != replicas_of(one) or one.annotations.get(DESIRED) != str(replicas_of(deployment))
 
 
-def _proportion(one: View, deployment: View, *, allowed: int, change: int, done: int) -> int:
+def _proportion(one: DocumentView, deployment: DocumentView, *, allowed: int, change: int, done: int) -> int:
     size = replicas_of(one)
     if not size or change in (0, done):
         return 0
@@ -285,7 +285,7 @@ def _proportion(one: View, deployment: View, *, allowed: int, change: int, done:
     return min(share, left) if change > 0 else max(share, left)
 
 
-def size_annotations(deployment: View) -> dict[str, str]:
+def size_annotations(deployment: DocumentView) -> dict[str, str]:
     """What a replica set says about the size of the whole."""
     surge, _ = surge_and_unavailable(deployment)
     wanted = replicas_of(deployment)
@@ -295,13 +295,13 @@ def size_annotations(deployment: View) -> dict[str, str]:
 # ── the new replica set ──────────────────────────────────────────────────────
 
 
-def revision_of(one: View) -> int:
+def revision_of(one: DocumentView) -> int:
     """The number of a replica set's revision; 0 when it has none."""
     text = one.annotations.get(REVISION, "")
     return int(text) if text.isdecimal() else 0
 
 
-def _new_set(deployment: View, sets: Sets, now: Instant, *, all_at_once: bool) -> Step | None:
+def _new_set(deployment: DocumentView, sets: Sets, now: Instant, *, all_at_once: bool) -> Step | None:
     """Create the replica set of the template, or bring its annotations up to date; None: it is as it should be."""
     revision = max(map(revision_of, sets.old), default=0) + 1
     if sets.new is None:
@@ -310,7 +310,7 @@ def _new_set(deployment: View, sets: Sets, now: Instant, *, all_at_once: bool) -
     return step if step.annotate or step.revision else None
 
 
-def _annotated(deployment: View, sets: Sets) -> Step:
+def _annotated(deployment: DocumentView, sets: Sets) -> Step:
     new = sets.new
     if new is None:
         return Step()
@@ -335,7 +335,7 @@ def _annotated(deployment: View, sets: Sets) -> Step:
     return Step(annotate=(new, patch) if patch else None, revision=told)
 
 
-def _new_document(deployment: View, sets: Sets, revision: int, all_at_once: bool) -> Document:
+def _new_document(deployment: DocumentView, sets: Sets, revision: int, all_at_once: bool) -> Document:
     template = deep_copy(deployment.spec["template"])
     digest = template_hash(deployment)
     labels = {**((template.get("metadata") or {}).get("labels") or {}), HASH: digest}
@@ -367,7 +367,7 @@ def _new_document(deployment: View, sets: Sets, revision: int, all_at_once: bool
     }
 
 
-def template_hash(deployment: View) -> str:
+def template_hash(deployment: DocumentView) -> str:
     """The hash of the pod template as it stands in names and labels.
 
     Kubernetes hashes a dump of its Go structs; this hashes the JSON, so names differ from a real cluster's.

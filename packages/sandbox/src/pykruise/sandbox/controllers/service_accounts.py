@@ -7,7 +7,8 @@ from pykruise.kube.cache import Change
 from pykruise.kube.errors import AlreadyExistsError, ForbiddenError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
-from pykruise.sandbox.controllers.base import Loop, Shared, View
+from pykruise.runtime.objects import DocumentView
+from pykruise.sandbox.controllers.base import Loop, Shared
 
 __all__ = ["ServiceAccounts"]
 
@@ -24,13 +25,13 @@ class ServiceAccounts(Loop):
         self.accounts = shared.cache(SERVICE_ACCOUNTS)
         self.accounts.subscribe(self._on_account)
 
-    def _on_account(self, change: Change[View]) -> None:
+    def _on_account(self, change: Change[DocumentView]) -> None:
         if change.new is None and change.key.name == "default":
             self.queue.add(Key("", change.key.namespace))
 
     async def sync(self, key: Key) -> float | None:
         namespace = self.cache.get(key)
-        if namespace is None or namespace.is_terminating:
+        if namespace is None or namespace.is_deleting:
             return None
         if self.accounts.get(Key(namespace.name, "default")) is not None:
             return None

@@ -14,7 +14,8 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.kube.resources import STATEFUL_SETS
-from pykruise.sandbox.controllers.base import View, owner_of, pod_available_at, pod_from
+from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.sandbox.controllers.base import pod_available_at, pod_from
 from pykruise.sandbox.controllers.revisions import REVISION_LABEL
 from pykruise.sandbox.pod_view import PodView
 
@@ -33,16 +34,18 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """When a pod becomes available by itself."""
 
 
-def ordinal_of(owner: View, name: str) -> int | None:
+def ordinal_of(owner: DocumentView, name: str) -> int | None:
     """The number in a pod's name; None for other names."""
     prefix, _, text = name.rpartition("-")
     is_one = prefix == owner.name and text.isdecimal() and (text == "0" or text[0] != "0")
     return int(text) if is_one else None
 
 
-def next_step(owner: View, pods: Mapping[int, PodView], *, current: str, update: str, now: Instant) -> Step:
+def next_step(
+    owner: DocumentView, pods: Mapping[int, PodView], *, current: str, update: str, now: Instant
+) -> Step:
     """What to do now. `current`, `update`: names of revisions."""
-    if owner.is_terminating:
+    if owner.is_deleting:
         return Step()
     first = owner.count("spec", "ordinals", "start")
     wanted = range(first, first + owner.count("spec", "replicas", default=1))
@@ -58,7 +61,7 @@ def next_step(owner: View, pods: Mapping[int, PodView], *, current: str, update:
                 return Step(create=tuple(create))
             continue
         if pod.is_over:
-            if not pod.is_terminating:
+            if not pod.is_deleting:
                 delete.append(pod)
             if in_turn:
                 return Step(delete=tuple(delete))
@@ -77,9 +80,9 @@ def next_step(owner: View, pods: Mapping[int, PodView], *, current: str, update:
     return _update(owner, [pods[ordinal] for ordinal in wanted], update, first, moment)
 
 
-def _waits_for(owner: View, pod: PodView, now: Instant) -> Instant | None:
+def _waits_for(owner: DocumentView, pod: PodView, now: Instant) -> Instant | None:
     """None when the next pod may follow this one; else when that may be (0: when something changes)."""
-    if pod.is_terminating:
+    if pod.is_deleting:
         return 0.0
     due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
     if due is None:
@@ -88,29 +91,31 @@ def _waits_for(owner: View, pod: PodView, now: Instant) -> Instant | None:
 
 
 def _shrink(surplus: Sequence[PodView], *, in_turn: bool, look_at: Instant | None) -> Step:
-    going = [pod for pod in surplus if not pod.is_terminating]
+    going = [pod for pod in surplus if not pod.is_deleting]
     if in_turn:
         # The next one goes when the one above is gone.
-        going = [] if surplus[0].is_terminating else going[:1]
+        going = [] if surplus[0].is_deleting else going[:1]
     return Step(condemned=tuple(going), look_at=look_at)
 
 
-def _update(owner: View, pods: Sequence[PodView], update: str, first: int, look_at: Instant | None) -> Step:
+def _update(
+    owner: DocumentView, pods: Sequence[PodView], update: str, first: int, look_at: Instant | None
+) -> Step:
     """Replace one pod that is not of the new revision: the highest, when those above it are healthy."""
     if get_path(owner.spec, "updateStrategy", "type", default="RollingUpdate") != "RollingUpdate":
         return Step(look_at=look_at)
     partition = int(get_path(owner.spec, "updateStrategy", "rollingUpdate", "partition", default=0))
     for pod in reversed(pods[max(0, partition - first) :]):
-        if pod.labels.get(REVISION_LABEL) != update and not pod.is_terminating:
+        if pod.labels.get(REVISION_LABEL) != update and not pod.is_deleting:
             return Step(delete=(pod,), look_at=look_at)
-        if pod.is_terminating or pod_available_at(pod, min_ready_s=0) is None:
+        if pod.is_deleting or pod_available_at(pod, min_ready_s=0) is None:
             return Step(look_at=look_at)
         if look_at is not None:
             return Step(look_at=look_at)
     return Step(look_at=look_at)
 
 
-def _revision_for(owner: View, ordinal: int, *, current: str, update: str) -> str:
+def _revision_for(owner: DocumentView, ordinal: int, *, current: str, update: str) -> str:
     """The revision that a new pod gets."""
     strategy = owner.spec.get("updateStrategy") or {}
     if strategy.get("type", "RollingUpdate") != "RollingUpdate":
@@ -122,14 +127,14 @@ def _revision_for(owner: View, ordinal: int, *, current: str, update: str) -> st
 
 
 def stateful_set_status(
-    owner: View, pods: Mapping[int, PodView], *, current: str, update: str, now: Instant
+    owner: DocumentView, pods: Mapping[int, PodView], *, current: str, update: str, now: Instant
 ) -> Document:
     """The status. A rollout that is complete makes the updated revision the current one."""
     min_ready_s = owner.count("spec", "minReadySeconds")
     there = [pod for pod in pods.values() if pod.status.phase]
     moments = [pod_available_at(pod, min_ready_s=min_ready_s) for pod in there if not pod.is_over]
     ready = [moment for moment in moments if moment is not None]
-    staying = [pod.labels.get(REVISION_LABEL) for pod in there if not pod.is_terminating]
+    staying = [pod.labels.get(REVISION_LABEL) for pod in there if not pod.is_deleting]
     counts = {
         "replicas": len(there),
         "readyReplicas": len(ready),
@@ -157,10 +162,10 @@ def stateful_set_status(
 # ── pods and claims ──────────────────────────────────────────────────────────
 
 
-def pod_of(owner: View, template: Document, ordinal: int, revision: str) -> Document:
+def pod_of(owner: DocumentView, template: Document, ordinal: int, revision: str) -> Document:
     """The pod of that number, with its identity and its claims."""
     name = f"{owner.name}-{ordinal}"
-    pod = pod_from(template, owner=owner_of(STATEFUL_SETS, owner), name=name)
+    pod = pod_from(template, owner=owner_reference_to(STATEFUL_SETS, owner), name=name)
     pod["metadata"]["labels"] = {
         **pod["metadata"].get("labels", {}),
         "statefulset.kubernetes.io/pod-name": name,
@@ -177,7 +182,7 @@ def pod_of(owner: View, template: Document, ordinal: int, revision: str) -> Docu
     return pod
 
 
-def claims_of(owner: View, ordinal: int) -> list[Document]:
+def claims_of(owner: DocumentView, ordinal: int) -> list[Document]:
     """The claims that the pod of that number needs."""
     labels = get_path(owner.spec, "selector", "matchLabels", default={})
     found = []
@@ -190,7 +195,9 @@ def claims_of(owner: View, ordinal: int) -> list[Document]:
         if metadata.get("annotations"):
             made["annotations"] = dict(metadata["annotations"])
         if get_path(owner.spec, "persistentVolumeClaimRetentionPolicy", "whenDeleted") == "Delete":
-            made["ownerReferences"] = [owner_of(STATEFUL_SETS, owner) | {"blockOwnerDeletion": False}]
+            made["ownerReferences"] = [
+                owner_reference_to(STATEFUL_SETS, owner) | {"blockOwnerDeletion": False}
+            ]
             made["ownerReferences"][0].pop("controller")
         found.append(
             {

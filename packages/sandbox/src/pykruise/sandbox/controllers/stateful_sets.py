@@ -8,7 +8,9 @@ from pykruise.kube.errors import AlreadyExistsError, ApiError, ConflictError, No
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
-from pykruise.sandbox.controllers.base import Loop, Shared, View, at_once, claim, slow_start
+from pykruise.runtime.objects import DocumentView
+from pykruise.runtime.views import BY_CONTROLLER
+from pykruise.sandbox.controllers.base import Loop, Shared, at_once, claim, slow_start
 from pykruise.sandbox.controllers.revisions import REVISION_LABEL, Revisions, template_of
 from pykruise.sandbox.controllers.stateful_set_plans import (
     Step,
@@ -47,7 +49,7 @@ class StatefulSets(Loop):
             STATEFUL_SETS,
             owner,
             PODS,
-            pods.by_index("owner", owner.uid),
+            pods.by_index(BY_CONTROLLER, owner.uid),
             [pod for pod in orphans if ordinal_of(owner, pod.name) is not None],
         )
         update = await self.revisions.sync(owner, owner.count("status", "collisionCount"))
@@ -69,15 +71,15 @@ class StatefulSets(Loop):
         await self._truncate(owner, status["currentRevision"], update.name)
         return None if step.look_at is None else max(0.0, step.look_at - now)
 
-    def _pods(self, owner: View) -> dict[int, PodView]:
+    def _pods(self, owner: DocumentView) -> dict[int, PodView]:
         found = {}
-        for pod in self.shared.pods.by_index("owner", owner.uid):
+        for pod in self.shared.pods.by_index(BY_CONTROLLER, owner.uid):
             ordinal = ordinal_of(owner, pod.name)
             if ordinal is not None:
                 found[ordinal] = pod
         return found
 
-    async def _carry_out(self, owner: View, step: Step) -> None:
+    async def _carry_out(self, owner: DocumentView, step: Step) -> None:
         await at_once(self._delete(owner, pod) for pod in step.delete)
         await at_once(self._condemn(owner, pod) for pod in step.condemned)
         await slow_start(
@@ -87,7 +89,7 @@ class StatefulSets(Loop):
             ]
         )
 
-    async def _create(self, owner: View, ordinal: int, revision: str) -> None:
+    async def _create(self, owner: DocumentView, ordinal: int, revision: str) -> None:
         kept = next(one for one in self.revisions.of(owner) if one.name == revision)
         name = f"{owner.name}-{ordinal}"
         try:
@@ -104,7 +106,7 @@ class StatefulSets(Loop):
         text = f"create Pod {name} in StatefulSet {owner.name} successful"
         self.tell(STATEFUL_SETS, owner, "SuccessfulCreate", text)
 
-    async def _create_claim(self, owner: View, doc: dict[str, object], pod: str) -> None:
+    async def _create_claim(self, owner: DocumentView, doc: dict[str, object], pod: str) -> None:
         metadata = doc["metadata"]
         assert isinstance(metadata, dict)
         if self.claims.get(Key(owner.namespace, metadata["name"])) is not None:
@@ -116,7 +118,7 @@ class StatefulSets(Loop):
         text = f"create Claim {metadata['name']} Pod {pod} in StatefulSet {owner.name} success"
         self.tell(STATEFUL_SETS, owner, "SuccessfulCreate", text)
 
-    async def _condemn(self, owner: View, pod: PodView) -> None:
+    async def _condemn(self, owner: DocumentView, pod: PodView) -> None:
         """Delete a pod beyond the set's size, its claims with it if the set says so."""
         if get_path(owner.spec, "persistentVolumeClaimRetentionPolicy", "whenScaled") == "Delete":
             ordinal = ordinal_of(owner, pod.name)
@@ -139,7 +141,7 @@ class StatefulSets(Loop):
                     )
         await self._delete(owner, pod)
 
-    async def _delete(self, owner: View, pod: PodView) -> None:
+    async def _delete(self, owner: DocumentView, pod: PodView) -> None:
         try:
             await self.writer.delete(PODS, pod.key, uid=pod.uid)
         except (NotFoundError, ConflictError):
@@ -147,7 +149,7 @@ class StatefulSets(Loop):
         text = f"delete Pod {pod.name} in StatefulSet {owner.name} successful"
         self.tell(STATEFUL_SETS, owner, "SuccessfulDelete", text)
 
-    async def _truncate(self, owner: View, current: str, update: str) -> None:
+    async def _truncate(self, owner: DocumentView, current: str, update: str) -> None:
         live = {current, update}
         live |= {pod.labels.get(REVISION_LABEL, "") for pod in self._pods(owner).values()}
         limit = owner.count("spec", "revisionHistoryLimit", default=10)

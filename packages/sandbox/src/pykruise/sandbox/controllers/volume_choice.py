@@ -19,7 +19,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.node_rules import matches_term
 from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.selectors import selector_from
-from pykruise.sandbox.controllers.base import View
+from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.nodes import NodeView
 from pykruise.sandbox.pod_view import PodView
 
@@ -56,11 +56,11 @@ NO_VOLUME: Final = "node(s) unavailable due to one or more pvc(s) bound to non-e
 class Views(Protocol):
     """Objects of one kind: a mirror of them, or a fake."""
 
-    def get(self, key: Key, /) -> View | None:
+    def get(self, key: Key, /) -> DocumentView | None:
         """One of them."""
         ...
 
-    def values(self) -> Iterable[View]:
+    def values(self) -> Iterable[DocumentView]:
         """All of them."""
         ...
 
@@ -72,15 +72,15 @@ class World(msgspec.Struct, frozen=True):
     volumes: Views
     classes: Views
 
-    def claim(self, pod: PodView, name: str) -> View | None:
+    def claim(self, pod: PodView, name: str) -> DocumentView | None:
         """A claim in the pod's namespace."""
         return self.claims.get(Key(pod.namespace, name))
 
-    def volume(self, name: str) -> View | None:
+    def volume(self, name: str) -> DocumentView | None:
         """A volume."""
         return self.volumes.get(Key("", name))
 
-    def class_of(self, claim: View) -> View | None:
+    def class_of(self, claim: DocumentView) -> DocumentView | None:
         """The claim's storage class, if it names one that is there."""
         name = claim.spec.get("storageClassName")
         return self.classes.get(Key("", name)) if name else None
@@ -96,8 +96,8 @@ class PodVolumes(msgspec.Struct, frozen=True):
     """The claims of a pod."""
 
     world: World
-    bound: tuple[View, ...] = ()
-    waiting: tuple[View, ...] = ()
+    bound: tuple[DocumentView, ...] = ()
+    waiting: tuple[DocumentView, ...] = ()
     """Claims that are bound when the pod has a node."""
 
     def check(self, node: NodeView) -> Sequence[str]:
@@ -112,12 +112,12 @@ class PodVolumes(msgspec.Struct, frozen=True):
             reasons.append(NOTHING_TO_BIND)
         return reasons
 
-    def binding(self, node: NodeView) -> list[tuple[View, View | None]] | None:
+    def binding(self, node: NodeView) -> list[tuple[DocumentView, DocumentView | None]] | None:
         """What each waiting claim gets on that node: a volume, or None when one is to be made for it.
 
         None when one of them can get nothing there.
         """
-        chosen: list[tuple[View, View | None]] = []
+        chosen: list[tuple[DocumentView, DocumentView | None]] = []
         taken: set[str] = set()
         near = [volume for volume in self.world.volumes.values() if reaches(volume, node)]
         # The small ones first: a large claim must not be left with what is too small for it.
@@ -135,7 +135,7 @@ class PodVolumes(msgspec.Struct, frozen=True):
             chosen.append((claim, volume))
         return chosen
 
-    def _can_be_made(self, claim: View, node: NodeView) -> bool:
+    def _can_be_made(self, claim: DocumentView, node: NodeView) -> bool:
         storage_class = self.world.class_of(claim)
         if storage_class is None or storage_class.doc.get("provisioner") in (None, "", NO_PROVISIONER):
             return False
@@ -161,7 +161,7 @@ def volumes_of(pod: PodView, world: World) -> PodVolumes | Hopeless:
             return Hopeless(
                 f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
             )
-        if claim.is_terminating:
+        if claim.is_deleting:
             return Hopeless(f'persistentvolumeclaim "{name}" is being deleted')
         claims.append(claim)
     waiting = tuple(one for one in claims if not is_bound(one) and waits_for_pod(one, world.class_of(one)))
@@ -171,7 +171,7 @@ def volumes_of(pod: PodView, world: World) -> PodVolumes | Hopeless:
     return PodVolumes(world, bound, waiting)
 
 
-def stranger(claim: View, pod: PodView) -> str:
+def stranger(claim: DocumentView, pod: PodView) -> str:
     """Why a claim is not the one of the pod's ephemeral volume; empty when it is."""
     if claim.owner_uid == pod.uid:
         return ""
@@ -179,12 +179,12 @@ def stranger(claim: View, pod: PodView) -> str:
     return f"PVC {claim.namespace}/{claim.name} was not created for pod {where} (pod is not owner)"
 
 
-def is_bound(claim: View) -> bool:
+def is_bound(claim: DocumentView) -> bool:
     """Whether its binding is complete."""
     return bool(claim.spec.get("volumeName")) and BIND_COMPLETED in claim.annotations
 
 
-def waits_for_pod(claim: View, storage_class: View | None) -> bool:
+def waits_for_pod(claim: DocumentView, storage_class: DocumentView | None) -> bool:
     """Whether the claim is bound only when a pod that uses it gets its node."""
     return (
         storage_class is not None
@@ -193,7 +193,7 @@ def waits_for_pod(claim: View, storage_class: View | None) -> bool:
     )
 
 
-def reaches(volume: View, node: NodeView) -> bool:
+def reaches(volume: DocumentView, node: NodeView) -> bool:
     """Whether the volume's node affinity lets it be used on the node."""
     terms = get_path(volume.spec, "nodeAffinity", "required", "nodeSelectorTerms", default=None)
     return terms is None or any(matches_term(term, labels=node.labels, name=node.name) for term in terms)
@@ -210,7 +210,7 @@ def allows(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 # ── claims and volumes ───────────────────────────────────────────────────────
 
 
-def best_volume(claim: View, volumes: Sequence[View]) -> View | None:
+def best_volume(claim: DocumentView, volumes: Sequence[DocumentView]) -> DocumentView | None:
     """The volume a claim is bound to: the one made for it, else the smallest free one that will do."""
     for one in volumes:
         reference = one.spec.get("claimRef") or {}
@@ -226,18 +226,18 @@ def best_volume(claim: View, volumes: Sequence[View]) -> View | None:
     return min(free, key=lambda one: (size_of(one), one.name), default=None)
 
 
-def _fitting(claim: View) -> Callable[[View], bool]:
+def _fitting(claim: DocumentView) -> Callable[[DocumentView], bool]:
     selector = selector_from(claim.spec.get("selector") or {})
     storage_class = claim.spec.get("storageClassName") or ""
     mode = claim.spec.get("volumeMode", "Filesystem")
     access = set(claim.spec.get("accessModes") or ())
     least = request_of(claim)
 
-    def fits(volume: View) -> bool:
+    def fits(volume: DocumentView) -> bool:
         spec = volume.spec
         return (
             not spec.get("claimRef")
-            and not volume.is_terminating
+            and not volume.is_deleting
             and (spec.get("storageClassName") or "") == storage_class
             and spec.get("volumeMode", "Filesystem") == mode
             and access <= set(spec.get("accessModes") or ())
@@ -248,17 +248,17 @@ def _fitting(claim: View) -> Callable[[View], bool]:
     return fits
 
 
-def size_of(volume: View) -> Any:
+def size_of(volume: DocumentView) -> Any:
     """What a volume holds."""
     return parse_quantity(get_path(volume.spec, "capacity", "storage", default="0"))
 
 
-def request_of(claim: View) -> Any:
+def request_of(claim: DocumentView) -> Any:
     """What a claim asks for."""
     return parse_quantity(get_path(claim.spec, "resources", "requests", "storage", default="0"))
 
 
-def reference_to(claim: View) -> Document:
+def reference_to(claim: DocumentView) -> Document:
     """The `claimRef` of a volume that is the claim's."""
     return {
         "apiVersion": "v1",

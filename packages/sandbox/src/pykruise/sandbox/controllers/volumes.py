@@ -25,7 +25,8 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUMES,
     STORAGE_CLASSES,
 )
-from pykruise.sandbox.controllers.base import Loop, Shared, View, project_view
+from pykruise.runtime.objects import DocumentView, project_document
+from pykruise.sandbox.controllers.base import Loop, Shared
 from pykruise.sandbox.controllers.volume_choice import (
     NO_PROVISIONER,
     SELECTED_NODE,
@@ -47,13 +48,13 @@ VOLUME_FINALIZER: Final = "kubernetes.io/pv-protection"
 _BOUND: Final = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
 
 
-def default_class(classes: Sequence[View]) -> View | None:
+def default_class(classes: Sequence[DocumentView]) -> DocumentView | None:
     """The newest class that is marked as default."""
     marked = [one for one in classes if one.annotations.get(IS_DEFAULT) == "true"]
     return max(marked, key=lambda one: (one.created_at, one.name), default=None)
 
 
-def volume_for(claim: View, storage_class: View, node: NodeView | None = None) -> Document:
+def volume_for(claim: DocumentView, storage_class: DocumentView, node: NodeView | None = None) -> Document:
     """A volume made for a claim; `node`: the one at which it is to be used first, if that is known."""
     name = f"pvc-{claim.uid}"
     terms = _topology(storage_class, node)
@@ -78,7 +79,7 @@ def volume_for(claim: View, storage_class: View, node: NodeView | None = None) -
     }
 
 
-def _topology(storage_class: View, node: NodeView | None) -> list[Document]:
+def _topology(storage_class: DocumentView, node: NodeView | None) -> list[Document]:
     """Where a volume of the class can be used: at the node it is made for, or wherever the class allows."""
     terms = storage_class.doc.get("allowedTopologies") or ()
     found = []
@@ -139,7 +140,7 @@ class Claims(Loop):
         self.classes.subscribe(self._on_class)
         shared.pods.subscribe(self._on_pod)
 
-    def _on_volume(self, change: Change[View]) -> None:
+    def _on_volume(self, change: Change[DocumentView]) -> None:
         for view in (change.old, change.new):
             reference = (view.spec.get("claimRef") or {}) if view is not None else {}
             if reference:
@@ -147,7 +148,7 @@ class Claims(Loop):
         if change.new is not None and not change.new.spec.get("claimRef"):
             self._wake_pending()
 
-    def _on_class(self, change: Change[View]) -> None:
+    def _on_class(self, change: Change[DocumentView]) -> None:
         self._wake_pending()
 
     def _wake_pending(self) -> None:
@@ -166,7 +167,7 @@ class Claims(Loop):
         claim = self.cache.get(key)
         if claim is None:
             return None
-        if claim.is_terminating:
+        if claim.is_deleting:
             await self._let_go(claim)
             return None
         if CLAIM_FINALIZER not in claim.finalizers:
@@ -177,7 +178,7 @@ class Claims(Loop):
             await self._bind(claim)
         return None
 
-    async def _let_go(self, claim: View) -> None:
+    async def _let_go(self, claim: DocumentView) -> None:
         """Take the protection off a claim that is being deleted when no pod uses it.
 
         Rule: Kubernetes' claim protection; a pod that has no node yet does not use anything.
@@ -192,7 +193,7 @@ class Claims(Loop):
                 PERSISTENT_VOLUME_CLAIMS, claim, {"metadata": {"finalizers": left or None}}
             )
 
-    def _users(self, claim: View) -> list[PodView]:
+    def _users(self, claim: DocumentView) -> list[PodView]:
         """Pods that use it; who only has an ephemeral volume of its name does not."""
         return [
             pod
@@ -200,7 +201,7 @@ class Claims(Loop):
             if claim.name not in pod.own_claims or claim.owner_uid == pod.uid
         ]
 
-    async def _bind(self, claim: View) -> None:
+    async def _bind(self, claim: DocumentView) -> None:
         name = claim.spec.get("volumeName")
         if claim.status.get("phase") == "Bound" and name:
             volume = self.volumes.get(Key("", name))
@@ -227,13 +228,15 @@ class Claims(Loop):
         if volume is not None:
             await self._bind_to(claim, volume)
 
-    def _class_of(self, claim: View) -> View | None:
+    def _class_of(self, claim: DocumentView) -> DocumentView | None:
         name = claim.spec.get("storageClassName")
         if name is None:
             return default_class(self.classes.values())
         return self.classes.get(Key("", name))
 
-    async def _provision(self, claim: View, storage_class: View | None) -> View | None:
+    async def _provision(
+        self, claim: DocumentView, storage_class: DocumentView | None
+    ) -> DocumentView | None:
         if storage_class is None:
             self._tell_no_class(claim)
             return None
@@ -264,7 +267,7 @@ class Claims(Loop):
         self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "ProvisioningSucceeded", text)
         return self.volumes.get(Key("", doc["metadata"]["name"]))
 
-    def _tell_no_class(self, claim: View) -> None:
+    def _tell_no_class(self, claim: DocumentView) -> None:
         if name := claim.spec.get("storageClassName"):
             text = f'storageclass.storage.k8s.io "{name}" not found'
             self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "ProvisioningFailed", text, warning=True)
@@ -272,7 +275,7 @@ class Claims(Loop):
             text = "no persistent volumes available for this claim and no storage class is set"
             self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "FailedBinding", text)
 
-    def _tell_waiting(self, claim: View) -> None:
+    def _tell_waiting(self, claim: DocumentView) -> None:
         """For what a claim waits that is bound when a pod gets its node."""
         pending = sorted(pod.name for pod in self._users(claim) if not pod.node_name and not pod.is_over)
         if not pending:
@@ -283,7 +286,7 @@ class Claims(Loop):
         text = f"waiting for {what} {','.join(pending)} to be scheduled"
         self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "WaitForPodScheduled", text)
 
-    async def _bind_to(self, claim: View, volume: View) -> None:
+    async def _bind_to(self, claim: DocumentView, volume: DocumentView) -> None:
         if (volume.spec.get("claimRef") or {}).get("uid") != claim.uid:
             patch: Document = {
                 "metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}},
@@ -305,7 +308,7 @@ class Claims(Loop):
         }
         await self.shared.patch_status(PERSISTENT_VOLUME_CLAIMS, claim, status)
 
-    async def _grow(self, claim: View, volume: View) -> None:
+    async def _grow(self, claim: DocumentView, volume: DocumentView) -> None:
         """Make the volume as large as the claim asks, if its class allows that."""
         wanted = get_path(claim.spec, "resources", "requests", "storage", default="0")
         storage_class = self._class_of(claim)
@@ -334,7 +337,7 @@ class Volumes(Loop):
         self.claims = shared.cache(PERSISTENT_VOLUME_CLAIMS)
         self.claims.subscribe(self._on_claim)
 
-    def _on_claim(self, change: Change[View]) -> None:
+    def _on_claim(self, change: Change[DocumentView]) -> None:
         view = change.new or change.old
         if view is not None and view.spec.get("volumeName"):
             self.queue.add(Key("", view.spec["volumeName"]))
@@ -344,7 +347,7 @@ class Volumes(Loop):
         if volume is None:
             return None
         phase = await self._phase(volume)
-        if volume.is_terminating:
+        if volume.is_deleting:
             if VOLUME_FINALIZER in volume.finalizers and phase != "Bound":
                 left = [one for one in volume.finalizers if one != VOLUME_FINALIZER]
                 with suppress(NotFoundError):
@@ -363,7 +366,7 @@ class Volumes(Loop):
                 await self.writer.delete(PERSISTENT_VOLUMES, volume.key, uid=volume.uid)
         return None
 
-    async def _phase(self, volume: View) -> str:
+    async def _phase(self, volume: DocumentView) -> str:
         reference = volume.spec.get("claimRef") or {}
         if not reference.get("uid"):
             return "Available"
@@ -380,7 +383,7 @@ class Volumes(Loop):
             )
         except NotFoundError:
             return True
-        return project_view(raw).uid != str(reference["uid"])
+        return project_document(raw).uid != str(reference["uid"])
 
 
 _NOBODY: Final = PodView()

@@ -28,7 +28,7 @@ from pykruise.cli.insight.webhooks import POD_WEBHOOK, is_fresh
 from pykruise.kinds.sidecarset.conflicts import conflict_errors
 from pykruise.kinds.sidecarset.contents import sidecars_in_pod
 from pykruise.kinds.sidecarset.errors import InjectionError
-from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.matching import chosen_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.pods.reasons import Code, remedy_of
@@ -202,7 +202,7 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
         found = wait_of(cause, pod.label)
         yield msgspec.structs.replace(found, remedy=_remedy(cause, sight))
         return
-    busy = next((twins for twins in pod.twins if not twins.is_idle), None)
+    busy = next((pairs for pairs in pod.pairs if not pairs.is_idle), None)
     if busy is not None:
         words = f"hot upgrade: {busy.working} takes over, {busy.other} is not idle yet"
         yield Wait(code=Code.HOT_UPGRADE, words=words, pods=(pod.label,))

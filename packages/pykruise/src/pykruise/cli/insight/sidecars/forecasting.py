@@ -15,7 +15,7 @@ from pykruise.cli.insight.sidecars.explaining import why_skipped, why_without
 from pykruise.cli.insight.sidecars.look import SidecarSight, sight_of
 from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
 from pykruise.kinds.sidecarset.errors import InjectionError
-from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.matching import PARTIAL, chosen_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -89,9 +89,9 @@ def _done(pod: ManagedPod, do: str | None) -> ManagedPod:
     """The pod when that is over. One that was not ready before is taken as ready then."""
     if do is None:
         return pod
-    twins = tuple(msgspec.structs.replace(one, other_image=one.sidecar.empty_image) for one in pod.twins)
+    pairs = tuple(msgspec.structs.replace(one, other_image=one.sidecar.empty_image) for one in pod.pairs)
     is_updated = pod.is_updated or do == "upgrade in place"
-    return msgspec.structs.replace(pod, is_updated=is_updated, is_consistent=True, is_ready=True, twins=twins)
+    return msgspec.structs.replace(pod, is_updated=is_updated, is_consistent=True, is_ready=True, pairs=pairs)
 
 
 def _stays(sight: SidecarSight, skipped: Mapping[str, Reason]) -> dict[str, tuple[str, ...]]:

@@ -15,7 +15,7 @@ import msgspec
 from pykruise.cli.insight.look import look_at as look_at_document
 from pykruise.cli.insight.webhooks import events_about, reviews_pods
 from pykruise.kinds.sidecarset.kind import KIND
-from pykruise.kinds.sidecarset.managed import ManagedPod
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.snapshot import Snapshot
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS

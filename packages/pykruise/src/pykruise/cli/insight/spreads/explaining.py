@@ -24,8 +24,8 @@ from pykruise.cli.insight.webhooks import POD_WEBHOOK, is_fresh
 from pykruise.kinds.workloadspread.grouping import Grouped, grouped
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
 from pykruise.kinds.workloadspread.patch_validation import patch_errors
-from pykruise.kinds.workloadspread.places import is_schedulable
 from pykruise.kinds.workloadspread.plan import plan_spread
+from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.status import (
     CREATION_S,
     DELETION_S,

@@ -2,7 +2,7 @@
 next ones go.
 
 manifest ──dry run──▶ SpreadSight as it would be ──▶ grouped(), wanted_costs(), computed() ──▶ Outlook
-                                                     take() for the next pods
+                                                     allocate_slot() for the next pods
 
 All of it is what the manager and admission reckon with.
 """
@@ -17,8 +17,8 @@ from pykruise.kinds.workloadspread.costs import wanted_costs
 from pykruise.kinds.workloadspread.grouping import Grouped, grouped
 from pykruise.kinds.workloadspread.limits import LimitError, limit_of
 from pykruise.kinds.workloadspread.ordinals import numbering_of, ordinals_beyond, subset_by_ordinal
-from pykruise.kinds.workloadspread.places import fresh_entries, take
 from pykruise.kinds.workloadspread.plan import plan_spread
+from pykruise.kinds.workloadspread.slots import allocate_slot, fresh_entries
 from pykruise.kinds.workloadspread.status import computed
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
 from pykruise.kinds.workloadspread.versions import UNVERSIONED
@@ -119,7 +119,7 @@ def _by_room(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
     now = format_time(snapshot.now)
     for number in range(NEXT):
         key = f"next-{number}"
-        taken = take(entries, pod_name="", fresh_id=lambda key=key: key, now=now)  # type: ignore[misc]
+        taken = allocate_slot(entries, pod_name="", fresh_id=lambda key=key: key, now=now)  # type: ignore[misc]
         entries = taken.entries or entries
         yield taken.subset
 

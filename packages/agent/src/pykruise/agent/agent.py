@@ -1,0 +1,129 @@
+"""The agent of one node: its parts over one client and the node's container runtimes.
+
+Client, Runtimes ──▶ ImagePuller, Recreator, Prober, MetadataReporter (each with its cache and its recorder)
+
+`run()` lasts until `stop()`, which lets writes under way finish. Nothing is kept but what is stored at the API server
+and at the runtime: an agent that is killed, or exchanged for another one, loses nothing.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from pykruise.agent.cri.runtimes import Runtimes
+from pykruise.agent.flags import Settings
+from pykruise.agent.image_puller import ImagePuller
+from pykruise.agent.keyring import Keyring, Provider
+from pykruise.agent.metadata_reporter import MetadataReporter
+from pykruise.agent.prober import Prober
+from pykruise.agent.recreator import Recreator
+from pykruise.kube.cache import Cache
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.controller import Controller
+from pykruise.kube.recorder import EventRecorder
+
+__all__ = ["Agent", "Part"]
+
+CHECKS: Final = {
+    "image-puller": "nodeImageInformerSynced",
+    "recreator": "crrInformerSynced",
+    "prober": "nodePodProbeInformerSynced",
+}
+"""Names of health checks by part. Rule: OpenKruise's daemon."""
+
+
+class Part(Protocol):
+    """One of the things that an agent does."""
+
+    name: str
+    cache: Cache[Any]
+    controller: Controller[Any]
+
+    async def run(self) -> None:
+        """Work until `stop()`."""
+        ...
+
+    async def stop(self) -> None:
+        """Finish what is under way."""
+        ...
+
+
+class Agent:
+    """The agent of the node that the settings name. `providers`: credentials that the node itself has."""
+
+    def __init__(
+        self,
+        client: Client,
+        runtimes: Runtimes,
+        settings: Settings,
+        *,
+        providers: Sequence[Provider] = (),
+        clock: Clock = system_clock,
+        rng: random.Random | None = None,
+    ) -> None:
+        rng = rng or random.Random()
+        self._stopping = asyncio.Event()
+        self._recorders: list[EventRecorder] = []
+
+        def recorder(part: str) -> EventRecorder:
+            made = EventRecorder(client, f"kruise-daemon-{part}", host=settings.node, clock=clock, rng=rng)
+            self._recorders.append(made)
+            return made
+
+        common: dict[str, Any] = {"node": settings.node, "clock": clock, "rng": rng}
+        parts: list[Part] = [
+            ImagePuller(
+                client,
+                runtimes.first.client,
+                keyring=Keyring(client, clock=clock, rng=rng, providers=providers),
+                recorder=recorder("imagepuller"),
+                most=settings.most_pulls,
+                **common,
+            ),
+            Recreator(client, runtimes, recorder=recorder("crr"), **common),
+        ]
+        if settings.gates.probes:
+            parts.append(Prober(client, runtimes, recorder=recorder("podprobe"), **common))
+        if settings.gates.watches_pods:
+            parts.append(
+                MetadataReporter(
+                    client,
+                    runtimes,
+                    recorder=recorder("containermeta"),
+                    with_environment=settings.gates.reports_environment,
+                    **common,
+                )
+            )
+        self.parts: Sequence[Part] = parts
+
+    async def run(self) -> None:
+        """Work until `stop()` or until cancelled. Raises only for bugs."""
+        async with asyncio.TaskGroup() as tasks:
+            background = [
+                tasks.create_task(one.cache.run(), name=f"cache of {one.name}") for one in self.parts
+            ]
+            background += [tasks.create_task(one.run(), name="events") for one in self._recorders]
+            work = [tasks.create_task(one.run(), name=one.name) for one in self.parts]
+            await self._stopping.wait()
+            await asyncio.gather(*(one.stop() for one in self.parts))
+            await asyncio.gather(*(one.flush() for one in self._recorders))
+            for task in (*work, *background):
+                task.cancel()
+
+    def stop(self) -> None:
+        """Begin a graceful end: `run()` returns when the writes in flight are done."""
+        self._stopping.set()
+
+    def problems(self) -> Mapping[str, Sequence[str]]:
+        """By health check, what is not as it should be."""
+        return {
+            check: () if one.cache.stats().synced else (_unfilled(one.cache),)
+            for one in self.parts
+            if (check := CHECKS.get(one.name))
+        }
+
+
+def _unfilled(cache: Cache[Any]) -> str:
+    return f"the cache is not filled yet: {cache.stats().last_error or 'listing'}"

@@ -1,0 +1,103 @@
+"""The containers of a pod as this node's runtimes have them, and how one of them is stopped.
+
+pod's uid ──▶ newest_containers(): the newest of each name      stop(): preStop hook, then StopContainer
+
+Rule: the kubelet's: the hook counts against the grace period, of which two seconds are always left.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.agent.cri.client import CriClient
+from pykruise.agent.cri.errors import CriError
+from pykruise.agent.cri.runtimes import Runtime
+from pykruise.agent.cri.values import POD_UID, Container
+from pykruise.agent.hooks import HookError, run_pre_stop
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.resources import PODS
+
+__all__ = ["PodRef", "Stop", "newest_containers", "scheme_id", "stop"]
+
+LEAST_GRACE_S: Final = 2
+
+
+class PodRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod, for events. `ip`: empty where it is not known."""
+
+    namespace: str
+    name: str
+    uid: str
+    ip: str = ""
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """How a container is to be stopped."""
+
+    grace_s: int
+    pre_stop: Mapping[str, Any] | None = None
+    ports: Sequence[Mapping[str, Any]] = ()
+    because: str = ""
+
+
+async def newest_containers(client: CriClient, pod_uid: str) -> dict[str, Container]:
+    """The newest container of each name. Raises CriError."""
+    found: dict[str, Container] = {}
+    for one in await client.containers(labels={POD_UID: pod_uid}):
+        found.setdefault(one.name, one)
+    return found
+
+
+def scheme_id(runtime: Runtime, container: Container) -> str:
+    """As pods name it: `containerd://<id>`."""
+    return f"{runtime.name}://{container.id}"
+
+
+async def stop(
+    client: CriClient,
+    container: Container,
+    pod: PodRef,
+    how: Stop,
+    *,
+    recorder: EventRecorder,
+) -> None:
+    """Stop it and wait for its end. Raises CriError. A hook that fails is told of, and changes nothing."""
+
+    def tell(reason: str, message: str, *, warning: bool = False) -> None:
+        recorder.record(
+            PODS,
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            reason=reason,
+            message=message,
+            warning=warning,
+        )
+
+    tell("Killing", f"stopping container {container.name}{how.because and f': {how.because}'}")
+    grace_s = how.grace_s
+    if how.pre_stop and grace_s > 0:
+        began = asyncio.get_running_loop().time()
+        try:
+            await run_pre_stop(
+                client,
+                container.id,
+                how.pre_stop,
+                ports=how.ports,
+                ip=pod.ip or await _ip(client, container),
+                timeout_s=float(grace_s),
+            )
+        except HookError as error:
+            tell("FailedPreStopHook", f"preStop hook of container {container.name}: {error}", warning=True)
+        grace_s -= round(asyncio.get_running_loop().time() - began)
+    await client.stop_container(container.id, grace_s=max(grace_s, LEAST_GRACE_S))
+
+
+async def _ip(client: CriClient, container: Container) -> str:
+    """The pod's address as the runtime has it; empty for pods in the host's network."""
+    try:
+        return (await client.sandbox_status(container.sandbox_id)).ip
+    except CriError:
+        return ""

@@ -1,0 +1,130 @@
+"""Credentials that the node itself has: a docker configuration, and the kubelet's credential provider plugins.
+
+CredentialProviderConfig (YAML), programs ──▶ load_providers() ──▶ Provider: image ──▶ Credential …
+
+A plugin is a program that is given the image's name as JSON and answers with credentials, as the kubelet calls it.
+Answers are kept for as long as they say. A plugin that fails has no credentials; the image may be public.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.agent.keyring import Provider
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.durations import parse_duration
+from pykruise.kube.errors import ConfigurationError
+from pykruise.kube.registry_credentials import Credential, credentials_in, matching_credentials
+
+__all__ = ["Plugin", "docker_configuration", "load_providers"]
+
+_log = logging.getLogger(__name__)
+
+TIMEOUT_S: Final = 60.0
+KINDS: Final = tuple(
+    f"credentialprovider.kubelet.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1")
+)
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    credentials: Sequence[Credential]
+    until: Instant
+
+
+class Plugin:
+    """One credential provider of a CredentialProviderConfig."""
+
+    def __init__(self, entry: Mapping[str, Any], folder: Path, *, clock: Clock) -> None:
+        self.name = str(entry["name"])
+        self._program = folder / self.name
+        self._version = str(entry["apiVersion"])
+        self._arguments = [str(one) for one in entry.get("args") or ()]
+        self._environment = {str(one["name"]): str(one.get("value", "")) for one in entry.get("env") or ()}
+        self._images = [Credential(where=str(one), username=self.name) for one in entry["matchImages"]]
+        self._kept_s = parse_duration(str(entry.get("defaultCacheDuration") or "0s"))
+        self._clock = clock
+        self._kept: dict[str, _Kept] = {}
+
+    async def __call__(self, image: str) -> Sequence[Credential]:
+        """What it has for an image; nothing for images that are not its own."""
+        if not matching_credentials(self._images, image):
+            return ()
+        now = self._clock()
+        self._kept = {key: kept for key, kept in self._kept.items() if now < kept.until}
+        for key in (image, image.partition("/")[0], ""):
+            if key in self._kept:
+                return self._kept[key].credentials
+        try:
+            answer = orjson.loads(await self._ask(image))
+            credentials = credentials_in({"auths": answer.get("auth") or {}})
+            key = {"Image": image, "Registry": image.partition("/")[0], "Global": ""}[answer["cacheKeyType"]]
+            kept_s = parse_duration(str(answer.get("cacheDuration") or "") or f"{self._kept_s:g}s")
+        except (OSError, ValueError, KeyError, AttributeError) as error:
+            _log.warning("credential provider %s: %s: %s", self.name, type(error).__name__, error)
+            return ()
+        if kept_s > 0:
+            self._kept[key] = _Kept(credentials, now + kept_s)
+        return credentials
+
+    async def _ask(self, image: str) -> bytes:
+        """Its answer's JSON. Raises OSError, and ValueError for a program that fails."""
+        process = await asyncio.create_subprocess_exec(
+            str(self._program),
+            *self._arguments,
+            env={**os.environ, **self._environment},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        asked = {"kind": "CredentialProviderRequest", "apiVersion": self._version, "image": image}
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                answer, said = await process.communicate(orjson.dumps(asked))
+        except TimeoutError as error:
+            raise ValueError(f"no answer within {TIMEOUT_S:g} s") from error
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            raise ValueError(f"exit code {process.returncode}: {said.decode(errors='replace').strip()[:256]}")
+        return answer
+
+
+def load_providers(file: Path, folder: Path, *, clock: Clock) -> list[Provider]:
+    """The plugins that a file names; none where there is no file. Raises ConfigurationError for one that is wrong."""
+    if not file.is_file():
+        return []
+    import yaml
+
+    where = f"credential providers {file}"
+    try:
+        config = yaml.safe_load(file.read_text())
+        entries = config["providers"]
+        return [Plugin(entry, folder, clock=clock) for entry in entries]
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError(f"{where}: {type(error).__name__}: {error}") from error
+
+
+def docker_configuration(files: Sequence[Path]) -> Provider:
+    """The docker configuration of the first of these files that exists, read anew at each pull."""
+
+    async def provide(_image: str) -> Sequence[Credential]:
+        return await asyncio.to_thread(_read, files)
+
+    return provide
+
+
+def _read(files: Sequence[Path]) -> Sequence[Credential]:
+    for file in files:
+        try:
+            return credentials_in(orjson.loads(file.read_bytes()))
+        except (OSError, ValueError):
+            continue
+    return ()

@@ -1,0 +1,99 @@
+"""Which container runtimes a node has: the sockets below the host's run directory that answer as CRI v1 does.
+
+folder, --socket-file ──▶ socket_paths() ──▶ find_runtimes(): version, image service ──▶ Runtimes
+
+All that work are kept, since pods of a node that was changed may run in either; the first one pulls images.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pykruise.agent.cri.client import CriClient
+from pykruise.agent.cri.errors import CriError
+from pykruise.kube.errors import ConfigurationError
+
+__all__ = ["Runtime", "Runtimes", "find_runtimes", "socket_paths"]
+
+_log = logging.getLogger(__name__)
+
+SOCKETS: Final = (
+    "containerd.sock",
+    "containerd/containerd.sock",
+    "crio.sock",
+    "crio/crio.sock",
+    "cri-dockerd.sock",
+    "cri-dockerd/cri-dockerd.sock",
+)
+"""In the order in which they are tried. Rule: OpenKruise's agent."""
+
+PROBE_S: Final = 30.0
+
+
+class Runtime(msgspec.Struct, frozen=True):
+    """A runtime that answers. `name` is the scheme of its container ids."""
+
+    name: str
+    client: CriClient
+
+
+class Runtimes:
+    """The runtimes of a node, the one that pulls images first."""
+
+    def __init__(self, found: Sequence[Runtime]) -> None:
+        self.all = tuple(found)
+        self._by_name: Mapping[str, Runtime] = {one.name: one for one in reversed(self.all)}
+
+    @property
+    def first(self) -> Runtime:
+        return self.all[0]
+
+    def of(self, container_id: str) -> Runtime | None:
+        """The runtime of `containerd://…`; None when this node has none of that name."""
+        return self._by_name.get(container_id.partition("://")[0])
+
+    def close(self) -> None:
+        """Give all connections back."""
+        for one in self.all:
+            one.client.close()
+
+
+def socket_paths(folder: Path, socket_file: str = "") -> list[Path]:
+    """Sockets that exist: the one with this name, or all of the known ones. The same one by two names counts once."""
+    names = (socket_file,) if socket_file else SOCKETS
+    found = {path.resolve(): path for path in reversed([folder / name for name in names]) if path.is_socket()}
+    return [path for path in (folder / name for name in names) if path in found.values()]
+
+
+async def find_runtimes(
+    folder: Path, *, socket_file: str = "", connect: Callable[[str], CriClient] = CriClient
+) -> Runtimes:
+    """The runtimes below `folder` that answer. Raises ConfigurationError when none does, with what each said."""
+    paths = await asyncio.to_thread(socket_paths, folder, socket_file)
+    found: list[Runtime] = []
+    problems: list[str] = []
+    for path in paths:
+        client = connect(str(path))
+        try:
+            async with asyncio.timeout(PROBE_S):
+                await client.check_images()
+                await client.images()
+                version = await client.version()
+        except (CriError, TimeoutError) as error:
+            problems.append(f"{path}: {error}")
+            _log.warning("no runtime of CRI v1 at %s: %s", path, error)
+            client.close()
+            continue
+        _log.info("%s %s answers at %s", version.name, version.version, path)
+        found.append(Runtime(version.name, client))
+    if not found:
+        tried = socket_file or ", ".join(SOCKETS)
+        raise ConfigurationError(
+            f"no container runtime below {folder} ({'; '.join(problems) or f'none of {tried} is there'});"
+            " mount the host's run directory there, or name the socket with --socket-file"
+        )
+    return Runtimes(found)

@@ -1,0 +1,169 @@
+"""The agent's command line: flags of OpenKruise's daemon with their names, defaults and meaning.
+
+argv, environment ──▶ parse() ──▶ Settings      help_text() ──▶ what --help prints
+
+Pure. Manager and agent are given the same text of feature gates. The agent goes by four of them, reads the others'
+values, and leaves it to the manager to know their names.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.program.flags import (
+    HELP,
+    LOG_FLAGS,
+    Flag,
+    FlagError,
+    address,
+    boolean,
+    duration,
+    help_lines,
+    one_of,
+    switch,
+    text_flag,
+    texts,
+    unused_notes,
+    value,
+    whole,
+)
+from pykruise.kube.program.logs import LogSettings
+from pykruise.kube.program.serving import Address
+
+__all__ = ["FLAGS", "Gates", "Settings", "help_text", "parse"]
+
+_ADAPTS: Final = "requests adapt to what the API server answers"
+
+FLAGS: Final[Sequence[Flag]] = (
+    text_flag("kubeconfig", "", "Which cluster; else $KUBECONFIG, in-cluster, ~/.kube/config."),
+    text_flag("context", "", "Context of the kubeconfig."),
+    text_flag("feature-gates", "", "A=true,B=false, as the manager has them.", is_list=True),
+    text_flag("addr", ":10221", "Where /metrics and /healthz are served; 0: nowhere.", read=address),
+    text_flag("pprof-addr", ":10222", "Where thread dumps and memory figures are served.", read=address),
+    switch("enable-pprof", "true", "Serve --pprof-addr."),
+    text_flag("socket-file", "", "The one socket below --runtime-dir to use; empty: all that are known."),
+    text_flag("runtime-dir", "/hostvarrun", "Where the host's run directory is."),
+    text_flag(
+        "plugin-config-file",
+        "/kruise/CredentialProviderPlugin.yaml",
+        "Credential providers, as the kubelet's.",
+    ),
+    text_flag("plugin-bin-dir", "/kruise/plugins", "Where their programs are."),
+    text_flag("max-workers-for-pull-image", "-1", "Images pulled at once; below 1: no limit.", read=whole()),
+    text_flag("max-concurrency", "", "The same, as OpenKruise's manual calls it."),
+    text_flag("logging-format", "text", "text or json.", read=one_of("text", "json")),
+    text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=whole(0)),
+    text_flag("shutdown-timeout", "8s", "How long writes in flight may take at the end.", read=duration),
+    # Taken for the sake of manifests that pass them.
+    text_flag("rest-config-qps", "0", "No effect.", unused=_ADAPTS),
+    text_flag("rest-config-burst", "0", "No effect.", unused=_ADAPTS),
+    *LOG_FLAGS,
+)
+
+
+class Gates(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates that the agent goes by."""
+
+    watches_pods: bool = True
+    """DaemonWatchingPod."""
+    reports_environment: bool = True
+    """InPlaceUpdateEnvFromMetadata."""
+    probes: bool = True
+    """PodProbeMarkerGate."""
+
+
+_GATES: Final = {
+    "DaemonWatchingPod": "watches_pods",
+    "InPlaceUpdateEnvFromMetadata": "reports_environment",
+    "PodProbeMarkerGate": "probes",
+}
+"""All of them beta, on by default, and off without KruiseDaemon."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about one agent."""
+
+    node: str
+    secrets_namespace: str = "kruise-daemon-config"
+    gates: Gates = Gates()
+    serving: Address | None = Address("", 10221)
+    diagnosis: Address | None = Address("", 10222)
+    runtime_dir: Path = Path("/hostvarrun")
+    socket_file: str = ""
+    plugin_config: Path = Path("/kruise/CredentialProviderPlugin.yaml")
+    plugin_folder: Path = Path("/kruise/plugins")
+    most_pulls: int = 0
+    """0: no limit."""
+    log: LogSettings = LogSettings()
+    stop_grace_s: float = 8.0
+    kubeconfig: str = ""
+    context: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def help_text() -> str:
+    """What --help prints."""
+    intro = (
+        "Pull images ahead, recreate containers, probe pods and report what runs on the node $NODE_NAME,"
+        " until SIGTERM or Ctrl-C."
+    )
+    return "\n".join([intro, "", *help_lines(FLAGS)])
+
+
+def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Settings | None:
+    """The settings that a command line and an environment mean; None: help is asked for. Raises FlagError."""
+    known = {flag.name: flag for flag in FLAGS}
+    given = texts(argv, known)
+    if any(name in given for name in HELP):
+        return None
+    values = {name: value(flag, given.get(name)) for name, flag in known.items()}
+    node = environ.get("NODE_NAME", "")
+    if not node:
+        raise FlagError(
+            "NODE_NAME in the environment must say on which node this is (a fieldRef of spec.nodeName)"
+        )
+    return Settings(
+        node=node,
+        secrets_namespace=environ.get("KRUISE_DAEMON_CONFIG_NS") or "kruise-daemon-config",
+        gates=_gates(given.get("feature-gates", ())),
+        serving=values["addr"],
+        diagnosis=values["pprof-addr"] if values["enable-pprof"] else None,
+        runtime_dir=Path(values["runtime-dir"]),
+        socket_file=values["socket-file"],
+        plugin_config=Path(values["plugin-config-file"]),
+        plugin_folder=Path(values["plugin-bin-dir"]),
+        most_pulls=max(0, _most_pulls(values["max-workers-for-pull-image"], values["max-concurrency"])),
+        log=LogSettings(format=values["logging-format"], verbosity=values["v"]),
+        stop_grace_s=values["shutdown-timeout"],
+        kubeconfig=values["kubeconfig"],
+        context=values["context"],
+        notes=tuple(unused_notes(given, known)),
+    )
+
+
+def _most_pulls(workers: int, concurrency: str) -> int:
+    if not concurrency:
+        return workers
+    try:
+        return int(concurrency)
+    except ValueError:
+        raise FlagError(f"--max-concurrency: {concurrency!r} is not a whole number") from None
+
+
+def _gates(given: Iterable[str]) -> Gates:
+    """Rule: Kubernetes' feature gates; what is set by name wins over AllBeta wherever it stands."""
+    asked: dict[str, bool] = {}
+    for item in ",".join(given).split(","):
+        if not item.strip():
+            continue
+        name, equals, text = (part.strip() for part in item.partition("="))
+        try:
+            asked[name] = boolean(text if equals else "")
+        except ValueError as error:
+            raise FlagError(f"--feature-gates: gate {name}: {error}") from error
+    default = asked.get("AllBeta", True)
+    if not asked.get("KruiseDaemon", default):
+        return Gates(watches_pods=False, reports_environment=False, probes=False)
+    return Gates(**{field: asked.get(name, default) for name, field in _GATES.items()})

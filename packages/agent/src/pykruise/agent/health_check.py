@@ -1,0 +1,60 @@
+"""The health check of gRPC servers: grpc.health.v1.Health/Check.
+
+address, service ──▶ check_health() ──▶ SERVING, NOT_SERVING, …
+
+The two messages are a string and a number, so their descriptors are written down here.
+"""
+
+from functools import cache
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from grpclib.client import Channel, UnaryUnaryMethod
+from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
+
+__all__ = ["HealthCheckError", "check_health", "health_messages"]
+
+PATH: Final = "/grpc.health.v1.Health/Check"
+_STATUS: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
+
+
+class HealthCheckError(Exception):
+    """The server did not say how it is."""
+
+
+async def check_health(host: str, port: int, service: str, timeout_s: float) -> str:
+    """How a service is; of the whole server when `service` is empty. Raises HealthCheckError."""
+    takes, gives = health_messages()
+    channel = Channel(host, port)
+    try:
+        check = UnaryUnaryMethod(channel, PATH, takes, gives)
+        answer = await check(takes(service=service), timeout=timeout_s)
+    except TimeoutError as error:
+        raise HealthCheckError(f"no answer within {timeout_s:g} s") from error
+    except GRPCError as error:
+        raise HealthCheckError(f"{error.status.name}: {error.message}") from error
+    except (OSError, ProtocolError, StreamTerminatedError) as error:
+        raise HealthCheckError(str(error) or type(error).__name__) from error
+    finally:
+        channel.close()
+    return _STATUS[answer.status] if answer.status < len(_STATUS) else str(answer.status)
+
+
+@cache
+def health_messages() -> tuple[Any, Any]:
+    """HealthCheckRequest and HealthCheckResponse."""
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="health.proto", package="grpc.health.v1", syntax="proto3")
+    asked = file.message_type.add(name="HealthCheckRequest")
+    asked.field.add(name="service", number=1, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL)
+    answer = file.message_type.add(name="HealthCheckResponse")
+    # An enum on the wire is a number.
+    answer.field.add(name="status", number=1, type=field.TYPE_INT32, label=field.LABEL_OPTIONAL)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    found = (
+        message_factory.GetMessageClass(pool.FindMessageTypeByName(f"grpc.health.v1.HealthCheck{name}"))
+        for name in ("Request", "Response")
+    )
+    takes, gives = found
+    return takes, gives

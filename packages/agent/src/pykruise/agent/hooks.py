@@ -1,0 +1,77 @@
+"""preStop hooks: what a container wants done before it is stopped.
+
+preStop of a container ──▶ run_pre_stop(): exec through the runtime | HTTP GET at the pod's address
+
+Rule: the kubelet's. A tcpSocket handler is taken and does nothing, as there.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pykruise.agent.cri.client import CriClient
+from pykruise.agent.cri.errors import CriError
+from pykruise.agent.http_get import HttpGetError, http_get
+
+__all__ = ["HookError", "port_number", "run_pre_stop"]
+
+
+class HookError(Exception):
+    """The hook did not do what it should; the container is stopped all the same."""
+
+
+async def run_pre_stop(
+    runtime: CriClient,
+    container_id: str,
+    handler: Mapping[str, Any],
+    *,
+    ports: Sequence[Mapping[str, Any]],
+    ip: str,
+    timeout_s: float,
+) -> None:
+    """Run it to its end, at most `timeout_s`. `container_id`: the runtime's. Raises HookError."""
+    if command := (handler.get("exec") or {}).get("command"):
+        await _exec(runtime, container_id, command, timeout_s)
+    elif get := handler.get("httpGet"):
+        await _get(get, ports, ip, timeout_s)
+
+
+async def _exec(runtime: CriClient, container_id: str, command: Sequence[str], timeout_s: float) -> None:
+    try:
+        found = await runtime.exec_sync(container_id, command, timeout_s=timeout_s)
+    except CriError as error:
+        raise HookError(f"exec {command[0]}: {error}") from error
+    if found.exit_code:
+        said = (found.stderr or found.stdout).decode(errors="replace").strip()[:256]
+        raise HookError(f"exec {command[0]}: exit code {found.exit_code}{f': {said}' if said else ''}")
+
+
+async def _get(get: Mapping[str, Any], ports: Sequence[Mapping[str, Any]], ip: str, timeout_s: float) -> None:
+    host = get.get("host") or ip
+    if not host:
+        raise HookError("httpGet: the pod has no address")
+    try:
+        answer = await http_get(
+            host,
+            port_number(get.get("port"), ports),
+            path=str(get.get("path") or "/"),
+            scheme=str(get.get("scheme") or "HTTP"),
+            headers=[(one.get("name", ""), one.get("value", "")) for one in get.get("httpHeaders") or ()],
+            timeout_s=timeout_s,
+        )
+    except (HttpGetError, ValueError) as error:
+        raise HookError(f"httpGet: {error}") from error
+    if not 200 <= answer.status < 400:
+        raise HookError(f"httpGet: status {answer.status}")
+
+
+def port_number(port: Any, ports: Sequence[Mapping[str, Any]]) -> int:
+    """A port by number or by its name at the container. Raises ValueError."""
+    if isinstance(port, int):
+        return port
+    for one in ports:
+        if one.get("name") == port:
+            return int(one["containerPort"])
+    text = str(port)
+    if not text.isdecimal():
+        raise ValueError(f"the container has no port {text!r}")
+    return int(text)

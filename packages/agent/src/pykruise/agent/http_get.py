@@ -1,0 +1,141 @@
+"""One HTTP GET as the kubelet's probes and hooks make it: a connection each time, certificates not checked.
+
+host, port, path, headers ──▶ http_get() ──▶ HttpAnswer (status, the beginning of the body)
+
+Redirects within the host are followed; one to another host is the answer. The parser is httptools'.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+import httptools
+import msgspec
+
+__all__ = ["HttpAnswer", "HttpGetError", "http_get"]
+
+MOST_BODY: Final = 10 * 1024
+MOST_HEAD: Final = 64 * 1024
+MOST_REDIRECTS: Final = 10
+
+Headers = Sequence[tuple[str, str]]
+
+
+class HttpGetError(Exception):
+    """There was no answer: no connection, a broken one, or none in time."""
+
+
+class HttpAnswer(msgspec.Struct, frozen=True):
+    """What came back. `body` is its first 10 KiB."""
+
+    status: int
+    body: bytes
+    location: str = ""
+
+
+async def http_get(
+    host: str, port: int, *, path: str, scheme: str, headers: Headers, timeout_s: float
+) -> HttpAnswer:
+    """The answer to a GET, redirects within the host followed. Raises HttpGetError."""
+    is_tls = scheme.upper() == "HTTPS"
+    try:
+        async with asyncio.timeout(timeout_s):
+            for _ in range(MOST_REDIRECTS):
+                answer = await _once(host, port, path, is_tls, headers)
+                target = _redirect(answer, host, port, path, is_tls)
+                if target is None:
+                    return answer
+                port, path, is_tls = target
+            raise HttpGetError(f"stopped after {MOST_REDIRECTS} redirects")
+    except TimeoutError as error:
+        raise HttpGetError(f"no answer within {timeout_s:g} s") from error
+    except (OSError, EOFError, httptools.HttpParserError) as error:
+        raise HttpGetError(f"{host}:{port}: {str(error) or type(error).__name__}") from error
+
+
+def _redirect(
+    answer: HttpAnswer, host: str, port: int, path: str, is_tls: bool
+) -> tuple[int, str, bool] | None:
+    if not 300 <= answer.status < 400 or not answer.location:
+        return None
+    here = f"{'https' if is_tls else 'http'}://{_literal(host)}:{port}{path}"
+    target = urlsplit(urljoin(here, answer.location))
+    if target.hostname != host.lower().strip("[]"):
+        return None
+    is_tls = target.scheme == "https"
+    query = f"?{target.query}" if target.query else ""
+    return target.port or (443 if is_tls else 80), (target.path or "/") + query, is_tls
+
+
+def _literal(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+class _Response:
+    """What the parser finds."""
+
+    def __init__(self) -> None:
+        self.body = bytearray()
+        self.location = ""
+        self.is_complete = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() == b"location":
+            self.location = value.decode("latin-1")
+
+    def on_body(self, body: bytes) -> None:
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        self.is_complete = True
+
+
+async def _once(host: str, port: int, path: str, is_tls: bool, headers: Headers) -> HttpAnswer:
+    reader, writer = await asyncio.open_connection(host, port, ssl=_unchecked() if is_tls else None)
+    try:
+        writer.write(_request(host, port, path, headers))
+        response = _Response()
+        parser = httptools.HttpResponseParser(response)
+        received = 0
+        while not response.is_complete and len(response.body) < MOST_BODY:
+            data = await reader.read(16 * 1024)
+            received += len(data)
+            if not data:
+                if not parser.get_status_code():
+                    raise EOFError("the connection was closed without an answer")
+                break
+            if received > MOST_HEAD + MOST_BODY:
+                break
+            parser.feed_data(data)
+        return HttpAnswer(parser.get_status_code(), bytes(response.body[:MOST_BODY]), response.location)
+    finally:
+        writer.close()
+        with suppress(OSError, ssl.SSLError, TimeoutError):
+            async with asyncio.timeout(1.0):
+                await writer.wait_closed()
+
+
+def _request(host: str, port: int, path: str, headers: Headers) -> bytes:
+    given = {name.lower() for name, _ in headers}
+    lines = [f"GET {path if path.startswith('/') else '/' + path} HTTP/1.1"]
+    if "host" not in given:
+        lines.append(f"Host: {_literal(host)}:{port}")
+    if "user-agent" not in given:
+        lines.append("User-Agent: kube-probe/pykruise")
+    if "accept" not in given:
+        lines.append("Accept: */*")
+    # An Accept that is given empty is left out.
+    lines += [f"{name}: {value}" for name, value in headers if value or name.lower() != "accept"]
+    return ("\r\n".join([*lines, "Connection: close", "", ""])).encode("latin-1", errors="replace")
+
+
+@cache
+def _unchecked() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

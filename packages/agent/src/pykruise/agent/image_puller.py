@@ -1,0 +1,289 @@
+"""Pulls what the NodeImage of this node asks for, and reports how far it is.
+
+NodeImage (watched) ──▶ queue ──▶ _sync: image_pulls.advance_pulls() ──▶ PATCH nodeimages/status, events
+                                       └── a task for each try: PullImage with one credential after the other
+
+What is pulled when, tried again or given up is decided by kube/node_agent/image_pulls.py. A try is a task; a sync
+asks it how it went, and ends tasks that nothing waits for any more, so that the result of an image that is not asked
+for any more (or in another version) cannot be reported. After the agent's restart, what had ended is not done again.
+"""
+
+import asyncio
+import logging
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.agent.cri.client import CriClient
+from pykruise.agent.cri.errors import CriError
+from pykruise.agent.cri.values import Auth, Image, SandboxConfig
+from pykruise.agent.keyring import Keyring
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.controller import Controller
+from pykruise.kube.errors import ConflictError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.image_references import ImageName, parse_image
+from pykruise.kube.node_agent.image_pulls import (
+    NODE_IMAGES,
+    Attempt,
+    NodeImageView,
+    Pull,
+    Pulled,
+    PullFailure,
+    Sandbox,
+    SecretName,
+    StatusPace,
+    Wanted,
+    advance_pulls,
+    events_of,
+    project_node_image,
+    status_of,
+)
+from pykruise.kube.patches.merge import diff_merge
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.queue import WorkQueue
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.writer import Writer
+
+__all__ = ["ImagePuller", "find_image"]
+
+_log = logging.getLogger(__name__)
+
+PULLED_BY: Final = {"apps.kruise.io/pulling-image-by": "kruise-daemon"}
+"""Annotation that every pull carries."""
+CONFLICT_S: Final = 0.05
+LONGEST_S: Final = 24 * 3600.0
+"""A pull ends with its try, which the runtime is told by cancelling the call."""
+
+_TryKey = tuple[ImageName, int, int]
+"""Image, version, and which try of it."""
+
+
+class _Try(msgspec.Struct, frozen=True):
+    started_at: Instant
+    task: "asyncio.Task[tuple[Instant, Pulled | PullFailure]]"
+
+
+class ImagePuller:
+    """The image puller of one node. `most`: images pulled at the same time; 0: no limit.
+
+    Component: `run()` until `stop()`.
+    """
+
+    name = "image-puller"
+
+    def __init__(
+        self,
+        client: Client,
+        runtime: CriClient,
+        *,
+        node: str,
+        keyring: Keyring,
+        recorder: EventRecorder,
+        clock: Clock,
+        rng: random.Random,
+        most: int = 0,
+    ) -> None:
+        self._runtime = runtime
+        self._key = Key("", node)
+        self._keyring = keyring
+        self._recorder = recorder
+        self._clock = clock
+        self._most = most
+        self.cache = Cache(
+            client,
+            NODE_IMAGES,
+            project=project_node_image,
+            field_selector=f"metadata.name={node}",
+            clock=clock,
+            rng=rng,
+        )
+        self.cache.subscribe(self._on_change)
+        self._writer = Writer(client, {NODE_IMAGES: self.cache})
+        self._uid = ""
+        self._pulls: Mapping[ImageName, Pull] = {}
+        self._tries: dict[_TryKey, _Try] = {}
+        self._pace = StatusPace(filled_at=clock())
+        self.status_writes = 0
+        queue: WorkQueue[Key] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
+        self.controller = Controller("image-puller", self._sync, queue=queue, workers=1, clock=clock)
+
+    async def run(self) -> None:
+        """Pull until `stop()`. Pulls under way are given up then; the next agent begins them anew."""
+        try:
+            await self.controller.run()
+        finally:
+            tasks = [one.task for one in self._tries.values()]
+            self._tries.clear()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Finish the write under way; `run()` returns."""
+        await self.controller.stop(grace_s=5.0)
+
+    def _on_change(self, change: Change[NodeImageView]) -> None:
+        old, new = change.old, change.new
+        # What changed in the status alone is what we wrote, or the manager's verdict: both matter to the next round.
+        if (
+            new is None
+            or old is None
+            or (old.wanted, old.secrets, old.ended) != (new.wanted, new.secrets, new.ended)
+        ):
+            self.controller.queue.add(change.key)
+
+    # ── one round ────────────────────────────────────────────────────────────
+
+    async def _sync(self, key: Key) -> float | None:
+        view = self.cache.get(key)
+        if view is None or view.is_deleting:
+            await self._end_tries(set())
+            self._pulls = {}
+            return None
+        before = self._pulls if view.uid == self._uid else {}
+        now = self._clock()
+        needed: set[_TryKey] = set()
+
+        def attempt(image: ImageName, wanted: Wanted, number: int) -> Attempt:
+            name = image, wanted.version, number
+            needed.add(name)
+            return self._attempt(view, name, wanted, now)
+
+        pulls, look_at = advance_pulls(before, view, attempt=attempt, most=self._most, now=now)
+        under_way = {
+            (image, pull.version, pull.attempt) for image, pull in pulls.items() if pull.completed_at is None
+        }
+        await self._end_tries(needed & under_way)
+        self._uid, self._pulls = view.uid, pulls
+        self._keyring.retain(view.secrets)
+        for event in events_of(view, before, pulls):
+            self._recorder.record(
+                event.resource,
+                namespace=event.namespace,
+                name=event.name,
+                uid=event.uid,
+                reason=event.reason,
+                message=event.message,
+                warning=event.is_failure,
+            )
+        wait_s = await self._report(view, pulls)
+        soonest = min(look_at, now + wait_s)
+        return None if soonest == math.inf else max(0.0, soonest - self._clock())
+
+    def _attempt(self, view: NodeImageView, name: _TryKey, wanted: Wanted, now: Instant) -> Attempt:
+        """How the try went, which is begun when it is new."""
+        image = name[0]
+        found = self._tries.get(name)
+        if found is None:
+            secrets = view.secrets.get(image.name, ())
+            work = self._try(image, wanted, secrets, view.sandboxes.get(image.name, Sandbox()))
+            task = asyncio.get_running_loop().create_task(work, name=f"pull {image.reference}")
+            task.add_done_callback(self._on_try_ended)
+            found = self._tries[name] = _Try(now, task)
+            _log.info("pulling %s, try %d", image.reference, name[2], extra={"fields": {"version": name[1]}})
+        if not found.task.done():
+            return Attempt(math.inf, None)
+        ended_at, answer = found.task.result()
+        return Attempt(ended_at - found.started_at, answer)
+
+    def _on_try_ended(self, task: "asyncio.Task[tuple[Instant, Pulled | PullFailure]]") -> None:
+        if not task.cancelled():
+            self.controller.queue.add(self._key)
+
+    async def _end_tries(self, needed: set[_TryKey]) -> None:
+        """Give up tries that nothing waits for."""
+        ended = [self._tries.pop(name).task for name in tuple(self._tries) if name not in needed]
+        for task in ended:
+            task.cancel()
+        await asyncio.gather(*ended, return_exceptions=True)
+
+    # ── one try ──────────────────────────────────────────────────────────────
+
+    async def _try(
+        self, image: ImageName, wanted: Wanted, secrets: Sequence[SecretName], sandbox: Sandbox
+    ) -> tuple[Instant, Pulled | PullFailure]:
+        try:
+            answer: Pulled | PullFailure = Pulled(await self._pull(image, wanted, secrets, sandbox))
+        except CriError as error:
+            self._keyring.forget(secrets)
+            answer = PullFailure("ErrImagePull", str(error) or type(error).__name__)
+        except Exception as error:  # a bug must end in the status, not in a task that nobody asks
+            _log.exception("pulling %s", image.reference)
+            answer = PullFailure("ErrImagePull", f"{type(error).__name__}: {error}")
+        return self._clock(), answer
+
+    async def _pull(
+        self, image: ImageName, wanted: Wanted, secrets: Sequence[SecretName], sandbox: Sandbox
+    ) -> str:
+        """The runtime's id of the image. Raises CriError."""
+        if wanted.image_pull_policy == "IfNotPresent":
+            present = find_image(await self._runtime.images(), image)
+            if present is not None:
+                return present.id
+        config = SandboxConfig(
+            labels=dict(sandbox.labels or {}), annotations={**(sandbox.annotations or {}), **PULLED_BY}
+        )
+        credentials = await self._keyring.credentials_for(image, secrets)
+        auths: list[Auth | None] = [
+            Auth(
+                username=one.username,
+                password=one.password,
+                identity_token=one.identity_token,
+                registry_token=one.registry_token,
+            )
+            for one in credentials
+        ]
+        failures: list[str] = []
+        for auth in auths or [None]:
+            try:
+                id_ = await self._runtime.pull_image(
+                    image.reference, auth=auth, sandbox=config, timeout_s=LONGEST_S
+                )
+                break
+            except CriError as error:
+                failures.append(str(error) or type(error).__name__)
+        else:
+            # Credentials that match and are refused are no reason to try as anybody.
+            raise CriError("; ".join(dict.fromkeys(failures)))
+        found = find_image(await self._runtime.images(), image)
+        return found.id if found is not None else id_
+
+    # ── the status ───────────────────────────────────────────────────────────
+
+    async def _report(self, view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> float:
+        """Write the status where it differs. Returns in how many seconds it may be written; infinity: it is."""
+        patch = diff_merge(view.stored_status, status_of(view, pulls))
+        if not patch or not (view.wanted or view.stored_status):
+            return math.inf
+        wait_s = self._pace.wait_s(self._clock())
+        if wait_s > 0:
+            return wait_s
+        body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": patch}
+        try:
+            await self._writer.patch(
+                NODE_IMAGES, self._key, body, patch_type=PatchType.MERGE, subresource="status", uid=view.uid
+            )
+        except NotFoundError:
+            return math.inf
+        except ConflictError:  # something is asked for, or not any more: the cache hears of it soon
+            return CONFLICT_S
+        self.status_writes += 1
+        return math.inf
+
+
+def find_image(images: Sequence[Image], wanted: ImageName) -> Image | None:
+    """The image of the node that is meant: by tag, or for a digest by digest."""
+    for image in images:
+        for text in image.digests if wanted.is_digest else image.tags:
+            try:
+                if parse_image(text) == wanted:
+                    return image
+            except ValueError:  # <none>:<none>
+                continue
+    return None

@@ -1,0 +1,83 @@
+"""The credentials that a pull may use: secrets that the manager copied, and what the node itself has.
+
+NodeImage.pullSecrets ──▶ Keyring.credentials_for(): Secrets (kept for minutes), docker configuration, plugins
+                                       └──▶ Auth …, the longest match first
+
+A secret that cannot be read is left out with a warning: the image may be public, or another one may open it.
+"""
+
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import KubeError
+from pykruise.kube.image_references import ImageName
+from pykruise.kube.node_agent.image_pulls import SecretName
+from pykruise.kube.registry_credentials import Credential, credentials_in_secret, matching_credentials
+from pykruise.kube.resources import SECRETS
+
+__all__ = ["Keyring", "Provider"]
+
+_log = logging.getLogger(__name__)
+
+KEPT_S: Final = (300.0, 600.0)
+"""How long a secret is kept, at random. Rule: the original agent's."""
+
+Provider = Callable[[str], Awaitable[Sequence[Credential]]]
+"""An image (in full, without tag) to credentials that the node itself has for it."""
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    credentials: Sequence[Credential]
+    until: Instant
+
+
+class Keyring:
+    """Credentials for pulls. `providers`: of the node itself, asked after the secrets."""
+
+    def __init__(
+        self, client: Client, *, clock: Clock, rng: random.Random, providers: Sequence[Provider] = ()
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._providers = providers
+        self._kept: dict[SecretName, _Kept] = {}
+
+    async def credentials_for(self, image: ImageName, secrets: Sequence[SecretName]) -> list[Credential]:
+        """Those that match, in the order in which to try them; empty: pull as anybody."""
+        found: list[Credential] = []
+        for secret in secrets:
+            found += await self._read(secret)
+        for provider in self._providers:
+            found += await provider(image.repository)
+        return list(dict.fromkeys(matching_credentials(found, image.repository)))
+
+    def forget(self, secrets: Sequence[SecretName]) -> None:
+        """Read these anew the next time: they did not open what they should."""
+        for secret in secrets:
+            self._kept.pop(secret, None)
+
+    def retain(self, wanted: Mapping[str, Sequence[SecretName]]) -> None:
+        """Keep nothing but these."""
+        names = {secret for secrets in wanted.values() for secret in secrets}
+        self._kept = {secret: kept for secret, kept in self._kept.items() if secret in names}
+
+    async def _read(self, secret: SecretName) -> Sequence[Credential]:
+        kept, now = self._kept.get(secret), self._clock()
+        if kept is not None and now < kept.until:
+            return kept.credentials
+        try:
+            document = decode(await self._client.get(SECRETS, secret.namespace, secret.name))
+        except KubeError as error:
+            _log.warning("pull secret %s/%s cannot be read: %s", secret.namespace, secret.name, error)
+            return ()
+        credentials = credentials_in_secret(document)
+        self._kept[secret] = _Kept(credentials, now + self._rng.uniform(*KEPT_S))
+        return credentials

@@ -1,0 +1,46 @@
+"""`pykruise-agent`: the node agent against a real cluster."""
+
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+
+from pykruise.agent.flags import Settings, help_text, parse
+from pykruise.agent.process import run_process
+from pykruise.kube.config import load
+from pykruise.kube.errors import KubeError
+from pykruise.kube.program.flags import FlagError
+from pykruise.kube.program.logs import set_up
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run with the flags of the command line; the exit code. Expected errors become one line."""
+    try:
+        settings = parse(sys.argv[1:], environ=os.environ)
+    except FlagError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    if settings is None:
+        sys.stdout.write(help_text() + "\n")
+        return 0
+    set_up(settings.log)
+    try:
+        asyncio.run(_run(settings))
+    except (KubeError, OSError) as error:
+        logging.getLogger("pykruise.agent").critical("%s", error)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+async def _run(settings: Settings) -> None:
+    kubeconfig = Path(settings.kubeconfig) if settings.kubeconfig else None
+    await run_process(await load(kubeconfig, context=settings.context or None), settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

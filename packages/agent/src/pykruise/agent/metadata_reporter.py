@@ -1,0 +1,270 @@
+"""Reports what runs in pods of OpenKruise's workloads, and restarts containers whose environment is not the pod's.
+
+pods of this node (watched) ──▶ queue ──▶ _sync: containers at the runtime, `env` in them ──▶ PATCH pods/status
+                                            └── within an update in place, another environment ──▶ queue ──▶ _restart
+
+What is reported, and which containers have to be started again, is decided by kube/node_agent/container_metadata.py.
+"""
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.agent.containers import PodRef, Stop, newest_containers, scheme_id, stop
+from pykruise.agent.cri.errors import CriError
+from pykruise.agent.cri.runtimes import Runtime, Runtimes
+from pykruise.agent.cri.values import CONTAINER_HASH, Container
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.controller import Controller
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.node_agent.container_metadata import (
+    ANNOTATION,
+    NodePod,
+    Reported,
+    needs_report,
+    project_pod,
+    report,
+    stale_containers,
+)
+from pykruise.kube.node_agent.environment import EnvSource, environment_hash
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.queue import WorkQueue
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.resources import PODS
+from pykruise.kube.writer import Writer
+
+__all__ = ["MetadataReporter", "environment_in"]
+
+_log = logging.getLogger(__name__)
+
+WORKERS: Final = 5
+RESTART_WORKERS: Final = 10
+GATHER_S: Final = 1.0
+"""Statuses of one pod come in a crowd."""
+ENV_TIMEOUT_S: Final = 3.0
+ENV_RETRY_S: Final = 3.0
+DEFAULT_GRACE_S: Final = 30
+
+GRACE_LABELS: Final = (
+    "io.kubernetes.pod.deletionGracePeriod",
+    "io.kubernetes.pod.terminationGracePeriod",
+)
+PRE_STOP: Final = "io.kubernetes.container.preStopHandler"
+PORTS: Final = "io.kubernetes.container.ports"
+"""What kubelets write at containers, in annotations."""
+
+RestartKey = tuple[Key, str]
+"""A pod, and one of its containers."""
+
+
+class MetadataReporter:
+    """Pods of one node. `with_environment`: gate InPlaceUpdateEnvFromMetadata. Component: `run()` until `stop()`."""
+
+    name = "metadata-reporter"
+
+    def __init__(
+        self,
+        client: Client,
+        runtimes: Runtimes,
+        *,
+        node: str,
+        recorder: EventRecorder,
+        clock: Clock,
+        rng: random.Random,
+        with_environment: bool = True,
+    ) -> None:
+        self._runtimes = runtimes
+        self._recorder = recorder
+        self._with_environment = with_environment
+        self._began_at = int(clock())
+        self.cache = Cache(
+            client,
+            PODS,
+            project=project_pod,
+            field_selector=f"spec.nodeName={node}",
+            clock=clock,
+            rng=rng,
+        )
+        self.cache.subscribe(self._on_change)
+        self._writer = Writer(client, {PODS: self.cache})
+        pods: WorkQueue[Key] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
+        self.controller = Controller(
+            "metadata-reporter", self._sync, queue=pods, workers=WORKERS, clock=clock
+        )
+        stale: WorkQueue[RestartKey] = WorkQueue(cost_factor=0, base_delay_s=3.0, max_delay_s=600.0, rng=rng)
+        self.restarts = Controller(
+            "container-restarts", self._restart, queue=stale, workers=RESTART_WORKERS, clock=clock
+        )
+
+    async def run(self) -> None:
+        """Report until `stop()`."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.controller.run())
+            tasks.create_task(self.restarts.run())
+
+    async def stop(self) -> None:
+        """Finish what is under way, for some seconds; `run()` returns."""
+        await asyncio.gather(self.controller.stop(grace_s=5.0), self.restarts.stop(grace_s=5.0))
+
+    def _on_change(self, change: Change[NodePod]) -> None:
+        old, new = change.old, change.new
+        # Of pods that were there before the agent, only those that were reported: no storm of writes at its start.
+        if new is None or (old is None and new.reported is None and new.created_at < self._began_at):
+            return
+        if needs_report(new, with_environment=self._with_environment):
+            self.controller.queue.add_after(change.key, GATHER_S)
+
+    # ── reports ──────────────────────────────────────────────────────────────
+
+    async def _sync(self, key: Key) -> float | None:
+        pod = self.cache.get(key)
+        if pod is None or not needs_report(pod, with_environment=self._with_environment):
+            return None
+        found: list[Reported] = []
+        is_complete = True
+        for runtime, ids in self._by_runtime(pod):
+            containers = await newest_containers(runtime.client, pod.uid)
+            for name, container_id in ids.items():
+                container = containers.get(name)
+                if container is None or scheme_id(runtime, container) != container_id:
+                    is_complete = False  # the status is older than the runtime, or newer: it comes again
+                    continue
+                entry, is_whole = await self._entry(pod, runtime, container)
+                is_complete &= is_whole
+                found.append(entry)
+        found.sort(key=lambda one: list(pod.container_ids).index(one.name))
+        if found and {one.name: one for one in found} != (pod.reported or {}):
+            await self._write(pod, found)
+        for name in stale_containers(pod, found) if self._with_environment else ():
+            self.restarts.queue.add((key, name))
+        return None if is_complete else ENV_RETRY_S
+
+    def _by_runtime(self, pod: NodePod) -> Sequence[tuple[Runtime, Mapping[str, str]]]:
+        """The pod's started containers by the runtime that has them."""
+        found: dict[str, tuple[Runtime, dict[str, str]]] = {}
+        for name, container_id in pod.container_ids.items():
+            runtime = self._runtimes.of(container_id)
+            if runtime is not None:
+                found.setdefault(runtime.name, (runtime, {}))[1][name] = container_id
+        return list(found.values())
+
+    async def _entry(self, pod: NodePod, runtime: Runtime, container: Container) -> tuple[Reported, bool]:
+        """What is reported of a container, and whether that is all."""
+        container_id = scheme_id(runtime, container)
+        known = (pod.reported or {}).get(container.name)
+        if known is None or known.container_id != container_id:
+            known = Reported(
+                name=container.name,
+                container_id=container_id,
+                restart_count=container.restart_count,
+                plain_hash=_hexadecimal(container.annotations.get(CONTAINER_HASH, "")),
+            )
+        if not self._with_environment or known.env_hash or not container.is_running:
+            return known, True
+        sources = pod.sources.get(container.name, ())
+        values = await self._values(runtime, container, sources)
+        if values is None:
+            return known, False
+        env_hash = environment_hash(sources, lambda one: values.get(one.variable, ""))
+        return msgspec.structs.replace(known, env_hash=env_hash), True
+
+    async def _values(
+        self, runtime: Runtime, container: Container, sources: Sequence[EnvSource]
+    ) -> Mapping[str, str] | None:
+        """The environment that the container was started with; None when it cannot be read now."""
+        if not sources:
+            return {}
+        try:
+            found = await runtime.client.exec_sync(container.id, ("env",), timeout_s=ENV_TIMEOUT_S)
+        except CriError as error:
+            _log.info("`env` in container %s: %s; again in %g s", container.name, error, ENV_RETRY_S)
+            return None
+        if found.exit_code:
+            _log.info("`env` in container %s: exit code %d", container.name, found.exit_code)
+            return None
+        return environment_in(found.stdout)
+
+    async def _write(self, pod: NodePod, found: Sequence[Reported]) -> None:
+        body = {"metadata": {"uid": pod.uid, "annotations": {ANNOTATION: report(found)}}}
+        try:
+            await self._writer.patch(
+                PODS,
+                Key(pod.namespace, pod.name),
+                body,
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
+                uid=pod.uid,
+            )
+        except NotFoundError:
+            return
+
+    # ── restarts ─────────────────────────────────────────────────────────────
+
+    async def _restart(self, name: RestartKey) -> None:
+        """Stop a container whose environment is still not the pod's; the kubelet starts it with the present one."""
+        key, container_name = name
+        pod = self.cache.get(key)
+        if pod is None or pod.is_deleting or pod.reported is None:
+            return
+        entry = pod.reported.get(container_name)
+        if entry is None or container_name not in stale_containers(pod, [entry]):
+            return
+        runtime = self._runtimes.of(entry.container_id)
+        if runtime is None:
+            return
+        container = (await newest_containers(runtime.client, pod.uid)).get(container_name)
+        if (
+            container is None
+            or scheme_id(runtime, container) != entry.container_id
+            or not container.is_running
+        ):
+            return
+        _log.info("stopping container %s of %s: its environment has changed", container_name, key)
+        await stop(
+            runtime.client,
+            container,
+            PodRef(namespace=pod.namespace, name=pod.name, uid=pod.uid, ip=pod.pod_ip),
+            _stop_of(container),
+            recorder=self._recorder,
+        )
+
+
+def environment_in(text: bytes) -> Mapping[str, str]:
+    """What `env` prints: `NAME=value`, one a line."""
+    lines = text.decode(errors="replace").splitlines()
+    pairs = (line.partition("=") for line in lines)
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def _stop_of(container: Container) -> Stop:
+    """As the kubelet noted at the container."""
+    noted = {**container.labels, **container.annotations}
+    graces = [int(noted[name]) for name in GRACE_LABELS if noted.get(name, "").isdecimal()]
+    return Stop(
+        grace_s=graces[0] if graces else DEFAULT_GRACE_S,
+        pre_stop=_json(noted.get(PRE_STOP)),
+        ports=_json(noted.get(PORTS)) or (),
+        because="its environment has changed",
+    )
+
+
+def _json(text: str | None) -> Any:
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return None
+
+
+def _hexadecimal(text: str) -> int:
+    try:
+        return int(text, 16)
+    except ValueError:
+        return 0

@@ -1,0 +1,101 @@
+"""Makes one probe: a command in the container, an HTTP GET, a TCP connection or a gRPC health check.
+
+core Probe, container, pod's address ──▶ run_probe() ──▶ (Succeeded | Failed, message); None: it could not be made
+
+Rule: the kubelet's probes. Whether one is due, and what its outcome means, is decided elsewhere.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from pykruise.agent.cri.client import CriClient
+from pykruise.agent.cri.errors import CallTimeoutError, CriError
+from pykruise.agent.health_check import HealthCheckError, check_health
+from pykruise.agent.hooks import port_number
+from pykruise.agent.http_get import HttpGetError, http_get
+from pykruise.kube.node_agent.probe_checks import FAILED, SUCCEEDED, timeout_s
+
+__all__ = ["run_probe"]
+
+_log = logging.getLogger(__name__)
+
+Outcome = tuple[str, str]
+
+
+async def run_probe(
+    probe: Mapping[str, Any], runtime: CriClient, container_id: str, ip: str
+) -> Outcome | None:
+    """What the probe finds; None when it could not be made, which says nothing about the container."""
+    limit_s = timeout_s(probe)
+    try:
+        if command := (probe.get("exec") or {}).get("command"):
+            return await _exec(runtime, container_id, command, limit_s)
+        if (get := probe.get("httpGet")) is not None:
+            return await _http(get, ip, limit_s)
+        if (tcp := probe.get("tcpSocket")) is not None:
+            return await _tcp(tcp, ip, limit_s)
+        if (grpc := probe.get("grpc")) is not None:
+            return await _grpc(grpc, ip, limit_s)
+    except (CriError, ValueError) as error:
+        _log.info("a probe could not be made: %s", error)
+    return None
+
+
+async def _exec(runtime: CriClient, container_id: str, command: list[str], limit_s: float) -> Outcome:
+    try:
+        found = await runtime.exec_sync(container_id, command, timeout_s=limit_s)
+    except CallTimeoutError:
+        return FAILED, f"command timed out after {limit_s:g} s"
+    text = (found.stdout + (found.stderr if found.exit_code else b"")).decode(errors="replace")
+    return (FAILED if found.exit_code else SUCCEEDED), text
+
+
+async def _http(get: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | None:
+    host = get.get("host") or ip
+    if not host:
+        return None
+    try:
+        answer = await http_get(
+            host,
+            port_number(get.get("port"), ()),
+            path=str(get.get("path") or "/"),
+            scheme=str(get.get("scheme") or "HTTP"),
+            headers=[(one.get("name", ""), one.get("value", "")) for one in get.get("httpHeaders") or ()],
+            timeout_s=limit_s,
+        )
+    except HttpGetError as error:
+        return FAILED, str(error)
+    body = answer.body.decode(errors="replace")
+    if 200 <= answer.status < 400:
+        return SUCCEEDED, body
+    return FAILED, f"HTTP probe failed with statuscode: {answer.status}"
+
+
+async def _tcp(tcp: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | None:
+    host = tcp.get("host") or ip
+    if not host:
+        return None
+    try:
+        async with asyncio.timeout(limit_s):
+            _, writer = await asyncio.open_connection(host, port_number(tcp.get("port"), ()))
+    except TimeoutError:
+        return FAILED, f"no connection within {limit_s:g} s"
+    except OSError as error:
+        return FAILED, str(error)
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+    return SUCCEEDED, ""
+
+
+async def _grpc(grpc: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | None:
+    if not ip:
+        return None
+    try:
+        status = await check_health(ip, int(grpc.get("port") or 0), str(grpc.get("service") or ""), limit_s)
+    except HealthCheckError as error:
+        return FAILED, str(error)
+    return (SUCCEEDED if status == "SERVING" else FAILED), f"service is {status}"

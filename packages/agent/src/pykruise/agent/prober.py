@@ -1,0 +1,239 @@
+"""Makes the checks of PodProbeMarkers in pods of this node, and says in the NodePodProbe what they find.
+
+NodePodProbe (watched) ──▶ queue, by probe ──▶ _check: run_probe() ▸ probe_checks.advance_check() ──▶ a Check
+                                               Checks ──▶ _report: PATCH nodepodprobes/status, events
+
+When a probe is due and what its outcome means is decided by kube/node_agent/probe_checks.py. The spec is read at each
+check, so a changed handler, period or address counts from the next one on; what is not asked for any more ends.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.agent.cri.client import CriClient
+from pykruise.agent.cri.errors import CriError
+from pykruise.agent.cri.runtimes import Runtimes
+from pykruise.agent.cri.values import CONTAINER_NAME, POD_UID, Container
+from pykruise.agent.probe_handlers import run_probe
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.controller import Controller
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.node_agent.probe_checks import (
+    NODE_POD_PROBES,
+    Check,
+    CheckKey,
+    NodeProbes,
+    Seen,
+    advance_check,
+    checks_in,
+    due_at,
+    events_of,
+    needs_probe,
+    period_s,
+    project_node_probes,
+    status_of,
+)
+from pykruise.kube.patches.merge import diff_merge
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.queue import WorkQueue
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.resources import PODS
+from pykruise.kube.writer import Writer
+
+__all__ = ["Prober"]
+
+_log = logging.getLogger(__name__)
+
+WORKERS: Final = 64
+LEAST_PAUSE_S: Final = 0.05
+
+Asked = tuple[Mapping[str, Any], Mapping[str, Any]]
+"""A pod of the spec, and one of its probes."""
+
+
+class Prober:
+    """The checks of one node. Component: `run()` until `stop()`."""
+
+    name = "prober"
+
+    def __init__(
+        self,
+        client: Client,
+        runtimes: Runtimes,
+        *,
+        node: str,
+        recorder: EventRecorder,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._runtimes = runtimes
+        self._recorder = recorder
+        self._clock = clock
+        self._rng = rng
+        self._key = Key("", node)
+        self._began_at = clock()
+        self.cache = Cache(
+            client,
+            NODE_POD_PROBES,
+            project=project_node_probes,
+            field_selector=f"metadata.name={node}",
+            clock=clock,
+            rng=rng,
+        )
+        self.cache.subscribe(self._on_change)
+        self._writer = Writer(client, {NODE_POD_PROBES: self.cache})
+        self._asked: dict[CheckKey, Asked] = {}
+        self._checks: dict[CheckKey, Check] = {}
+        self._told: dict[CheckKey, Check] = {}
+        self._started_at: dict[str, Instant] = {}
+        self.status_writes = 0
+        checks: WorkQueue[CheckKey] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
+        self.controller = Controller("prober", self._check, queue=checks, workers=WORKERS, clock=clock)
+        reports: WorkQueue[Key] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
+        self.reports = Controller("probe-status", self._report, queue=reports, workers=1, clock=clock)
+
+    async def run(self) -> None:
+        """Check until `stop()`."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.controller.run())
+            tasks.create_task(self.reports.run())
+
+    async def stop(self) -> None:
+        """Finish the write under way; `run()` returns."""
+        await self.controller.stop(grace_s=0.0)
+        await self.reports.stop(grace_s=5.0)
+
+    def _on_change(self, change: Change[NodeProbes]) -> None:
+        view = change.new
+        if change.old is not None and view is not None and change.old.spec == view.spec:
+            return
+        asked = {
+            (pod["uid"], probe["name"]): (pod, probe) for pod, probe in checks_in(view.spec if view else {})
+        }
+        for name, one in asked.items():
+            if self._asked.get(name) != one:
+                is_first = name not in self._asked
+                self.controller.queue.add_after(name, self._first_pause_s(one) if is_first else 0.0)
+        self._asked = asked
+        self._checks = {name: check for name, check in self._checks.items() if name in asked}
+        self._told = {name: check for name, check in self._told.items() if name in asked}
+        if view is not None:
+            self.reports.queue.add(change.key)
+
+    def _first_pause_s(self, one: Asked) -> float:
+        """An agent that was just started does not make all of its checks at once."""
+        period = period_s(one[1].get("probe") or {})
+        return self._rng.uniform(0, period) if self._clock() - self._began_at < period else 0.0
+
+    # ── one check ────────────────────────────────────────────────────────────
+
+    async def _check(self, name: CheckKey) -> float | None:
+        asked = self._asked.get(name)
+        if asked is None:
+            return None
+        pod, probe = asked
+        rules = probe.get("probe") or {}
+        now, before = self._clock(), self._checks.get(name)
+        if (left_s := due_at(rules, before) - now) > 0 and not _is_other(rules, before):
+            return left_s
+        seen = await self._seen(pod, probe, rules, before, now)
+        if self._asked.get(name) is not asked:  # changed meanwhile: what was found may be another probe's
+            return 0.0 if name in self._asked else None
+        check = self._checks[name] = advance_check(rules, before, seen, now)
+        if before is None or (check.state, check.said_at) != (before.state, before.said_at):
+            self.reports.queue.add(self._key)
+        return max(LEAST_PAUSE_S, due_at(rules, check) - self._clock())
+
+    async def _seen(
+        self,
+        pod: Mapping[str, Any],
+        probe: Mapping[str, Any],
+        rules: Mapping[str, Any],
+        before: Check | None,
+        now: Instant,
+    ) -> Seen | None:
+        """The container and, where the probe has to be made, what it finds; None: there is no such container."""
+        container, client = await self._container(pod["uid"], probe["containerName"])
+        if container is None:
+            return None
+        is_running = container.is_running
+        seen = Seen(
+            id=container.id,
+            is_running=is_running,
+            started_at=await self._started(client, container) if is_running else 0.0,
+            message="" if is_running else f"Container({probe['containerName']}) is Non-running",
+        )
+        if not needs_probe(rules, before, seen, now):
+            return seen
+        found = await run_probe(rules, client, container.id, str(pod.get("IP") or ""))
+        return seen if found is None else msgspec.structs.replace(seen, outcome=found[0], message=found[1])
+
+    async def _container(self, uid: str, name: str) -> tuple[Container | None, CriClient]:
+        """The newest of this name, in whichever runtime it is."""
+        client = self._runtimes.first.client
+        for runtime in self._runtimes.all:
+            try:
+                found = await runtime.client.containers(labels={POD_UID: uid, CONTAINER_NAME: name})
+            except CriError as error:  # a runtime that is away says nothing about the container
+                _log.debug("containers of %s: %s", uid, error)
+                continue
+            if found:
+                return found[0], runtime.client
+        return None, client
+
+    async def _started(self, client: CriClient, container: Container) -> Instant:
+        found = self._started_at.get(container.id)
+        if found is None:
+            found = (await client.container_status(container.id)).started_at
+            if len(self._started_at) > 4 * len(self._asked) + 64:
+                self._started_at.clear()
+            self._started_at[container.id] = found
+        return found
+
+    # ── the status ───────────────────────────────────────────────────────────
+
+    async def _report(self, key: Key) -> None:
+        view = self.cache.get(key)
+        if view is None:
+            return
+        checks = dict(self._checks)
+        patch = diff_merge(view.status, status_of(view.spec, view.status, checks, self._clock()))
+        if patch:
+            body: dict[str, Any] = {"metadata": {"uid": view.uid}, "status": patch}
+            try:
+                await self._writer.patch(
+                    NODE_POD_PROBES,
+                    key,
+                    body,
+                    patch_type=PatchType.MERGE,
+                    subresource="status",
+                    uid=view.uid,
+                )
+            except NotFoundError:
+                return
+            self.status_writes += 1
+        for event in events_of(view.spec, self._told, checks):
+            self._recorder.record(
+                PODS,
+                namespace=event.namespace,
+                name=event.name,
+                uid=event.uid,
+                reason=event.reason,
+                message=event.message,
+            )
+        self._told = checks
+
+
+def _is_other(rules: Mapping[str, Any], check: Check | None) -> bool:
+    """Whether the handler is another one than that of the last check, which says nothing any more."""
+    return check is not None and check.handler != {
+        name: rules[name] for name in check.handler if name in rules
+    }

@@ -1,0 +1,149 @@
+"""The agent as a process: how it starts, what it serves, and how it ends.
+
+Settings, Connection ──▶ run_process(): server for probes and metrics ─ runtimes ─ Agent ─ SIGTERM
+"""
+
+import asyncio
+import functools
+import logging
+import os
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import prometheus_client
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from pykruise.agent.agent import Agent
+from pykruise.agent.credential_plugins import docker_configuration, load_providers
+from pykruise.agent.cri.runtimes import find_runtimes
+from pykruise.agent.flags import Settings
+from pykruise.agent.keyring import Provider
+from pykruise.kube.client import Client
+from pykruise.kube.clock import system_clock
+from pykruise.kube.connection import Connection
+from pykruise.kube.errors import ConfigurationError
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.limiter import Limiter
+from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.program.health import Check, responder
+from pykruise.kube.program.metrics import (
+    cache_metrics,
+    controller_metrics,
+    gauge,
+    metrics_responder,
+    queue_metrics,
+    request_metrics,
+)
+from pykruise.kube.program.process import DIAGNOSIS, return_memory, stop_on_signals
+from pykruise.kube.program.serving import Answer, PlainServer, Query, Responder
+from pykruise.kube.version import __version__
+
+__all__ = ["USER_AGENT", "run_process"]
+
+_log = logging.getLogger(__name__)
+
+USER_AGENT = "kruise-daemon"
+POOL = 4
+"""Connections for requests; each watch has one of its own."""
+
+
+async def run_process(connection: Connection, settings: Settings) -> None:
+    """Run the agent until SIGTERM or SIGINT.
+
+    Raises ConfigurationError when no container runtime answers, OSError for an address in use.
+    """
+    return_memory()
+    for note in settings.notes:
+        _log.warning("%s", note)
+    async with AsyncExitStack() as stack:
+        transport = HttpTransport(connection, pool=POOL, user_agent=USER_AGENT)
+        stack.push_async_callback(transport.close)
+        metered = MeteredTransport(transport)
+        rng = random.Random()
+        client = Client(metered, user_agent=USER_AGENT, limiter=Limiter(start=4, maximum=8), rng=rng)
+        runtimes = await find_runtimes(settings.runtime_dir, socket_file=settings.socket_file)
+        stack.callback(runtimes.close)
+        providers = await _providers(settings)
+        agent = Agent(client, runtimes, settings, providers=providers, rng=rng)
+        stop_on_signals(agent.stop)
+        _log.info("this is the agent of node %s, version %s", settings.node, __version__)
+        await _together(agent, _servers(agent, metered, settings, urlsplit(connection.server).netloc))
+
+
+async def _providers(settings: Settings) -> list[Provider]:
+    """Credentials of the node itself. A wrong file is logged: most images need none."""
+    home = Path(os.environ.get("HOME") or "/")
+    folder = Path(os.environ.get("DOCKER_CONFIG") or home / ".docker")
+    found: list[Provider] = [docker_configuration([folder / "config.json", Path("/.docker/config.json")])]
+    try:
+        found += await asyncio.to_thread(
+            load_providers, settings.plugin_config, settings.plugin_folder, clock=system_clock
+        )
+    except ConfigurationError as error:
+        _log.error("%s", error)
+    return found
+
+
+async def _together(agent: Agent, servers: Sequence[PlainServer]) -> None:
+    """The agent, and beside it servers that tell how it is until its very end."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for server in servers:
+                tasks.create_task(server.run(), name=server.name)
+            await agent.run()
+            for server in servers:
+                await server.stop()
+    except BaseExceptionGroup as group:
+        # One cause is what a person wants to read.
+        if len(group.exceptions) == 1:
+            raise group.exceptions[0] from None
+        raise
+
+
+def _servers(agent: Agent, metered: MeteredTransport, settings: Settings, host: str) -> list[PlainServer]:
+    made: list[PlainServer] = []
+    if settings.serving is not None:
+        metrics = CollectorRegistry(auto_describe=False)
+        metrics.register(_AgentCollector(agent, metered, host))
+        prometheus_client.ProcessCollector(registry=metrics)
+        paths: Mapping[str, Responder] = {
+            "/healthz": functools.partial(_health, agent),
+            "/metrics": metrics_responder(metrics),
+        }
+        made.append(PlainServer("probes and metrics", settings.serving, paths))
+    if settings.diagnosis is not None:
+        made.append(PlainServer("thread dumps", settings.diagnosis, DIAGNOSIS))
+    return made
+
+
+def _health(agent: Agent, rest: str, query: Query) -> Answer:
+    found = agent.problems()
+    checks: dict[str, Check] = {name: functools.partial(found.__getitem__, name) for name in found}
+    return responder("healthz", checks)(rest, query)
+
+
+class _AgentCollector(Collector):
+    """Turns stats into metrics at each scrape."""
+
+    def __init__(self, agent: Agent, metered: MeteredTransport, host: str) -> None:
+        self._agent = agent
+        self._metered = metered
+        self._host = host
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing ahead: there is no event loop to ask yet."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics. Called where the event loop runs."""
+        parts = self._agent.parts
+        labels = {one.name: one.name for one in parts}
+        yield from controller_metrics({one.name: one.controller.stats() for one in parts}, labels)
+        yield from queue_metrics({one.name: one.controller.queue.stats() for one in parts}, labels)
+        yield from cache_metrics({one.name: one.cache.stats() for one in parts})
+        yield from request_metrics(self._metered, self._host)
+        yield gauge("pykruise_build_info", "1, with the version.", ["version"], [([__version__], 1)])

@@ -1,0 +1,225 @@
+"""Carries out ContainerRecreateRequests for pods of this node: stops containers, which the kubelet starts again.
+
+ContainerRecreateRequests (watched) ──▶ queue, by pod ──▶ _sync: recreations.advance() ──▶ PATCH …/status
+runtime's events ──────────────────────────┘                └── preStop hook, StopContainer
+
+Of a pod's requests one is carried out at a time. Its state is in its status alone: an agent that is killed goes on
+where the one before stopped, at worst with a hook that runs twice. A runtime that is away is waited for.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Final
+
+from pykruise.agent.containers import PodRef, Stop, newest_containers, scheme_id, stop
+from pykruise.agent.cri.changes import RuntimeChanges
+from pykruise.agent.cri.errors import CriError, RuntimeGoneError
+from pykruise.agent.cri.runtimes import Runtime, Runtimes
+from pykruise.agent.cri.values import Container
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, format_time
+from pykruise.kube.controller import Controller
+from pykruise.kube.documents import get_path
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.node_agent.recreations import (
+    REQUESTS,
+    OnNode,
+    Request,
+    Turn,
+    advance,
+    after_failed_stop,
+    grace_left_s,
+    is_over,
+    order_of,
+    project_request,
+    stop_grace_s,
+)
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.queue import WorkQueue
+from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.writer import Writer
+
+__all__ = ["Recreator"]
+
+_log = logging.getLogger(__name__)
+
+_BY_POD: Final = "pod"
+_BY_UID: Final = "uid"
+WORKERS: Final = 64
+"""A worker waits for the end of a container, at most its grace period."""
+GRACE_MARGIN_S: Final = 0.1
+
+
+class Recreator:
+    """The requests of one node. Component: `run()` until `stop()`."""
+
+    name = "recreator"
+
+    def __init__(
+        self,
+        client: Client,
+        runtimes: Runtimes,
+        *,
+        node: str,
+        recorder: EventRecorder,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._runtimes = runtimes
+        self._recorder = recorder
+        self._clock = clock
+        indexes: dict[str, Callable[[Request], tuple[Hashable, ...]]] = {
+            _BY_POD: lambda one: (one.pod,),
+            _BY_UID: lambda one: (one.pod_uid,),
+        }
+        self.cache = Cache(
+            client,
+            REQUESTS,
+            project=project_request,
+            indexes=indexes,
+            label_selector=f"crr.apps.kruise.io/node-name={node},crr.apps.kruise.io/active=true",
+            clock=clock,
+            rng=rng,
+        )
+        self.cache.subscribe(self._on_change)
+        self._writer = Writer(client, {REQUESTS: self.cache})
+        self._changes = {
+            one.name: RuntimeChanges(one.client, self._on_container_change) for one in runtimes.all
+        }
+        queue: WorkQueue[Key] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
+        self.controller = Controller("recreator", self._sync, queue=queue, workers=WORKERS, clock=clock)
+
+    async def run(self) -> None:
+        """Carry out requests until `stop()`."""
+        following = [
+            asyncio.get_running_loop().create_task(one.run(), name=f"events of {name}")
+            for name, one in self._changes.items()
+        ]
+        try:
+            await self.controller.run()
+        finally:
+            for task in following:
+                task.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Finish what is being stopped, for some seconds; `run()` returns."""
+        await self.controller.stop(grace_s=5.0)
+
+    def _on_change(self, change: Change[Request]) -> None:
+        for one in (change.old, change.new):
+            if one is not None:
+                self.controller.queue.add(one.pod)
+
+    def _on_container_change(self, pod_uid: str) -> None:
+        """Something happened to containers of a pod; of any pod, when the uid is not known."""
+        for one in self.cache.by_index(_BY_UID, pod_uid) if pod_uid else self.cache.values():
+            self.controller.queue.add(one.pod)
+
+    # ── one turn ─────────────────────────────────────────────────────────────
+
+    async def _sync(self, pod: Key) -> float | None:
+        open_ = [one for one in self.cache.by_index(_BY_POD, pod) if not is_over(one.document)]
+        if not open_:
+            return None
+        first, *later = sorted(open_, key=lambda one: order_of(one.document))
+        for one in later:
+            if not get_path(one.document, "status", "phase"):
+                await self._report(one, {"phase": "Pending"})
+        if get_path(first.document, "status", "phase") != "Recreating":
+            await self._report(first, {"phase": "Recreating"})
+            return 0.0
+        left_s = grace_left_s(first.document, self._clock())
+        if left_s is None or left_s > 0:
+            return None if left_s is None else left_s + GRACE_MARGIN_S
+        runtime, problem = self._runtime_of(first)
+        if runtime is None:
+            await self._complete(first, f"failed to find runtime service: {problem}")
+            return None
+        return await self._carry_out(first, runtime)
+
+    def _runtime_of(self, request: Request) -> tuple[Runtime | None, str]:
+        """The runtime of all containers that are asked for, or why there is none."""
+        ids = [
+            str(get_path(one, "statusContext", "containerID", default=""))
+            for one in get_path(request.document, "spec", "containers", default=())
+        ]
+        names = sorted({one.partition("://")[0] for one in ids})
+        if len(names) != 1:
+            return None, f"the containers are of different runtimes: {', '.join(names)}"
+        runtime = self._runtimes.of(ids[0])
+        known = ", ".join(one.name for one in self._runtimes.all)
+        return runtime, "" if runtime else f"this node has no runtime {names[0]!r}, but {known}"
+
+    async def _carry_out(self, request: Request, runtime: Runtime) -> float | None:
+        containers = await newest_containers(runtime.client, request.pod_uid)
+        on_node = {
+            name: await self._on_node(runtime, one)
+            for name, one in containers.items()
+            if name in _names(request)
+        }
+        turn = advance(request.document, on_node, self._clock())
+        if turn.is_over:
+            await self._complete(request, "")
+            return None
+        if turn.stop:
+            turn = await self._stop(request, runtime, containers[turn.stop], turn)
+        if list(turn.states) != get_path(request.document, "status", "containerRecreateStates", default=[]):
+            await self._report(request, {"containerRecreateStates": list(turn.states)})
+            return 0.0
+        poll_s = self._changes[runtime.name].poll_s
+        return poll_s if turn.again_s is None else min(poll_s, turn.again_s)
+
+    async def _on_node(self, runtime: Runtime, one: Container) -> OnNode:
+        started_at = 0.0
+        if one.is_running:
+            started_at = (await runtime.client.container_status(one.id)).started_at
+        return OnNode(
+            id=scheme_id(runtime, one),
+            restart_count=one.restart_count,
+            is_running=one.state != "exited",
+            started_at=started_at,
+        )
+
+    async def _stop(self, request: Request, runtime: Runtime, container: Container, turn: Turn) -> Turn:
+        """Stop the turn's container. A runtime that is away is no failure: the turn comes again."""
+        target = next(one for one in request.document["spec"]["containers"] if one["name"] == container.name)
+        how = Stop(
+            grace_s=stop_grace_s(request.document),
+            pre_stop=target.get("preStop"),
+            ports=target.get("ports") or (),
+            because=f"ContainerRecreateRequest {request.name}",
+        )
+        pod = PodRef(namespace=request.namespace, name=request.pod.name, uid=request.pod_uid)
+        _log.info("stopping container %s of %s for %s", container.name, request.pod, request.name)
+        try:
+            await stop(runtime.client, container, pod, how, recorder=self._recorder)
+        except RuntimeGoneError:
+            raise
+        except CriError as error:
+            return after_failed_stop(turn, str(error) or type(error).__name__)
+        return turn
+
+    # ── the status ───────────────────────────────────────────────────────────
+
+    async def _complete(self, request: Request, message: str) -> None:
+        status: dict[str, Any] = {"phase": "Completed", "completionTime": format_time(self._clock())}
+        await self._report(request, {**status, **({"message": message} if message else {})})
+
+    async def _report(self, request: Request, status: Mapping[str, Any]) -> None:
+        key = Key(request.namespace, request.name)
+        body = {"metadata": {"uid": request.uid}, "status": dict(status)}
+        try:
+            await self._writer.patch(
+                REQUESTS, key, body, patch_type=PatchType.MERGE, uid=request.uid, subresource="status"
+            )
+        except NotFoundError:
+            return
+
+
+def _names(request: Request) -> set[str]:
+    return {one["name"] for one in get_path(request.document, "spec", "containers", default=())}

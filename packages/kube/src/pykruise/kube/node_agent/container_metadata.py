@@ -1,0 +1,258 @@
+"""What an agent says of the containers that run in a pod: the annotation `apps.kruise.io/runtime-containers-meta`.
+
+pod ──▶ NodePod ──▶ needs_report()      containers at the runtime, values of their variables ──▶ report() ──▶ the text
+                └── stale_containers(): those whose environment is not that of the pod's labels and annotations
+
+Pure. Containers, statuses and earlier entries are matched by name. Rule: OpenKruise's agent; managers decide by the
+annotation that an update in place is complete.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.go_text import go_json
+from pykruise.kube.node_agent.environment import EnvSource, env_sources, environment_hash
+
+__all__ = ["ANNOTATION", "NodePod", "Reported", "needs_report", "project_pod", "report", "stale_containers"]
+
+ANNOTATION: Final = "apps.kruise.io/runtime-containers-meta"
+SIDECARSET_HASH: Final = "kruise.io/sidecarset-hash"
+KRUISE_GROUP: Final = "apps.kruise.io"
+
+
+class Reported(msgspec.Struct, frozen=True, kw_only=True):
+    """One container as the annotation has it."""
+
+    name: str
+    container_id: str
+    """`containerd://<id>`."""
+    restart_count: int = 0
+    plain_hash: int = 0
+    """The kubelet's, of its spec."""
+    env_hash: int = 0
+    """Of its environment fed from metadata; 0: not known yet."""
+
+
+class NodePod(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod of this node, as far as its containers' metadata go."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    created_at: Instant = 0.0
+    is_deleting: bool = False
+    is_ours: bool = False
+    """A pod of OpenKruise's workloads, or one with sidecars."""
+    is_updating: bool = False
+    """InPlaceUpdateReady is False."""
+    pod_ip: str = ""
+    container_ids: Mapping[str, str] = {}
+    """Containers that have been started, in the order of the statuses."""
+    env_hashes: Mapping[str, int] = {}
+    """By container: what its environment should be."""
+    sources: Mapping[str, tuple[EnvSource, ...]] = {}
+    reported: Mapping[str, Reported] | None = None
+    """None: nothing yet, or nothing that can be read."""
+
+
+class _Owner(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[_Owner, ...] | None = None
+
+
+class _FieldRef(msgspec.Struct, frozen=True, rename="camel"):
+    field_path: str = ""
+
+
+class _ValueFrom(msgspec.Struct, frozen=True, rename="camel"):
+    field_ref: _FieldRef | None = None
+
+
+class _Env(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    value: str | None = None
+    value_from: _ValueFrom | None = None
+
+
+class _Container(msgspec.Struct, frozen=True):
+    name: str = ""
+    env: tuple[_Env, ...] | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    containers: tuple[_Container, ...] | None = None
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _ContainerStatus(msgspec.Struct, frozen=True):
+    name: str = ""
+    container_id: str | None = msgspec.field(name="containerID", default=None)
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    conditions: tuple[_Condition, ...] | None = None
+    container_statuses: tuple[_ContainerStatus, ...] | None = None
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    metadata: _Meta
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+_decode = msgspec.json.Decoder(_Pod).decode
+
+
+def project_pod(raw: bytes | msgspec.Raw) -> NodePod:
+    """What is kept of a pod's JSON text. Raises msgspec.DecodeError for what is none."""
+    pod = _decode(raw)
+    meta = pod.metadata
+    annotations = meta.annotations or {}
+    is_ours = SIDECARSET_HASH in annotations or any(
+        one.controller and one.api_version.partition("/")[0] == KRUISE_GROUP
+        for one in meta.owner_references or ()
+    )
+    known: dict[str, Any] = {"is_ours": is_ours}
+    if is_ours:
+        known |= _of_ours(pod, meta.labels or {}, annotations)
+    return NodePod(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        created_at=parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0,
+        is_deleting=meta.deletion_timestamp is not None,
+        pod_ip=pod.status.pod_ip,
+        **known,
+    )
+
+
+def _of_ours(pod: _Pod, labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:
+    fields = {"labels": labels, "annotations": annotations}
+    sources = {one.name: env_sources(_field_paths(one)) for one in pod.spec.containers or ()}
+    return {
+        "is_updating": any(
+            one.type == "InPlaceUpdateReady" and one.status == "False" for one in pod.status.conditions or ()
+        ),
+        "container_ids": {
+            one.name: one.container_id for one in pod.status.container_statuses or () if one.container_id
+        },
+        "env_hashes": {
+            name: environment_hash(found, lambda source: fields[source.field].get(source.key, ""))
+            for name, found in sources.items()
+        },
+        "sources": {name: found for name, found in sources.items() if found},
+        "reported": _reported(annotations.get(ANNOTATION)),
+    }
+
+
+def _field_paths(container: _Container) -> Iterator[tuple[str, str]]:
+    for entry in container.env or ():
+        if not entry.value and entry.value_from and entry.value_from.field_ref:
+            yield entry.name, entry.value_from.field_ref.field_path
+
+
+class _WireHashes(msgspec.Struct, frozen=True, rename="camel"):
+    plain_hash: int = 0
+    extracted_env_from_metadata_hash: int = 0
+
+
+class _WireContainer(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    container_id: str = msgspec.field(name="containerID", default="")
+    restart_count: int = 0
+    hashes: _WireHashes = _WireHashes()
+
+
+class _Wire(msgspec.Struct, frozen=True):
+    containers: tuple[_WireContainer, ...] | None = None
+
+
+_decode_wire = msgspec.json.Decoder(_Wire).decode
+
+
+def _reported(text: str | None) -> Mapping[str, Reported] | None:
+    if not text:
+        return None
+    try:
+        wire = _decode_wire(text)
+    except ValueError:
+        return None  # it is written anew
+    return {
+        one.name: Reported(
+            name=one.name,
+            container_id=one.container_id,
+            restart_count=one.restart_count,
+            plain_hash=one.hashes.plain_hash,
+            env_hash=one.hashes.extracted_env_from_metadata_hash,
+        )
+        for one in wire.containers or ()
+    }
+
+
+def needs_report(pod: NodePod, *, with_environment: bool) -> bool:
+    """Whether the agent has to look at a pod: it has containers that were not reported, or whose environment is old.
+
+    `with_environment`: gate InPlaceUpdateEnvFromMetadata.
+    """
+    if not pod.is_ours or pod.is_deleting or not pod.container_ids:
+        return False
+    reported = pod.reported
+    if reported is None or reported.keys() != pod.container_ids.keys():
+        return True
+    return any(
+        reported[name].container_id != container_id
+        or (with_environment and reported[name].env_hash != pod.env_hashes.get(name, 0))
+        for name, container_id in pod.container_ids.items()
+    )
+
+
+def report(containers: Sequence[Reported]) -> str:
+    """The annotation's text."""
+    entries = [
+        {
+            "name": one.name,
+            "containerID": one.container_id,
+            "restartCount": one.restart_count,
+            "hashes": {
+                "plainHash": one.plain_hash,
+                **({"extractedEnvFromMetadataHash": one.env_hash} if one.env_hash else {}),
+            },
+        }
+        for one in containers
+    ]
+    return go_json({"containers": entries})
+
+
+def stale_containers(pod: NodePod, containers: Sequence[Reported]) -> list[str]:
+    """Containers that have to be started again: within an update in place, with another environment than the pod's
+    labels and annotations now give.
+    """
+    if not pod.is_updating:
+        return []
+    return [
+        one.name
+        for one in containers
+        if one.env_hash and one.env_hash != pod.env_hashes.get(one.name, one.env_hash)
+    ]

@@ -1,0 +1,57 @@
+"""Environment variables that a pod's labels and annotations feed, and the hash by which agents and managers compare it.
+
+env of a container ──▶ env_sources() ──▶ EnvSource …, values ──▶ environment_hash() ──▶ 86995377, in annotations
+
+Pure. Hashes that another agent or manager recorded must come out the same here. Rule: OpenKruise's agent.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.go_text import go_json
+from pykruise.kube.hashing import bytes_hash
+
+__all__ = ["EnvSource", "env_source", "env_sources", "environment_hash"]
+
+_EXCLUDED_VARIABLES: Final = frozenset({"SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"})
+"""Fed from annotations, but by the SidecarSet's own mechanism."""
+
+_SOURCES: Final = {"metadata.labels": "labels", "metadata.annotations": "annotations"}
+
+
+class EnvSource(msgspec.Struct, frozen=True, gc=False):
+    """An environment variable that is fed from one label or annotation of the pod."""
+
+    variable: str
+    field: str
+    """`labels` or `annotations`."""
+    key: str
+
+
+def env_source(variable: str, field_path: str) -> EnvSource | None:
+    """The label or annotation that a field path names, `metadata.labels['app']`; None for other paths.
+
+    Whole maps do not count, and neither do the variables that SidecarSets feed.
+    """
+    if variable in _EXCLUDED_VARIABLES or not field_path.endswith("']"):
+        return None
+    path, bracket, key = field_path[:-2].partition("['")
+    field = _SOURCES.get(path)
+    return EnvSource(variable, field, key) if bracket and field else None
+
+
+def env_sources(field_paths: Iterable[tuple[str, str]]) -> tuple[EnvSource, ...]:
+    """The sources of variables (name, field path), sorted by variable; equal names keep their order."""
+    found = (env_source(variable, path) for variable, path in field_paths)
+    return tuple(sorted((one for one in found if one is not None), key=lambda one: one.variable))
+
+
+def environment_hash(sources: Iterable[EnvSource], value_of: Callable[[EnvSource], str]) -> int:
+    """The agent's hash of these variables with their values; 86995377 where there are none."""
+    entries: list[dict[str, str]] = []
+    for source in sources:
+        value = value_of(source)
+        entries.append({"name": source.variable, "value": value} if value else {"name": source.variable})
+    return bytes_hash(go_json(entries or None).encode())

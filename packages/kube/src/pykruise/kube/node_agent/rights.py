@@ -1,0 +1,45 @@
+"""What an agent must be allowed to do, everywhere and in the namespace of copied pull secrets.
+
+gates ──▶ rights_of_agent() ──▶ ClusterRole of the agents      SECRET_RIGHTS ──▶ Role in the secrets' namespace
+
+Pure. An agent writes nothing but the status of what its node is asked for, metadata of pods by their status, and
+events. Which node's objects it may touch RBAC cannot say: an agent's token is as good as that of another one.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pykruise.kube.node_agent.image_pulls import NODE_IMAGES
+from pykruise.kube.node_agent.probe_checks import NODE_POD_PROBES
+from pykruise.kube.node_agent.recreations import REQUESTS
+from pykruise.kube.rbac import Right, on
+from pykruise.kube.resources import EVENTS, PODS, SECRETS
+
+__all__ = ["SECRET_RIGHTS", "rights_of_agent"]
+
+_WATCH: Final = ("list", "watch")
+
+SECRET_RIGHTS: Final[Sequence[Right]] = (on(SECRETS, "get", why="credentials for pulls"),)
+"""In the namespace that the manager copies pull secrets to, and nowhere else."""
+
+
+def rights_of_agent(*, probes: bool = True, watches_pods: bool = True) -> list[Right]:
+    """Rights in the whole cluster. `probes`: gate PodProbeMarkerGate; `watches_pods`: gate DaemonWatchingPod."""
+    found = [
+        on(NODE_IMAGES, *_WATCH, why="which images the node is asked for"),
+        on(NODE_IMAGES, "patch", subresource="status", why="how far they are"),
+        on(REQUESTS, *_WATCH, why="which containers are to be recreated"),
+        on(REQUESTS, "patch", subresource="status", why="how far that is"),
+        on(EVENTS, "create", "patch", why="events about pulls, probes and containers"),
+    ]
+    if probes:
+        found += [
+            on(NODE_POD_PROBES, *_WATCH, why="which probes the node is asked for"),
+            on(NODE_POD_PROBES, "patch", subresource="status", why="what they find"),
+        ]
+    if watches_pods:
+        found += [
+            on(PODS, *_WATCH, why="pods of the node"),
+            on(PODS, "patch", subresource="status", why="what runs in them"),
+        ]
+    return found

@@ -1,0 +1,228 @@
+"""Command lines as Go programs take them, from a table of flags.
+
+argv, table ──▶ texts() ──▶ what was written for each flag ──▶ value() ──▶ its value      help_lines() ──▶ --help
+
+Pure. `--name=value`, `--name value`, one dash or two; a boolean alone means true. A flag that is not known is refused.
+One that has no effect here is taken, so that manifests can be used as they are, and says so.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.durations import parse_duration
+from pykruise.kube.program.serving import Address
+
+__all__ = [
+    "HELP",
+    "LOG_FLAGS",
+    "Flag",
+    "FlagError",
+    "address",
+    "boolean",
+    "duration",
+    "help_lines",
+    "name_list",
+    "one_of",
+    "positive",
+    "switch",
+    "text_flag",
+    "texts",
+    "unused_notes",
+    "value",
+    "whole",
+]
+
+HELP: Final = ("help", "h")
+_QUIET: Final = frozenset(("logtostderr", "alsologtostderr", "stderrthreshold"))
+"""Without effect, and what they ask for is what happens anyway."""
+
+
+class FlagError(ValueError):
+    """A command line that cannot be meant; the message says which flag, what is wrong and what to write."""
+
+
+class Flag(msgspec.Struct, frozen=True, kw_only=True):
+    """One flag. `read` makes its value of the text, raising ValueError with what is wrong."""
+
+    name: str
+    default: str
+    read: Callable[[str], Any]
+    help: str
+    is_boolean: bool = False
+    is_list: bool = False
+    """Given several times, all count."""
+    unused: str = ""
+    """Why it has no effect here; empty: it has."""
+
+
+# ── reading values ───────────────────────────────────────────────────────────
+
+
+def boolean(text: str) -> bool:
+    """true or false, in the ways in which Go reads them."""
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise ValueError(f"{text!r} is not a boolean; write true or false")
+
+
+def whole(minimum: int | None = None, maximum: int | None = None) -> Callable[[str], int]:
+    """A whole number within bounds."""
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a whole number") from None
+        if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
+            within = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+            raise ValueError(f"{number} is not {within}")
+        return number
+
+    return read
+
+
+def duration(text: str) -> float:
+    """Seconds of `15s`, `2m0s`."""
+    seconds = parse_duration(text)
+    if seconds < 0:
+        raise ValueError(f"{text!r} is negative")
+    return seconds
+
+
+def positive(text: str) -> float:
+    """A duration longer than 0."""
+    seconds = duration(text)
+    if seconds <= 0:
+        raise ValueError(f"{text!r} is not longer than 0")
+    return seconds
+
+
+def address(text: str) -> Address | None:
+    """`host:port`, `:port` for all interfaces; `0` and nothing mean: not served."""
+    if text in ("", "0"):
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{text!r} is not an address; write host:port or :port")
+    return Address(host.strip("[]"), int(port))
+
+
+def one_of(*values: str) -> Callable[[str], str]:
+    """One of these words."""
+
+    def read(text: str) -> str:
+        if text not in values:
+            raise ValueError(f"{text!r} is not one of: {', '.join(values)}")
+        return text
+
+    return read
+
+
+def name_list(text: str) -> tuple[str, ...]:
+    """Names between commas, in lower case."""
+    return tuple(name.strip().lower() for name in text.split(",") if name.strip())
+
+
+# ── the table ────────────────────────────────────────────────────────────────
+
+
+def text_flag(name: str, default: str, help: str, **more: Any) -> Flag:
+    """A flag whose value is a text, or what `read` makes of it."""
+    return Flag(name=name, default=default, read=more.pop("read", str), help=help, **more)
+
+
+def switch(name: str, default: str, help: str, **more: Any) -> Flag:
+    """A flag that is on or off."""
+    return Flag(name=name, default=default, read=boolean, help=help, is_boolean=True, **more)
+
+
+_LOGS = "log files are not written here; logs go to standard error"
+
+LOG_FLAGS: Final[Sequence[Flag]] = (
+    text_flag("vmodule", "", "No effect.", unused="there is one verbosity"),
+    switch("logtostderr", "true", "No effect.", unused=_LOGS),
+    switch("alsologtostderr", "false", "No effect.", unused=_LOGS),
+    text_flag("stderrthreshold", "2", "No effect.", unused=_LOGS),
+    text_flag("log_file", "", "No effect.", unused=_LOGS),
+    text_flag("log_dir", "", "No effect.", unused=_LOGS),
+    text_flag("log_file_max_size", "1800", "No effect.", unused=_LOGS),
+    text_flag("log-flush-frequency", "5s", "No effect.", unused=_LOGS),
+    text_flag("log_backtrace_at", ":0", "No effect.", unused="bugs are logged with their traceback"),
+    switch("skip_headers", "false", "No effect.", unused="lines always have a header"),
+    switch("skip_log_headers", "false", "No effect.", unused=_LOGS),
+    switch("one_output", "false", "No effect.", unused=_LOGS),
+    switch("add_dir_header", "false", "No effect.", unused="lines name the module"),
+)
+"""Flags of Kubernetes' log library, taken for the sake of manifests that pass them."""
+
+
+def help_lines(flags: Sequence[Flag]) -> list[str]:
+    """All flags with their defaults."""
+    width = max(len(flag.name) for flag in flags) + 4
+    defaults = (f" (default {flag.default})" if flag.default else "" for flag in flags)
+    lines = [
+        f"  {'--' + flag.name:<{width}}{flag.help}{default}"
+        for flag, default in zip(flags, defaults, strict=True)
+    ]
+    return [
+        "Flags:",
+        *lines,
+        "",
+        "Each may be written --name=value, --name value or with one dash; -v=5 is --v=5.",
+    ]
+
+
+def unused_notes(given: Iterable[str], known: Mapping[str, Flag]) -> list[str]:
+    """What people should know of flags that have no effect here."""
+    return [
+        f"--{name} has no effect: {known[name].unused}"
+        for name in given
+        if known[name].unused and name not in _QUIET
+    ]
+
+
+def texts(argv: Sequence[str], known: Mapping[str, Flag]) -> dict[str, list[str]]:
+    """What was written for each flag, in order."""
+    given: dict[str, list[str]] = {}
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-") or word in ("-", "--"):
+            raise FlagError(f"{word!r} is not a flag; flags begin with --")
+        name, equals, text = word.lstrip("-").partition("=")
+        if name in HELP:
+            given[name] = []
+            continue
+        flag = known.get(name)
+        if flag is None:
+            raise FlagError(f"--{name} is not known{_meant(name, known)}; --help lists all flags")
+        if not equals:
+            if flag.is_boolean:
+                text = "true"
+            elif not rest:
+                raise FlagError(f"--{name} needs a value: --{name}=…")
+            else:
+                text = rest.pop(0)
+        given.setdefault(name, []).append(text)
+    return given
+
+
+def _meant(name: str, known: Mapping[str, Flag]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean --{close[0]}?" if close else ""
+
+
+def value(flag: Flag, texts: Iterable[str] | None) -> Any:
+    """The last text counts; the others must be readable all the same."""
+    value: Any = None
+    for text in (flag.default,) if texts is None else texts:
+        try:
+            value = flag.read(text)
+        except ValueError as error:
+            raise FlagError(f"--{flag.name}: {error}") from error
+    return value

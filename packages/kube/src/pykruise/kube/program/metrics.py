@@ -1,0 +1,249 @@
+"""Metrics that programs with caches, queues and controllers have in common, under the names of controller-runtime.
+
+stats of caches, queues, controllers, MeteredTransport ──▶ cache_metrics(), … ──▶ a Collector ──▶ /metrics
+
+Nothing is counted here: a scrape reads what the parts count themselves.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+import prometheus_client
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import CollectorRegistry
+
+from pykruise.kube.cache import CacheStats
+from pykruise.kube.controller import ControllerStats
+from pykruise.kube.histogram import HistogramStats
+from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.program.serving import Answer, Query, Responder
+from pykruise.kube.queue import QueueStats
+
+__all__ = [
+    "cache_metrics",
+    "controller_metrics",
+    "counter",
+    "gauge",
+    "histogram",
+    "metrics_responder",
+    "queue_metrics",
+    "request_metrics",
+]
+
+
+def metrics_responder(made: CollectorRegistry) -> Responder:
+    """What `/metrics` answers."""
+
+    def respond(_rest: str, _query: Query) -> Answer:
+        text = prometheus_client.generate_latest(made).decode()
+        return Answer(text, content_type=prometheus_client.CONTENT_TYPE_LATEST)
+
+    return respond
+
+
+def request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
+    """Requests to the API server, by their answers and durations."""
+    yield counter(
+        "rest_client_requests",
+        "Requests to the API server by their answer.",
+        ["code", "method", "host"],
+        [
+            ([str(code) if code else "<error>", method, host], count)
+            for (method, code), count in metered.answers.items()
+        ],
+    )
+    yield histogram(
+        "rest_client_request_duration_seconds",
+        "How long requests to the API server took.",
+        ["verb", "host"],
+        [([method, host], one.snapshot()) for method, one in metered.durations.items()],
+    )
+    yield counter(
+        "pykruise_api_requests",
+        "Requests by method and resource; watches too.",
+        ["method", "resource"],
+        [(what.split(" ", 1), count) for what, count in metered.requests.items()],
+    )
+    yield counter(
+        "pykruise_missing_rights",
+        "Requests that RBAC refused.",
+        ["method", "resource"],
+        [(what.split(" ", 1), count) for what, count in metered.missing_rights.items()],
+    )
+    yield counter(
+        "pykruise_api_conflicts",
+        "Writes that found the object changed.",
+        ["method"],
+        [([method], count) for (method, code), count in metered.answers.items() if code == 409],
+    )
+
+
+def controller_metrics(
+    controllers: Mapping[str, ControllerStats], labels: Mapping[str, str]
+) -> Iterator[Metric]:
+    found = [([labels.get(name, name)], one) for name, one in controllers.items()]
+    yield counter(
+        "controller_runtime_reconcile",
+        "Turns by how they ended.",
+        ["controller", "result"],
+        [
+            ([*name, result], one.results.get(result, 0))
+            for name, one in found
+            for result in ("success", "requeue", "requeue_after", "error")
+        ],
+    )
+    yield from _tables(["controller"], found, _OF_CONTROLLERS)
+
+
+def queue_metrics(queues: Mapping[str, QueueStats], labels: Mapping[str, str]) -> Iterator[Metric]:
+    found = [([labels.get(name, name)] * 2, one) for name, one in queues.items()]
+    yield from _tables(["name", "controller"], found, _OF_QUEUES)
+
+
+def cache_metrics(caches: Mapping[str, CacheStats]) -> Iterator[Metric]:
+    found = [([name], one) for name, one in caches.items()]
+    yield from _tables(["resource"], found, _OF_CACHES)
+
+
+S = TypeVar("S")
+
+
+class _Of(msgspec.Struct, Generic[S], frozen=True):
+    """A metric that each of a kind of parts has, and where its stats say it (None: not yet)."""
+
+    name: str
+    what: str
+    read: Callable[[S], float | HistogramStats | None]
+    type: Literal["gauge", "counter", "histogram"] = "gauge"
+    """The format ends the names of counters with `_total`."""
+
+
+_OF_CONTROLLERS: tuple[_Of[ControllerStats], ...] = (
+    _Of("controller_runtime_reconcile_errors", "Failed turns.", lambda one: one.failures, type="counter"),
+    _Of(
+        "controller_runtime_terminal_reconcile_errors",
+        "Failed turns that are not tried again: none here.",
+        lambda _: 0,
+        type="counter",
+    ),
+    _Of("controller_runtime_max_concurrent_reconciles", "Workers.", lambda one: one.workers),
+    _Of("controller_runtime_active_workers", "Busy workers.", lambda one: one.in_flight),
+    _Of(
+        "pykruise_conflicts", "Turns that found the world changed.", lambda one: one.conflicts, type="counter"
+    ),
+    _Of(
+        "pykruise_plan_seconds",
+        "CPU time of turns: planning, mostly.",
+        lambda one: one.cost_sum_s,
+        type="counter",
+    ),
+    _Of(
+        "controller_runtime_reconcile_time_seconds",
+        "How long turns took, writes included.",
+        lambda one: one.durations,
+        type="histogram",
+    ),
+)
+
+_OF_QUEUES: tuple[_Of[QueueStats], ...] = (
+    _Of("workqueue_depth", "Keys that wait.", lambda one: one.depth),
+    _Of("workqueue_adds", "Keys added.", lambda one: one.adds, type="counter"),
+    _Of("workqueue_retries", "Keys added after a failure.", lambda one: one.retries, type="counter"),
+    _Of(
+        "workqueue_unfinished_work_seconds",
+        "How long keys have been worked on that are not done, together.",
+        lambda one: one.unfinished_s,
+    ),
+    _Of(
+        "workqueue_longest_running_processor_seconds",
+        "... and the one that has been for longest.",
+        lambda one: one.longest_s,
+    ),
+    _Of("workqueue_queue_duration_seconds", "How long keys waited.", lambda one: one.waits, type="histogram"),
+    _Of("workqueue_work_duration_seconds", "How long work took.", lambda one: one.works, type="histogram"),
+)
+
+_OF_CACHES: tuple[_Of[CacheStats], ...] = (
+    _Of("pykruise_cache_objects", "Mirrored objects.", lambda one: one.objects),
+    _Of("pykruise_cache_synced", "1 once filled.", lambda one: one.synced),
+    _Of("pykruise_cache_connected", "1 while a watch is open.", lambda one: one.connected),
+    _Of(
+        "pykruise_cache_pending_writes",
+        "Own writes that the watch has not shown yet.",
+        lambda one: one.pending,
+    ),
+    _Of(
+        "pykruise_cache_lag_seconds",
+        "How long the watch took to show a write of this manager's, the last time that was measured.",
+        lambda one: one.lag_s,
+    ),
+    _Of(
+        "pykruise_cache_last_event_timestamp_seconds",
+        "When something last came.",
+        lambda one: one.last_event_at,
+    ),
+    _Of("pykruise_cache_events", "Events and bookmarks received.", lambda one: one.events, type="counter"),
+    _Of("pykruise_cache_relists", "Lists after the first.", lambda one: one.relists, type="counter"),
+    _Of("pykruise_cache_reconnects", "Watches after the first.", lambda one: one.reconnects, type="counter"),
+    _Of("pykruise_cache_errors", "Lists and watches that failed.", lambda one: one.errors, type="counter"),
+    _Of(
+        "pykruise_cache_unreadable",
+        "Objects that could not be read.",
+        lambda one: one.unreadable,
+        type="counter",
+    ),
+)
+
+
+def _tables(
+    labels: list[str], found: Sequence[tuple[list[str], S]], rows: Iterable[_Of[S]]
+) -> Iterator[Metric]:
+    for row in rows:
+        values = [(name, value) for name, one in found if (value := row.read(one)) is not None]
+        if row.type == "histogram":
+            histograms = [(name, value) for name, value in values if isinstance(value, HistogramStats)]
+            yield histogram(row.name, row.what, labels, histograms)
+        else:
+            numbers = [
+                (name, float(value)) for name, value in values if not isinstance(value, HistogramStats)
+            ]
+            yield (gauge if row.type == "gauge" else counter)(row.name, row.what, labels, numbers)
+
+
+Samples = Iterable[tuple[list[str], float]]
+
+
+def gauge(name: str, what: str, labels: list[str], samples: Samples) -> Metric:
+    family = GaugeMetricFamily(name, what, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def counter(name: str, what: str, labels: list[str], samples: Samples) -> Metric:
+    """`name` without `_total`, which the format adds."""
+    family = CounterMetricFamily(name, what, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def histogram(
+    name: str, what: str, labels: list[str], found: Iterable[tuple[list[str], HistogramStats]]
+) -> Metric:
+    """Durations that are counted already, in seconds."""
+    family = HistogramMetricFamily(name, what, labels=labels)
+    for values, stats in found:
+        total = 0
+        buckets: list[tuple[str, float]] = []
+        for bound, count in zip((*stats.bounds, float("inf")), stats.counts, strict=True):
+            total += count
+            buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", float(total)))
+        family.add_metric(values, buckets=buckets, sum_value=stats.sum_s)
+    return family

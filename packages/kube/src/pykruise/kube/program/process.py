@@ -1,0 +1,86 @@
+"""What a process in a cluster does whatever its work is: give memory back, end on signals, tell how it is inside.
+
+SIGTERM, SIGINT ──▶ stop_on_signals()      GET /debug/pprof/threads, …/memory ──▶ DIAGNOSIS ──▶ PlainServer
+"""
+
+import asyncio
+import ctypes
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+import orjson
+
+from pykruise.kube.program.serving import Answer, Query, Responder
+
+__all__ = ["DIAGNOSIS", "return_memory", "stop_on_signals"]
+
+_log = logging.getLogger(__name__)
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+_MALLOC = {_M_MMAP_THRESHOLD: 128 * 1024, _M_TRIM_THRESHOLD: 128 * 1024, _M_ARENA_MAX: 2}
+
+
+def return_memory() -> None:
+    """Have large buffers given back to the system as soon as they are free, where the C library is glibc.
+
+    It learns from the first large one that is freed to keep the others: the buffers of TLS, 256 KiB a connection.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        adjust = ctypes.CDLL(None).mallopt
+        for option, value in _MALLOC.items():
+            adjust(option, value)
+
+
+def stop_on_signals(stop: Callable[[], None]) -> None:
+    """The first signal begins a graceful end, a second one ends at once."""
+    loop = asyncio.get_running_loop()
+    signals: list[signal.Signals] = []
+
+    def on_signal(number: signal.Signals) -> None:
+        signals.append(number)
+        if len(signals) > 1:
+            _log.error("%s again: ending at once", number.name)
+            os._exit(1)
+        _log.info("%s: finishing what is under way", number.name)
+        stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+
+
+def _threads(_rest: str, _query: Query) -> Answer:
+    """Stacks of all threads and of all tasks of the event loop."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    parts = [
+        f"thread {names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame))}"
+        for ident, frame in sys._current_frames().items()
+    ]
+    for task in asyncio.all_tasks():
+        lines = "".join("".join(traceback.format_stack(frame)) for frame in task.get_stack(limit=5))
+        parts.append(f"task {task.get_name()}:\n{lines}")
+    return Answer("\n".join(parts))
+
+
+def _memory(_rest: str, _query: Query) -> Answer:
+    """What the garbage collector counts."""
+    figures: Mapping[str, object] = {
+        "collected": gc.get_stats(),
+        "counts": gc.get_count(),
+        "frozen": gc.get_freeze_count(),
+        "tracked": len(gc.get_objects()),
+    }
+    return Answer(
+        orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode() + "\n", content_type="application/json"
+    )
+
+
+DIAGNOSIS: Final[Mapping[str, Responder]] = {"/debug/pprof/threads": _threads, "/debug/pprof/memory": _memory}
+"""What is served for diagnosis. There are no profiles as Go programs have them."""

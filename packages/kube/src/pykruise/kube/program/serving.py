@@ -1,0 +1,140 @@
+"""Small plain HTTP servers for probes, metrics and diagnosis: GET only, text answers.
+
+kubelet, Prometheus, a person ──▶ HttpServer ──▶ PlainServer ──▶ one function for each path ──▶ text
+
+HTTP and its limits are kube/http_server.py: half a request is closed after some seconds, as is a connection that
+nobody uses, and when there are too many the one that has been idle for longest goes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from urllib.parse import parse_qs, unquote
+
+import msgspec
+
+from pykruise.kube.http_server import HttpServer, Limits
+from pykruise.kube.http_wire import Request
+from pykruise.kube.transport import Response
+
+__all__ = ["Address", "Answer", "PlainServer", "Query", "Responder"]
+
+_log = logging.getLogger(__name__)
+
+_STOP_S: Final = 2.0
+
+LIMITS: Final = Limits(
+    head=16 * 1024,
+    body=0,
+    connections=64,
+    share=0.5,
+    first_s=5.0,
+    read_s=5.0,
+    answer_s=10.0,
+    idle_s=90.0,
+)
+"""Who asks keeps one connection, or opens one for each question."""
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a server listens. An empty host means all interfaces; port 0 any that is free."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+Query = Mapping[str, Sequence[str]]
+"""Every value of each parameter."""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a path answers with."""
+
+    text: str
+    status: int = 200
+    content_type: str = "text/plain; charset=utf-8"
+
+
+Responder = Callable[[str, Query], Answer]
+"""Called with what follows the path (`/readyz/webhook-ready`: `webhook-ready`) and the query."""
+
+
+class PlainServer:
+    """A Component that serves `paths` (each with everything below it) at `address`."""
+
+    def __init__(
+        self, name: str, address: Address, paths: Mapping[str, Responder], *, limits: Limits = LIMITS
+    ) -> None:
+        self._name = name
+        self._address = address
+        self._paths = dict(paths)
+        self._limits = limits
+        self._stopping = asyncio.Event()
+        self.port = address.port
+        """Where it listens, once it does."""
+
+    @property
+    def name(self) -> str:
+        """What it serves."""
+        return self._name
+
+    def problems(self) -> Sequence[str]:
+        """None: a server that cannot listen ends the program."""
+        return ()
+
+    async def run(self) -> None:
+        """Serve until `stop()`. Raises OSError when the address cannot be used."""
+        server = HttpServer(self, limits=self._limits)
+        try:
+            self.port = await server.start(self._address.host, self._address.port, tls=None)
+        except OSError as error:
+            raise OSError(
+                error.errno, f"cannot serve {self._name}: {error.strerror}", str(self._address)
+            ) from error
+        _log.info("%s are served at %s:%d", self._name, self._address.host, self.port)
+        try:
+            await self._stopping.wait()
+        finally:
+            await server.stop(grace_s=_STOP_S)
+
+    async def stop(self) -> None:
+        """Serve no longer."""
+        self._stopping.set()
+
+    # ── what HttpServer asks ─────────────────────────────────────────────────
+
+    def admit(self, request: Request) -> Response | None:
+        """The refusal of what asks for nothing."""
+        if request.method not in ("GET", "HEAD"):
+            return _plain("only GET is answered here\n", 405, allow="GET, HEAD")
+        return None
+
+    async def answer(self, request: Request) -> Response:
+        """What the function of its path says."""
+        responder, rest = self._responder(unquote(request.path))
+        if responder is None:
+            return _plain("not found\n", 404)
+        query = parse_qs(request.target.partition(b"?")[2].decode("latin-1"), keep_blank_values=True)
+        answer = responder(rest, query)
+        return Response(answer.status, {"content-type": answer.content_type}, answer.text.encode())
+
+    def failed(self, code: int, request: Request) -> Response:
+        """The answer to what is no request, or breaks a limit, or could not be computed."""
+        return _plain("internal error\n" if code == 500 else "this cannot be answered\n", code)
+
+    def _responder(self, path: str) -> tuple[Responder | None, str]:
+        found = self._paths.get(path)
+        if found is not None:
+            return found, ""
+        for prefix, responder in self._paths.items():
+            if path.startswith(prefix.rstrip("/") + "/"):
+                return responder, path[len(prefix.rstrip("/")) + 1 :]
+        return None, ""
+
+
+def _plain(text: str, status: int, **headers: str) -> Response:
+    return Response(status, {"content-type": "text/plain; charset=utf-8", **headers}, text.encode())

@@ -1,0 +1,174 @@
+"""Objects of any kind as whole documents, for controllers that need no types of their own.
+
+object_views(resource)      ──▶ Views[DocumentView] ──▶ caches
+control_of(resource, plan)  ──▶ Control, for decisions that need nothing but the object itself
+owner_reference_to(view)    ──▶ what its children carry
+
+Pure.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import OwnerReference, controller_of, owner_reference
+from pykruise.kube.resources import Resource
+from pykruise.runtime.control import Control
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, ORPHANS, Views
+from pykruise.runtime.wakes import itself
+
+__all__ = [
+    "BY_UID",
+    "INDEXES",
+    "DocumentView",
+    "Seen",
+    "control_of",
+    "object_views",
+    "owner_reference_to",
+    "project_document",
+]
+
+BY_UID: Final = "uid"
+
+
+class DocumentView(msgspec.Struct, frozen=True, kw_only=True):
+    """An object as a controller reads it: the whole document, which nobody may change."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    doc: Document
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def metadata(self) -> Document:
+        """`metadata`."""
+        found: Document = self.doc["metadata"]
+        return found
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """`metadata.labels`."""
+        return self.metadata.get("labels") or {}
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """`metadata.annotations`."""
+        return self.metadata.get("annotations") or {}
+
+    @property
+    def finalizers(self) -> Sequence[str]:
+        """`metadata.finalizers`."""
+        return self.metadata.get("finalizers") or ()
+
+    @property
+    def spec(self) -> Document:
+        """`spec`."""
+        return self.doc.get("spec") or {}
+
+    @property
+    def status(self) -> Document:
+        """`status`."""
+        return self.doc.get("status") or {}
+
+    @property
+    def generation(self) -> int:
+        """`metadata.generation`; 0 when the kind has none."""
+        return int(self.metadata.get("generation") or 0)
+
+    @property
+    def created_at(self) -> str:
+        """`metadata.creationTimestamp`."""
+        return str(self.metadata.get("creationTimestamp") or "")
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether its deletion has begun."""
+        return self.metadata.get("deletionTimestamp") is not None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The managing owner."""
+        return controller_of(self.doc)
+
+    @property
+    def owner_uid(self) -> str:
+        """The uid of the managing owner, or empty."""
+        found = self.controller
+        return found.uid if found else ""
+
+    @property
+    def stored_status(self) -> Document:
+        """`status`, as reconcile.py asks for it."""
+        return self.status
+
+    def count(self, *path: str, default: int = 0) -> int:
+        """A whole number in the document."""
+        return int(get_path(self.doc, *path, default=default))
+
+
+def project_document(raw: bytes | msgspec.Raw) -> DocumentView:
+    """The view of any object. Raises ValueError for what is none."""
+    doc = decode(raw)
+    metadata = doc["metadata"]
+    return DocumentView(
+        namespace=metadata.get("namespace") or "",
+        name=metadata["name"],
+        uid=metadata["uid"],
+        resource_version=int(metadata["resourceVersion"]),
+        doc=doc,
+    )
+
+
+INDEXES: Final[Mapping[str, Callable[[DocumentView], Iterable[str]]]] = {
+    BY_UID: lambda view: (view.uid,),
+    BY_CONTROLLER: lambda view: (view.owner_uid,) if view.owner_uid else (),
+    ORPHANS: lambda view: () if view.owner_uid else (view.namespace,),
+    BY_NAMESPACE: lambda view: (view.namespace,),
+}
+
+
+def object_views(resource: Resource) -> Views[DocumentView]:
+    """Objects of a resource as documents; make it once, and use the same value wherever the same cache is meant."""
+    return Views(resource=resource, projector=lambda: project_document, indexes=INDEXES)
+
+
+def owner_reference_to(resource: Resource, view: DocumentView) -> Document:
+    """The reference that what the object controls carries."""
+    return owner_reference(api_version=resource.api_version, kind=resource.kind, name=view.name, uid=view.uid)
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """The snapshot of a decision that needs nothing but the object itself."""
+
+    object: DocumentView
+    now: Instant
+
+
+async def _seen(view: DocumentView, read: Read[Any]) -> Seen:
+    return Seen(view, read.now())
+
+
+def control_of(resource: Resource, plan: Callable[[Seen], Plan], *, name: str = "") -> Control:
+    """A control whose every event of an object asks `plan` about it. `name`: in logs; empty: the resource's plural."""
+    views = object_views(resource)
+    return Control(
+        name=name or resource.plural,
+        component=name or resource.plural,
+        objects=views,
+        wakes=lambda _: (itself(views),),
+        snapshot=_seen,
+        object_of=lambda seen: seen.object,
+        plan=plan,
+    )

@@ -1,0 +1,230 @@
+"""An operator: controllers of any kinds over one cluster, with the caches and the writer they share.
+
+Client ──▶ Sources (caches) ──▶ controllers (one for each Work) ──▶ Executor ──▶ Writer ──▶ Client
+                                        └──▶ EventRecorder
+
+`run()` begins with the caches. A controller starts when the caches it looks at have seen the cluster once; a kind that
+the cluster does not know yet (its CRD is missing) waits alone and starts when it comes. `stop()` lets plans under way
+finish their writes. A kill loses nothing either: all is planned anew from what is stored.
+
+With an elector, several operators share a cluster: all have full caches, one runs controllers. One that could not work
+does not stand for election. A new leader works when it has seen what the one before wrote (kube/hand_over.py). A leader
+that loses its Lease cannot write any more from that moment (kube/leases.py); it ends its controllers, forgets what it
+remembers of objects, and stands for election again.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.config import load
+from pykruise.kube.controller import Controller
+from pykruise.kube.event_batching import Pace
+from pykruise.kube.hand_over import HandOver
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.ids import Key
+from pykruise.kube.leases import FencedTransport, LeaderElector, LeaseLostError
+from pykruise.kube.program.process import stop_on_signals
+from pykruise.kube.resources import Resource
+from pykruise.kube.writer import Writer
+from pykruise.runtime.assemble import KindContext, Tuning, controller_for, views_of
+from pykruise.runtime.control import Control
+from pykruise.runtime.execute import Executor
+from pykruise.runtime.rollouts import RolloutMeter
+from pykruise.runtime.sources import Sources
+from pykruise.runtime.views import Views
+
+__all__ = ["Operator", "Work", "serve"]
+
+_log = logging.getLogger(__name__)
+
+STOP_GRACE_S = 10.0
+"""How long a reconcile under way may take to finish when the operator is stopped."""
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """Objects of one kind that are to be reconciled, and how."""
+
+    resource: Resource
+    control: Control
+    settings: Any = None
+    """What the control's functions are given as settings."""
+
+
+class _Running(msgspec.Struct, frozen=True):
+    name: str
+    controller: Controller[Key]
+    reads: tuple[Views[Any], ...]
+    needs: tuple[Views[Any], ...]
+    """Of these, whose caches must be full before it works."""
+
+
+async def _at_once() -> None:
+    """Nothing else to wait for."""
+
+
+class Operator:
+    """Runs the controllers of `work` against the cluster behind `client`.
+
+    `shared`: views of which there is a cache whatever the work reads, and for which all of it waits. `is_ready` returns
+    when nothing else stands against working. `cpu_time` measures what a reconcile costs (kube/controller.py).
+    `namespace`: only objects of this one; empty: of all. `resync_s`: how often everything is looked at although nothing
+    changed; None: never. `reports_ready`: statuses have the conditions of kstatus.py where a Control can say them.
+    `pace`: of pods, see kube/event_batching.py. `on_work` is called when a controller is about to start.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        work: Sequence[Work],
+        *,
+        elector: LeaderElector | None = None,
+        shared: Sequence[Views[Any]] = (),
+        namespace: str = "",
+        resync_s: float | None = None,
+        stop_grace_s: float = STOP_GRACE_S,
+        is_ready: Callable[[], Awaitable[None]] = _at_once,
+        on_work: Callable[[], None] = lambda: None,
+        tuning: Tuning = Tuning(),  # noqa: B008 - frozen
+        reports_ready: bool = True,
+        clock: Clock = system_clock,
+        rng: random.Random | None = None,
+        cpu_time: Callable[[], float] = time.thread_time,
+        pace: Pace | None = None,
+    ) -> None:
+        rng = rng or random.Random()
+        if elector is not None:
+            client = client.over(FencedTransport(client.transport, elector.term))
+        self.client = client
+        """Cannot write while this operator does not lead."""
+        self.elector = elector
+        self._shared = tuple(shared)
+        self._resync_s = resync_s
+        self._stop_grace_s = stop_grace_s
+        self._is_ready = is_ready
+        self._on_work = on_work
+        self.sources = Sources(client, clock=clock, rng=rng, namespace=namespace, pace=pace, shared=shared)
+        self._context = KindContext(
+            client=client,
+            sources=self.sources,
+            executor=Executor(
+                Writer(client, self.sources.observers), rng=rng, status_per_s=tuning.status_per_s
+            ),
+            clock=clock,
+            rng=rng,
+            cpu_time=cpu_time,
+            tuning=tuning,
+            reports_ready=reports_ready,
+        )
+        self._running = tuple(self._build(one) for one in work)
+        self._hand_over: HandOver | None = None
+        self._stop = asyncio.Event()
+
+    def _build(self, work: Work) -> _Running:
+        reads = tuple(dict.fromkeys((*self._shared, *views_of(work.control, work.settings))))
+        needs = tuple(views for views in reads if not views.is_apart)
+        controller = controller_for(work.resource, work.control, self._context, work.settings)
+        return _Running(work.control.name, controller, reads, needs)
+
+    @property
+    def controllers(self) -> Sequence[Controller[Key]]:
+        """One for each work."""
+        return tuple(one.controller for one in self._running)
+
+    @property
+    def rollouts(self) -> Mapping[str, RolloutMeter]:
+        """By the controller's name: rollouts of the kinds whose Control says how their objects stand."""
+        return self._context.rollouts
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether controllers run here: without an elector, always."""
+        return self.elector is None or self.elector.is_leading
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it is about to end."""
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """Begin a graceful end: `run()` returns when the writes in flight are done."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Work until `stop()` or cancellation. Raises what a part of it dies of."""
+        self._stop.clear()
+        async with asyncio.TaskGroup() as tasks:
+            background = [tasks.create_task(self.sources.run(), name="caches")]
+            if self._resync_s is not None:
+                again = self.sources.redeliver(every_s=self._resync_s)
+                background.append(tasks.create_task(again, name="resync"))
+            background += [
+                tasks.create_task(one.run(), name="further kinds") for one in self._context.further
+            ]
+            background += [tasks.create_task(one.run(), name="events") for one in self._context.recorders]
+            terms = tasks.create_task(self._serve_terms(), name="terms")
+            await self._stop.wait()
+            await asyncio.gather(*(one.controller.stop(grace_s=self._stop_grace_s) for one in self._running))
+            await asyncio.gather(*(recorder.flush() for recorder in self._context.recorders))
+            if self.elector is not None and self._hand_over is not None and self.elector.is_leading:
+                await self.elector.release(self._hand_over.versions())
+            for task in (terms, *background):
+                task.cancel()
+
+    async def _serve_terms(self) -> None:
+        """Lead as often as the Lease is lost and had again; without an elector, once and for all."""
+        while True:
+            try:
+                await self._serve_term()
+                return
+            except* LeaseLostError as lost:
+                _log.error("this program does not lead any more: %s", lost.exceptions[0])
+            # Others write meanwhile: nothing that was remembered of objects may be gone by. Queues keep what is due.
+            for memories in self._context.memories:
+                memories.clear()
+            for meter in self.rollouts.values():
+                meter.clear()
+
+    async def _serve_term(self) -> None:
+        await self.sources.wait_synced(self._shared)
+        await self._is_ready()
+        async with asyncio.TaskGroup() as term:
+            if self.elector is not None:
+                self._hand_over = HandOver(lambda: self.sources.caches, self.elector)
+                term.create_task(self.elector.run(), name="election")
+                term.create_task(self._hand_over.run(), name="hand-over")
+            for one in self._running:
+                term.create_task(self._work(one, self._hand_over), name=one.name)
+
+    async def _work(self, running: _Running, hand_over: HandOver | None) -> None:
+        """One controller: wait for what it needs, then work."""
+        await self.sources.wait_synced(running.needs)
+        await self._is_ready()
+        if hand_over is not None:
+            await hand_over.wait(self.sources.of(views) for views in running.reads)
+        self._on_work()
+        _log.info("%s: caches are synced, the controller starts", running.name)
+        await running.controller.run()
+
+
+async def serve(work: Sequence[Work], *, kubeconfig: str | Path | None = None, namespace: str = "") -> None:
+    """Run an operator alone against the cluster of a kubeconfig (None: as kube/config.py finds it) until SIGTERM or
+    SIGINT. `namespace`: only objects of this one. Raises ConfigurationError.
+
+    For several replicas, health checks and metrics build an Operator with an elector, and see kube/program.
+    """
+    transport = HttpTransport(await load(kubeconfig))
+    try:
+        operator = Operator(Client(transport), work, namespace=namespace)
+        stop_on_signals(operator.stop)
+        await operator.run()
+    finally:
+        await transport.close()

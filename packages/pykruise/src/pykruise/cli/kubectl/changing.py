@@ -1,0 +1,84 @@
+"""Writing what a verb changed: a merge patch of the difference, which fails where somebody else was faster, and is then
+made again from what is stored now.
+
+Info, mutate(document) ──▶ change() ──▶ the object as stored, or None: nothing changed
+
+A dry run on the client writes nothing and shows what would be sent.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from pykruise.cli.kubectl.resources import Info
+from pykruise.cli.kubectl.session import Session, dry_run_of
+from pykruise.kube.documents import Document, deep_copy, same
+from pykruise.kube.errors import ConflictError
+from pykruise.kube.patches.types import PatchType
+
+__all__ = ["change", "merge_patch", "patch"]
+
+_TRIES: Final = 5
+
+
+async def change(
+    session: Session,
+    info: Info,
+    mutate: Callable[[Document], object],
+    *,
+    manager: str,
+    is_local: bool = False,
+) -> Info | None:
+    """Change the object as `mutate` does to a copy of it. Raises KubeError, and what `mutate` raises."""
+    dry_run = dry_run_of(session.call, session.warn)
+    for left in reversed(range(_TRIES)):
+        after = deep_copy(info.document)
+        mutate(after)
+        if same(after, info.document):
+            return None
+        if is_local or dry_run == "client":
+            return info.with_document(after)
+        try:
+            return await patch(session, info, merge_patch(info.document, after), manager=manager)
+        except ConflictError:
+            if not left:
+                raise
+        client = await session.client()
+        info = info.with_document(orjson.loads(await client.get(info.resource, info.namespace, info.name)))
+    return None
+
+
+def merge_patch(before: Document, after: Document) -> Document:
+    """What turns one into the other, if it is still as it was."""
+    from pykruise.kube.patches.merge import diff_merge
+
+    changes: Document = diff_merge(before, after)
+    version = before["metadata"].get("resourceVersion")
+    if version:
+        changes["metadata"] = {**(changes.get("metadata") or {}), "resourceVersion": version}
+    return changes
+
+
+async def patch(
+    session: Session,
+    info: Info,
+    body: Any,
+    *,
+    manager: str,
+    patch_type: PatchType = PatchType.MERGE,
+    subresource: str = "",
+) -> Info:
+    """Send a patch, as a dry run where that is asked for; the object as the API server answers it."""
+    client = await session.client()
+    answer = await client.patch(
+        info.resource,
+        info.namespace,
+        info.name,
+        body,
+        patch_type=patch_type,
+        subresource=subresource,
+        dry_run=dry_run_of(session.call, session.warn) == "server",
+        field_manager=session.field_manager(manager),
+    )
+    return info.with_document(orjson.loads(answer))

@@ -1,0 +1,130 @@
+"""Entry points: `kubectl-kruise`, which kubectl calls for `kubectl kruise …`, and `kubectl_complete-kruise`.
+
+argv ──▶ tree.lookup() ──▶ flags.parse() ──▶ the command's function ──▶ exit code
+
+Exit codes are kubectl's: 1 for every failure, also of usage; what a command says else (`explain`, `plan`, `exec`) is
+its own. A broken pipe ends quietly.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.kubectl.errors import ExitCode, SeveralErrors, UsageError, shown
+from pykruise.cli.kubectl.flags import Call, FlagError, parse
+from pykruise.cli.kubectl.session import Session, Surroundings
+from pykruise.cli.kubectl.tree import ROOT, Command, flags_of, lookup
+from pykruise.kube.errors import KubeError
+
+__all__ = ["complete_main", "main", "run", "run_async"]
+
+PIPE_CLOSED: Final = 0
+"""Exit code when whoever reads the output has seen enough."""
+
+INTERRUPTED: Final = 130
+
+
+def main() -> None:
+    """The `kubectl-kruise` script."""
+    sys.exit(_guarded(lambda: run(sys.argv[1:], surroundings())))
+
+
+def complete_main() -> None:
+    """The `kubectl_complete-kruise` script, which kubectl calls for its own completion."""
+    sys.exit(_guarded(lambda: run(["__complete", *sys.argv[1:]], surroundings())))
+
+
+def surroundings() -> Surroundings:
+    """This process's."""
+    is_terminal = sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+    return Surroundings(
+        out=sys.stdout.write, err=sys.stderr.write, environ=os.environ, is_terminal=is_terminal
+    )
+
+
+def _guarded(do: Any) -> int:
+    try:
+        code: int = do()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still in the buffer would fail once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def run(argv: Sequence[str], around: Surroundings) -> int:
+    """Do what the command line says; returns the exit code."""
+    import asyncio
+
+    return asyncio.run(run_async(argv, around))
+
+
+async def run_async(argv: Sequence[str], around: Surroundings) -> int:
+    """The same on a loop that runs already."""
+    command, path, rest = lookup(argv)
+    program = " ".join((around.program, *path))
+    try:
+        call = _call(command, rest, path)
+        if call.is_on("help") or (not command.run and not call.everything):
+            from pykruise.cli.kubectl.help import help_of
+
+            around.out(help_of(command, program=program, root=around.program))
+            return 0
+        if not command.run:
+            _refuse(command, call.everything[0], around, path)
+    except FlagError as error:
+        around.err(f"error: {error}\nSee '{program} --help' for usage.\n")
+        return 1
+    except CommandError as error:
+        around.err(f"error: {error}\n")
+        return 1
+    for text in call.deprecations:
+        around.err(f"{text}\n")
+    module, _, function = command.run.partition(":")
+    do = getattr(import_module(f"pykruise.cli.kubectl.{module}"), function)
+    async with Session(call, around, command=" ".join(path)) as session:
+        try:
+            errors: Sequence[Exception] = await do(session) or ()
+        except ExitCode as end:
+            return end.code
+        except UsageError as error:
+            around.err(f"error: {error}\nSee '{program} -h' for help and examples\n")
+            return 1
+        except BrokenPipeError:
+            raise
+        except SeveralErrors as several:
+            errors = several.errors
+        except (CommandError, KubeError, OSError) as error:
+            errors = [error]
+        if not errors and session.warnings and call.is_on("warnings-as-errors"):
+            count = len(session.warnings)
+            errors = [CommandError(f"{count} warning{'s' if count > 1 else ''} received")]
+    if errors:
+        around.err(f"{shown(errors)}\n")
+    return 1 if errors else 0
+
+
+def _call(command: Command, rest: Sequence[str], path: Sequence[str]) -> Call:
+    if command.takes == "kubectl":
+        return Call(arguments=tuple(rest))
+    if not command.children and path:
+        return parse(rest, flags_of(command))
+    return parse(rest, flags_of(command), stops_at_argument=True)
+
+
+def _refuse(command: Command, word: str, around: Surroundings, path: Sequence[str]) -> None:
+    from pykruise.cli.kubectl.help import similar
+
+    if path:
+        raise CommandError(
+            f"unknown command \"{word}\"\nSee '{' '.join((around.program, *path))} -h' for help and examples"
+        )
+    names = similar(word, [one.name for one in ROOT.children if not one.is_hidden])
+    hint = "\n\nDid you mean this?\n" + "\n".join(f"\t{one}" for one in names) if names else ""
+    raise CommandError(f'unknown command "{word}" for "{around.program}"{hint}')

@@ -1,0 +1,253 @@
+"""`set env`: variables of containers, set, removed, taken from a Secret or ConfigMap, or listed.
+
+arguments ──▶ read_changes() ──▶ Changes      (containers, Changes) ──▶ changed_env() (pure) ──▶ setting.apply()
+"""
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.cli.kubectl.kinds import pod_specs_of
+from pykruise.cli.kubectl.resources import Error, Info, get
+from pykruise.cli.kubectl.session import Session
+from pykruise.cli.kubectl.setting import apply, matching, objects, specs_of
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import KubeError
+from pykruise.kube.resources import CONFIG_MAPS, SECRETS
+
+__all__ = ["Changes", "changed_env", "env", "read_changes"]
+
+_NONE_NAMED: Final = "one or more resources must be specified as <resource> <name> or <resource>/<name>"
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of variables."""
+
+    variables: tuple[Document, ...] = ()
+    removed: frozenset[str] = frozenset()
+
+
+def is_change(argument: str) -> bool:
+    """Whether it is `KEY=VALUE` or `KEY-`, and no resource."""
+    return "=" in argument or (argument.endswith("-") and "/" not in argument and len(argument) > 1)
+
+
+def read_changes(arguments: Sequence[str]) -> Changes:
+    """`A=1 B-`. Raises KubectlError."""
+    variables: dict[str, str] = {}
+    removed = set()
+    for one in arguments:
+        name, sign, value = one.partition("=")
+        if sign:
+            variables[name] = value
+        elif one.endswith("-"):
+            removed.add(one[:-1])
+        else:
+            raise KubectlError(f"unknown argument: {one}")
+    if removed & variables.keys():
+        raise KubectlError("can not both modify and remove the same environment variable in the same command")
+    return Changes(
+        variables=tuple({"name": name, "value": value} for name, value in variables.items()),
+        removed=frozenset(removed),
+    )
+
+
+def changed_env(old: Sequence[Document], changes: Changes) -> list[Document]:
+    """The variables afterwards: changed where they stand, new ones behind."""
+    new = {one["name"]: one for one in changes.variables}
+    kept = [new.pop(one["name"], one) for one in old if one["name"] not in changes.removed]
+    return [*kept, *new.values()]
+
+
+def env_name(key: str) -> str:
+    """The variable for a key: upper case, and `_` for everything but letters, digits and `_`."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", key).upper()
+
+
+def referring(source: Document, keys: Sequence[str], prefix: str) -> list[Document]:
+    """Variables that refer to the keys of a Secret or ConfigMap, sorted."""
+    field = "secretKeyRef" if source["kind"] == "Secret" else "configMapKeyRef"
+    names = sorted(one for one in source.get("data") or {} if not keys or one in keys)
+    return [
+        {
+            "name": prefix + env_name(key),
+            "valueFrom": {field: {"name": source["metadata"]["name"], "key": key}},
+        }
+        for key in names
+    ]
+
+
+async def env(session: Session) -> list[Error]:
+    """`set env RESOURCE/NAME KEY=VAL … KEY- …`."""
+    call = session.call
+    given = call.everything
+    first = next((n for n, one in enumerate(given) if is_change(one)), len(given))
+    if not all(is_change(one) for one in given[first:]):
+        raise KubectlError(f"all resources must be specified before environment changes: {' '.join(given)}")
+    names, words = given[:first], [*given[first:], *call.listed("env")]
+    if not names and not call.listed("filename") and not call.text("kustomize"):
+        raise KubectlError(_NONE_NAMED)
+    if call.is_on("list") and call.text("output"):
+        raise KubectlError("--list and --output may not be specified together")
+    if call.listed("keys") and not call.text("from"):
+        raise KubectlError("when specifying --keys, a configmap or secret must be provided with --from")
+    if "-" in words:
+        lines = [line.strip() for line in session.around.read_stdin().splitlines()]
+        words = [one for one in words if one != "-"] + [
+            one for one in lines if one and not one.startswith("#")
+        ]
+    changes = read_changes(words)
+    changes = await _with_source(session, changes)
+    infos = await objects(session, names, needed=_NONE_NAMED)
+    if call.is_on("list"):
+        return await _list(session, infos, changes)
+    prefix = call.text("prefix")
+    if prefix and not call.text("from"):
+        changes = msgspec.structs.replace(
+            changes, variables=tuple({**one, "name": prefix + one["name"]} for one in changes.variables)
+        )
+    return await apply(
+        session,
+        infos,
+        lambda info, document: _mutate(session, info, document, changes),
+        operation="env updated",
+    )
+
+
+async def _with_source(session: Session, changes: Changes) -> Changes:
+    call = session.call
+    if not (source := call.text("from")):
+        return changes
+    word, slash, name = source.partition("/")
+    if not slash or not name:
+        raise KubectlError(f"--from={source}: want secret/NAME or configmap/NAME")
+    served = (await session.mapper()).find(word)
+    document = (await get(session, served, name)).document
+    if served.resource not in (SECRETS, CONFIG_MAPS):
+        raise KubectlError("unsupported resource specified in --from")
+    variables = referring(document, call.listed("keys"), call.text("prefix"))
+    for one in variables:
+        key = next(iter(one["valueFrom"].values()))["key"]
+        if env_name(key) != key:
+            session.note(f"Warning: key {key} transferred to {env_name(key)}")
+    return msgspec.structs.replace(changes, variables=(*changes.variables, *variables))
+
+
+def _mutate(session: Session, info: Info, document: Document, changes: Changes) -> None:
+    pattern = session.call.text("containers")
+    specs = specs_of(info, document)
+    found = [one for spec in specs for one in matching(spec, pattern)]
+    if not found:
+        session.warn(f'{document["kind"]}/{info.name} does not have any containers matching "{pattern}"')
+        return
+    if not session.call.is_on("overwrite"):
+        _check_no_overwrite(info, found, changes)
+    if not changes.variables and not changes.removed:
+        return
+    for container in found:
+        old = container.get("env") or []
+        new = changed_env(old, changes)
+        if new != old:
+            container["env"] = new
+
+
+def _check_no_overwrite(info: Info, containers: Sequence[Document], changes: Changes) -> None:
+    names = {one["name"] for one in changes.variables}
+    for container in containers:
+        for one in container.get("env") or ():
+            if one["name"] in names:
+                raise KubectlError(
+                    f"{info.resource.plural}/{info.name} '{one['name']}' already has a value"
+                    f" ({one.get('value', '')}), and --overwrite is false"
+                )
+
+
+# ── listing ──────────────────────────────────────────────────────────────────
+
+
+async def _list(session: Session, infos: Sequence[Info], changes: Changes) -> list[Error]:
+    call, has_failed = session.call, False
+    for info in infos:
+        specs_of(info, info.document)
+        for spec in pod_specs_of(info.document):
+            for container in matching(spec, call.text("containers")):
+                session.say(f"# {info.document['kind']} {info.name}, container {container['name']}")
+                problems = set()
+                for one in changed_env(container.get("env") or [], changes):
+                    line, problem = await _listed(session, info, container, one)
+                    session.say(line)
+                    problems |= {problem} if problem else set()
+                for one in sorted(problems):
+                    session.note(f"error retrieving reference for {one}")
+                has_failed = has_failed or bool(problems)
+    return [KubectlError("some references could not be resolved")] if has_failed else []
+
+
+async def _listed(session: Session, info: Info, container: Document, one: Document) -> tuple[str, str]:
+    """The line for a variable, and what went wrong."""
+    source = one.get("valueFrom")
+    if not source:
+        return f"{one['name']}={one.get('value', '')}", ""
+    if not session.call.is_on("resolve"):
+        return f"# {one['name']} from {source_text(source)}", ""
+    try:
+        return f"{one['name']}={await _resolved(session, info, container, source)}", ""
+    except (KubeError, KubectlError) as error:
+        return f"# {one['name']} from {source_text(source)}", f"{one['name']}: {error}"
+
+
+def source_text(source: Mapping[str, Any]) -> str:
+    """`secret s, key k`."""
+    kind, ref = next(iter(source.items()))
+    match kind:
+        case "secretKeyRef":
+            return f"secret {ref['name']}, key {ref['key']}"
+        case "configMapKeyRef":
+            return f"configmap {ref['name']}, key {ref['key']}"
+        case "fieldRef":
+            return f"field path {ref['fieldPath']}"
+        case "resourceFieldRef":
+            container = f"{ref['containerName']}/" if ref.get("containerName") else ""
+            return f"resource field {container}{ref['resource']}"
+    return str(kind)
+
+
+async def _resolved(session: Session, info: Info, container: Document, source: Mapping[str, Any]) -> str:
+    from pykruise.cli.kubectl.template_text import amount_of
+
+    kind, ref = next(iter(source.items()))
+    client = await session.client()
+    match kind:
+        case "secretKeyRef" | "configMapKeyRef":
+            is_secret = kind == "secretKeyRef"
+            raw = await client.get(SECRETS if is_secret else CONFIG_MAPS, info.namespace, ref["name"])
+            data: Mapping[str, str] = orjson.loads(raw).get("data") or {}
+            if ref["key"] not in data:
+                raise KubectlError(f"key {ref['key']} not found in {source_text(source).partition(',')[0]}")
+            value = data[ref["key"]]
+            return base64.b64decode(value).decode("utf-8", "replace") if is_secret else value
+        case "fieldRef":
+            return field_of(info.document, ref["fieldPath"])
+        case "resourceFieldRef":
+            return amount_of(container, ref)
+    raise KubectlError(f"{kind} cannot be resolved")
+
+
+def field_of(document: Document, path: str) -> str:
+    """The value of a field path of an object's metadata. Raises KubectlError."""
+    meta = document["metadata"]
+    match path:
+        case "metadata.name" | "metadata.namespace" | "metadata.uid":
+            return str(meta.get(path.partition(".")[2], ""))
+        case "metadata.labels" | "metadata.annotations":
+            values = meta.get(path.partition(".")[2]) or {}
+            return "\n".join(f'{key}="{values[key]}"' for key in sorted(values))
+    match = re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path)
+    if match:
+        return str((meta.get(match[1]) or {}).get(match[2], ""))
+    raise KubectlError(f"unsupported fieldPath: {path}")

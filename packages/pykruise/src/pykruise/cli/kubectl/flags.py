@@ -1,0 +1,214 @@
+"""Flags as kubectl reads them: `--name=value`, `--name value`, `-n value`, `-nvalue`, a boolean alone means true.
+
+argv, a command's flags ──▶ parse() ──▶ Call: values, what was given, arguments before and after `--`
+
+Pure. Underscores in names count as dashes. Messages are kubectl's, word for word.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from pykruise.kube.durations import parse_duration
+from pykruise.kube.go_text import quoted
+
+__all__ = ["Call", "Flag", "FlagError", "parse"]
+
+FlagType = Literal["text", "bool", "int", "list", "words", "seconds"]
+
+
+class FlagError(ValueError):
+    """A command line that cannot be meant, in kubectl's words."""
+
+
+class Flag(msgspec.Struct, frozen=True, kw_only=True):
+    """One flag. `list` may be given several times; `words` may also be joined with commas."""
+
+    name: str
+    help: str
+    short: str = ""
+    type: FlagType = "text"
+    default: str = ""
+    """As text; of a list empty."""
+    alone: str = ""
+    """What it means without a value; empty: it needs one (a boolean never does)."""
+    is_hidden: bool = False
+    deprecated: str = ""
+    """What to use instead."""
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A command line as understood."""
+
+    values: Mapping[str, Any] = {}
+    given: frozenset[str] = frozenset()
+    """Names of the flags that were on the command line."""
+    arguments: tuple[str, ...] = ()
+    deprecations: tuple[str, ...] = ()
+    """What to say about flags that are old."""
+    after_dashes: tuple[str, ...] | None = None
+    """What came after `--`; None: there was none."""
+
+    def text(self, name: str) -> str:
+        """The value of a flag with a text; empty for a command that has no such flag."""
+        return str(self.values.get(name, ""))
+
+    def is_on(self, name: str) -> bool:
+        """The value of a boolean."""
+        return bool(self.values.get(name, False))
+
+    def number(self, name: str) -> int:
+        """The value of a whole number."""
+        return int(self.values.get(name, 0))
+
+    def seconds(self, name: str) -> float:
+        """The value of a duration."""
+        return float(self.values.get(name, 0.0))
+
+    def listed(self, name: str) -> tuple[str, ...]:
+        """The values of a list."""
+        return tuple(self.values.get(name, ()))
+
+    @property
+    def everything(self) -> tuple[str, ...]:
+        """All arguments, those after `--` too."""
+        return (*self.arguments, *(self.after_dashes or ()))
+
+
+_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
+
+
+def _boolean(text: str) -> bool:
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text, 0) if text.strip() == text and "_" not in text else _no_number(text)
+    except ValueError:
+        return _no_number(text)
+
+
+def _no_number(text: str) -> int:
+    raise ValueError(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax")
+
+
+def _seconds(text: str) -> float:
+    if text.isdecimal():  # as kubectl's --request-timeout: whole seconds
+        return float(text)
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise ValueError(f"time: invalid duration {quoted(text)}") from None
+
+
+_READ: Final[Mapping[str, Callable[[str], Any]]] = {
+    "text": str,
+    "bool": _boolean,
+    "int": _whole,
+    "seconds": _seconds,
+    "list": lambda text: (text,),
+    "words": lambda text: tuple(text.split(",")) if text else (),
+}
+
+
+class _Reading:
+    """One pass over a command line."""
+
+    def __init__(self, flags: Sequence[Flag]) -> None:
+        self._by_name = {flag.name: flag for flag in flags}
+        self._by_short = {flag.short: flag for flag in flags if flag.short}
+        self.values: dict[str, Any] = {
+            flag.name: ()
+            if flag.type in ("list", "words")
+            else _READ[flag.type](flag.default or _ZERO[flag.type])
+            for flag in flags
+        }
+        self.given: dict[str, Flag] = {}
+
+    def long(self, text: str, rest: list[str]) -> None:
+        name, equals, value = text[2:].partition("=")
+        flag = self._by_name.get(name.replace("_", "-"))
+        if flag is None:
+            raise FlagError(f"unknown flag: --{name}")
+        if not equals:
+            value = self._value_without(flag, rest, f"--{name}")
+        self._set(flag, value)
+
+    def short(self, text: str, rest: list[str]) -> None:
+        letters = text[1:]
+        while letters:
+            flag = self._by_short.get(letters[0])
+            if flag is None:
+                raise FlagError(f"unknown shorthand flag: {quoted(letters[0])[1:-1]!r} in {text}")
+            shown, letters = f"{letters[0]!r} in {text}", letters[1:]
+            if letters.startswith("="):
+                self._set(flag, letters[1:])
+                return
+            if letters and not (flag.type == "bool" or flag.alone):
+                self._set(flag, letters)
+                return
+            self._set(flag, self._value_without(flag, rest, shown))
+
+    @staticmethod
+    def _value_without(flag: Flag, rest: list[str], shown: str) -> str:
+        if flag.alone:
+            return flag.alone
+        if flag.type == "bool":
+            return "true"
+        if not rest:
+            raise FlagError(f"flag needs an argument: {shown}")
+        return rest.pop(0)
+
+    def _set(self, flag: Flag, text: str) -> None:
+        try:
+            value = _READ[flag.type](text)
+        except ValueError as error:
+            shown = f"-{flag.short}, --{flag.name}" if flag.short else f"--{flag.name}"
+            raise FlagError(f'invalid argument {quoted(text)} for "{shown}" flag: {error}') from None
+        if flag.type in ("list", "words"):
+            value = (*self.values[flag.name], *value) if flag.name in self.given else value
+        self.values[flag.name] = value
+        self.given[flag.name] = flag
+
+
+_ZERO: Final = {"text": "", "bool": "false", "int": "0", "seconds": "0"}
+
+
+def parse(argv: Sequence[str], flags: Sequence[Flag], *, stops_at_argument: bool = False) -> Call:
+    """The command line, understood. Raises FlagError. `stops_at_argument`: what follows the first argument is not
+    looked at."""
+    reading, rest = _Reading(flags), list(argv)
+    arguments: list[str] = []
+    after: tuple[str, ...] | None = None
+    while rest:
+        text = rest.pop(0)
+        if text == "--":
+            after = tuple(rest)
+            break
+        if text.startswith("--"):
+            reading.long(text, rest)
+        elif text.startswith("-") and text != "-":
+            reading.short(text, rest)
+        else:
+            arguments.append(text)
+            if stops_at_argument:
+                arguments += rest
+                break
+    return Call(
+        values=reading.values,
+        given=frozenset(reading.given),
+        arguments=tuple(arguments),
+        after_dashes=after,
+        deprecations=tuple(
+            f"Flag --{one.name} has been deprecated, {one.deprecated}"
+            for one in reading.given.values()
+            if one.deprecated
+        ),
+    )

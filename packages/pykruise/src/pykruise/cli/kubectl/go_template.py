@@ -1,0 +1,24 @@
+"""`-o go-template=…`, by a library that is there where somebody wants it: `pip install gotpl`.
+
+template, document ──▶ render() ──▶ text
+"""
+
+from typing import Any
+
+from pykruise.cli.kubectl.errors import KubectlError
+
+__all__ = ["render"]
+
+
+def render(template: str, document: Any) -> str:
+    """What a Go template makes of a document. Raises KubectlError."""
+    try:
+        from gotpl import Template
+    except ImportError as error:
+        raise KubectlError(
+            "-o go-template needs the package gotpl (pip install gotpl); -o jsonpath works without"
+        ) from error
+    try:
+        return str(Template(template).render(document))
+    except Exception as error:  # the library's parser, lexer and functions have no common error
+        raise KubectlError(f"error parsing template {template}, {error}") from error

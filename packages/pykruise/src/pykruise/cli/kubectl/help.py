@@ -1,0 +1,62 @@
+"""Help texts, made of the tree of commands.
+
+Command ──▶ help_of() ──▶ text
+
+Pure.
+"""
+
+import difflib
+from collections.abc import Sequence
+
+from pykruise.cli.kubectl.flags import Flag
+from pykruise.cli.kubectl.tree import Command
+
+__all__ = ["flags_text", "help_of", "similar"]
+
+
+def help_of(command: Command, *, program: str, root: str) -> str:
+    """What a command does, its examples, commands and flags."""
+    parts = [f"{command.short.rstrip('.')}."]
+    if command.examples:
+        parts.append("Examples:\n" + "\n".join(f"  {root} {one}" for one in command.examples))
+    parts += _children(command)
+    if command.flags:
+        parts.append("Options:\n" + flags_text(command.flags))
+    usage = command.usage or ("SUBCOMMAND [flags]" if command.children else "[flags]")
+    parts.append(f"Usage:\n  {program} {usage}")
+    if command.children:
+        parts.append(f'Use "{program} <command> --help" for more information about a given command.')
+    parts.append(f'Use "{root} options" for a list of global command-line options (applies to all commands).')
+    return "\n\n".join(parts) + "\n"
+
+
+def _children(command: Command) -> list[str]:
+    shown = [one for one in command.children if not one.is_hidden]
+    groups = list(dict.fromkeys(one.group for one in shown))
+    width = max((len(one.name) for one in shown), default=0) + 2
+    return [
+        f"{f'{group} Commands' if group else 'Available Commands'}:\n"
+        + "\n".join(f"  {one.name.ljust(width)}{one.short}" for one in shown if one.group == group)
+        for group in groups
+    ]
+
+
+def flags_text(flags: Sequence[Flag]) -> str:
+    """Each flag with its default, and what it is for in the line below."""
+    lines = []
+    for flag in sorted(flags, key=lambda one: one.name):
+        if flag.is_hidden:
+            continue
+        short = f"-{flag.short}, " if flag.short else ""
+        default = "[]" if flag.type in ("list", "words") else flag.default or _EMPTY.get(flag.type, "''")
+        shown = f"'{default}'" if flag.type == "text" and flag.default else default
+        lines.append(f"    {short}--{flag.name}={shown}:\n\t{flag.help}")
+    return "\n\n".join(lines)
+
+
+_EMPTY = {"int": "0", "seconds": "0s", "bool": "false"}
+
+
+def similar(word: str, names: Sequence[str]) -> list[str]:
+    """What may have been meant."""
+    return difflib.get_close_matches(word, names, n=3, cutoff=0.6)

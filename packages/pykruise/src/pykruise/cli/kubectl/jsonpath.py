@@ -1,0 +1,240 @@
+"""kubectl's JSONPath templates: `{.items[*].metadata.name}`, `{range .items[?(@.a=="b")]}{.x}{"\\n"}{end}`.
+
+template ──▶ JsonPath ──▶ text(document)
+
+Pure. The grammar is kubectl's own, which no library has: text around braces, `range` and `end`, quotes.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.kube.go_text import go_json
+
+__all__ = ["JsonPath"]
+
+_TOKEN: Final = re.compile(r"\{((?:[^{}\"']|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')*)\}")
+_STEP: Final = re.compile(
+    r"(?P<descend>\.\.)|\.?\[(?P<bracket>(?:[^\[\]\"']|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\[[^\]]*\])*)\]"
+    r"|\.(?P<star>\*)|\.?(?P<field>(?:\\.|[^.\[\]\s\\])+)|\.$"
+)
+_COMPARE: Final = re.compile(r"^(.*?)\s*(==|!=|<=|>=|<|>)\s*(.*)$", re.DOTALL)
+
+
+class JsonPath:
+    """A template. Raises KubectlError when it cannot be read."""
+
+    def __init__(self, template: str, *, allow_missing: bool = True) -> None:
+        self._template = template if "{" in template else "{" + _relaxed(template) + "}"
+        self._allow_missing = allow_missing
+        self._parts = list(_parts(self._template))
+
+    def text(self, document: Any) -> str:
+        """What the template makes of a document."""
+        return self._rendered(self._parts, document, document)
+
+    def as_json(self, document: Any) -> str:
+        """The values that it finds, as a JSON list."""
+        values = [
+            value
+            for is_code, part in self._parts
+            if is_code
+            for value in self._values(part, document, document)
+        ]
+        return json.dumps(values, indent=4, ensure_ascii=False) + "\n"
+
+    def _rendered(self, parts: Sequence[tuple[bool, str]], current: Any, root: Any) -> str:
+        said, position = "", 0
+        while position < len(parts):
+            is_code, part = parts[position]
+            position += 1
+            if not is_code:
+                said += part
+            elif part.startswith("range "):
+                end = _end_of(parts, position)
+                for value in self._values(part[6:].strip(), current, root):
+                    said += self._rendered(parts[position:end], value, root)
+                position = end + 1
+            elif part == "end":
+                raise KubectlError("error parsing jsonpath: not in range, nothing to end")
+            else:
+                said += " ".join(_shown(one) for one in self._values(part, current, root))
+        return said
+
+    def _values(self, path: str, current: Any, root: Any) -> list[Any]:
+        """What the words of one pair of braces find, one after the other."""
+        found: list[Any] = []
+        for word in _words(path):
+            if word[0] in "\"'":
+                found.append(_unquoted(word))
+            else:
+                found += self._walk(word, current, root)
+        return found
+
+    def _walk(self, path: str, current: Any, root: Any) -> list[Any]:
+        values = [root if path.startswith("$") else current]
+        rest = path[1:] if path[:1] in ("$", "@") else path
+        while rest:
+            match = _STEP.match(rest)
+            if match is None:
+                raise KubectlError(
+                    f"error parsing jsonpath {self._template}, unrecognized character in action: {rest}"
+                )
+            rest = rest[match.end() :]
+            if match["descend"]:
+                values = [inner for value in values for inner in _descend(value)]
+                rest = rest if rest.startswith("[") else f".{rest}"
+            elif match["bracket"] is not None:
+                values = [inner for value in values for inner in self._bracket(value, match["bracket"], root)]
+            elif match["star"]:
+                values = [inner for value in values for inner in _all_of(value)]
+            elif match["field"]:
+                values = self._fields(values, re.sub(r"\\(.)", r"\1", match["field"]))
+        return values
+
+    def _fields(self, values: Sequence[Any], name: str) -> list[Any]:
+        found = []
+        for value in values:
+            if isinstance(value, Mapping) and name in value:
+                found.append(value[name])
+            elif not self._allow_missing:
+                raise KubectlError(
+                    f"error executing jsonpath {json.dumps(self._template)}: {name} is not found"
+                )
+        return found
+
+    def _bracket(self, value: Any, inside: str, root: Any) -> list[Any]:
+        inside = inside.strip()
+        if inside == "*":
+            return list(_all_of(value))
+        if inside.startswith("?(") and inside.endswith(")"):
+            return [one for one in _all_of(value) if self._holds(inside[2:-1], one, root)]
+        if inside[:1] in "\"'" and inside:
+            names = [_unquoted(one.strip()) for one in inside.split(",")]
+            return [one for name in names for one in self._fields([value], name)]
+        found: list[Any] = []
+        for part in inside.split(","):
+            found += _indexed(value, part.strip())
+        return found
+
+    def _holds(self, condition: str, value: Any, root: Any) -> bool:
+        match = _COMPARE.match(condition)
+        if match is None:
+            return bool(self._values(condition.strip(), value, root))
+        left, operator, right = match.groups()
+        lefts, rights = self._operand(left, value, root), self._operand(right, value, root)
+        return bool(lefts and rights) and _compared(lefts[0], operator, rights[0])
+
+    def _operand(self, text: str, value: Any, root: Any) -> list[Any]:
+        text = text.strip()
+        if text[:1] in ("@", "$", "."):
+            return self._walk(text, value, root)
+        if text[:1] in ('"', "'"):
+            return [_unquoted(text)]
+        try:
+            return [json.loads(text)]
+        except ValueError:
+            return [text]
+
+
+def _relaxed(template: str) -> str:
+    return template if template.startswith((".", "[", "$", "@")) else f".{template}"
+
+
+def _parts(template: str) -> Iterator[tuple[bool, str]]:
+    position = 0
+    for match in _TOKEN.finditer(template):
+        if match.start() > position:
+            yield False, template[position : match.start()]
+        yield True, match[1].strip()
+        position = match.end()
+    rest = template[position:]
+    if "{" in rest:
+        raise KubectlError(f"error parsing jsonpath {template}, unclosed action")
+    if rest:
+        yield False, rest
+
+
+def _end_of(parts: Sequence[tuple[bool, str]], position: int) -> int:
+    depth = 1
+    for number in range(position, len(parts)):
+        is_code, part = parts[number]
+        depth += is_code and part.startswith("range ")
+        depth -= is_code and part == "end"
+        if not depth:
+            return number
+    raise KubectlError("error parsing jsonpath: unexpected end of range, missing {end}")
+
+
+def _words(text: str) -> list[str]:
+    """Split at spaces outside quotes and brackets."""
+    words, word, depth, quote = [], "", 0, ""
+    for char in text:
+        if quote:
+            quote = "" if char == quote and not word.endswith("\\") else quote
+        elif char in "\"'":
+            quote = char
+        depth += (not quote and char in "[(") - (not quote and char in "])")
+        if char == " " and not depth and not quote:
+            words, word = ([*words, word] if word else words), ""
+        else:
+            word += char
+    return [*words, word] if word else words
+
+
+def _unquoted(word: str) -> str:
+    body = word[1:-1]
+    if word[0] == "'":
+        body = body.replace("\\'", "'").replace('"', '\\"')
+    try:
+        return str(json.loads(f'"{body}"'))
+    except ValueError as error:
+        raise KubectlError(f"error parsing jsonpath: {word} is not a text") from error
+
+
+def _all_of(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+def _descend(value: Any) -> Iterator[Any]:
+    yield value
+    for inner in _all_of(value):
+        yield from _descend(inner)
+
+
+def _indexed(value: Any, text: str) -> list[Any]:
+    if not isinstance(value, list):
+        return []
+    try:
+        numbers = [int(one) if one else None for one in text.split(":")]
+    except ValueError as error:
+        raise KubectlError(f"error parsing jsonpath: invalid array index {text}") from error
+    if len(numbers) > 1:
+        return value[slice(*numbers)]
+    index = numbers[0] or 0
+    if -len(value) <= index < len(value):
+        return [value[index]]
+    raise KubectlError(f"array index out of bounds: index {index}, length {len(value)}")
+
+
+def _compared(left: Any, operator: str, right: Any) -> bool:
+    if operator in ("==", "!="):
+        return (left == right) == (operator == "==")
+    try:
+        return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[operator]
+    except TypeError:
+        return False
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case None:
+            return ""
+    return go_json(value, sort_keys=True)

@@ -1,0 +1,88 @@
+"""The pods of a workload, as a person looks at them: by selector and owner, with a state in one word.
+
+Info ──▶ pods_of() ──▶ documents      a pod ──▶ state_of() ──▶ `Running`, `ImagePullBackOff`, `Init:0/2`, …
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from pykruise.cli.kubectl.resources import Info
+from pykruise.cli.kubectl.session import Session
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.resources import PODS
+from pykruise.kube.selectors import format_label_selector
+
+__all__ = ["age", "owners_of", "pods_of", "ready_count", "restarts_of", "state_of"]
+
+
+async def pods_of(session: Session, info: Info) -> list[Document]:
+    """Pods that match its selector and that it, or something that it owns, controls; by name."""
+    client = await session.client()
+    selector = get_path(info.document, "spec", "selector")
+    if selector is None:
+        return []
+    listed = await client.list(PODS, info.namespace, label_selector=format_label_selector(selector))
+    pods = [{"kind": "Pod", "apiVersion": "v1", **orjson.loads(bytes(raw))} for raw in listed.items]
+    if info.resource.kind == "SidecarSet":
+        return pods
+    return sorted(pods, key=lambda one: str(one["metadata"]["name"]))
+
+
+def owners_of(document: Mapping[str, Any]) -> set[str]:
+    """uids of its owners."""
+    return {one.get("uid", "") for one in document["metadata"].get("ownerReferences") or ()}
+
+
+def state_of(pod: Mapping[str, Any]) -> str:
+    """One word for what it does, as `kubectl get pods` has it."""
+    status = pod.get("status") or {}
+    state = str(status.get("reason") or status.get("phase") or "Pending")
+    inits = status.get("initContainerStatuses") or ()
+    for number, one in enumerate(inits):
+        now = one.get("state") or {}
+        if (ended := now.get("terminated")) and not ended.get("exitCode"):
+            continue
+        if one.get("started") and "running" in now and _is_sidecar(pod, one):
+            continue
+        reason = (now.get("terminated") or now.get("waiting") or {}).get("reason")
+        if reason and reason != "PodInitializing":
+            return _with_deletion(pod, f"Init:{reason}")
+        return _with_deletion(pod, f"Init:{number}/{len(inits)}")
+    for one in reversed(status.get("containerStatuses") or ()):
+        now = one.get("state") or {}
+        if reason := (now.get("waiting") or {}).get("reason"):
+            state = reason
+        elif ended := now.get("terminated"):
+            state = ended.get("reason") or f"ExitCode:{ended.get('exitCode')}"
+    return _with_deletion(pod, state)
+
+
+def _is_sidecar(pod: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    containers = (pod.get("spec") or {}).get("initContainers") or ()
+    return any(one["name"] == status["name"] and one.get("restartPolicy") == "Always" for one in containers)
+
+
+def _with_deletion(pod: Mapping[str, Any], state: str) -> str:
+    return "Terminating" if pod["metadata"].get("deletionTimestamp") else state
+
+
+def ready_count(pod: Mapping[str, Any]) -> str:
+    """`1/2`."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    total = len((pod.get("spec") or {}).get("containers") or ())
+    return f"{sum(bool(one.get('ready')) for one in statuses)}/{total}"
+
+
+def restarts_of(pod: Mapping[str, Any]) -> int:
+    """Of all its containers."""
+    return sum(one.get("restartCount", 0) for one in (pod.get("status") or {}).get("containerStatuses") or ())
+
+
+def age(created: str | None, now: float) -> str:
+    """`45s`, `5m`, `3h20m`, `3d`: as kubectl's tables have it."""
+    from pykruise.kube.clock import parse_time
+    from pykruise.kube.durations import short_duration
+
+    return short_duration(max(now - parse_time(created), 0)) if created else "<unknown>"

@@ -1,0 +1,227 @@
+"""What `-o` asks for: json, yaml, kyaml, name, jsonpath, go-template; without it one line `deployment.apps/web paused`.
+
+Call, operation ──▶ printer_of() ──▶ Printer.show(info)
+
+YAML is written as kubectl writes it. Key order: JSON and kyaml keep the API server's, YAML sorts.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.resources import Info
+
+__all__ = ["FORMATS", "Printer", "as_json", "as_kyaml", "as_yaml", "printer_of"]
+
+FORMATS: Final = (
+    "go-template",
+    "go-template-file",
+    "json",
+    "jsonpath",
+    "jsonpath-as-json",
+    "jsonpath-file",
+    "kyaml",
+    "name",
+    "template",
+    "templatefile",
+    "yaml",
+)
+
+Show = Callable[[Any], str]
+
+
+class Printer:
+    """Shows one object after the other, as the flags say."""
+
+    def __init__(self, show: Callable[[Info, str], str], *, separator: str = "", suffix: str = "") -> None:
+        self._show = show
+        self._separator = separator
+        self._suffix = suffix
+        self._count = 0
+
+    def text(self, info: Info, operation: str = "") -> str:
+        """What to write for an object, line ends and all."""
+        self._count += 1
+        before = self._separator if self._count > 1 else ""
+        return before + self._show(info, f"{operation}{self._suffix}" if operation else "")
+
+
+def printer_of(call: Call, *, dry_run: str = "none") -> Printer:
+    """The printer that `-o`, `--template` and `--dry-run` ask for. Raises KubectlError for a format that is not known."""
+    output = call.text("output")
+    suffix = {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")
+    if not output and not call.text("template"):
+        return Printer(
+            lambda info, operation: f"{info.short} {operation}\n" if operation else f"{info.short}\n",
+            suffix=suffix,
+        )
+    name, _, argument = output.partition("=")
+    if not output:
+        name, argument = "go-template", call.text("template")
+    if name == "name":
+        return Printer(lambda info, _: f"{info.short}\n")
+    show = formatter(name, argument or call.text("template"), keeps=call.is_on("show-managed-fields"))
+    return Printer(lambda info, _: show(info.document), separator="---\n" if name == "yaml" else "")
+
+
+def formatter(
+    name: str,
+    argument: str,
+    *,
+    keeps: bool = False,
+    allowed: Sequence[str] = FORMATS,
+    allow_missing: bool = True,
+) -> Show:
+    """How a document is written in a format. `keeps`: managedFields too."""
+
+    def prepared(show: Show) -> Show:
+        return lambda document: show(
+            _without_empty_times(document if keeps else without_managed_fields(document))
+        )
+
+    match name:
+        case "json":
+            return prepared(lambda document: as_json(document) + "\n")
+        case "yaml":
+            return prepared(as_yaml)
+        case "kyaml":
+            return prepared(as_kyaml)
+        case "jsonpath" | "jsonpath-file" | "jsonpath-as-json":
+            from pykruise.cli.kubectl.jsonpath import JsonPath
+
+            path = JsonPath(_argument(name, argument), allow_missing=allow_missing)
+            return path.as_json if name == "jsonpath-as-json" else path.text
+        case "go-template" | "go-template-file" | "template" | "templatefile":
+            from pykruise.cli.kubectl.go_template import render
+
+            text = _argument(name, argument)
+            return lambda document: render(text, document)
+    raise KubectlError(
+        f'unable to match a printer suitable for the output format "{name}", allowed formats are:'
+        f" {','.join(allowed)}"
+    )
+
+
+def _argument(name: str, argument: str) -> str:
+    if not argument:
+        if name.startswith("jsonpath"):
+            raise KubectlError("template format specified but no template given")
+        raise KubectlError("template format specified but no template given")
+    if name not in ("jsonpath-file", "go-template-file", "templatefile"):
+        return argument
+    try:
+        return Path(argument).read_text("utf-8")
+    except OSError as error:
+        raise KubectlError(f"error reading --template {argument}, {error.strerror}\n") from error
+
+
+def without_managed_fields(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The document without the list of who set what; of a list each item."""
+    if isinstance(items := document.get("items"), list):
+        return {**document, "items": [without_managed_fields(one) for one in items]}
+    meta = document.get("metadata")
+    if not isinstance(meta, dict) or "managedFields" not in meta:
+        return document
+    kept = {name: value for name, value in meta.items() if name != "managedFields"}
+    return {name: kept if name == "metadata" else value for name, value in document.items()}
+
+
+def _without_empty_times(value: Any) -> Any:
+    """Without `creationTimestamp: null`, which older API servers write into templates."""
+    if isinstance(value, Mapping):
+        return {
+            name: _without_empty_times(one)
+            for name, one in value.items()
+            if one is not None or name != "creationTimestamp"
+        }
+    return [_without_empty_times(one) for one in value] if isinstance(value, list) else value
+
+
+def as_json(document: Any) -> str:
+    """Indented by four, as kubectl does."""
+    text = json.dumps(document, indent=4, ensure_ascii=False)
+    for char in "<>&":
+        if char in text:
+            text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def as_yaml(document: Any) -> str:
+    """As kubectl writes it: sorted, no folding, double quotes where a text could be read as something else."""
+    import yaml
+
+    class Dumper(getattr(yaml, "SafeDumper")):  # type: ignore[misc]  # noqa: B009
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def text(dumper: Any, value: str) -> Any:
+        style = None
+        if "\n" in value:
+            style = "|"
+        elif (
+            _is_ambiguous(value)
+            or dumper.resolve(yaml.ScalarNode, value, (True, False)) != "tag:yaml.org,2002:str"
+        ):
+            style = '"'
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    dumped: str = yaml.dump(
+        document, Dumper=Dumper, default_flow_style=False, allow_unicode=True, width=2**30, sort_keys=True
+    )
+    return dumped.removesuffix("...\n")
+
+
+_is_ambiguous = re.compile(
+    r"y|Y|n|N|yes|no|on|off|~|null|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?|[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|=",
+    re.IGNORECASE,
+).fullmatch
+
+
+# ── kyaml ────────────────────────────────────────────────────────────────────
+
+_is_plain_key = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*").fullmatch
+_KEYWORDS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
+
+
+def as_kyaml(document: Any) -> str:
+    """KYAML: braces and brackets, double quotes, commas after the last too."""
+    return f"---\n{_kyaml(document, '')}\n"
+
+
+def _kyaml(value: Any, indent: str) -> str:
+    inner = indent + "  "
+    match value:
+        case dict() if value:
+            lines = [f"{inner}{_kyaml_key(key)}: {_kyaml(one, inner)},\n" for key, one in value.items()]
+            return "{\n" + "".join(lines) + indent + "}"
+        case dict():
+            return "{}"
+        case list() if value and isinstance(value[0], dict):
+            return "[" + ", ".join(_kyaml(one, indent) for one in value) + "]"
+        case list() if value:
+            return "[\n" + "".join(f"{inner}{_kyaml(one, inner)},\n" for one in value) + indent + "]"
+        case list():
+            return "[]"
+        case str():
+            return _kyaml_text(value, indent)
+    return json.dumps(value)
+
+
+def _kyaml_key(key: str) -> str:
+    return key if _is_plain_key(key) and key.lower() not in _KEYWORDS else json.dumps(key, ensure_ascii=False)
+
+
+def _kyaml_text(value: str, indent: str) -> str:
+    if "\n" not in value:
+        return json.dumps(value, ensure_ascii=False)
+    lines = value.split("\n")
+    parts = [json.dumps(one, ensure_ascii=False)[1:-1] for one in lines]
+    folded = [f"{indent}   {one}\\n\\\n" for one in parts[:-1]]
+    if parts[-1]:
+        folded.append(f"{indent}   {parts[-1]}\\\n")
+    return '"\\\n' + "".join(folded) + f'{indent}  "'

@@ -1,0 +1,336 @@
+"""Which objects a command is about: `TYPE NAME…`, `TYPE/NAME…`, files, folders, standard input, selectors.
+
+arguments ──▶ asked_for() ──▶ Asked (pure)      Asked, Session ──▶ find() ──▶ Found: objects, and what went wrong
+
+Words of errors are kubectl's. One object that cannot be read does not keep the others from being found.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.kubectl.discovery import Served
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.session import Session
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import KubeError
+from pykruise.kube.resources import Resource
+
+__all__ = ["Asked", "Found", "Info", "asked_for", "find", "read_files"]
+
+Error = KubeError | CommandError
+
+_EXTENSIONS: Final = (".json", ".yaml", ".yml")
+
+
+class Info(msgspec.Struct, frozen=True, kw_only=True):
+    """One object, as it is stored (or as a file has it, where a command works without a cluster)."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    document: Document
+    scales: bool = False
+    """Whether the API server serves its scale subresource."""
+
+    @property
+    def label(self) -> str:
+        """`deployments.apps "web"`, as errors name it."""
+        return f'{self.resource} "{self.name}"'
+
+    @property
+    def short(self) -> str:
+        """`deployment.apps/web`, as results name it."""
+        group = f".{self.resource.group}" if self.resource.group else ""
+        return f"{self.resource.kind.lower()}{group}/{self.name}"
+
+    def with_document(self, document: Document) -> "Info":
+        """The same object after a change."""
+        return msgspec.structs.replace(self, document=document)
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the arguments name: pairs of a type and a name; or types, all of whose objects are meant."""
+
+    pairs: tuple[tuple[str, str], ...] = ()
+    types: tuple[str, ...] = ()
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is of what was asked for."""
+
+    infos: tuple[Info, ...] = ()
+    errors: tuple[Error, ...] = ()
+    """In the order of what was asked for."""
+
+    def one(self) -> Info:
+        """The only object. Raises what went wrong, or KubectlError."""
+        if self.errors:
+            raise self.errors[0]
+        if len(self.infos) != 1:
+            raise KubectlError(f"exactly one resource is wanted here, {len(self.infos)} were given")
+        return self.infos[0]
+
+
+_MIXED: Final = (
+    "there is no need to specify a resource type as a separate argument when passing arguments in resource/name"
+    " form (e.g. '{program} get resource/<resource_name>' instead of '{program} get resource"
+    " resource/<resource_name>'"
+)
+
+
+def asked_for(arguments: Sequence[str], *, allow_all: bool, program: str = "kubectl") -> Asked:
+    """What the arguments name. `allow_all`: a type alone means all of its objects. Raises KubectlError."""
+    if not arguments:
+        return Asked()
+    if any("/" in one for one in arguments):
+        if not all("/" in one for one in arguments):
+            raise KubectlError(_MIXED.format(program=program))
+        return Asked(pairs=tuple(_pair(one) for one in arguments))
+    types = tuple(one for one in arguments[0].split(",") if one)
+    if len(arguments) == 1:
+        if not allow_all:
+            raise KubectlError("resource(s) were provided, but no name was specified")
+        return Asked(types=types)
+    return Asked(pairs=tuple((one, name) for one in types for name in arguments[1:]))
+
+
+def _pair(argument: str) -> tuple[str, str]:
+    parts = argument.split("/")
+    if len(parts) != 2:
+        raise KubectlError("arguments in resource/name form may not have more than one slash")
+    if not parts[0] or not parts[1]:
+        raise KubectlError("arguments in resource/name form must have a single resource and name")
+    return parts[0], parts[1]
+
+
+async def find(
+    session: Session,
+    arguments: Sequence[str],
+    *,
+    allow_all: bool = True,
+    needed: str = "required resource not specified",
+    is_local: bool = False,
+) -> Found:
+    """The objects that arguments and `-f`, `-k`, `-l`, `--all` and `-A` name. Raises KubectlError for what cannot be
+    meant; `needed` is said when nothing was named. `is_local`: files as they are, no cluster is asked."""
+    call = session.call
+    files, selector = call.listed("filename"), call.text("selector")
+    if call.is_on("all") and selector:
+        raise KubectlError("cannot set --all and --selector at the same time")
+    if files or call.text("kustomize"):
+        if arguments:
+            raise KubectlError(
+                "when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well"
+            )
+        return await _of_files(session, is_local=is_local)
+    if not arguments:
+        raise KubectlError(needed)
+    wants_all = allow_all or call.is_on("all") or bool(selector)
+    asked = asked_for(arguments, allow_all=wants_all)
+    if asked.pairs and call.is_on("all"):
+        raise KubectlError("setting 'all' parameter but found a non empty selector. ")
+    if asked.pairs and selector:
+        raise KubectlError("name cannot be provided when a selector is specified")
+    found = await (_of_types(session, asked.types) if asked.types else _of_pairs(session, asked.pairs))
+    return found
+
+
+async def _of_pairs(session: Session, pairs: Iterable[tuple[str, str]]) -> Found:
+    mapper = await session.mapper()
+    infos: list[Info] = []
+    errors: list[Error] = []
+    for word, name in pairs:
+        served = mapper.find(word)
+        try:
+            infos.append(await get(session, served, name))
+        except KubeError as error:
+            errors.append(error)
+    return Found(infos=tuple(infos), errors=tuple(errors))
+
+
+async def get(session: Session, served: Served, name: str, namespace: str = "") -> Info:
+    """One object as it is stored now. Raises NotFoundError."""
+    client = await session.client()
+    there = (namespace or await session.namespace()) if served.resource.namespaced else ""
+    raw = await client.get(served.resource, there, name)
+    return Info(
+        resource=served.resource,
+        namespace=there,
+        name=name,
+        document=orjson.loads(raw),
+        scales="scale" in served.subresources,
+    )
+
+
+async def _of_types(session: Session, words: Sequence[str]) -> Found:
+    mapper, namespace = await session.mapper(), await session.namespace()
+    everywhere = session.call.is_on("all-namespaces")
+    infos: list[Info] = []
+    errors: list[Error] = []
+    for word in words:
+        served = mapper.find(word)
+        try:
+            infos += await list_all(session, served, "" if everywhere else namespace)
+        except KubeError as error:
+            errors.append(error)
+    if not infos and not errors:
+        session.note("No resources found" if everywhere else f"No resources found in {namespace} namespace.")
+    return Found(infos=tuple(infos), errors=tuple(errors))
+
+
+async def list_all(
+    session: Session, served: Served, namespace: str, *, selector: str | None = None
+) -> list[Info]:
+    """All objects of a resource in a namespace, or everywhere."""
+    client = await session.client()
+    resource = served.resource
+    listed = await client.list(
+        resource,
+        namespace if resource.namespaced else "",
+        label_selector=session.call.text("selector") if selector is None else selector,
+    )
+    found = []
+    for raw in listed.items:
+        document = {"kind": resource.kind, "apiVersion": resource.api_version, **orjson.loads(bytes(raw))}
+        meta = document["metadata"]
+        found.append(
+            Info(
+                resource=resource,
+                namespace=meta.get("namespace", ""),
+                name=meta["name"],
+                document=document,
+                scales="scale" in served.subresources,
+            )
+        )
+    return found
+
+
+# ── files ────────────────────────────────────────────────────────────────────
+
+
+async def _of_files(session: Session, *, is_local: bool) -> Found:
+    documents = await read_files(session)
+    if not documents:
+        raise KubectlError("no objects passed to this command")
+    infos: list[Info] = []
+    errors: list[Error] = []
+    for document in documents:
+        try:
+            infos.append(await _of_document(session, document, is_local=is_local))
+        except (KubeError, KubectlError) as error:
+            errors.append(error)
+    return Found(infos=tuple(infos), errors=tuple(errors))
+
+
+async def _of_document(session: Session, document: Document, *, is_local: bool) -> Info:
+    meta = document["metadata"]
+    if is_local:
+        namespace = meta.get("namespace") or session.call.text("namespace")
+        return Info(
+            resource=_guessed(document), namespace=namespace, name=meta.get("name", ""), document=document
+        )
+    served = (await session.mapper()).of_kind(document["apiVersion"], document["kind"])
+    if served is None:
+        raise KubectlError(
+            f'resource mapping not found for name: "{meta["name"]}" namespace: "{meta.get("namespace", "")}" from'
+            f' "{", ".join(session.call.listed("filename"))}": no matches for kind "{document["kind"]}" in version'
+            f' "{document["apiVersion"]}"\nensure CRDs are installed first'
+        )
+    namespace = await namespace_of(session, document)
+    return await get(session, served, meta["name"], namespace)
+
+
+async def namespace_of(session: Session, document: Document) -> str:
+    """Where a manifest's object is. Raises KubectlError when `-n` says something else."""
+    own, given = document["metadata"].get("namespace") or "", session.call.text("namespace")
+    if own and given and own != given:
+        raise KubectlError(
+            f'the namespace from the provided object "{own}" does not match the namespace "{given}". You must pass'
+            f" '--namespace={own}' to perform this operation."
+        )
+    return own or await session.namespace()
+
+
+def _guessed(document: Document) -> Resource:
+    """The resource of a manifest, with no API server to ask: the plural is the lower-case kind with an s."""
+    group, _, version = document["apiVersion"].rpartition("/")
+    kind = document["kind"]
+    return Resource(group, version, f"{kind.lower()}s", kind)
+
+
+async def read_files(session: Session) -> list[Document]:
+    """The objects of `-f` and `-k`."""
+    from pykruise.cli.manifests import load_documents
+
+    call = session.call
+    documents: list[Document] = []
+    for name in call.listed("filename"):
+        for source, text in await _texts(session, name):
+            documents += load_documents(text, source=source)
+    if folder := call.text("kustomize"):
+        documents += load_documents(kustomized(folder), source=folder)
+    return documents
+
+
+async def _texts(session: Session, name: str) -> list[tuple[str, str]]:
+    if name == "-":
+        return [("STDIN", session.around.read_stdin())]
+    if name.startswith(("http://", "https://")):
+        return [(name, await _download(name))]
+    path = Path(name)
+    if not path.exists():
+        raise KubectlError(f'the path "{name}" does not exist')
+    paths = _files_in(path, session.call) if path.is_dir() else [path]
+    try:
+        return [(str(one), one.read_text("utf-8")) for one in paths]
+    except (OSError, UnicodeDecodeError) as error:
+        raise KubectlError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _files_in(folder: Path, call: Call) -> list[Path]:
+    listed = folder.rglob("*") if call.is_on("recursive") else folder.iterdir()
+    found = sorted(one for one in listed if one.is_file() and one.suffix in _EXTENSIONS)
+    if not found:
+        raise KubectlError(f"error reading [{folder}]: recognized file extensions are [.json .yaml .yml]")
+    return found
+
+
+async def _download(url: str) -> str:
+    import asyncio
+    from urllib.error import URLError
+    from urllib.request import urlopen
+
+    def read() -> str:
+        with urlopen(url, timeout=30) as answer:
+            body: bytes = answer.read()
+        return body.decode("utf-8")
+
+    try:
+        return await asyncio.to_thread(read)
+    except (URLError, OSError, UnicodeDecodeError) as error:
+        raise KubectlError(f'unable to read URL "{url}": {error}') from error
+
+
+def kustomized(folder: str) -> str:
+    """What `kubectl kustomize` makes of a folder: kustomize is written in Go, so kubectl has to be there."""
+    import shutil
+    import subprocess
+
+    program = shutil.which("kubectl")
+    if program is None:
+        raise KubectlError("-k needs kubectl in PATH, which has kustomize in it")
+    done = subprocess.run([program, "kustomize", folder], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise KubectlError(done.stderr.strip().removeprefix("error: "))
+    return done.stdout
+
+
+def typed_name(document: Any) -> str:
+    """`Deployment/web`."""
+    return f"{document.get('kind')}/{document['metadata'].get('name')}"

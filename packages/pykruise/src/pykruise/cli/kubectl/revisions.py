@@ -1,0 +1,167 @@
+"""The revisions of a workload, whoever keeps them: ReplicaSets of a Deployment, ControllerRevisions of the others.
+
+Info, Session ──▶ read_revisions() ──▶ Revision, oldest first      the rest: pure
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.cli.kubectl.kinds import WorkloadKind, group_of, kind_of
+from pykruise.cli.kubectl.resources import Info, list_all
+from pykruise.cli.kubectl.session import Session
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.go_text import quoted
+
+__all__ = ["Revision", "differences", "history_table", "of_number", "previous", "read_revisions", "templates"]
+
+CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
+NUMBER: Final = "deployment.kubernetes.io/revision"
+
+
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
+    """One revision; `content`: what a rollback restores."""
+
+    number: int
+    content: Document
+    info: Info
+
+    @property
+    def name(self) -> str:
+        """Of the object that keeps it."""
+        return self.info.name
+
+    @property
+    def cause(self) -> str:
+        """Why it was made, as somebody noted it."""
+        annotations: Mapping[str, str] = self.info.document["metadata"].get("annotations") or {}
+        return annotations.get(CHANGE_CAUSE, "")
+
+
+async def read_revisions(session: Session, info: Info) -> list[Revision]:
+    """Oldest first. Raises KubectlError for a kind that has none."""
+    known = kind_of(info.document)
+    if known is None or not known.history:
+        kind = info.document.get("kind")
+        raise KubectlError(
+            f'error retrieving history for "{kind}", no visitor method exists for {{{group_of(info.document)} {kind}}}'
+        )
+    mapper = await session.mapper()
+    is_sets = known.history == "replicasets"
+    served = mapper.in_group("apps", "ReplicaSet" if is_sets else "ControllerRevision")
+    if served is None:
+        raise KubectlError("the API server serves no revisions (apps/v1)")
+    selector = _selector_of(info, known)
+    listed = await list_all(session, served, info.namespace, selector=selector)
+    owned = [one for one in listed if _is_of(one, info, known)]
+    found = [_of_set(one) if is_sets else _of_revision(one, known) for one in owned]
+    return sorted(found, key=lambda one: one.number)
+
+
+def _selector_of(info: Info, known: WorkloadKind) -> str:
+    from pykruise.kube.selectors import format_label_selector
+
+    if known.revision_label:
+        return f"{known.revision_label}={info.name}"
+    selector = get_path(info.document, "spec", "selector")
+    return format_label_selector(selector) if selector else ""
+
+
+def _is_of(one: Info, owner: Info, known: WorkloadKind) -> bool:
+    if known.revision_label:
+        return True
+    uid = owner.document["metadata"].get("uid")
+    owners = one.document["metadata"].get("ownerReferences") or ()
+    return any(ref.get("controller") and ref.get("uid") == uid for ref in owners)
+
+
+def _of_set(info: Info) -> Revision:
+    annotations = info.document["metadata"].get("annotations") or {}
+    return Revision(
+        number=int(annotations.get(NUMBER, 0)),
+        content={"template": info.document["spec"]["template"]},
+        info=info,
+    )
+
+
+def _of_revision(info: Info, known: WorkloadKind) -> Revision:
+    content = get_path(info.document, "data", "spec", default={}) or {}
+    return Revision(number=info.document.get("revision", 0), content=_without_directives(content), info=info)
+
+
+def _without_directives(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_directives(one) for name, one in value.items() if name != "$patch"}
+    return value
+
+
+def of_number(revisions: Sequence[Revision], number: int) -> Revision | None:
+    """The revision of this number."""
+    return next((one for one in revisions if one.number == number), None)
+
+
+def previous(revisions: Sequence[Revision]) -> Revision | None:
+    """The second newest."""
+    return revisions[-2] if len(revisions) > 1 else None
+
+
+def templates(revision: Revision, known: WorkloadKind) -> list[Document]:
+    """The pod templates in a revision."""
+    document = {"spec": revision.content}
+    found = [get_path(document, *path) for path in known.templates]
+    if not known.templates:
+        found = [{"spec": revision.content}]
+    return [one for one in found if isinstance(one, dict)]
+
+
+def history_table(revisions: Sequence[Revision]) -> str:
+    """`REVISION  CHANGE-CAUSE` and a row for each."""
+    if not revisions:
+        return "No rollout history found."
+    width = max(len("REVISION"), *(len(str(one.number)) for one in revisions)) + 2
+    rows = [("REVISION", "CHANGE-CAUSE"), *((str(one.number), one.cause or "<none>") for one in revisions)]
+    return "".join(f"{number.ljust(width)}{cause}\n" for number, cause in rows)
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """What changed from one revision to the next, a line for each field: `path: old → new`."""
+    if old == new:
+        return []
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = [*old, *(one for one in new if one not in old)]
+        return [
+            line
+            for name in names
+            for line in differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
+        ]
+    if _is_named(old) and _is_named(new):
+        olds, news = ({one["name"]: one for one in listed} for listed in (old, new))
+        names = [*olds, *(one for one in news if one not in olds)]
+        return [
+            line for name in names for line in differences(olds.get(name), news.get(name), f"{path}[{name}]")
+        ]
+    return [f"{path}: {_text(old)} → {_text(new)}"]
+
+
+def _is_named(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(one, dict) and "name" in one for one in value)
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "(none)"
+    from pykruise.kube.go_text import go_json
+
+    return value if isinstance(value, str) else go_json(value)
+
+
+def not_there(error: NotFoundError, info: Info) -> str:
+    """Of something that went while it was looked at."""
+    return f"{info.resource} {quoted(info.name)}: {error}"

@@ -1,0 +1,445 @@
+"""`rollout history, undo, pause, resume, restart, approve`: what each does to an object, and the few lines around it.
+
+(object, arguments) ──▶ paused(), restarted(), undo_patch(), … (pure) ──▶ changing.py ──▶ printing.py
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.kubectl.changing import change, patch
+from pykruise.cli.kubectl.errors import KubectlError, ResourceError
+from pykruise.cli.kubectl.kinds import ROLLOUTS, WorkloadKind, group_of, kind_of, templates_of
+from pykruise.cli.kubectl.printing import Printer, printer_of
+from pykruise.cli.kubectl.resources import Error, Found, Info, find, get
+from pykruise.cli.kubectl.revisions import (
+    NUMBER,
+    Revision,
+    differences,
+    history_table,
+    of_number,
+    previous,
+    read_revisions,
+    templates,
+)
+from pykruise.cli.kubectl.session import Session, dry_run_of
+from pykruise.cli.kubectl.template_text import described
+from pykruise.kube.clock import format_time
+from pykruise.kube.documents import Document, deep_copy, get_path
+from pykruise.kube.errors import KubeError
+from pykruise.kube.go_text import quoted
+from pykruise.kube.patches.types import PatchType
+
+MANAGER: Final = "kubectl-rollout"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+RESTARTED_AT: Final = "RESTARTED_AT"
+
+
+async def each(session: Session, found: Found, do: Callable[[Info], Awaitable[None]]) -> list[Error]:
+    """Do it to each object; what fails does not stop the rest. The errors, those of finding first."""
+    errors = list(found.errors)
+    for info in found.infos:
+        try:
+            await do(info)
+        except (KubeError, CommandError) as error:
+            errors.append(error)
+    return errors
+
+
+# ── pause and resume ─────────────────────────────────────────────────────────
+
+
+def put(document: Document, path: tuple[str, ...], value: Any) -> None:
+    """Set a field, with what is around it."""
+    for name in path[:-1]:
+        if not isinstance(document.get(name), dict):
+            document[name] = {}
+        document = document[name]
+    if value is None:
+        document.pop(path[-1], None)
+    else:
+        document[path[-1]] = value
+
+
+def set_paused(document: Document, *, label: str, is_paused: bool) -> None:
+    """Pause or resume. Raises ResourceError when the kind cannot be paused, or is it already."""
+    known = kind_of(document)
+    if known is None or known.paused is None:
+        raise ResourceError(f"{label} {'pausing' if is_paused else 'resuming'} is not supported")
+    path = known.paused.at(document)
+    if bool(get_path(document, *path)) == is_paused:
+        raise ResourceError(f"{label} is {'already paused' if is_paused else 'not paused'}")
+    put(document, path, True if is_paused else known.resumed)
+
+
+async def pause(session: Session) -> list[Error]:
+    """`rollout pause RESOURCE`."""
+    return await _set_paused(session, is_paused=True)
+
+
+async def resume(session: Session) -> list[Error]:
+    """`rollout resume RESOURCE`."""
+    return await _set_paused(session, is_paused=False)
+
+
+async def _set_paused(session: Session, *, is_paused: bool) -> list[Error]:
+    found = await find(session, session.call.arguments)
+    show = _Show(session, "paused" if is_paused else "resumed")
+
+    async def do(info: Info) -> None:
+        changed = await change(
+            session,
+            info,
+            lambda document: set_paused(document, label=info.label, is_paused=is_paused),
+            manager=MANAGER,
+        )
+        show(changed or info)
+
+    return await each(session, found, do)
+
+
+class _Show:
+    """Shows objects after an operation; the printer is made for the first of them, as kubectl does."""
+
+    def __init__(self, session: Session, operation: str) -> None:
+        self._session = session
+        self._operation = operation
+        self._printer: Printer | None = None
+
+    def __call__(self, info: Info, operation: str = "") -> None:
+        if self._printer is None:
+            dry_run = dry_run_of(self._session.call, lambda _: None)
+            self._printer = printer_of(self._session.call, dry_run=dry_run)
+        self._session.around.out(self._printer.text(info, operation or self._operation))
+
+
+# ── restart ──────────────────────────────────────────────────────────────────
+
+
+def restart_template(document: Document, *, label: str, at: str) -> None:
+    """Change the template so that every pod is made anew. Raises ResourceError."""
+    known = kind_of(document)
+    if known is None or not known.restart:
+        raise ResourceError(f"{label} restarting is not supported")
+    if known.restart == "annotation":
+        if get_path(document, "spec", "paused"):
+            raise ResourceError(f"{label} can't restart paused deployment (run rollout resume first)")
+        put(
+            document, ("spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/restartedAt"), at
+        )
+        return
+    for template in templates_of(document):
+        for container in template["spec"]["containers"]:
+            variables = [one for one in container.get("env") or () if one.get("name") != RESTARTED_AT]
+            place = next(
+                (n for n, one in enumerate(container.get("env") or ()) if one.get("name") == RESTARTED_AT),
+                len(variables),
+            )
+            variables.insert(place, {"name": RESTARTED_AT, "value": at})
+            container["env"] = variables
+
+
+async def restart(session: Session) -> list[Error]:
+    """`rollout restart RESOURCE`."""
+    found = await find(session, session.call.arguments)
+    show, at = _Show(session, "restarted"), format_time(session.now)
+
+    async def do(info: Info) -> None:
+        changed = await change(
+            session,
+            info,
+            lambda document: restart_template(document, label=info.label, at=at),
+            manager=MANAGER,
+        )
+        show(changed or info)
+
+    return await each(session, found, do)
+
+
+# ── approve ──────────────────────────────────────────────────────────────────
+
+
+def approval(document: Mapping[str, Any], *, label: str) -> Document:
+    """The merge patch of a Rollout's status that lets it go on. Raises ResourceError."""
+    if (group_of(document), document.get("kind")) != (ROLLOUTS, "Rollout"):
+        raise ResourceError(f"{label} approving is not supported")
+    status = document.get("status") or {}
+    field = next((one for one in ("canaryStatus", "blueGreenStatus") if status.get(one)), "")
+    if not field:
+        raise ResourceError(f"{label} no need to approve: it is in no step")
+    state = status[field].get("currentStepState", "")
+    if state != "StepPaused":
+        raise ResourceError(
+            f"{label} does not allow to approve, because current canary state is not 'StepPaused' but {state!r}"
+        )
+    return {"status": {field: {"currentStepState": "StepReady"}}}
+
+
+async def approve(session: Session) -> list[Error]:
+    """`rollout approve RESOURCE`."""
+    found = await find(session, session.call.arguments)
+    show = _Show(session, "approved")
+
+    async def do(info: Info) -> None:
+        body = approval(info.document, label=info.label)
+        show(await patch(session, info, body, manager=MANAGER, subresource="status"))
+
+    return await each(session, found, do)
+
+
+# ── history ──────────────────────────────────────────────────────────────────
+
+
+async def history(session: Session) -> list[Error]:
+    """`rollout history (TYPE NAME | TYPE/NAME) [--revision N] [--diff]`."""
+    call = session.call
+    number = call.number("revision")
+    if number < 0:
+        raise KubectlError(f"revision must be a positive integer: {number}")
+    found = await find(session, call.arguments)
+    show = _Show(session, "")
+
+    async def do(info: Info) -> None:
+        revisions = await read_revisions(session, info)
+        chosen = of_number(revisions, number)
+        if number and chosen is None:
+            raise KubectlError("unable to find the specified revision")
+        if call.text("output"):
+            for one in [chosen] if chosen else revisions:
+                show(_shown_revision(info, one))
+            return
+        if chosen is None:
+            body = history_table(revisions)
+            show(info, f"\n{body}{_changes(revisions) if call.is_on('diff') else ''}")
+            return
+        known = kind_of(info.document)
+        assert known is not None
+        text = "".join(described(one) for one in templates(chosen, known))
+        if call.is_on("diff"):
+            text += _changes([one for one in revisions if one.number <= number][-2:])
+        show(info, f"with revision #{number}\n{text}")
+
+    return await each(session, found, do)
+
+
+def _shown_revision(info: Info, revision: Revision) -> Info:
+    """What `-o` prints: a ReplicaSet itself, and of others the object as it was with that revision."""
+    if revision.info.resource.kind == "ReplicaSet":
+        return revision.info
+    return info.with_document({**info.document, "spec": {**info.document["spec"], **revision.content}})
+
+
+def _changes(revisions: list[Revision]) -> str:
+    """What each revision changed of the one before."""
+    said = ""
+    for old, new in zip(revisions, revisions[1:], strict=False):
+        lines = differences(_comparable(old), _comparable(new))
+        said += f"\n{old.number} → {new.number}\n" + "".join(
+            f"  {line}\n" for line in lines or ["no difference"]
+        )
+    return said
+
+
+def _comparable(revision: Revision) -> Document:
+    content: Document = deep_copy(dict(revision.content))
+    labels = get_path(content, "template", "metadata", "labels")
+    if isinstance(labels, dict):
+        labels.pop("pod-template-hash", None)
+    return content
+
+
+# ── undo ─────────────────────────────────────────────────────────────────────
+
+_KEPT_ANNOTATIONS: Final = frozenset(
+    {
+        LAST_APPLIED,
+        NUMBER,
+        "deployment.kubernetes.io/revision-history",
+        "deployment.kubernetes.io/desired-replicas",
+        "deployment.kubernetes.io/max-replicas",
+        "deprecated.deployment.rollback.to",
+    }
+)
+"""A Deployment's own, which do not come back with a ReplicaSet's."""
+
+_PREVIOUSLY_APPLIED: Final = (
+    "resource {plural}/{name} was previously managed with 'kubectl apply'. Rolling back will not update the"
+    " kubectl.kubernetes.io/last-applied-configuration annotation, which may cause unexpected behavior on future"
+    " 'kubectl apply' operations. Consider using 'kubectl apply' with your previous configuration file instead."
+)
+
+
+def target_of(document: Document, revisions: list[Revision], number: int) -> Revision:
+    """The revision that is rolled back to. Raises KubectlError."""
+    known = kind_of(document)
+    is_deployment = known is not None and known.history == "replicasets"
+    if number < 0 or (number and of_number(revisions, number) is None):
+        raise KubectlError(f"unable to find specified revision {number} in history")
+    if number:
+        found = of_number(revisions, number)
+        assert found is not None
+        return found
+    if is_deployment and _is_in_canary(document) and revisions:
+        newest = revisions[-1]
+        is_same = _template_of(newest.content) == _template_of(document["spec"])
+        return revisions[-2] if is_same and len(revisions) > 1 else newest
+    found = previous(revisions)
+    if found is None:
+        name = quoted(document["metadata"]["name"])
+        raise KubectlError(
+            f"no rollout history found for deployment {name}"
+            if is_deployment
+            else "no last revision to roll back to"
+        )
+    return found
+
+
+def _is_in_canary(document: Document) -> bool:
+    """Whether a Rollout holds a paused Deployment, whose new template no ReplicaSet has yet."""
+    annotations = document["metadata"].get("annotations") or {}
+    return bool(
+        get_path(document, "spec", "paused")
+        and f"{ROLLOUTS}/in-progressing" in annotations
+        and f"{ROLLOUTS}/deployment-strategy" not in annotations
+    )
+
+
+def _template_of(spec: Mapping[str, Any]) -> Document:
+    """Without the label that only the ReplicaSet's has."""
+    template: Document = deep_copy(spec["template"])
+    ((template.get("metadata") or {}).get("labels") or {}).pop("pod-template-hash", None)
+    return template
+
+
+def undo_patch(document: Document, target: Revision, known: WorkloadKind) -> list[dict[str, Any]]:
+    """The JSON patch that restores a revision, whole; empty: it is there already."""
+    if known.history == "replicasets":
+        template = _template_of(target.content)
+        if template == _template_of(document["spec"]):
+            return []
+        return [
+            {"op": "replace", "path": "/spec/template", "value": template},
+            {
+                "op": "replace" if document["metadata"].get("annotations") else "add",
+                "path": "/metadata/annotations",
+                "value": _restored_annotations(document, target),
+            },
+        ]
+    if known.restored != ("spec", "template"):
+        return [
+            {"op": "add", "path": f"/spec/{field}", "value": value}
+            if value is not None
+            else {"op": "remove", "path": f"/spec/{field}"}
+            for field, value in target.content.items()
+            if value != document["spec"].get(field)
+        ]
+    from pykruise.pods.revisions import meaning
+
+    if meaning(target.content.get("template") or {}) == meaning(document["spec"]["template"]):
+        return []
+    return [{"op": "replace", "path": "/spec/template", "value": target.content["template"]}]
+
+
+def _restored_annotations(document: Document, target: Revision) -> Document:
+    own = document["metadata"].get("annotations") or {}
+    theirs = target.info.document["metadata"].get("annotations") or {}
+
+    def is_kept(name: str) -> bool:
+        return name in _KEPT_ANNOTATIONS or name.startswith(f"{ROLLOUTS}/")
+
+    kept = {name: value for name, value in own.items() if is_kept(name)}
+    return {**kept, **{name: value for name, value in theirs.items() if not is_kept(name)}}
+
+
+async def undo(session: Session) -> list[Error]:
+    """`rollout undo (TYPE NAME | TYPE/NAME) [--to-revision N]`."""
+    call = session.call
+    found = await find(session, call.arguments)
+    if call.is_on("fast"):
+        return await each(session, found, lambda info: _back_fast(session, info))
+    show, dry_run = _Show(session, "rolled back"), dry_run_of(call, session.warn)
+    done: set[tuple[str, str, str]] = set()
+
+    async def do(given: Info) -> None:
+        info = await _workload_of(session, given)
+        key = (str(info.resource), info.namespace, info.name)
+        if key in done:
+            return
+        done.add(key)
+        known = kind_of(info.document)
+        if known is None or not known.history:
+            kind = info.document["kind"]
+            raise KubectlError(
+                f'error retrieving rollbacker for "{kind}", no visitor method exists for'
+                f" {{{group_of(info.document)} {kind}}}"
+            )
+        if LAST_APPLIED in (info.document["metadata"].get("annotations") or {}):
+            session.warn(_PREVIOUSLY_APPLIED.format(plural=info.resource.plural, name=info.name))
+        revisions = await read_revisions(session, info)
+        target = target_of(info.document, revisions, call.number("to-revision"))
+        if dry_run == "client":
+            text = "".join(described(one) for one in templates(target, known))
+            show(info, text if known.history == "replicasets" else f"will roll back to {text}")
+            return
+        operations = undo_patch(info.document, target, known)
+        if not operations:
+            show(info, f"skipped rollback (current template already matches revision {target.number})")
+            return
+        show(await patch(session, info, operations, manager=MANAGER, patch_type=PatchType.JSON))
+
+    return await each(session, found, do)
+
+
+async def _workload_of(session: Session, info: Info) -> Info:
+    """The workload that a Rollout is about; any other object itself."""
+    if group_of(info.document) != ROLLOUTS or info.document.get("kind") != "Rollout":
+        return info
+    spec = info.document.get("spec") or {}
+    ref = spec.get("workloadRef") or (spec.get("objectRef") or {}).get("workloadRef") or {}
+    served = (await session.mapper()).in_group(
+        str(ref.get("apiVersion", "")).rpartition("/")[0], str(ref.get("kind"))
+    )
+    if served is None:
+        raise KubectlError(f"{info.label} refers to {ref.get('kind')}, which the API server does not serve")
+    return await get(session, served, str(ref.get("name")), info.namespace)
+
+
+def fast_step(document: Document) -> tuple[str, int]:
+    """Which part of a Rollout's status goes back to which step: the largest earlier one without traffic.
+
+    Raises KubectlError.
+    """
+    if not str(document.get("apiVersion")).endswith("/v1beta1") or document.get("kind") != "Rollout":
+        raise KubectlError("--fast is only supported for Rollouts of v1beta1")
+    status, strategy = document.get("status") or {}, document["spec"].get("strategy") or {}
+    part = next((one for one in ("blueGreen", "canary") if strategy.get(one)), "canary")
+    steps, field = (strategy.get(part) or {}).get("steps") or [], f"{part}Status"
+    if status.get("phase") != "Progressing" or not status.get(field):
+        raise KubectlError("rollout is not in progressing")
+    current = status[field].get("currentStepIndex", 0)
+    if current > len(steps):
+        raise KubectlError(f"current step {current} is beyond the {len(steps)} steps of the strategy")
+    if current <= 1:
+        raise KubectlError("rollout is already at the first step")
+    best, best_share = 0, -1.0
+    for number in range(current - 1, 0, -1):
+        step = steps[number - 1]
+        if str(step.get("traffic") or "0%") in ("0%", "0"):
+            share = _share(step.get("replicas"))
+            if share > best_share:
+                best, best_share = number, share
+    if not best:
+        raise KubectlError("there is no earlier step without traffic")
+    return field, best
+
+
+def _share(replicas: Any) -> float:
+    text = str(replicas if replicas is not None else 0)
+    return float(text.removesuffix("%") or 0)
+
+
+async def _back_fast(session: Session, info: Info) -> None:
+    field, step = fast_step(info.document)
+    body = {"status": {field: {"nextStepIndex": step}}}
+    changed = await patch(session, info, body, manager=MANAGER, subresource="status")
+    _Show(session, "rolled back")(changed)

@@ -1,0 +1,193 @@
+"""`rollout status`: waits until rollouts are done, says each line once, and at the end why one waits.
+
+find() ──▶ for each object: watch ──statuses.py──▶ lines ──▶ exit code 0 done, 1 failed or out of time
+                                                    └── not done: what `explain` says, on standard error
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from typing import Any
+
+import msgspec
+import orjson
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.cli.kubectl.kinds import KRUISE, group_of, kind_of
+from pykruise.cli.kubectl.resources import Error, Info, find
+from pykruise.cli.kubectl.session import Session
+from pykruise.cli.kubectl.statuses import Progress, status_of
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import ApiError, GoneError, KubeError, NotFoundError, TransportError
+from pykruise.kube.ids import Key
+
+__all__ = ["TimedOutError", "changes_of", "status"]
+
+
+class TimedOutError(KubectlError):
+    """It took longer than `--timeout`."""
+
+
+class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What `-o json` says of one object."""
+
+    kind: str
+    namespace: str
+    name: str
+    done: bool
+    message: str
+    error: str = ""
+    waits: tuple[dict[str, Any], ...] = ()
+
+
+async def status(session: Session) -> list[Error]:
+    """`rollout status (TYPE NAME | TYPE/NAME) …`."""
+    call = session.call
+    if (number := call.number("revision")) < 0:
+        raise KubectlError(f"revision must be a positive integer: {number}")
+    if (until := call.text("until")) not in ("", "done", "partition"):
+        raise KubectlError(f"--until={until}: there is done and partition")
+    if (output := call.text("output")) not in ("", "json"):
+        raise KubectlError(
+            f'unable to match a printer suitable for the output format "{output}", allowed formats are: json'
+        )
+    found = await find(session, call.arguments)
+    errors: list[Error] = []
+    outcomes: list[_Outcome] = []
+    ends = session.now + call.seconds("timeout") if call.seconds("timeout") else None
+    for info in found.infos:
+        outcome, error = await _follow(
+            session, info, None if ends is None else max(ends - session.now, 0.001)
+        )
+        outcomes.append(outcome)
+        if error is not None:
+            errors.append(error)
+    errors += found.errors
+    if output:
+        session.say(json.dumps([msgspec.to_builtins(one) for one in outcomes], indent=4, ensure_ascii=False))
+    return errors
+
+
+async def _follow(session: Session, info: Info, timeout_s: float | None) -> tuple[_Outcome, Error | None]:
+    """Say its lines until it is done; what went wrong."""
+    progress, error = Progress(""), None
+    try:
+        async with asyncio.timeout(timeout_s) if timeout_s else nullcontext():
+            async for document in _documents(session, info):
+                new = status_of(document, revision=session.call.number("revision"))
+                info = info.with_document(document)
+                text = await _line(session, info, new)
+                if new.line != progress.line and not session.call.text("output"):
+                    session.say(text)
+                progress = new
+                if _is_enough(session, new) or not session.call.is_on("watch"):
+                    break
+    except TimeoutError:
+        error = TimedOutError("timed out waiting for the condition")
+    except (KubeError, CommandError) as failed:
+        error = failed
+    waits: tuple[dict[str, Any], ...] = ()
+    if not _is_enough(session, progress) and not isinstance(error, ApiError):
+        waits = await _say_why(session, info)
+    outcome = _Outcome(
+        kind=info.resource.kind,
+        namespace=info.namespace,
+        name=info.name,
+        done=error is None and _is_enough(session, progress),
+        message=progress.line,
+        error="" if error is None else str(error),
+        waits=waits,
+    )
+    return outcome, error
+
+
+def _is_enough(session: Session, progress: Progress) -> bool:
+    return progress.is_done or (session.call.text("until") == "partition" and progress.at_partition)
+
+
+async def _documents(session: Session, info: Info) -> AsyncIterator[Document]:
+    yield info.document
+    async for document in changes_of(session, info):
+        yield document
+
+
+async def changes_of(session: Session, info: Info) -> AsyncIterator[Document]:
+    """The object, after each of its changes. Raises KubectlError when it is deleted."""
+    client = await session.client()
+    document = info.document
+    while True:
+        version = document["metadata"].get("resourceVersion", "")
+        try:
+            async with client.watch(
+                info.resource,
+                info.namespace,
+                resource_version=version,
+                field_selector=f"metadata.name={info.name}",
+            ) as events:
+                async for event in events:
+                    if event.type == "DELETED":
+                        raise KubectlError("object has been deleted")
+                    changed = orjson.loads(bytes(event.object))
+                    if event.type != "BOOKMARK":
+                        yield changed
+                    document = changed
+        except (GoneError, TransportError):
+            await asyncio.sleep(0.2)
+        try:
+            document = orjson.loads(await client.get(info.resource, info.namespace, info.name))
+        except NotFoundError:
+            raise KubectlError("object has been deleted") from None
+        yield document
+
+
+async def _line(session: Session, info: Info, progress: Progress) -> str:
+    """The line, with the updated pods where `--detail` asks for them."""
+    if not session.call.is_on("detail") or info.resource.kind != "CloneSet":
+        return progress.line
+    from pykruise.cli.kubectl.pods import pods_of
+
+    revision = (info.document.get("status") or {}).get("updateRevision", "")
+    updated = [
+        pod
+        for pod in await pods_of(session, info)
+        if revision and (pod["metadata"].get("labels") or {}).get("controller-revision-hash") == revision
+    ]
+    ready = [pod["metadata"]["name"] for pod in updated if _is_ready(pod)]
+    unready = [pod["metadata"]["name"] for pod in updated if not _is_ready(pod)]
+    return (
+        f"{info.name}: {progress.line} Updated ready pods: [{' '.join(ready)}],"
+        f" Updated not ready pods: [{' '.join(unready)}]"
+    )
+
+
+def _is_ready(pod: Document) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+async def _say_why(session: Session, info: Info) -> tuple[dict[str, Any], ...]:
+    """What `explain` says of it, for kinds of ours; nothing where even that cannot be read."""
+    if group_of(info.document) != KRUISE or kind_of(info.document) is None:
+        return ()
+    from pykruise.cli.explain import explained
+    from pykruise.cli.insight.explaining import waits_lines
+    from pykruise.cli.insight.gates import manager_settings
+    from pykruise.cli.insight.known import of_document
+
+    client = await session.client()
+    try:
+        settings = await manager_settings(client, session.around.clock)
+        kind = of_document(info.document)
+        key = Key(info.namespace, info.name)
+        found = await explained(client, key, now=session.now, kind=kind, settings=settings)
+    except (KubeError, CommandError):
+        return ()
+    if found.verdict == "done":
+        return ()
+    if not session.call.text("output"):
+        for line in waits_lines(found, now=session.now):
+            if line:
+                session.note(line)
+    return tuple(msgspec.to_builtins(one) for one in found.waits)

@@ -1,0 +1,436 @@
+"""`scale`, `scaledown` (chosen pods go), `autoscale` and `expose`.
+
+(object, arguments) ──▶ service_for(), autoscaler_for(), scaled_down() (pure) ──▶ requests ──▶ printing.py
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import orjson
+
+from pykruise.cli.kubectl.changing import change
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.cli.kubectl.kinds import group_of, kind_of, templates_of
+from pykruise.cli.kubectl.printing import printer_of
+from pykruise.cli.kubectl.resources import Error, Info, find
+from pykruise.cli.kubectl.rollout import each
+from pykruise.cli.kubectl.session import Session, dry_run_of
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.merge import apply_merge_patch
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS, SERVICES, Resource
+
+HPAS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+SPECIFIED_DELETE: Final = "apps.kruise.io/specified-delete"
+
+
+# ── scale ────────────────────────────────────────────────────────────────────
+
+
+async def scale(session: Session) -> list[Error]:
+    """`scale --replicas=N RESOURCE`, through the scale subresource."""
+    call = session.call
+    if "replicas" not in call.given:
+        raise KubectlError('required flag(s) "replicas" not set')
+    if (count := call.number("replicas")) < 0:
+        raise KubectlError(
+            "The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0"
+        )
+    found = await find(session, call.arguments)
+    dry_run = dry_run_of(call, session.warn)
+    printer = printer_of(call, dry_run=dry_run)
+    client = await session.client()
+
+    async def do(info: Info) -> None:
+        if dry_run != "client":
+            await _check_preconditions(session, info)
+            body: Document = {"spec": {"replicas": count}}
+            if version := call.text("resource-version"):
+                body["metadata"] = {"resourceVersion": version}
+            await client.patch(
+                info.resource,
+                info.namespace,
+                info.name,
+                body,
+                patch_type=PatchType.MERGE,
+                subresource="scale",
+                dry_run=dry_run == "server",
+                field_manager=session.field_manager("kubectl"),
+            )
+        changed: Document = apply_merge_patch(info.document, {"spec": {"replicas": count}})
+        session.around.out(printer.text(info.with_document(changed), "scaled"))
+
+    return await each(session, found, do)
+
+
+async def _check_preconditions(session: Session, info: Info) -> None:
+    wanted = session.call.number("current-replicas")
+    if wanted < 0:
+        return
+    client = await session.client()
+    there = orjson.loads(await client.get(info.resource, info.namespace, info.name, subresource="scale"))
+    if (count := there["spec"].get("replicas", 0)) != wanted:
+        raise KubectlError(f"Expected replicas to be {wanted}, was {count}")
+
+
+# ── scaledown ────────────────────────────────────────────────────────────────
+
+
+def victims_of(text: str) -> list[str]:
+    """Names in `--pods`, each once. Raises KubectlError when there is none."""
+    names = list(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+    if not names:
+        raise KubectlError("the pods to delete are required: --pods POD1,POD2")
+    return names
+
+
+def check_victims(names: Sequence[str], own: Sequence[Document], info: Info) -> None:
+    """Raises KubectlError for a name that is no pod of the workload."""
+    known = {one["metadata"]["name"] for one in own}
+    if strange := [one for one in names if one not in known]:
+        raise KubectlError(f"{info.label} has no pod {', '.join(strange)}")
+
+
+def scaled_down(document: Document, names: Sequence[str], *, by_list: bool) -> None:
+    """Fewer replicas, and the chosen pods named. Raises KubectlError when there are not so many."""
+    spec = document["spec"]
+    new = list(names)
+    if by_list:
+        strategy = spec.setdefault("scaleStrategy", {})
+        listed = strategy.get("podsToDelete") or []
+        new = [one for one in names if one not in listed]
+        strategy["podsToDelete"] = [*listed, *new]
+    replicas = spec.get("replicas", 1) - len(new)
+    if replicas < 0:
+        raise KubectlError(f"{len(new)} pods cannot go, replicas is only {spec.get('replicas', 1)}")
+    spec["replicas"] = replicas
+
+
+async def scale_down(session: Session) -> list[Error]:
+    """`scaledown [CLONESET] --pods POD1,POD2`."""
+    from pykruise.cli.kubectl.pods import owners_of, pods_of
+
+    call = session.call
+    names = victims_of(",".join(call.listed("pods")))
+    found = await find(session, call.arguments)
+    info = found.one()
+    known = kind_of(info.document)
+    if known is None or not known.victims:
+        raise KubectlError(f"{info.label} scaling down with chosen pods is not supported")
+    uid = info.document["metadata"].get("uid")
+    check_victims(names, [one for one in await pods_of(session, info) if uid in owners_of(one)], info)
+    dry_run = dry_run_of(call, session.warn)
+    printer = printer_of(call, dry_run=dry_run)
+    by_list = known.victims == "podsToDelete"
+    if not by_list:
+        names = await _marked(session, info, names, dry_run)
+    changed = await change(
+        session, info, lambda document: scaled_down(document, names, by_list=by_list), manager="kubectl-scale"
+    )
+    if not call.text("output"):
+        session.say(f"# {info.name} delete pods [{' '.join(names)}] successfully")
+    session.around.out(printer.text(changed or info, "selective pod deletion"))
+    return []
+
+
+async def _marked(session: Session, info: Info, names: Sequence[str], dry_run: str) -> list[str]:
+    """Marks pods to be deleted first; those that were not marked yet."""
+    client = await session.client()
+    new = []
+    for name in names:
+        pod = orjson.loads(await client.get(PODS, info.namespace, name))
+        if (pod["metadata"].get("labels") or {}).get(SPECIFIED_DELETE) == "true":
+            continue
+        new.append(name)
+        if dry_run != "client":
+            await client.patch(
+                PODS,
+                info.namespace,
+                name,
+                {"metadata": {"labels": {SPECIFIED_DELETE: "true"}, "uid": pod["metadata"]["uid"]}},
+                patch_type=PatchType.MERGE,
+                dry_run=dry_run == "server",
+                field_manager=session.field_manager("kubectl-scale"),
+            )
+    return new
+
+
+# ── autoscale ────────────────────────────────────────────────────────────────
+
+
+def autoscaler_for(
+    document: Document, *, name: str, least: int, most: int, metrics: Sequence[Document]
+) -> Document:
+    """A HorizontalPodAutoscaler for a workload. `least` -1: the cluster's default."""
+    meta = document["metadata"]
+    made: Document = {
+        "kind": "HorizontalPodAutoscaler",
+        "apiVersion": "autoscaling/v2",
+        "metadata": {"name": name or meta["name"]},
+        "spec": {
+            "maxReplicas": most,
+            **({"minReplicas": least} if least > 0 else {}),
+            **({"metrics": list(metrics)} if metrics else {}),
+            "scaleTargetRef": {
+                "apiVersion": document["apiVersion"],
+                "kind": document["kind"],
+                "name": meta["name"],
+            },
+        },
+    }
+    return made
+
+
+def metric_for(resource: str, text: str) -> Document:
+    """`80%` of what is requested, or an amount. Raises KubectlError."""
+    from pykruise.kube.quantities import format_quantity
+
+    if text.endswith("%"):
+        if not text[:-1].isdecimal():
+            raise KubectlError(f"invalid {resource} percentage: {text}")
+        target: Document = {"type": "Utilization", "averageUtilization": int(text[:-1])}
+    else:
+        try:
+            target = {"type": "AverageValue", "averageValue": format_quantity(text)}
+        except ValueError as error:
+            raise KubectlError(f"invalid {resource} value: {text}: {error}") from error
+    return {"type": "Resource", "resource": {"name": resource, "target": target}}
+
+
+async def autoscale(session: Session) -> list[Error]:
+    """`autoscale (TYPE NAME | TYPE/NAME) --max=N [--min=N] [--cpu=80%]`."""
+    call = session.call
+    if "max" not in call.given:
+        raise KubectlError('required flag(s) "max" not set')
+    least, most = call.number("min"), call.number("max")
+    if most < 1:
+        raise KubectlError(f"--max=MAXPODS is required and must be at least 1, max: {most}")
+    if most < least:
+        raise KubectlError(
+            f"--max=MAXPODS must be larger or equal to --min=MINPODS, max: {most}, min: {least}"
+        )
+    cpu = call.text("cpu") or (f"{call.number('cpu-percent')}%" if call.number("cpu-percent") > 0 else "")
+    metrics = [
+        metric_for(name, text) for name, text in (("cpu", cpu), ("memory", call.text("memory"))) if text
+    ]
+    found = await find(session, call.arguments)
+    # kubectl's own words
+    operation = "created" if dry_run_of(call, session.warn) == "client" else "autoscaled"
+
+    async def do(info: Info) -> None:
+        if not info.scales:
+            resource = info.resource
+            raise KubectlError(
+                f"cannot autoscale a {resource.kind}: could not find scale subresource for {resource.api_version},"
+                f" Resource={resource.plural} in discovery information"
+            )
+        made = autoscaler_for(info.document, name=call.text("name"), least=least, most=most, metrics=metrics)
+        shown = {**made, "status": {"currentMetrics": None, "desiredReplicas": 0}}
+        await create_and_show(
+            session, HPAS, info.namespace, made, shown=shown, operation=operation, manager="kubectl-autoscale"
+        )
+
+    return await each(session, found, do)
+
+
+async def create_and_show(
+    session: Session,
+    resource: Resource,
+    namespace: str,
+    document: Document,
+    *,
+    operation: str,
+    manager: str,
+    shown: Document | None = None,
+) -> Info:
+    """Create an object, as a dry run where asked for, and show it. `shown`: what a dry run on the client prints."""
+    dry_run = dry_run_of(session.call, session.warn)
+    if session.is_namespace_given and resource.namespaced:
+        document, shown = (_in_namespace(one, namespace) if one else one for one in (document, shown))
+        assert document is not None
+    stored = shown or document
+    if dry_run != "client":
+        client = await session.client()
+        raw = await client.create(
+            resource,
+            namespace,
+            document,
+            dry_run=dry_run == "server",
+            field_manager=session.field_manager(manager),
+        )
+        stored = orjson.loads(raw)
+    info = Info(
+        resource=resource, namespace=namespace, name=str(document["metadata"]["name"]), document=stored
+    )
+    session.around.out(printer_of(session.call, dry_run=dry_run).text(info, operation))
+    return info
+
+
+def _in_namespace(document: Document, namespace: str) -> Document:
+    name, rest = document["metadata"]["name"], document["metadata"]
+    return {**document, "metadata": {"name": name, "namespace": namespace, **rest}}
+
+
+# ── expose ───────────────────────────────────────────────────────────────────
+
+
+def ports_of(document: Document) -> list[tuple[int, str]]:
+    """Ports of its containers, or of a Service, with their protocols."""
+    if document.get("kind") == "Service":
+        return [(one["port"], one.get("protocol") or "TCP") for one in document["spec"].get("ports") or ()]
+    specs = [one["spec"] for one in templates_of(document)] or [document.get("spec") or {}]
+    return [
+        (port["containerPort"], port.get("protocol") or "TCP")
+        for spec in specs
+        for container in spec.get("containers") or ()
+        for port in container.get("ports") or ()
+    ]
+
+
+def labels_for(document: Document) -> dict[str, str]:
+    """Labels by which a Service finds its pods. Raises KubectlError."""
+    kind = document.get("kind")
+    if kind == "Pod":
+        labels = document["metadata"].get("labels")
+        if not labels:
+            raise KubectlError(_NO_SELECTOR.format("the pod has no labels and cannot be exposed"))
+        return dict(labels)
+    own = document["spec"].get("selector")
+    if kind in ("Service", "ReplicationController"):
+        if not own:
+            raise KubectlError(_NO_SELECTOR.format(f"the {str(kind).lower()} has no pod selector set"))
+        return dict(own)
+    if not own or not own.get("matchLabels"):
+        raise KubectlError(_NO_SELECTOR.format("invalid label selector: it has no matchLabels"))
+    if own.get("matchExpressions"):
+        raise KubectlError(
+            _NO_SELECTOR.format(
+                f"couldn't convert expressions - {own['matchExpressions']} to map-based selector format"
+            )
+        )
+    return dict(own["matchLabels"])
+
+
+_NO_SELECTOR: Final = "couldn't retrieve selectors via --selector flag or introspection: {}"
+
+
+def service_for(document: Document, given: Mapping[str, str]) -> Document:
+    """The Service that exposes an object. `given`: flags by name, those that were not given are missing.
+
+    Raises KubectlError.
+    """
+    meta = document["metadata"]
+    selector = _pairs(given["selector"]) if given.get("selector") else labels_for(document)
+    labels = _pairs(given["labels"]) if given.get("labels") else dict(meta.get("labels") or {})
+    name = given.get("name") or str(meta["name"])[:63]
+    spec: Document = {
+        "ports": _service_ports(document, given),
+        "selector": selector,
+        **({"type": given["type"]} if given.get("type") else {}),
+        **({"externalIPs": [given["external-ip"]]} if given.get("external-ip") else {}),
+        **({"loadBalancerIP": given["load-balancer-ip"]} if given.get("load-balancer-ip") else {}),
+        **({"clusterIP": given["cluster-ip"]} if given.get("cluster-ip") else {}),
+        **({"sessionAffinity": given["session-affinity"]} if given.get("session-affinity") else {}),
+    }
+    if not spec["ports"]:
+        del spec["ports"]
+    return {
+        "kind": "Service",
+        "apiVersion": "v1",
+        "metadata": {"name": name, **({"labels": labels} if labels else {})},
+        "spec": spec,
+    }
+
+
+def _pairs(text: str) -> dict[str, str]:
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, sign, value = part.partition("=")
+        if not sign:
+            raise KubectlError(f"unexpected label spec: {part}")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _service_ports(document: Document, given: Mapping[str, str]) -> list[Document]:
+    known = dict(ports_of(document))
+    text = given.get("port") or ",".join(str(port) for port in known)
+    if not text:
+        if given.get("cluster-ip") == "None":
+            return []
+        raise KubectlError("couldn't find port via --port flag or introspection")
+    numbers = [part for part in text.split(",") if part]
+    if not all(re.fullmatch(r"[0-9]+", one) and 0 < int(one) < 65536 for one in numbers):
+        raise KubectlError(f"invalid port: {text}")
+    made = []
+    for count, one in enumerate(numbers, start=1):
+        port = int(one)
+        target = given.get("target-port") or given.get("container-port") or one
+        made.append(
+            {
+                **({"name": f"port-{count}"} if len(numbers) > 1 else {}),
+                "protocol": given.get("protocol") or known.get(port, "TCP"),
+                "port": port,
+                "targetPort": int(target) if target.isdecimal() else target,
+            }
+        )
+    return made
+
+
+_EXPOSE_FLAGS: Final = (
+    "name", "port", "target-port", "container-port", "protocol", "type", "selector", "labels", "external-ip",
+    "load-balancer-ip", "cluster-ip", "session-affinity",
+)  # fmt: skip
+
+
+async def expose(session: Session) -> list[Error]:
+    """`expose (-f FILE | TYPE NAME) [--port=…]`."""
+    call = session.call
+    generator = call.text("generator")
+    if generator not in ("", "service/v1", "service/v2"):
+        raise KubectlError(f"generator {generator!r} not found")
+    found = await find(session, call.arguments)
+    given = {name: call.text(name) for name in _EXPOSE_FLAGS if call.text(name)}
+
+    async def do(info: Info) -> None:
+        known = kind_of(info.document)
+        if known is None or not known.exposes:
+            group = group_of(info.document)
+            raise KubectlError(f"cannot expose a {info.document.get('kind')}{f'.{group}' if group else ''}")
+        made = service_for(info.document, given)
+        if text := call.text("overrides"):
+            made = apply_merge_patch(made, _overrides(text))
+        if call.is_on("save-config"):
+            put_last_applied(made)
+        shown = {**made, "status": {"loadBalancer": {}}}
+        await create_and_show(
+            session,
+            SERVICES,
+            info.namespace,
+            made,
+            shown=shown,
+            operation="exposed",
+            manager="kubectl-expose",
+        )
+
+    return await each(session, found, do)
+
+
+def _overrides(text: str) -> Document:
+    try:
+        found = orjson.loads(text)
+    except ValueError as error:
+        raise KubectlError(f"--overrides is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise KubectlError("--overrides is not a JSON object")
+    return found
+
+
+def put_last_applied(document: Document) -> None:
+    """What `kubectl apply` will compare with."""
+    from pykruise.kube.go_text import go_json
+
+    text = go_json(document, sort_keys=True) + "\n"
+    annotations = document["metadata"].setdefault("annotations", {})
+    annotations["kubectl.kubernetes.io/last-applied-configuration"] = text

@@ -1,0 +1,202 @@
+"""One run of a command: which cluster, which namespace, what is printed where.
+
+Call, Surroundings ──▶ Session ──▶ client(), mapper(), objects(…) (resources.py), show(…) (printing.py)
+
+Connects when it is first asked to: a command that only reads a file needs no cluster.
+"""
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from pykruise.cli.kubectl.discovery import Mapper, read_served
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.cli.kubectl.flags import Call
+from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.config import Overrides
+from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
+
+__all__ = ["Reached", "Session", "Surroundings", "connect"]
+
+
+class Reached(Protocol):
+    """A cluster that can be asked."""
+
+    @property
+    def transport(self) -> Transport: ...
+    @property
+    def namespace(self) -> str:
+        """Of the kubeconfig's context."""
+        ...
+
+
+class _Reached(msgspec.Struct, frozen=True):
+    transport: Transport
+    namespace: str
+
+
+async def connect(call: Call) -> Reached:
+    """The cluster that the global flags and the kubeconfig name. Raises ConfigurationError."""
+    from pykruise.kube.config import load
+    from pykruise.kube.http import HttpTransport
+
+    connection = await load(
+        call.text("kubeconfig") or None, call.text("context") or None, overrides=overrides_of(call)
+    )
+    timeout_s = call.seconds("request-timeout") or 30.0
+    return _Reached(HttpTransport(connection, timeout_s=timeout_s), connection.namespace)
+
+
+_OF_CLUSTER = ("server", "certificate-authority", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
+_OF_USER = ("client-certificate", "client-key", "token", "username", "password", "as", "as-uid")
+
+
+def overrides_of(call: Call) -> Overrides:
+    """What the global flags say instead of the kubeconfig. Paths are the working directory's."""
+
+    def given(names: tuple[str, ...]) -> dict[str, object]:
+        return {
+            name: str(Path(call.text(name)).absolute()) if name in _PATHS else call.values[name]
+            for name in names
+            if name in call.given
+        }
+
+    groups = {"as-groups": list(call.listed("as-group"))} if "as-group" in call.given else {}
+    return Overrides(
+        cluster_name=call.text("cluster"),
+        user_name=user if isinstance(user := call.values.get("user"), str) else "",
+        cluster=given(_OF_CLUSTER),
+        user={**given(_OF_USER), **groups},
+    )
+
+
+_PATHS = frozenset({"certificate-authority", "client-certificate", "client-key"})
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything outside the command: tests have their own."""
+
+    out: Callable[[str], object] = sys.stdout.write
+    err: Callable[[str], object] = sys.stderr.write
+    read_stdin: Callable[[], str] = lambda: sys.stdin.read()
+    connect: Callable[[Call], Awaitable[Reached]] = connect
+    environ: Mapping[str, str] = {}
+    clock: Clock = system_clock
+    is_terminal: bool = False
+    """Whether a person looks at `out`: colours, and lists that are drawn anew."""
+    program: str = "kubectl kruise"
+
+
+class _Warning(WrappedTransport):
+    """Tells of the warnings in answers, each once."""
+
+    def __init__(self, inner: Transport, warn: Callable[[str], None]) -> None:
+        super().__init__(inner)
+        self._warn = warn
+
+    async def request(self, request: Request, /) -> Response:
+        response = await super().request(request)
+        header = response.headers.get("warning", "")
+        if header.startswith("299 "):
+            self._warn(header.partition('"')[2].rpartition('"')[0].replace('\\"', '"'))
+        return response
+
+
+class Session:
+    """See above. `async with` it: connections are closed at the end."""
+
+    def __init__(self, call: Call, around: Surroundings, *, command: str = "") -> None:
+        self.call = call
+        self.around = around
+        self.command = command
+        self.warnings: list[str] = []
+        self._reached: Reached | None = None
+        self._client: Client | None = None
+        self._mapper: Mapper | None = None
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> "Session":
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._stack.aclose()
+
+    # ── saying ───────────────────────────────────────────────────────────────
+
+    def say(self, text: str) -> None:
+        """A line on standard output."""
+        self.around.out(f"{text}\n")
+
+    def note(self, text: str) -> None:
+        """A line on standard error."""
+        self.around.err(f"{text}\n")
+
+    def warn(self, text: str) -> None:
+        """A warning, said once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+            self.note(f"Warning: {text}")
+
+    @property
+    def now(self) -> float:
+        """What time it is."""
+        return self.around.clock()
+
+    # ── the cluster ──────────────────────────────────────────────────────────
+
+    async def transport(self) -> Transport:
+        """To the API server; connects at the first call."""
+        return (await self._reach()).transport
+
+    async def client(self) -> Client:
+        """The same for typed requests. A person waits for the answer: few repetitions."""
+        if self._client is None:
+            transport = _Warning(await self.transport(), self.warn)
+            self._client = Client(
+                transport, clock=self.around.clock, retry=RetryPolicy(reads=1, writes=1, total_s=5.0)
+            )
+        return self._client
+
+    async def mapper(self) -> Mapper:
+        """What words mean at this API server."""
+        if self._mapper is None:
+            self._mapper = Mapper(await read_served(await self.transport()), warn=self.warn)
+        return self._mapper
+
+    async def namespace(self) -> str:
+        """That of `-n`, else the context's."""
+        return self.call.text("namespace") or (await self._reach()).namespace
+
+    @property
+    def is_namespace_given(self) -> bool:
+        """Whether `-n` was on the command line."""
+        return bool(self.call.text("namespace"))
+
+    async def _reach(self) -> Reached:
+        if self._reached is None:
+            self._reached = await self.around.connect(self.call)
+            self._stack.push_async_callback(self._reached.transport.close)
+        return self._reached
+
+    def field_manager(self, default: str) -> str:
+        """Who managedFields names."""
+        return self.call.text("field-manager") or default
+
+
+def dry_run_of(call: Call, warn: Callable[[str], None]) -> str:
+    """`none`, `client` or `server`. Raises KubectlError for anything else."""
+    value = call.text("dry-run") or "none"
+    match value:
+        case "none" | "client" | "server":
+            return value
+        case "unchanged":
+            warn("--dry-run is deprecated and can be replaced with --dry-run=client.")
+            return "client"
+        case "true" | "false":
+            raise KubectlError(f'Invalid dry-run value ({value}). Must be "none", "server", or "client".')
+    raise KubectlError(f'Invalid dry-run value ({value}). Must be "none", "server", or "client".')

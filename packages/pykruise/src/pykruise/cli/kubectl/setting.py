@@ -1,0 +1,370 @@
+"""`set image, env, resources, serviceaccount, selector, subject, partition, maxunavailable, maxsurge, update-strategy`.
+
+(object, arguments) ──▶ set_images(), set_resources(), … (pure: change a copy) ──▶ changing.py ──▶ printing.py
+
+`set env` has a module of its own (environment.py).
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from pykruise.cli.kubectl.changing import change
+from pykruise.cli.kubectl.errors import KubectlError, SeveralErrors, UsageError
+from pykruise.cli.kubectl.kinds import WorkloadKind, kind_of, pod_specs_of
+from pykruise.cli.kubectl.printing import printer_of
+from pykruise.cli.kubectl.resources import Error, Info, find
+from pykruise.cli.kubectl.rollout import put
+from pykruise.cli.kubectl.session import Session, dry_run_of
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import KubeError
+from pykruise.kube.go_text import quoted
+from pykruise.kube.quantities import format_quantity
+
+MANAGER: Final = "kubectl-set"
+
+NOTHING_NAMED: Final = (
+    "You must provide one or more resources by argument or filename.\nExample resource specifications include:\n"
+    "   '-f rsrc.yaml'\n   '--filename=rsrc.json'\n   '<resource> <name>'\n   '<resource>'"
+)
+ONLY_FILES: Final = (
+    "you must specify resources by --filename when --local is set.\nExample resource specifications include:\n"
+    "   '-f rsrc.yaml'\n   '--filename=rsrc.json'"
+)
+
+Mutate = Callable[[Document], None]
+
+
+async def objects(
+    session: Session, arguments: Sequence[str], *, needed: str = NOTHING_NAMED
+) -> Sequence[Info]:
+    """What a `set` is about. Raises what one of them cannot be found with, before anything is changed."""
+    call = session.call
+    is_local = call.is_on("local")
+    if is_local and arguments:
+        raise KubectlError(ONLY_FILES)
+    if is_local and dry_run_of(call, lambda _: None) == "server":
+        raise KubectlError("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")
+    found = await find(session, arguments, allow_all=False, needed=needed, is_local=is_local)
+    if found.errors:
+        raise SeveralErrors(found.errors)
+    return found.infos
+
+
+async def apply(
+    session: Session,
+    infos: Sequence[Info],
+    mutate: Callable[[Info, Document], list[str] | None],
+    *,
+    operation: str,
+    says_unchanged: bool = False,
+) -> list[Error]:
+    """Change each object and show it. `mutate` returns what went wrong with an object that is changed all the same."""
+    call = session.call
+    is_local = call.is_on("local")
+    printer = printer_of(call, dry_run=dry_run_of(call, session.warn))
+    errors: list[Error] = []
+    for info in infos:
+        problems: list[str] = []
+
+        def do(document: Document, info: Info = info, problems: list[str] = problems) -> None:
+            problems[:] = mutate(info, document) or []
+
+        try:
+            changed = await change(session, info, do, manager=MANAGER, is_local=is_local)
+        except (KubeError, KubectlError) as error:
+            errors.append(error)
+            continue
+        if changed is not None or says_unchanged or (is_local and call.text("output")):
+            session.around.out(printer.text(changed or info, operation))
+        errors += [KubectlError(one) for one in problems]
+    return errors
+
+
+def specs_of(info: Info, document: Document) -> list[Document]:
+    """The specs with containers. Raises KubectlError for what has none."""
+    specs = pod_specs_of(document)
+    if not specs:
+        kind, version = document.get("kind"), str(document.get("apiVersion")).rpartition("/")[2]
+        raise KubectlError(
+            f"{info.resource.plural}/{info.name} the object is not a pod or does not have a pod template: *{version}.{kind}"
+        )
+    return specs
+
+
+def containers_of(spec: Mapping[str, Any]) -> list[Document]:
+    """Containers first, then those that run before them."""
+    return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+
+
+def matching(spec: Mapping[str, Any], pattern: str) -> list[Document]:
+    """Containers whose name fits a pattern with `*`."""
+    return [one for one in containers_of(spec) if fnmatchcase(str(one.get("name")), pattern)]
+
+
+# ── image ────────────────────────────────────────────────────────────────────
+
+
+def split_pairs(arguments: Sequence[str], what: str) -> tuple[list[str], dict[str, str]]:
+    """Resources, and `name=value` pairs after them. Raises KubectlError."""
+    first = next((n for n, one in enumerate(arguments) if "=" in one), len(arguments))
+    pairs: dict[str, str] = {}
+    for one in arguments[first:]:
+        name, sign, value = one.partition("=")
+        if not sign:
+            raise KubectlError(f"all resources must be specified before {what} changes: {one}")
+        pairs[name] = value
+    return list(arguments[:first]), pairs
+
+
+def set_images(specs: Sequence[Document], images: Mapping[str, str]) -> list[str]:
+    """Set images by container, `*` all; what no container has the name of is returned as errors."""
+    problems = []
+    for name, image in images.items():
+        found = [one for spec in specs for one in containers_of(spec) if name in ("*", one.get("name"))]
+        for one in found:
+            one["image"] = image
+        if not found:
+            problems.append(f"unable to find container named {quoted(name)}")
+    return problems
+
+
+async def image(session: Session) -> list[Error]:
+    """`set image (-f FILE | TYPE NAME) CONTAINER=IMAGE …`."""
+    resources, images = split_pairs(session.call.everything, "image")
+    infos = await objects(session, resources)
+    if not images:
+        raise KubectlError("at least one image update is required")
+    if "*" in images and len(images) > 1:
+        raise KubectlError(
+            "all containers are already specified by *, but saw more than one container_name=container_image pairs"
+        )
+    return await apply(
+        session,
+        infos,
+        lambda info, document: set_images(specs_of(info, document), images),
+        operation="image updated",
+    )
+
+
+# ── resources ────────────────────────────────────────────────────────────────
+
+
+def read_amounts(text: str) -> dict[str, str]:
+    """`cpu=200m,memory=512Mi`. Raises KubectlError."""
+    amounts = {}
+    for part in filter(None, text.split(",")):
+        name, sign, value = part.partition("=")
+        if not sign or "=" in value:
+            raise KubectlError(f"invalid argument syntax {part}, expected <resource>=<value>")
+        try:
+            amounts[name] = format_quantity(value)
+        except ValueError as error:
+            raise KubectlError(str(error)) from error
+    return amounts
+
+
+def set_amounts(specs: Sequence[Document], pattern: str, amounts: Mapping[str, Mapping[str, str]]) -> None:
+    """Merge limits and requests into containers. Raises KubectlError when none has a fitting name."""
+    found = [one for spec in specs for one in matching({"containers": spec.get("containers")}, pattern)]
+    if not found:
+        raise KubectlError(f"unable to find container named {pattern}")
+    for container in found:
+        own = container.setdefault("resources", {})
+        for kind, values in amounts.items():
+            if values:
+                own[kind] = {**(own.get(kind) or {}), **values}
+
+
+async def resources(session: Session) -> list[Error]:
+    """`set resources (-f FILE | TYPE NAME) [--limits=…] [--requests=…]`."""
+    call = session.call
+    infos = await objects(session, call.everything)
+    if not call.text("limits") and not call.text("requests"):
+        raise KubectlError(
+            "you must specify an update to requests or limits (in the form of --requests/--limits)"
+        )
+    amounts = {kind: read_amounts(call.text(kind)) for kind in ("limits", "requests")}
+
+    def mutate(info: Info, document: Document) -> None:
+        set_amounts(specs_of(info, document), call.text("containers"), amounts)
+
+    return await apply(session, infos, mutate, operation="resource requirements updated")
+
+
+# ── serviceaccount, selector, subject ────────────────────────────────────────
+
+
+async def service_account(session: Session) -> list[Error]:
+    """`set serviceaccount (-f FILE | TYPE NAME) SERVICE_ACCOUNT`."""
+    given = session.call.everything
+    if not given:
+        raise KubectlError("serviceaccount is required")
+    account = given[-1]
+    infos = await objects(session, given[:-1])
+
+    def mutate(info: Info, document: Document) -> None:
+        for spec in specs_of(info, document):
+            spec["serviceAccountName"] = account
+            if "serviceAccount" in spec:
+                spec["serviceAccount"] = account
+
+    return await apply(session, infos, mutate, operation="serviceaccount updated", says_unchanged=True)
+
+
+def read_equalities(text: str) -> dict[str, str]:
+    """`a=b,c=d`: what a Service's selector can say. Raises KubectlError."""
+    from pykruise.kube.selectors import SelectorError, parse_label_selector
+
+    try:
+        parsed = parse_label_selector(text)
+    except SelectorError as error:
+        raise KubectlError(str(error)) from error
+    found = {}
+    for one in parsed.requirements:
+        if (
+            one.operator.value.lower() not in ("=", "==", "in")
+            or len(one.values) != 1
+            or " in " in f" {text} "
+        ):
+            raise KubectlError(
+                f"match expression [{{{one.key} {str(one.operator.value).capitalize()} [{' '.join(one.values)}]}}]"
+                " not supported on this object"
+            )
+        found[one.key] = next(iter(one.values))
+    return found
+
+
+async def selector(session: Session) -> list[Error]:
+    """`set selector (-f FILE | TYPE NAME) EXPRESSIONS`: of Services."""
+    call = session.call
+    given = list(call.everything)
+    if not given:
+        raise KubectlError("selector is required")
+    wanted = read_equalities(given.pop())
+    infos = await objects(session, given)
+    if call.text("resource-version") and len(infos) != 1:
+        raise UsageError("--resource-version can only be used with a single resource")
+
+    def mutate(info: Info, document: Document) -> None:
+        if document.get("kind") != "Service":
+            raise KubectlError("setting a selector is only supported for Services")
+        if version := call.text("resource-version"):
+            document["metadata"]["resourceVersion"] = version
+        document["spec"]["selector"] = wanted
+
+    return await apply(session, infos, mutate, operation="selector updated", says_unchanged=True)
+
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+
+def read_subjects(users: Sequence[str], groups: Sequence[str], accounts: Sequence[str]) -> list[Document]:
+    """Subjects of a binding. Raises KubectlError."""
+    found: list[Document] = [{"kind": "User", "apiGroup": _RBAC, "name": one} for one in users if one]
+    found += [{"kind": "Group", "apiGroup": _RBAC, "name": one} for one in groups if one]
+    for one in accounts:
+        namespace, colon, name = one.partition(":")
+        if not colon or not namespace or not name or ":" in name:
+            raise KubectlError("serviceaccount must be <namespace>:<name>")
+        found.append({"kind": "ServiceAccount", "namespace": namespace, "name": name})
+    return found
+
+
+async def subject(session: Session) -> list[Error]:
+    """`set subject TYPE NAME [--user …] [--group …] [--serviceaccount ns:name]`."""
+    call = session.call
+    infos = await objects(session, call.everything)
+    given = [call.listed(name) for name in ("user", "group", "serviceaccount")]
+    if not any(given):
+        raise KubectlError("you must specify at least one value of user, group or serviceaccount")
+    subjects = read_subjects(*given)
+
+    def mutate(info: Info, document: Document) -> None:
+        if document.get("kind") not in ("RoleBinding", "ClusterRoleBinding"):
+            raise KubectlError("setting subjects is only supported for RoleBinding/ClusterRoleBinding")
+        own = document.get("subjects") or []
+        document["subjects"] = own + [one for one in subjects if one not in own]
+
+    return await apply(session, infos, mutate, operation="subjects updated")
+
+
+# ── how a rollout goes ───────────────────────────────────────────────────────
+
+_is_count = re.compile(r"[0-9]+").fullmatch
+_is_share = re.compile(r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%").fullmatch
+
+_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
+    "partition": ("partition", "partition"),
+    "maxunavailable": ("max_unavailable", "maxUnavailable"),
+    "maxsurge": ("max_surge", "maxSurge"),
+}
+"""By the command's word: the attribute of WorkloadKind, and the field's name."""
+
+
+def read_amount(text: str, what: str) -> int | str:
+    """A count or a percentage. Raises KubectlError."""
+    if _is_count(text):
+        return int(text)
+    if _is_share(text):
+        return text
+    raise KubectlError(
+        f"{what}: {quoted(text)} is neither a count, such as 2, nor a percentage from 0% to 100%"
+    )
+
+
+async def amount(session: Session) -> list[Error]:
+    """`set partition|maxunavailable|maxsurge KIND/NAME VALUE`."""
+    attribute, name = _FIELDS[session.command.split()[-1]]
+    infos, text = await _objects_and_value(session, name)
+    value = read_amount(text, name)
+
+    def mutate(info: Info, document: Document) -> None:
+        known = kind_of(document)
+        field = getattr(known, attribute, None)
+        if field is None:
+            raise KubectlError(f"{info.label} has no {name}")
+        put(document, field.at(document), value)
+
+    return await apply(session, infos, mutate, operation=f"{name} updated")
+
+
+def set_strategy(document: Document, known: WorkloadKind, value: str) -> None:
+    """How pods are updated: `InPlaceIfPossible`, `OnDelete`, …"""
+    assert known.strategy is not None
+    path = known.strategy.at(document)
+    if path[-1] == "type":
+        put(document, path, value)
+        if value == "Recreate":
+            put(document, (*path[:-1], "rollingUpdate"), None)
+        return
+    kind = ("spec", "updateStrategy", "type")
+    put(document, kind, "OnDelete" if value == "OnDelete" else "RollingUpdate")
+    if value != "OnDelete":
+        put(document, path, value)
+
+
+async def update_strategy(session: Session) -> list[Error]:
+    """`set update-strategy KIND/NAME VALUE`."""
+    infos, text = await _objects_and_value(session, "strategy")
+
+    def mutate(info: Info, document: Document) -> None:
+        known = kind_of(document)
+        if known is None or known.strategy is None:
+            raise KubectlError(f"{info.label} has no update strategy")
+        value = next((one for one in known.strategies if one.lower() == text.lower()), "")
+        if not value:
+            raise KubectlError(
+                f"{quoted(text)} is no update strategy of {info.label}: {', '.join(known.strategies)}"
+            )
+        set_strategy(document, known, value)
+
+    return await apply(session, infos, mutate, operation="update strategy updated")
+
+
+async def _objects_and_value(session: Session, what: str) -> tuple[Sequence[Info], str]:
+    given = session.call.everything
+    if len(given) < (1 if session.call.listed("filename") else 2):
+        raise KubectlError(f"say the object and the {what}, such as clone/web and a value")
+    return await objects(session, given[:-1]), given[-1]

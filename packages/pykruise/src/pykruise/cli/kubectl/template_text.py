@@ -1,0 +1,294 @@
+"""A pod template as `rollout history --revision` and `rollout undo --dry-run` describe it.
+
+template ──▶ described() ──▶ text, the words and tabs of `kubectl describe`
+
+Pure.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pykruise.kube.quantities import format_quantity
+
+__all__ = ["amount_of", "described"]
+
+Document = Mapping[str, Any]
+
+
+def described(template: Document) -> str:
+    """Begins with `Pod Template:`, ends with a line end. Columns are separated by a tab."""
+    return "".join(f"{line}\n" for line in _lines(template))
+
+
+def _lines(template: Document) -> Iterator[str]:
+    yield "Pod Template:"
+    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    yield from _pairs("  Labels:\t", meta.get("labels") or {}, "=")
+    if annotations := meta.get("annotations"):
+        yield from _pairs("  Annotations:\t", annotations, ": ")
+    if account := spec.get("serviceAccountName"):
+        yield f"  Service Account:\t{account}"
+    if containers := spec.get("initContainers"):
+        yield from _containers("Init Containers", containers)
+    yield from _containers("Containers", spec.get("containers") or ())
+    yield from _volumes(spec.get("volumes") or ())
+    if constraints := spec.get("topologySpreadConstraints"):
+        yield from _spread(constraints)
+    if priority := spec.get("priorityClassName"):
+        yield f"  Priority Class Name:\t{priority}"
+    yield from _pairs("  Node-Selectors:\t", spec.get("nodeSelector") or {}, "=")
+    yield from _tolerations(spec.get("tolerations") or ())
+
+
+def _pairs(title: str, values: Mapping[str, str], sign: str) -> Iterator[str]:
+    if not values:
+        yield f"{title}<none>"
+        return
+    for number, key in enumerate(sorted(values)):
+        yield f"{title if not number else chr(9)}{key}{sign}{str(values[key]).rstrip()}"
+
+
+def _spread(constraints: Sequence[Document]) -> Iterator[str]:
+    ordered = sorted(constraints, key=lambda one: str(one.get("topologyKey")))
+    for number, one in enumerate(ordered):
+        start = "  Topology Spread Constraints:\t" if not number else "\t"
+        labels = (one.get("labelSelector") or {}).get("matchLabels") or {}
+        selector = ",".join(f"{key}={labels[key]}" for key in sorted(labels))
+        yield (
+            f"{start}{one.get('topologyKey')}:{one.get('whenUnsatisfiable')} when max skew {one.get('maxSkew')}"
+            f" is exceeded for selector {selector or '<none>'}"
+        )
+
+
+def _tolerations(tolerations: Sequence[Document]) -> Iterator[str]:
+    if not tolerations:
+        yield "  Tolerations:\t<none>"
+        return
+    ordered = sorted(tolerations, key=lambda one: str(one.get("key", "")))
+    for number, one in enumerate(ordered):
+        start = "  Tolerations:\t" if not number else "\t"
+        text = one.get("key", "")
+        if one.get("value"):
+            text += f"={one['value']}"
+        if one.get("effect"):
+            text += f":{one['effect']}"
+        if one.get("operator") == "Exists" and not one.get("value"):
+            text += " op=Exists" if one.get("key") or one.get("effect") else "op=Exists"
+        if one.get("tolerationSeconds") is not None:
+            text += f" for {one['tolerationSeconds']}s"
+        yield f"{start}{text}"
+
+
+# ── containers ───────────────────────────────────────────────────────────────
+
+
+def _containers(title: str, containers: Sequence[Document]) -> Iterator[str]:
+    if not containers:
+        yield f"  {title}:\t<none>"
+        return
+    yield f"  {title}:"
+    for one in containers:
+        yield f"   {one.get('name')}:"
+        yield f"    Image:\t{one.get('image', '')}"
+        yield from _ports(one.get("ports") or ())
+        for name, words in (("Command", one.get("command")), ("Args", one.get("args"))):
+            if words:
+                yield f"    {name}:"
+                yield from (f"      {line}" for word in words for line in str(word).split("\n"))
+        yield from _amounts(one.get("resources") or {})
+        for name, field in (
+            ("Liveness", "livenessProbe"),
+            ("Readiness", "readinessProbe"),
+            ("Startup", "startupProbe"),
+        ):
+            if probe := one.get(field):
+                yield f"    {name}:\t{_probe(probe)}"
+        yield from _env_from(one.get("envFrom") or ())
+        yield from _environment(one)
+        yield from _mounts(one.get("volumeMounts") or ())
+        if devices := one.get("volumeDevices"):
+            yield "    Devices:"
+            yield from (f"      {device['devicePath']} from {device['name']}" for device in devices)
+
+
+def _ports(ports: Sequence[Document]) -> Iterator[str]:
+    def text(port: Document, field: str) -> str:
+        name = f" ({port['name']})" if port.get("name") else ""
+        return f"{port.get(field, 0)}/{port.get('protocol') or 'TCP'}{name}"
+
+    many = "s" if len(ports) > 1 else ""
+    yield f"    Port{many}:\t{', '.join(text(one, 'containerPort') for one in ports) or '<none>'}"
+    yield f"    Host Port{many}:\t{', '.join(text(one, 'hostPort') for one in ports) or '<none>'}"
+
+
+def _amounts(resources: Document) -> Iterator[str]:
+    for name in ("limits", "requests"):
+        if amounts := resources.get(name):
+            yield f"    {name.capitalize()}:"
+            yield from (f"      {key}:\t{format_quantity(amounts[key])}" for key in sorted(amounts))
+
+
+def _probe(probe: Document) -> str:
+    times = (
+        f"delay={probe.get('initialDelaySeconds', 0)}s timeout={probe.get('timeoutSeconds', 1)}s"
+        f" period={probe.get('periodSeconds', 10)}s successThreshold={probe.get('successThreshold', 1)}"
+        f" failureThreshold={probe.get('failureThreshold', 3)}"
+    )
+    if act := probe.get("exec"):
+        return f"exec [{' '.join(act.get('command') or ())}] {times}"
+    if act := probe.get("httpGet"):
+        scheme = str(act.get("scheme") or "HTTP").lower()
+        path = act.get("path") or ""
+        return f"http-get {scheme}://{act.get('host', '')}:{act.get('port')}{path} {times}"
+    if act := probe.get("tcpSocket"):
+        return f"tcp-socket {act.get('host', '')}:{act.get('port')} {times}"
+    if act := probe.get("grpc"):
+        return f"grpc <pod>:{act.get('port')} {act.get('service') or ''} {times}"
+    return f"unknown {times}"
+
+
+def _env_from(sources: Sequence[Document]) -> Iterator[str]:
+    if not sources:
+        return
+    yield "    Environment Variables from:"
+    for one in sources:
+        field, kind = ("configMapRef", "ConfigMap") if one.get("configMapRef") else ("secretRef", "Secret")
+        ref = one.get(field) or {}
+        prefix = f" with prefix '{one['prefix']}'" if one.get("prefix") else ""
+        yield f"      {ref.get('name')}\t{kind}{prefix}\tOptional: {_bool(ref.get('optional'))}"
+
+
+def _environment(container: Document) -> Iterator[str]:
+    variables = container.get("env") or ()
+    if not variables:
+        yield "    Environment:\t<none>"
+        return
+    yield "    Environment:"
+    for one in variables:
+        name, source = one.get("name"), one.get("valueFrom")
+        if not source:
+            lines = str(one.get("value", "")).split("\n")
+            yield f"      {name}:\t{lines[0]}"
+            yield from (f"\t{line}" for line in lines[1:])
+        elif ref := source.get("fieldRef"):
+            yield f"      {name}:\t ({ref.get('apiVersion', 'v1')}:{ref.get('fieldPath')})"
+        elif ref := source.get("resourceFieldRef"):
+            yield f"      {name}:\t{amount_of(container, ref)} ({ref.get('resource')})"
+        elif ref := source.get("secretKeyRef"):
+            yield (
+                f"      {name}:\t<set to the key '{ref.get('key')}' in secret '{ref.get('name')}'>"
+                f"\tOptional: {_bool(ref.get('optional'))}"
+            )
+        elif ref := source.get("configMapKeyRef"):
+            yield (
+                f"      {name}:\t<set to the key '{ref.get('key')}' of config map '{ref.get('name')}'>"
+                f"\tOptional: {_bool(ref.get('optional'))}"
+            )
+
+
+def amount_of(container: Document, ref: Document) -> str:
+    """The container's own limit or request, in whole units of the divisor, rounded up."""
+    from pykruise.kube.quantities import parse_quantity
+
+    kind, _, name = str(ref.get("resource", "")).partition(".")
+    amount = ((container.get("resources") or {}).get(kind) or {}).get(name)
+    if amount is None:
+        return "node allocatable" if kind == "limits" else "0"
+    divisor = parse_quantity(ref.get("divisor") or "0") or 1
+    return str(-(-parse_quantity(amount) // divisor))
+
+
+def _mounts(mounts: Sequence[Document]) -> Iterator[str]:
+    if not mounts:
+        yield "    Mounts:\t<none>"
+        return
+    yield "    Mounts:"
+    for one in sorted(mounts, key=lambda mount: str(mount.get("mountPath"))):
+        flags = ["ro" if one.get("readOnly") else "rw"]
+        if one.get("subPath"):
+            flags.append(f'path="{one["subPath"]}"')
+        yield f"      {one.get('mountPath')} from {one.get('name')} ({','.join(flags)})"
+
+
+# ── volumes ──────────────────────────────────────────────────────────────────
+
+
+def _volumes(volumes: Sequence[Document]) -> Iterator[str]:
+    if not volumes:
+        yield "  Volumes:\t<none>"
+        return
+    yield "  Volumes:"
+    for one in volumes:
+        yield f"   {one.get('name', '')}:"
+        yield from (f"    {line}" for line in _volume(one))
+
+
+def _volume(volume: Document) -> Iterable[str]:
+    source = next((name for name in volume if name != "name"), "emptyDir")
+    value = volume.get(source) or {}
+    match source:
+        case "emptyDir":
+            return (
+                "Type:\tEmptyDir (a temporary directory that shares a pod's lifetime)",
+                f"Medium:\t{value.get('medium', '')}",
+                f"SizeLimit:\t{value.get('sizeLimit', '<unset>')}",
+            )
+        case "hostPath":
+            return (
+                "Type:\tHostPath (bare host directory volume)",
+                f"Path:\t{value.get('path')}",
+                f"HostPathType:\t{value.get('type', '')}",
+            )
+        case "configMap":
+            return (
+                "Type:\tConfigMap (a volume populated by a ConfigMap)",
+                f"Name:\t{value.get('name')}",
+                f"Optional:\t{_bool(value.get('optional'))}",
+            )
+        case "secret":
+            return (
+                "Type:\tSecret (a volume populated by a Secret)",
+                f"SecretName:\t{value.get('secretName')}",
+                f"Optional:\t{_bool(value.get('optional'))}",
+            )
+        case "persistentVolumeClaim":
+            return (
+                "Type:\tPersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)",
+                f"ClaimName:\t{value.get('claimName')}",
+                f"ReadOnly:\t{_bool(value.get('readOnly'))}",
+            )
+        case "downwardAPI":
+            return (
+                "Type:\tDownwardAPI (a volume populated by information about the pod)",
+                "Items:",
+                *(f"  {_item_source(one)} -> {one.get('path')}" for one in value.get("items") or ()),
+            )
+        case "projected":
+            return (
+                "Type:\tProjected (a volume that contains injected data from multiple sources)",
+                *(line for one in value.get("sources") or () for line in _projection(one)),
+            )
+    return ("Type:\t<unknown>",) if not value else (f"Type:\t{source}",)
+
+
+def _item_source(item: Document) -> str:
+    if ref := item.get("fieldRef"):
+        return str(ref.get("fieldPath"))
+    ref = item.get("resourceFieldRef") or {}
+    return str(ref.get("resource"))
+
+
+def _projection(source: Document) -> Iterable[str]:
+    if (value := source.get("secret")) is not None:
+        return (f"SecretName:\t{value.get('name')}", f"Optional:\t{_bool(value.get('optional'))}")
+    if source.get("downwardAPI") is not None:
+        return ("DownwardAPI:\ttrue",)
+    if (value := source.get("configMap")) is not None:
+        return (f"ConfigMapName:\t{value.get('name')}", f"Optional:\t{_bool(value.get('optional'))}")
+    if (value := source.get("serviceAccountToken")) is not None:
+        return (f"TokenExpirationSeconds:\t{value.get('expirationSeconds', 3600)}",)
+    return ()
+
+
+def _bool(value: Any) -> str:
+    return "true" if value else "false"

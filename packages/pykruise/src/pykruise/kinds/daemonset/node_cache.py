@@ -1,0 +1,223 @@
+"""All nodes as a DaemonSet finds them, worked out again only for nodes that changed.
+
+nodes + pods of now ──▶ NodeStateCache.refresh() ──▶ NodeOverview ──▶ snapshot.py
+                           └── a node that changed since the last look ──▶ node_state.examine()
+
+`NodeStateCache` owns state: what it saw at the last look. It saves work and changes nothing. A view never changes once
+it is made, so a node or a pod that is the very object of last time has nothing new to tell: what changed is found
+by comparing identities, and no event can be missed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import TypeVar
+
+import msgspec
+
+from pykruise.kinds.daemonset.node_state import MadeFor, NodeState, Terms, by_counting, examine
+from pykruise.kinds.daemonset.placement import Place
+from pykruise.kube.clock import Instant
+from pykruise.plans.views import NodeView
+from pykruise.pods.reasons import Code
+from pykruise.pods.views import PodView
+from pykruise.runtime.reasons import Reason
+
+__all__ = ["NodeOverview", "NodeStateCache", "by_ownership"]
+
+T = TypeVar("T", NodeView, PodView)
+
+
+class NodeOverview(msgspec.Struct, frozen=True, kw_only=True):
+    """All nodes as a DaemonSet finds them at one instant."""
+
+    states: dict[str, NodeState]
+    """By name, in the order of names. Nodes that are gone are there while pods are meant for them; the name of
+    the node of pods that are meant for none is empty."""
+    open: Sequence[NodeState]
+    """Those about which there may be something to do or to say, whatever the revision; in the order of names."""
+    quiet: Mapping[MadeFor, int]
+    """How many others run a pod, by what that was made for."""
+    idle: Mapping[str, Reason]
+    """Nodes that are to have no pod and have none, and why."""
+    desired: int
+    """Nodes that are to run a pod."""
+
+
+def by_ownership(overview: NodeOverview) -> NodeOverview:
+    """The same nodes with all the pods that the DaemonSet controls, whatever its selector says, and no others."""
+    states = {name: _with_owned(state) for name, state in overview.states.items()}
+    return msgspec.structs.replace(
+        overview, states=states, open=[one for one in states.values() if not one.is_idle], quiet={}
+    )
+
+
+def _with_owned(state: NodeState) -> NodeState:
+    owned = [pod for pod in (*state.pods, *state.mismatched) if pod.controller is not None]
+    return msgspec.structs.replace(
+        state, pods=tuple(sorted(owned, key=by_counting)), mismatched=(), quiet=None, until=None
+    )
+
+
+class NodeStateCache:
+    """The states of one DaemonSet's nodes, kept from look to look: a node that changes costs that node's work.
+
+    All that is done for every node is what the interpreter does in C: comparing identities, copying tables.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        # As of the last look. What is compared by identity is held on to, so that no id is used again.
+        self._seen_nodes: dict[int, NodeView] = {}
+        self._seen_pods: dict[int, PodView] = {}
+        self._sequences: tuple[Sequence[PodView], Sequence[PodView]] = ((), ())
+        self._looked_at: Instant = float("-inf")
+
+        self._nodes: dict[str, NodeView] = {}
+        self._pods: dict[str, tuple[PodView, ...]] = {}  # by the node they are meant for
+
+        self._states: dict[str, NodeState] = {}
+        self._is_sorted = True
+        self._open: dict[str, NodeState] = {}
+        self._quiet: dict[MadeFor, int] = {}
+        self._idle: dict[str, Reason] = {}
+        self._due: dict[str, Instant] = {}
+        self._desired = 0
+        self._board = self._drawn()
+
+    @property
+    def terms(self) -> Terms:
+        """What the states depend on besides nodes and pods."""
+        return self._terms
+
+    def has_pods_on(self, node: str) -> bool:
+        """Whether the DaemonSet had pods for this node at the last look."""
+        state = self._states.get(node)
+        return state is not None and bool(state.pods or state.mismatched)
+
+    def refresh(
+        self,
+        *,
+        nodes: Iterable[NodeView],
+        pods: Sequence[PodView],
+        orphans: Sequence[PodView] = (),
+        now: Instant,
+    ) -> NodeOverview:
+        """The overview of now. `nodes`: all there are; `pods`: those that the DaemonSet controls; `orphans`: those of
+        its namespace that nobody does. The same, whatever was looked at before."""
+        try:
+            changed = self._changed_nodes(nodes)
+            changed |= self._changed_pods(pods, orphans)
+            changed |= self._changed_by_time(now)
+            for name in changed:
+                self._examine(name, now)
+        except BaseException:  # half of a look is no memory to go on with
+            self._begin_anew()
+            raise
+        if changed:
+            self._board = self._drawn()
+        return self._board
+
+    def _changed_nodes(self, nodes: Iterable[NodeView]) -> set[str]:
+        """Names of nodes that came, went, or are something else to pods now. A heartbeat is none of that."""
+        found = {id(node): node for node in nodes}
+        gone, come = _difference(self._seen_nodes, found)
+        self._seen_nodes = found
+        before = {node.name: node for node in gone}
+        changed: set[str] = set()
+        for node in come:
+            old = before.pop(node.name, None)
+            self._nodes[node.name] = node
+            if old is None or not old.is_placed_as(node):
+                changed.add(node.name)
+        for name in before:
+            del self._nodes[name]
+        return changed | before.keys()
+
+    def _changed_pods(self, pods: Sequence[PodView], orphans: Sequence[PodView]) -> set[str]:
+        """Names of the nodes that pods which came, went, or changed are or were meant for."""
+        if pods is self._sequences[0] and orphans is self._sequences[1]:
+            return set()
+        self._sequences = (pods, orphans)
+        found = {id(pod): pod for pod in chain(pods, orphans)}
+        gone, come = _difference(self._seen_pods, found)
+        self._seen_pods = found
+        changed: set[str] = set()
+        for pod in filter(self._may_count, gone):
+            left = tuple(one for one in self._pods.pop(pod.target_node) if one is not pod)
+            if left:
+                self._pods[pod.target_node] = left
+            changed.add(pod.target_node)
+        for pod in filter(self._may_count, come):
+            self._pods[pod.target_node] = (*self._pods.get(pod.target_node, ()), pod)
+            changed.add(pod.target_node)
+        return changed
+
+    def _changed_by_time(self, now: Instant) -> set[str]:
+        """Names of nodes that time has made another state."""
+        before, self._looked_at = self._looked_at, now
+        if now < before and self._terms.min_ready_seconds > 0:
+            return set(self._states)  # the clock was set back: whoever was available may not be any more
+        return {name for name, due in self._due.items() if due <= now}
+
+    def _may_count(self, pod: PodView) -> bool:
+        """Whether it is controlled, or to be adopted: not one of the many others of its namespace."""
+        selector = self._terms.selector
+        return pod.controller is not None or (selector is not None and selector.matches(pod.labels))
+
+    def _examine(self, name: str, now: Instant) -> None:
+        self._take_out(name)
+        node, pods = self._nodes.get(name), self._pods.get(name, ())
+        state = examine(self._terms, name, node, pods, now=now)
+        if node is not None or state.pods or state.mismatched:
+            self._put_in(name, state)
+        else:
+            self._states.pop(name, None)
+
+    def _take_out(self, name: str) -> None:
+        old = self._states.get(name)
+        if old is None:
+            return
+        self._desired -= old.place is Place.RUN
+        self._open.pop(name, None)
+        self._idle.pop(name, None)
+        self._due.pop(name, None)
+        if old.quiet is not None:
+            self._quiet[old.quiet] -= 1
+            if not self._quiet[old.quiet]:
+                del self._quiet[old.quiet]
+
+    def _put_in(self, name: str, state: NodeState) -> None:
+        self._is_sorted &= name in self._states
+        self._states[name] = state
+        self._desired += state.place is Place.RUN
+        if state.is_open:
+            self._open[name] = state
+        if state.is_idle:
+            self._idle[name] = Reason(Code.NOT_PLACED, state.because)
+        if state.until is not None:
+            self._due[name] = state.until
+        if state.quiet is not None:
+            self._quiet[state.quiet] = self._quiet.get(state.quiet, 0) + 1
+
+    def _drawn(self) -> NodeOverview:
+        if not self._is_sorted:
+            self._states = dict(sorted(self._states.items()))
+            self._is_sorted = True
+        return NodeOverview(
+            states=self._states.copy(),
+            open=[self._open[name] for name in sorted(self._open)],
+            quiet=self._quiet.copy(),
+            idle=self._idle.copy(),
+            desired=self._desired,
+        )
+
+
+def _difference(before: Mapping[int, T], now: Mapping[int, T]) -> tuple[list[T], list[T]]:
+    """What is gone and what has come, by identity."""
+    return (
+        [before[one] for one in before.keys() - now.keys()],
+        [now[one] for one in now.keys() - before.keys()],
+    )

@@ -1,0 +1,160 @@
+"""Revisions of a SidecarSet kept in the cluster: the one of its spec stored, those beyond the limit forgotten.
+
+Snapshot ──▶ ensure_revision()    ──▶ StoredRevision (its name, and the writes that make it so)
+         ──▶ truncate_history() ──▶ the deletions
+
+Pure.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds.sidecarset.conversion import CUSTOM_VERSION
+from pykruise.kinds.sidecarset.revisions import SET_LABEL, find_revision, to_remove
+from pykruise.kinds.sidecarset.snapshot import Snapshot
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.plans.purposes import Purpose
+from pykruise.pods import keys
+from pykruise.pods.names import RevisionHash, RevisionName
+from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_update
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Chain, Note, Stage, Step
+
+__all__ = ["StoredRevision", "ensure_revision", "truncate_history"]
+
+DEFAULT_LIMIT: Final = 10
+
+
+class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
+    """The revision of the present spec."""
+
+    revision: RevisionView
+    collision_count: int
+    stages: tuple[Stage, ...] = ()
+    """The writes that have to come first."""
+
+    @property
+    def name(self) -> str:
+        """Of the ControllerRevision."""
+        return self.revision.name
+
+
+def ensure_revision(snapshot: Snapshot) -> StoredRevision:
+    """The revision of the spec, and what makes it the newest one that is stored."""
+    one = snapshot.sidecarset
+    assert one.candidate is not None
+    choice = choose_update(
+        one.candidate,
+        snapshot.revisions,
+        owner=one.name,
+        collision_count=one.status.collision_count or 0,
+        others=snapshot.other_revisions,
+        body=lambda name, name_hash, number: _body(snapshot, name, name_hash, number),
+        annotations={},
+    )
+    steps = tuple(_steps(snapshot, choice))
+    stages = (
+        (Stage(purpose=Purpose.STORE_SIDECAR_REVISION, chains=(Chain(subject="", steps=steps),)),)
+        if steps
+        else ()
+    )
+    return StoredRevision(revision=choice.revision, collision_count=choice.collision_count, stages=stages)
+
+
+def _custom_version(snapshot: Snapshot) -> dict[str, str]:
+    spec = snapshot.sidecarset.spec
+    version = spec.custom_version if spec else ""
+    return {CUSTOM_VERSION: version} if version else {}
+
+
+def _body(snapshot: Snapshot, name: RevisionName, name_hash: RevisionHash, number: int) -> Document:
+    one = snapshot.sidecarset
+    annotations = {
+        **one.annotations,
+        keys.SIDECARSET_HASH_ANNOTATION: one.hashes.full,
+        keys.SIDECARSET_IMAGELESS_ANNOTATION: one.hashes.without_image,
+    }
+    labels = {
+        **one.labels,
+        SET_LABEL: one.name,
+        keys.REVISION_HASH_LABEL: name_hash,
+        **_custom_version(snapshot),
+    }
+    return {
+        "apiVersion": CONTROLLER_REVISIONS.api_version,
+        "kind": CONTROLLER_REVISIONS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": snapshot.settings.namespace,
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [one.owner_reference],
+        },
+        "revision": number,
+    }
+
+
+def _steps(snapshot: Snapshot, choice: UpdateChoice) -> Iterator[Step]:
+    """At most one write: a new revision; or an older one that is wanted again, or has another custom version."""
+    revision = choice.revision
+    key = Key(snapshot.settings.namespace, revision.name)
+    if choice.create is not None:
+        failed = Note(
+            reason="FailedCreateRevision", message=f"failed to store revision {revision.name}", warning=True
+        )
+        action = Create(resource=CONTROLLER_REVISIONS, key=key, body=choice.create)
+        yield Step(action=action, because=f"revision {revision.name} is new", failed=failed)
+        return
+    patch: Document = dict(choice.patch or {})
+    labels = {
+        label: version
+        for label, version in _custom_version(snapshot).items()
+        if revision.labels.get(label) != version
+    }
+    if labels:
+        patch["metadata"] = {**patch.get("metadata", {}), "labels": labels}
+    if patch:
+        yield Step(
+            action=Patch(
+                resource=CONTROLLER_REVISIONS,
+                key=key,
+                patch_type=PatchType.MERGE,
+                body=patch,
+                uid=revision.uid,
+                resource_version=str(revision.resource_version),
+            ),
+            because=f"revision {revision.name} is the one of the spec",
+        )
+
+
+def truncate_history(snapshot: Snapshot, present: StoredRevision) -> list[Stage]:
+    """Deletions of revisions that no pod has, that injection does not ask for, and that are beyond the limit."""
+    if present.stages:
+        return []  # once it is stored
+    spec = snapshot.sidecarset.spec
+    assert spec is not None
+    limit = DEFAULT_LIMIT if spec.revision_history_limit is None else spec.revision_history_limit
+    in_use = {present.name, *(pod.record.revision for pod in snapshot.pods if pod.record is not None)}
+    choice = spec.injection_strategy.revision if spec.injection_strategy else None
+    if choice is not None:
+        wanted = find_revision(choice, snapshot.revisions, sidecarset=snapshot.sidecarset.name)
+        in_use |= {wanted.name} if wanted is not None else set()
+    chains = tuple(
+        Chain(subject="", steps=(_deletion(one, limit),))
+        for one in to_remove(snapshot.revisions, in_use=in_use, limit=limit)
+    )
+    return [Stage(purpose=Purpose.TRUNCATE_REVISIONS, chains=chains, is_optional=True)] if chains else []
+
+
+def _deletion(revision: RevisionView, limit: int) -> Step:
+    return Step(
+        action=Delete(
+            resource=CONTROLLER_REVISIONS, key=Key(revision.namespace, revision.name), uid=revision.uid
+        ),
+        because=f"more than {max(limit, 1)} revisions are kept, and nobody uses this one",
+    )

@@ -1,0 +1,249 @@
+"""A pod as its SidecarSet sees it: which sidecars it has, whether they run as they are to, and may be upgraded.
+
+PodView + SidecarSetView ──▶ is_managed(), managed_pod() ──▶ ManagedPod ──▶ status, upgrade, hot upgrade
+
+Pure. Every look-up of a container allows for its absence.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
+from pykruise.kinds.sidecarset.hashes import Hashes
+from pykruise.kinds.sidecarset.records import (
+    Record,
+    RecordError,
+    State,
+    read_records,
+    read_state,
+    read_working,
+)
+from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.pods import keys
+from pykruise.pods.containers import ContainerStatusFacts
+from pykruise.pods.in_place.images import image_name, mean_the_same
+from pykruise.pods.sidecars import injected_sets
+from pykruise.pods.views import PodView
+
+__all__ = [
+    "HotUpgradePair",
+    "ManagedPod",
+    "ManagedPodCache",
+    "hot_upgrade_pairs",
+    "is_consistent",
+    "is_managed",
+    "managed_pod",
+]
+
+RUNNING: Final = "Running"
+DIGEST: Final = "@"
+
+Upgradable = Literal["yes", "in flight", "no"]
+
+
+def is_managed(pod: PodView, one: SidecarSetView) -> bool:
+    """Whether a pod in one of its namespaces has the sidecars of the SidecarSet, and is neither over nor leaving."""
+    return (
+        pod.is_active
+        and one.contents is not None
+        and one.selects(pod.labels)
+        and one.name in injected_sets(pod.annotations)
+        and _has_all(pod, one.contents)
+    )
+
+
+def _has_all(pod: PodView, contents: Contents) -> bool:
+    names = {container.name for container in pod.containers}
+    return all(
+        (one.name in read_working(pod.annotations) and names.issuperset(hot_pair(one.name)))
+        if one.is_hot
+        else one.name in names
+        for one in contents.containers
+    )
+
+
+class HotUpgradePair(msgspec.Struct, frozen=True, kw_only=True):
+    """The two containers of a hot sidecar in a pod."""
+
+    sidecar: Sidecar
+    working: str
+    other: str
+    other_image: str
+    """Of the one that does not do the work."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the other one does nothing; without an empty image there is no telling."""
+        return not self.sidecar.empty_image or self.other_image == self.sidecar.empty_image
+
+
+def hot_upgrade_pairs(pod: PodView, contents: Contents) -> tuple[HotUpgradePair, ...]:
+    """Of each hot sidecar; of init containers none, for they cannot be upgraded."""
+    hot = [one for one in contents.containers if one.is_hot]
+    if not hot:
+        return ()
+    images = {container.name: container.image for container in pod.containers}
+    working = read_working(pod.annotations)
+    return tuple(_pair(one, working.get(one.name, ""), images) for one in hot)
+
+
+def _pair(sidecar: Sidecar, working: str, images: Mapping[str, str]) -> HotUpgradePair:
+    first, second = hot_pair(sidecar.name)
+    other = second if working == first else first
+    return HotUpgradePair(
+        sidecar=sidecar,
+        working=first if other == second else second,
+        other=other,
+        other_image=images.get(other, ""),
+    )
+
+
+class ManagedPod(msgspec.Struct, frozen=True, kw_only=True):
+    """One managed pod, and what follows from it; read once for all stages of a plan."""
+
+    pod: PodView
+    record: Record | None
+    """What it says of the SidecarSet's hash; None: nothing that can be read."""
+    imageless: Record | None
+    states: Mapping[str, State] | None
+    """Upgrades by SidecarSet; None: the annotation cannot be read."""
+    state: State | None
+    """Those of this SidecarSet."""
+    pairs: tuple[HotUpgradePair, ...] = ()
+    is_updated: bool
+    """It carries the present hash."""
+    is_consistent: bool
+    """Its sidecars run what they are to run, as far as can be seen."""
+    is_ready: bool
+    upgradable: Upgradable
+
+    @property
+    def label(self) -> str:
+        """`namespace/name`: pods of one SidecarSet are in many namespaces."""
+        return f"{self.pod.namespace}/{self.pod.name}"
+
+
+def managed_pod(pod: PodView, one: SidecarSetView) -> ManagedPod:
+    """The pod as this SidecarSet sees it. It must have contents."""
+    contents = one.contents
+    assert contents is not None
+    record = _record(pod, keys.SIDECARSET_HASH_ANNOTATION, one.name)
+    imageless = _record(pod, keys.SIDECARSET_IMAGELESS_ANNOTATION, one.name)
+    states = read_state(pod.annotations)
+    pairs = hot_upgrade_pairs(pod, contents)
+    names = _names_in_pod(contents)
+    state = states.get(one.name, State()) if states is not None else None
+    return ManagedPod(
+        pod=pod,
+        record=record,
+        imageless=imageless,
+        states=states,
+        state=state,
+        pairs=pairs,
+        is_updated=record is not None and record.hash == contents.hashes.full,
+        is_consistent=is_consistent(pod, names, state),
+        is_ready=_is_ready(pod, pairs),
+        upgradable=_upgradable(pod, imageless, contents, state, names),
+    )
+
+
+class ManagedPodCache:
+    """The pods of one SidecarSet, kept from plan to plan: only those that changed are looked at again.
+
+    What it keeps follows from pods and spec alone, so losing it costs time and nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._spec: tuple[str, int, Hashes] | None = None
+        self._known: dict[str, tuple[PodView, ManagedPod | None]] = {}
+
+    def of(self, pods: Iterable[PodView], one: SidecarSetView) -> list[ManagedPod]:
+        """Those of the pods that the SidecarSet manages, whatever their namespaces."""
+        spec = (one.uid, one.generation, one.hashes)
+        known = self._known if spec == self._spec else {}
+        fresh: dict[str, tuple[PodView, ManagedPod | None]] = {}
+        for pod in pods:
+            entry = known.get(pod.uid)
+            if entry is None or entry[0] is not pod:
+                entry = (pod, managed_pod(pod, one) if is_managed(pod, one) else None)
+            fresh[pod.uid] = entry
+        self._spec, self._known = spec, fresh
+        return [managed for _, managed in fresh.values() if managed is not None]
+
+
+def _names_in_pod(contents: Contents) -> list[str]:
+    return [
+        name for one in contents.containers for name in (hot_pair(one.name) if one.is_hot else (one.name,))
+    ]
+
+
+def _record(pod: PodView, key: str, name: str) -> Record | None:
+    try:
+        return read_records(pod.annotations, key).get(name)
+    except RecordError:
+        return None
+
+
+def is_consistent(pod: PodView, names: Collection[str], state: State | None) -> bool:
+    """Whether the named containers run the images of the pod's spec.
+
+    Images named by digest can be compared; of others it is known that an upgrade is over when the image is
+    another than before. `state` is what upgrades recorded; None: it cannot be read.
+    """
+    if len(pod.containers) != len(pod.container_statuses):
+        return False
+    for container in pod.containers:
+        if container.name not in names:
+            continue
+        if DIGEST not in container.image:
+            return state is not None and not _has_unchanged(pod, names, state)
+        status = _status(pod, container.name)
+        if status is None or not _is_digest(status.image_id, container.image):
+            return False
+    return True
+
+
+def _status(pod: PodView, name: str) -> ContainerStatusFacts | None:
+    return next((one for one in pod.container_statuses if one.name == name), None)
+
+
+def _has_unchanged(pod: PodView, names: Collection[str], state: State) -> bool:
+    return bool(state.image_ids) and any(
+        _is_unchanged(_status(pod, one.name), one.image, state)
+        for one in pod.containers
+        if one.name in names and one.name in state.image_ids
+    )
+
+
+def _is_digest(image_id: str, image: str) -> bool:
+    found, wanted = image_name(image_id.rpartition("://")[2]), image_name(image)
+    return (found.repository, found.digest) == (wanted.repository, wanted.digest)
+
+
+def _is_unchanged(status: ContainerStatusFacts | None, image: str, state: State) -> bool:
+    """Whether a container still shows the image of before. Two tags may share an image, so names count too."""
+    if status is None:
+        return False
+    return state.image_ids[status.name] == status.image_id and not mean_the_same(image, status.image)
+
+
+def _is_ready(pod: PodView, pairs: Collection[HotUpgradePair]) -> bool:
+    is_ready = pod.phase == RUNNING and pod.has_ready_condition and not pod.is_deleting
+    return is_ready and all(one.is_idle for one in pairs)
+
+
+def _upgradable(
+    pod: PodView,
+    imageless: Record | None,
+    contents: Contents,
+    state: State | None,
+    names: Collection[str],
+) -> Upgradable:
+    if imageless is None or imageless.hash != contents.hashes.without_image:
+        return "no"
+    for status in pod.container_statuses:
+        if status.ready and status.name in names and not is_consistent(pod, (status.name,), state):
+            return "in flight"
+    return "yes"

@@ -1,0 +1,206 @@
+"""Allocates and releases slots of subsets: many at once, none of them twice.
+
+admission of a pod ──▶ SubsetAllocator.allocate() ──┐
+deletion of a pod  ──▶ SubsetAllocator.release()  ──┴▶ kube/batched_updates.py: one status write for all ──▶ answers
+
+A slot that is free only because the deletion of its pod was admitted is allocated when the API server shows that the
+pod terminates.
+"""
+
+import asyncio
+import random
+import uuid
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+
+from pykruise.kinds.workloadspread.limits import LimitError, depends_on_replicas, limit_of
+from pykruise.kinds.workloadspread.readers import SpreadReader
+from pykruise.kinds.workloadspread.slots import (
+    Allocated,
+    allocate_slot,
+    fresh_entries,
+    needs_limit,
+    release_slot,
+    unconfirmed_deletions,
+)
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
+from pykruise.kinds.workloadspread.view import SpreadView
+from pykruise.kube.batched_updates import BatchedUpdates, BatchStats, UnsettledError, UpdateRequest
+from pykruise.kube.clock import Clock, format_time
+from pykruise.kube.errors import KubeError
+from pykruise.kube.ids import Key
+from pykruise.pods.views import is_active
+
+__all__ = ["SubsetAllocator"]
+
+Lists = dict[str, Sequence[SubsetStatus]]
+"""What is to be stored, by version."""
+
+
+class _SlotRequest(UpdateRequest, kw_only=True):
+    """One change that waits for its turn, and its answer."""
+
+    version: str
+    pod_name: str
+    subset: str = ""
+    """Of a slot that is released; empty: one is to be allocated."""
+    taken: Allocated | None = None
+
+
+class SubsetAllocator:
+    """Allocates and releases slots, for all pods that this process admits.
+
+    `fresh_id` draws the key of a slot for a pod without a name.
+    """
+
+    def __init__(
+        self,
+        reader: SpreadReader,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        fresh_id: Callable[[], str] | None = None,
+    ) -> None:
+        draw = fresh_id or (lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4)))
+        self.updates = BatchedUpdates(_SlotUpdates(reader, clock=clock, fresh_id=draw), rng=rng)
+
+    def stats(self) -> BatchStats:
+        """What it has done so far."""
+        return self.updates.stats()
+
+    async def allocate(self, view: SpreadView, *, version: str, pod_name: str) -> Allocated:
+        """A slot for a new pod; without a subset when there is none, or when the WorkloadSpread is gone.
+
+        Raises UnsettledError, and what reading the workload's replicas raises.
+        """
+        request = _SlotRequest(version=version, pod_name=pod_name)
+        await self.updates.settle(view, request)
+        return request.taken or Allocated()
+
+    async def release(self, view: SpreadView, *, version: str, pod_name: str, subset: str) -> None:
+        """Release the slot of a pod of `subset` that is deleted. Raises UnsettledError."""
+        await self.updates.settle(view, _SlotRequest(version=version, pod_name=pod_name, subset=subset))
+
+
+class _SlotUpdates:
+    """Requests for slots as changes of the status of WorkloadSpreads."""
+
+    kind = WORKLOAD_SPREADS.kind
+
+    def __init__(self, reader: SpreadReader, *, clock: Clock, fresh_id: Callable[[], str]) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._fresh_id = fresh_id
+        self._seen_going: dict[str, frozenset[tuple[str, str]]] = {}
+        """By WorkloadSpread: pods that were seen to go, of those whose deletion was admitted, with when it was."""
+
+    async def newest(self, key: Key) -> SpreadView | None:
+        return await self._reader.newest(key)
+
+    async def fresh(self, key: Key) -> SpreadView | None:
+        return await self._reader.fresh(key)
+
+    async def write(self, view: SpreadView, change: Lists) -> SpreadView:
+        return await self._reader.write(view, change)
+
+    def settle_without(self, batch: Sequence[_SlotRequest]) -> None:
+        for request in batch:
+            request.taken = Allocated()
+
+    def is_free(self, view: SpreadView, request: _SlotRequest) -> bool:
+        entries = view.entries(request.version)
+        if not entries and not depends_on_replicas(view.subsets):
+            entries = fresh_entries(view.subsets, replicas=0)
+        return bool(entries) and self._applied(entries, request) is None
+
+    async def decide(self, view: SpreadView, batch: Sequence[_SlotRequest]) -> Lists | None:
+        going = await self._going(view, batch)
+        return await self._decided(view, batch, going) or None
+
+    async def _going(self, view: SpreadView, batch: Sequence[_SlotRequest]) -> Collection[str]:
+        """Of the pods whose deletion was admitted those that are seen to go. Asked is only for what matters."""
+        takes = Counter(request.version for request in batch if not request.subset)
+        noted = {
+            pod
+            for version in takes
+            for entry in view.entries(version)
+            for pod in (entry.deleting_pods or {}).items()
+        }
+        seen = self._seen_going.pop(view.uid, frozenset()) & noted
+        for version, wanted in takes.items():
+            known = {name for name, _ in seen}
+            for names, lacking in unconfirmed_deletions(view.entries(version), wanted=wanted, going=known):
+                gone = await self._gone(view, names, lacking)
+                seen |= {(name, since) for name, since in noted if name in gone}
+        if seen:
+            self._seen_going[view.uid] = seen
+        return {name for name, _ in seen}
+
+    async def _gone(self, view: SpreadView, names: Sequence[str], wanted: int) -> Collection[str]:
+        """So many of these pods that go, if there are so many; the others need not be asked about."""
+        gone: set[str] = set()
+        while names and (lacking := wanted - len(gone)) > 0:
+            asked, names = names[:lacking], names[lacking:]
+            stay = await asyncio.gather(*(self._stays(view, name) for name in asked))
+            gone |= {name for name, stays in zip(asked, stay, strict=True) if not stays}
+        return gone
+
+    async def _stays(self, view: SpreadView, pod_name: str) -> bool:
+        try:
+            pod = await self._reader.pod(view.namespace, pod_name)
+        except KubeError as error:
+            raise UnsettledError(f"pod {view.namespace}/{pod_name} cannot be read: {error}") from error
+        return pod is not None and is_active(pod)
+
+    async def _decided(
+        self, view: SpreadView, batch: Sequence[_SlotRequest], going: Collection[str]
+    ) -> dict[str, Sequence[SubsetStatus]]:
+        """The lists that change, by version; the wishes have their answers, if these can be stored."""
+        lists: dict[str, Sequence[SubsetStatus]] = {}
+        changed: dict[str, Sequence[SubsetStatus]] = {}
+        for request in batch:
+            entries = (
+                lists.get(request.version) or view.entries(request.version) or await self._fresh_list(view)
+            )
+            limit = await self._limit(view, entries, request)
+            new = self._applied(entries, request, limit, going)
+            lists[request.version] = new or entries
+            if new is not None:
+                changed[request.version] = new
+        return changed
+
+    async def _fresh_list(self, view: SpreadView) -> list[SubsetStatus]:
+        # The workload is read only for what is a share of it.
+        replicas = await self._reader.replicas(view) if depends_on_replicas(view.subsets) else 0
+        return fresh_entries(view.subsets, replicas=replicas)
+
+    async def _limit(
+        self, view: SpreadView, entries: Sequence[SubsetStatus], request: _SlotRequest
+    ) -> int | None:
+        """What the subset takes that a place is given back of, where that matters."""
+        subset = view.subset(request.subset) if request.subset else None
+        if subset is None or not needs_limit(entries, subset=subset.name):
+            return None
+        try:
+            return limit_of(
+                subset, replicas=await self._reader.replicas(view) if depends_on_replicas([subset]) else 0
+            )
+        except LimitError:
+            return None
+
+    def _applied(
+        self,
+        entries: Sequence[SubsetStatus],
+        request: _SlotRequest,
+        limit: int | None = None,
+        going: Collection[str] | None = None,
+    ) -> Sequence[SubsetStatus] | None:
+        now = format_time(self._clock())
+        if request.subset:
+            return release_slot(
+                entries, pod_name=request.pod_name, subset=request.subset, now=now, limit=limit
+            )
+        request.taken = allocate_slot(
+            entries, pod_name=request.pod_name, fresh_id=self._fresh_id, now=now, going=going
+        )
+        return request.taken.entries

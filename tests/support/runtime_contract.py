@@ -1,0 +1,188 @@
+"""What the agent relies on of a container runtime: one list of checks, for the fake one and for real ones.
+
+async for check in CHECKS: await check(client, hands)       hands: what tests do to the runtime behind the client
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from pykruise.agent.cri.client import CriClient
+from pykruise.agent.cri.errors import (
+    CallTimeoutError,
+    CriError,
+    NotFoundError,
+    RuntimeGoneError,
+    UnsupportedCallError,
+)
+from pykruise.agent.cri.values import Auth, SandboxConfig
+from pykruise.agent.image_puller import find_image
+from pykruise.kube.image_references import parse_image
+
+__all__ = ["CHECKS", "Hands"]
+
+NOBODY: Final = SandboxConfig()
+
+
+class Hands(Protocol):
+    """What a test does to a runtime."""
+
+    async def run_container(self, name: str, *, pod_uid: str, attempt: int = 0) -> str:
+        """A container that sleeps, in a pod of its own; returns its id."""
+        ...
+
+    async def publish(self, reference: str, *, user: str = "", takes_s: float = 0.0) -> str:
+        """An image can be pulled, by `user:password` where given; returns its digest."""
+        ...
+
+    async def kill(self) -> None:
+        """The runtime dies."""
+        ...
+
+    async def restart(self) -> None:
+        """... and comes back."""
+        ...
+
+
+async def refused(call: Awaitable[object], kind: type[CriError]) -> CriError:
+    """The error with which a call ends, which must be of this type."""
+    try:
+        await call
+    except kind as error:
+        return error
+    raise AssertionError(f"the call succeeded; expected {kind.__name__}")
+
+
+async def check_it_says_who_it_is(client: CriClient, hands: Hands) -> None:
+    found = await client.version()
+    assert found.name
+    assert found.api_version.startswith("v1") or found.api_version == "0.1.0"
+    await client.check_images()
+
+
+async def check_containers_are_listed_by_label_the_newest_first(client: CriClient, hands: Hands) -> None:
+    first = await hands.run_container("app", pod_uid="uid-list")
+    second = await hands.run_container("app", pod_uid="uid-list", attempt=1)
+    await hands.run_container("app", pod_uid="uid-other")
+    found = await client.containers(labels={"io.kubernetes.pod.uid": "uid-list"})
+    assert [one.id for one in found] == [second, first]
+    assert [one.restart_count for one in found] == [1, 0]
+    assert {one.name for one in found} == {"app"}
+    assert all(one.is_running for one in found)
+    assert await client.containers(labels={"io.kubernetes.pod.uid": "uid-nobody"}) == []
+
+
+async def check_a_container_says_since_when_it_runs(client: CriClient, hands: Hands) -> None:
+    id_ = await hands.run_container("app", pod_uid="uid-status")
+    found = await client.container_status(id_)
+    assert (found.id, found.state) == (id_, "running")
+    assert found.started_at > 0
+    assert found.annotations["io.kubernetes.container.hash"]
+    await refused(client.container_status("f" * 64), NotFoundError)
+
+
+async def check_a_command_ends_with_its_code_and_output(client: CriClient, hands: Hands) -> None:
+    id_ = await hands.run_container("app", pod_uid="uid-exec")
+    found = await client.exec_sync(id_, ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], timeout_s=5.0)
+    assert (found.exit_code, found.stdout, found.stderr) == (3, b"out\n", b"err\n")
+
+
+async def check_a_command_that_takes_too_long_is_given_up(client: CriClient, hands: Hands) -> None:
+    id_ = await hands.run_container("app", pod_uid="uid-long")
+    await refused(client.exec_sync(id_, ["/bin/sleep", "30"], timeout_s=1.0), CallTimeoutError)
+
+
+async def check_commands_in_containers_that_do_not_run_are_refused(client: CriClient, hands: Hands) -> None:
+    await refused(client.exec_sync("f" * 64, ["true"], timeout_s=1.0), NotFoundError)
+    id_ = await hands.run_container("app", pod_uid="uid-ended")
+    await client.stop_container(id_, grace_s=2)
+    await refused(client.exec_sync(id_, ["/bin/true"], timeout_s=1.0), CriError)
+
+
+async def check_a_container_is_stopped_and_may_be_stopped_again(client: CriClient, hands: Hands) -> None:
+    id_ = await hands.run_container("app", pod_uid="uid-stop")
+    await client.stop_container(id_, grace_s=5)
+    assert (await client.container_status(id_)).state == "exited"
+    await client.stop_container(id_, grace_s=5)
+
+
+async def check_an_image_is_pulled_by_tag_and_by_digest(client: CriClient, hands: Hands) -> None:
+    reference = "registry.test/contract/plain:1"
+    digest = await hands.publish(reference)
+    id_ = await client.pull_image(reference, auth=None, sandbox=NOBODY, timeout_s=30.0)
+    by_tag = find_image(await client.images(), parse_image(reference))
+    assert by_tag is not None
+    assert id_
+    by_digest = f"registry.test/contract/plain@{digest}"
+    await client.pull_image(by_digest, auth=None, sandbox=NOBODY, timeout_s=30.0)
+    found = find_image(await client.images(), parse_image(by_digest))
+    assert found is not None
+    assert found.id == by_tag.id
+
+
+async def check_an_image_that_is_not_there_cannot_be_pulled(client: CriClient, hands: Hands) -> None:
+    call = client.pull_image("registry.test/missing/app:1", auth=None, sandbox=NOBODY, timeout_s=30.0)
+    await refused(call, CriError)
+
+
+async def check_a_private_image_needs_its_credentials(client: CriClient, hands: Hands) -> None:
+    reference = "registry.test/private/app:1"
+    await hands.publish(reference, user="me:secret")
+    for auth in (None, Auth(username="me", password="wrong")):
+        await refused(client.pull_image(reference, auth=auth, sandbox=NOBODY, timeout_s=30.0), CriError)
+    right = Auth(username="me", password="secret")
+    assert await client.pull_image(reference, auth=right, sandbox=NOBODY, timeout_s=30.0)
+
+
+async def check_a_pull_that_takes_too_long_is_given_up(client: CriClient, hands: Hands) -> None:
+    reference = "registry.test/slow/app:1"
+    await hands.publish(reference, takes_s=20.0)
+    await refused(client.pull_image(reference, auth=None, sandbox=NOBODY, timeout_s=1.0), CallTimeoutError)
+    assert find_image(await client.images(), parse_image(reference)) is None
+
+
+async def check_events_name_the_pod_or_there_are_none(client: CriClient, hands: Hands) -> None:
+    events = client.events()
+    began = asyncio.create_task(_first_about(events, "uid-events"))
+    await asyncio.sleep(0.2)
+    await hands.run_container("app", pod_uid="uid-events")
+    try:
+        async with asyncio.timeout(10.0):
+            assert await began == "uid-events"
+    except UnsupportedCallError:
+        pass
+
+
+async def _first_about(events, pod_uid: str) -> str:  # type: ignore[no-untyped-def]
+    async for event in events:
+        if event.pod_uid == pod_uid:
+            return str(event.pod_uid)
+    raise AssertionError("events ended")
+
+
+async def check_a_runtime_that_dies_is_noticed_and_found_again(client: CriClient, hands: Hands) -> None:
+    id_ = await hands.run_container("app", pod_uid="uid-gone")
+    await hands.kill()
+    await refused(client.version(), RuntimeGoneError)
+    await hands.restart()
+    assert (await client.version()).name
+    assert [one.id for one in await client.containers(labels={"io.kubernetes.pod.uid": "uid-gone"})] == [id_]
+
+
+Check = Callable[[CriClient, Hands], Awaitable[None]]
+
+CHECKS: Final[tuple[Check, ...]] = (
+    check_it_says_who_it_is,
+    check_containers_are_listed_by_label_the_newest_first,
+    check_a_container_says_since_when_it_runs,
+    check_a_command_ends_with_its_code_and_output,
+    check_a_command_that_takes_too_long_is_given_up,
+    check_commands_in_containers_that_do_not_run_are_refused,
+    check_a_container_is_stopped_and_may_be_stopped_again,
+    check_an_image_is_pulled_by_tag_and_by_digest,
+    check_an_image_that_is_not_there_cannot_be_pulled,
+    check_a_private_image_needs_its_credentials,
+    check_a_pull_that_takes_too_long_is_given_up,
+    check_events_name_the_pod_or_there_are_none,
+    check_a_runtime_that_dies_is_noticed_and_found_again,
+)

@@ -1,0 +1,168 @@
+"""Calls to container runtimes: the protocol's part, and the contract with the fake runtime behind a socket."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from pykruise.agent.cri.changes import RuntimeChanges
+from pykruise.agent.cri.client import CriClient
+from pykruise.agent.cri.generate import DATA, descriptors_of, part_of
+from pykruise.agent.cri.runtimes import find_runtimes, socket_paths
+from pykruise.agent.cri.values import ExecResult
+from pykruise.kube.clock import system_clock
+from pykruise.kube.errors import ConfigurationError
+from pykruise.kube.image_references import parse_image
+from support.cri_messages import whole_protocol
+from support.cri_server import serving
+from support.fake_runtime import FakeRuntime, Remote
+from support.runtime_contract import CHECKS, Check
+
+
+def test_the_protocol_is_the_part_of_the_whole_that_it_says_it_is() -> None:
+    part = part_of(whole_protocol())
+    assert (DATA / "cri.proto").read_text() == part
+    assert (DATA / "cri.binpb").read_bytes() == descriptors_of(part)
+
+
+def test_a_protocol_without_what_the_agent_needs_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no ExecSyncRequest"):
+        part_of(whole_protocol().replace("message ExecSyncRequest", "message ExecRequestSync"))
+
+
+class FakeHands:
+    """What the contract does, to the fake runtime."""
+
+    def __init__(self, runtime: FakeRuntime, socket: Path) -> None:
+        self.runtime = runtime
+        self._socket = socket
+        self._stack = AsyncExitStack()
+        runtime.exec = self._exec
+
+    async def run_container(self, name: str, *, pod_uid: str, attempt: int = 0) -> str:
+        return self.runtime.run_container(name, pod_uid=pod_uid, attempt=attempt).id
+
+    async def publish(self, reference: str, *, user: str = "", takes_s: float = 0.0) -> str:
+        remote = Remote(user=user, takes_s=takes_s)
+        self.runtime.registry[reference] = remote
+        name = parse_image(reference).name
+        self.runtime.registry[f"{name}@{remote.digest}"] = remote
+        return remote.digest
+
+    async def kill(self) -> None:
+        await self._stack.aclose()
+
+    async def restart(self) -> None:
+        await self._stack.enter_async_context(serving(self.runtime, self._socket))
+
+    async def _exec(self, _name: str, command: Sequence[str]) -> ExecResult:
+        """Runs it here."""
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        try:
+            out, err = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return ExecResult(exit_code=process.returncode or 0, stdout=out, stderr=err)
+
+
+@pytest.fixture(params=[True, False], ids=["with events", "without events"])
+async def hands(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[FakeHands]:
+    made = FakeHands(
+        FakeRuntime(system_clock, has_events=request.param, restarts_in_s=None), tmp_path / "cri.sock"
+    )
+    await made.restart()
+    yield made
+    await made.kill()
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+async def test_the_fake_runtime_keeps_the_contract(check: Check, hands: FakeHands, tmp_path: Path) -> None:
+    client = CriClient(str(tmp_path / "cri.sock"))
+    try:
+        await check(client, hands)
+    finally:
+        client.close()
+
+
+@pytest.mark.real_time
+async def test_all_runtimes_that_answer_are_found_the_known_names_in_their_order(tmp_path: Path) -> None:
+    """operations case 32"""
+    (tmp_path / "crio").mkdir()
+    containerd, crio = FakeRuntime(system_clock), FakeRuntime(system_clock, name="cri-o")
+    async with (
+        serving(containerd, tmp_path / "containerd.sock"),
+        serving(crio, tmp_path / "crio/crio.sock"),
+        serving(FakeRuntime(system_clock), tmp_path / "other.sock"),
+    ):
+        found = await find_runtimes(tmp_path)
+        try:
+            assert [one.name for one in found.all] == ["containerd", "cri-o"]
+            assert found.first.name == "containerd"
+            crio_runtime = found.of("cri-o://1")
+            assert crio_runtime is not None
+            assert found.of("docker://1") is None
+        finally:
+            found.close()
+        # and one that does not answer is passed over
+        containerd.is_down = True
+        found = await find_runtimes(tmp_path)
+        found.close()
+        assert found.first.name == "cri-o"
+        # a named one is the only one
+        found = await find_runtimes(tmp_path, socket_file="other.sock")
+        found.close()
+        assert len(found.all) == 1
+
+
+@pytest.mark.real_time
+async def test_without_a_runtime_the_agent_says_what_it_tried(tmp_path: Path) -> None:
+    """operations case 31"""
+    with pytest.raises(ConfigurationError, match=r"my\.sock is there"):
+        await find_runtimes(tmp_path, socket_file="my.sock")
+    with pytest.raises(ConfigurationError, match=r"containerd\.sock"):
+        await find_runtimes(tmp_path)
+
+
+@pytest.mark.real_time
+async def test_a_socket_by_two_names_is_one(tmp_path: Path) -> None:
+    (tmp_path / "containerd").mkdir()
+    async with serving(FakeRuntime(system_clock), tmp_path / "containerd/containerd.sock"):
+        (tmp_path / "containerd.sock").symlink_to(tmp_path / "containerd/containerd.sock")
+        assert len(socket_paths(tmp_path)) == 1
+
+
+async def test_events_are_followed_and_after_a_gap_everything_is_looked_at() -> None:
+    runtime = FakeRuntime(asyncio.get_running_loop().time)
+    told: list[str] = []
+    changes = RuntimeChanges(runtime, told.append)  # type: ignore[arg-type]
+    task = asyncio.create_task(changes.run())
+    await asyncio.sleep(0.1)
+    runtime.run_container("app", pod_uid="a")
+    await asyncio.sleep(0.1)
+    assert (told, changes.poll_s) == (["a"], 10.0)
+    # when the runtime is away for a while
+    runtime.go_down()
+    await asyncio.sleep(3.0)
+    assert changes.poll_s == 1.0
+    runtime.come_back()
+    await asyncio.sleep(6.0)
+    assert told[-1] == ""
+    runtime.run_container("app", pod_uid="b")
+    await asyncio.sleep(0.1)
+    assert told[-1] == "b"
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_runtime_without_events_is_polled() -> None:
+    runtime = FakeRuntime(asyncio.get_running_loop().time, has_events=False)
+    changes = RuntimeChanges(runtime, lambda _: None)  # type: ignore[arg-type]
+    await changes.run()
+    assert changes.poll_s == 1.0

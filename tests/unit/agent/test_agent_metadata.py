@@ -1,0 +1,205 @@
+"""The agent reports what runs in pods of our workloads, and restarts containers whose environment is old."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pykruise.agent.cri.values import ExecResult
+from pykruise.agent.flags import Gates
+from pykruise.agent.metadata_reporter import environment_in
+from pykruise.kube.node_agent.container_metadata import ANNOTATION, Reported, report
+from pykruise.kube.resources import PODS
+from support.agent_stage import AgentStage, agent_stage
+
+FROM_LABEL = [
+    {"name": "VERSION", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['version']"}}},
+    {"name": "PLAIN", "value": "x"},
+]
+NONE = 86995377
+
+
+async def reported(stage: AgentStage, name: str = "web-0") -> Any:
+    annotations = (await stage.get(PODS, name))["metadata"].get("annotations") or {}
+    return json.loads(annotations[ANNOTATION])["containers"] if ANNOTATION in annotations else None
+
+
+async def until_reported(stage: AgentStage, name: str = "web-0") -> Any:
+    async def is_there() -> bool:
+        return await reported(stage, name) is not None
+
+    await stage.until(is_there, within_s=20.0)
+    return await reported(stage, name)
+
+
+def environment(stage: AgentStage, **values: str) -> None:
+    """What `env` prints in every container."""
+
+    async def run(_name: str, command: Sequence[str]) -> ExecResult:
+        assert tuple(command) == ("env",)
+        text = "".join(f"{name}={value}\n" for name, value in values.items())
+        return ExecResult(exit_code=0, stdout=text.encode(), stderr=b"")
+
+    stage.runtime.exec = run
+
+
+async def test_a_pod_of_ours_has_its_containers_reported_and_others_have_not() -> None:
+    """containers cases 60, 61"""
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0", "app", "side")
+        await stage.run_pod("other-0", is_ours=False)
+        await until_reported(stage)
+        found = stage.runtime.newest("app", pod["metadata"]["uid"])
+        app, side = await reported(stage)
+        assert app == {
+            "name": "app",
+            "containerID": f"containerd://{found.id}",
+            "restartCount": 0,
+            "hashes": {"plainHash": 0x1A2B, "extractedEnvFromMetadataHash": NONE},
+        }
+        assert side["name"] == "side"
+        assert stage.runtime.execs == []  # nothing is fed from metadata, so nothing has to be asked
+        await asyncio.sleep(10.0)
+        assert await reported(stage, "other-0") is None
+
+
+async def test_pods_with_sidecars_are_reported_whoever_owns_them() -> None:
+    async with agent_stage() as stage:
+        await stage.run_pod("web-0", is_ours=False, annotations={"kruise.io/sidecarset-hash": "{}"})
+        assert await until_reported(stage)
+
+
+async def test_the_environment_that_a_container_was_started_with_is_hashed() -> None:
+    async with agent_stage() as stage:
+        environment(stage, VERSION="1", PLAIN="x")
+        await stage.run_pod("web-0", env=FROM_LABEL, labels={"version": "1"})
+        [app] = await until_reported(stage)
+        text = b'[{"name":"VERSION","value":"1"}]'
+        assert app["hashes"]["extractedEnvFromMetadataHash"] == _hash_by_hand(text)
+
+
+def _hash_by_hand(text: bytes) -> int:
+    value = 2166136261
+    for byte in f"([]uint8)[{' '.join(map(str, text))}]".encode():
+        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
+    return value
+
+
+async def test_another_run_of_a_container_replaces_its_entry_only() -> None:
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0", "app", "side")
+        before = await until_reported(stage)
+        stage.runtime.end_container(stage.runtime.newest("app", pod["metadata"]["uid"]).id)
+        await asyncio.sleep(2.0)
+        await stage.play_kubelet("web-0")
+        await asyncio.sleep(5.0)
+        app, side = await reported(stage)
+        assert (app["restartCount"], side) == (1, before[1])
+
+
+async def test_changed_metadata_restarts_a_container_within_an_update_in_place_once() -> None:
+    """containers case 62"""
+    async with agent_stage() as stage:
+        environment(stage, VERSION="1")
+        await stage.run_pod("web-0", "app", "side", env=FROM_LABEL, labels={"version": "1"})
+        await until_reported(stage)
+        # when the label changes outside of an update, nothing happens
+        await stage.merge(PODS, "web-0", {"metadata": {"labels": {"version": "2"}}})
+        await asyncio.sleep(30.0)
+        assert stage.runtime.stopped == []
+        # within one, both containers are started again
+        environment(stage, VERSION="2")
+        await stage.play_kubelet("web-0", InPlaceUpdateReady="False")
+        await stage.until(lambda: sorted(name for name, _ in stage.runtime.stopped) == ["app", "side"])
+        await asyncio.sleep(2.0)
+        await stage.play_kubelet("web-0", InPlaceUpdateReady="False")
+        await asyncio.sleep(30.0)
+        # and reported with what they have now
+        hashes = {one["hashes"]["extractedEnvFromMetadataHash"] for one in await reported(stage)}
+        assert hashes == {_hash_by_hand(b'[{"name":"VERSION","value":"2"}]')}
+        assert len(stage.runtime.stopped) == 2
+        await asyncio.sleep(5.0)
+        assert {event["source"]["component"] for event in await stage.events("Killing")} == {
+            "kruise-daemon-containermeta"
+        }
+
+
+async def test_without_the_environment_the_rest_is_reported_and_it_is_tried_again() -> None:
+    """containers case 63"""
+    async with agent_stage() as stage:
+
+        async def no_env(_name: str, _command: Sequence[str]) -> ExecResult:
+            return ExecResult(exit_code=127, stdout=b"", stderr=b"env: not found")
+
+        stage.runtime.exec = no_env
+        await stage.run_pod("web-0", env=FROM_LABEL, labels={"version": "1"})
+        [app] = await until_reported(stage)
+        assert app["hashes"] == {"plainHash": 0x1A2B}
+        environment(stage, VERSION="1")
+        await asyncio.sleep(4.0)
+        [app] = await reported(stage)
+        assert app["hashes"]["extractedEnvFromMetadataHash"] > 0
+
+
+async def test_the_order_of_statuses_does_not_matter() -> None:
+    """containers case 64, inplace-update pitfall 13"""
+    async with agent_stage() as stage:
+        await stage.run_pod("web-0", "app", "side")
+        before = await until_reported(stage)
+        version = (await stage.get(PODS, "web-0"))["metadata"]["resourceVersion"]
+        stored = (await stage.get(PODS, "web-0"))["status"]["containerStatuses"]
+        await stage.patch(
+            PODS, "web-0", {"status": {"containerStatuses": stored[::-1]}}, subresource="status"
+        )
+        after_ours = (await stage.get(PODS, "web-0"))["metadata"]["resourceVersion"]
+        await asyncio.sleep(30.0)
+        assert await reported(stage) == before
+        assert (await stage.get(PODS, "web-0"))["metadata"]["resourceVersion"] == after_ours != version
+
+
+async def test_without_the_gate_no_environment_is_reported() -> None:
+    async with agent_stage(gates=Gates(reports_environment=False)) as stage:
+        await stage.run_pod("web-0", env=FROM_LABEL, labels={"version": "1"})
+        [app] = await until_reported(stage)
+        assert app["hashes"] == {"plainHash": 0x1A2B}
+
+
+async def test_without_watching_pods_none_is_listed_or_reported() -> None:
+    """operations case 34"""
+    async with agent_stage(gates=Gates(watches_pods=False)) as stage:
+        await stage.run_pod("web-0")
+        await asyncio.sleep(30.0)
+        assert await reported(stage) is None
+        assert not any(request.path.endswith("/pods") for request in stage.faulty.log)
+
+
+async def test_pods_that_were_there_before_are_left_alone_until_they_change() -> None:
+    async with agent_stage(starts=False) as stage:
+        await stage.run_pod("web-0")
+        await asyncio.sleep(5.0)
+        await stage.start_agent()
+        await asyncio.sleep(30.0)
+        assert await reported(stage) is None
+        await stage.play_kubelet("web-0", Ready="True")
+        assert await until_reported(stage)
+
+
+async def test_a_terminating_pod_is_left_alone() -> None:
+    async with agent_stage() as stage:
+        await stage.run_pod("web-0")
+        await stage.merge(PODS, "web-0", {"metadata": {"finalizers": ["example.com/hold"]}})
+        await stage.client.delete(PODS, "default", "web-0")
+        await asyncio.sleep(20.0)
+        assert await reported(stage) is None
+
+
+def test_a_report_is_written_as_other_agents_write_it() -> None:
+    one = Reported(name="app", container_id="containerd://1", restart_count=2, plain_hash=3, env_hash=4)
+    assert report([one]) == (
+        '{"containers":[{"name":"app","containerID":"containerd://1","restartCount":2,'
+        '"hashes":{"plainHash":3,"extractedEnvFromMetadataHash":4}}]}'
+    )
+
+
+def test_the_environment_is_read_line_by_line() -> None:
+    assert environment_in(b"A=1\nB=x=y\nnothing\nC=\n") == {"A": "1", "B": "x=y", "C": ""}

@@ -1,0 +1,274 @@
+"""The agent makes the checks that its NodePodProbe asks for."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pykruise.agent.cri.errors import CallRefusedError
+from pykruise.agent.cri.values import ExecResult
+from pykruise.kube.node_agent.probe_checks import NODE_POD_PROBES
+from support.agent_stage import NODE, AgentStage, agent_stage
+
+
+def probe(name: str = "game#idle", *, container: str = "app", **fields: Any) -> dict[str, Any]:
+    handler = (
+        {} if {"exec", "httpGet", "tcpSocket", "grpc"} & fields.keys() else {"exec": {"command": ["/idle"]}}
+    )
+    return {"name": name, "containerName": container, "probe": {"periodSeconds": 5, **handler, **fields}}
+
+
+class Command:
+    """What a command in containers ends with."""
+
+    def __init__(self) -> None:
+        self.exit_code = 0
+        self.text = "idle"
+        self.takes_s = 0.0
+        self.count = 0
+
+    async def __call__(self, _name: str, _command: Sequence[str]) -> ExecResult:
+        self.count += 1
+        await asyncio.sleep(self.takes_s)
+        return ExecResult(exit_code=self.exit_code, stdout=self.text.encode(), stderr=b"")
+
+
+async def state_is(stage: AgentStage, name: str, state: str, *, within_s: float = 60.0) -> Any:
+    async def is_it() -> bool:
+        return (await stage.probe_states()).get(name, {}).get("state") == state
+
+    await stage.until(is_it, within_s=within_s)
+    return (await stage.probe_states())[name]
+
+
+async def test_an_outcome_is_reported_with_its_text_and_an_event_when_it_changes() -> None:
+    """containers case 44"""
+    async with agent_stage() as stage:
+        stage.runtime.exec = command = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(failureThreshold=2))
+        found = await state_is(stage, "game#idle", "Succeeded")
+        assert found["message"] == "idle"
+        # when it fails
+        command.exit_code, command.text = 1, "busy"
+        found = await state_is(stage, "game#idle", "Failed")
+        assert found["message"] == "busy"
+        await asyncio.sleep(3.0)
+        assert len(await stage.events("KruiseProbeSucceeded")) == 1
+        [event] = await stage.events("KruiseProbeFailed")
+        assert event["source"]["component"] == "kruise-daemon-podprobe"
+
+
+async def test_fewer_failures_than_the_threshold_change_nothing() -> None:
+    """containers case 46"""
+    async with agent_stage() as stage:
+        stage.runtime.exec = command = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(failureThreshold=3))
+        await state_is(stage, "game#idle", "Succeeded")
+        command.exit_code, before = 1, command.count
+        await stage.until(lambda: command.count == before + 2)
+        command.exit_code = 0
+        await asyncio.sleep(10.0)
+        assert (await stage.probe_states())["game#idle"]["state"] == "Succeeded"
+
+
+async def test_another_run_of_the_container_is_unknown_first() -> None:
+    """containers case 47"""
+    async with agent_stage() as stage:
+        stage.runtime.exec = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(initialDelaySeconds=8))
+        await state_is(stage, "game#idle", "Succeeded")
+        stage.runtime.end_container(stage.runtime.newest("app", pod["metadata"]["uid"]).id)
+        await state_is(stage, "game#idle", "Unknown", within_s=10.0)
+        await state_is(stage, "game#idle", "Succeeded", within_s=30.0)
+
+
+async def test_a_container_that_does_not_run_fails_without_a_probe() -> None:
+    async with agent_stage() as stage:
+        stage.runtime.exec = command = Command()
+        stage.runtime.restarts_in_s = None
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe())
+        await state_is(stage, "game#idle", "Succeeded")
+        stage.runtime.end_container(stage.runtime.newest("app", pod["metadata"]["uid"]).id)
+        found = await state_is(stage, "game#idle", "Failed")
+        count = command.count
+        assert found["message"] == "Container(app) is Non-running"
+        await asyncio.sleep(30.0)
+        assert command.count == count
+
+
+async def test_long_texts_are_cut() -> None:
+    """containers case 56"""
+    async with agent_stage() as stage:
+        stage.runtime.exec = command = Command()
+        command.text = "é" * 5000
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe())
+        assert (await state_is(stage, "game#idle", "Succeeded"))["message"] == "é" * 1024
+
+
+async def test_an_unchanged_outcome_is_written_again_after_ten_minutes_and_not_before() -> None:
+    """containers case 57"""
+    async with agent_stage() as stage:
+        stage.runtime.exec = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe())
+        before = await state_is(stage, "game#idle", "Succeeded")
+        await asyncio.sleep(540.0)
+        assert await stage.probe_states() == {"game#idle": before}
+        await asyncio.sleep(120.0)
+        after = (await stage.probe_states())["game#idle"]
+        assert after["lastProbeTime"] > before["lastProbeTime"]
+        assert after["lastTransitionTime"] == before["lastTransitionTime"]
+
+
+async def test_a_changed_period_counts_at_once() -> None:
+    """containers pitfall p"""
+    async with agent_stage() as stage:
+        stage.runtime.exec = command = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(periodSeconds=600))
+        await state_is(stage, "game#idle", "Succeeded", within_s=700.0)
+        before = command.count
+        await stage.ask_probes(pod, probe(periodSeconds=2))
+        await asyncio.sleep(20.0)
+        assert command.count - before >= 8
+
+
+async def test_a_changed_handler_makes_what_was_found_unknown() -> None:
+    async with agent_stage() as stage:
+        stage.runtime.exec = command = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(periodSeconds=30))
+        await state_is(stage, "game#idle", "Succeeded")
+        command.exit_code = 1
+        await stage.ask_probes(pod, probe(periodSeconds=30, failureThreshold=5, exec={"command": ["/other"]}))
+        await state_is(stage, "game#idle", "Unknown", within_s=10.0)
+
+
+async def test_probes_that_are_not_asked_for_any_more_end_and_their_states_go() -> None:
+    """containers case 51"""
+    async with agent_stage() as stage:
+        stage.runtime.exec = command = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(), probe("game#other"))
+        await state_is(stage, "game#other", "Succeeded")
+        await stage.ask_probes(pod, probe())
+        await stage.until(lambda: True)
+
+        async def is_alone() -> bool:
+            return list(await stage.probe_states()) == ["game#idle"]
+
+        await stage.until(is_alone)
+        assert command.count > 0
+
+
+async def test_two_probes_of_one_container_do_not_mix() -> None:
+    """containers pitfall d"""
+    async with agent_stage() as stage:
+
+        async def run(_name: str, command: Sequence[str]) -> ExecResult:
+            code = 0 if command[0] == "/good" else 1
+            return ExecResult(exit_code=code, stdout=command[0].encode(), stderr=b"")
+
+        stage.runtime.exec = run
+        pod = await stage.run_pod("web-0")
+        good = probe("game#good", exec={"command": ["/good"]})
+        await stage.ask_probes(pod, good, probe("game#bad", exec={"command": ["/bad"]}))
+        await state_is(stage, "game#good", "Succeeded")
+        await state_is(stage, "game#bad", "Failed")
+        states = await stage.probe_states()
+        assert {name: one["message"] for name, one in states.items()} == {
+            "game#good": "/good",
+            "game#bad": "/bad",
+        }
+
+
+async def test_a_slow_probe_does_not_hold_up_others() -> None:
+    async with agent_stage() as stage:
+        calls: dict[str, int] = {}
+
+        async def run(_name: str, command: Sequence[str]) -> ExecResult:
+            calls[command[0]] = calls.get(command[0], 0) + 1
+            await asyncio.sleep(1e6 if command[0] == "/slow" else 0.0)
+            return ExecResult(exit_code=0, stdout=b"", stderr=b"")
+
+        stage.runtime.exec = run
+        pod = await stage.run_pod("web-0")
+        slow = probe("game#slow", exec={"command": ["/slow"]}, timeoutSeconds=20, failureThreshold=1)
+        await stage.ask_probes(pod, slow, probe("game#fast", exec={"command": ["/fast"]}))
+        await asyncio.sleep(60.0)
+        assert calls["/fast"] >= 10
+        assert (await state_is(stage, "game#slow", "Failed"))["message"] == "command timed out after 20 s"
+
+
+async def test_a_probe_that_cannot_be_made_keeps_the_state() -> None:
+    async with agent_stage() as stage:
+        stage.runtime.exec = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe())
+        await state_is(stage, "game#idle", "Succeeded")
+
+        async def refuse(_name: str, _command: Sequence[str]) -> ExecResult:
+            raise CallRefusedError("the shim does not answer")
+
+        stage.runtime.exec = refuse
+        await asyncio.sleep(60.0)
+        assert (await stage.probe_states())["game#idle"]["state"] == "Succeeded"
+
+
+async def test_no_address_is_no_failure() -> None:
+    """containers case 49"""
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(tcpSocket={"port": 80}))
+        await asyncio.sleep(30.0)
+        assert await stage.probe_states() == {}
+
+
+async def test_a_runtime_that_is_away_changes_no_state() -> None:
+    async with agent_stage() as stage:
+        stage.runtime.exec = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe())
+        await state_is(stage, "game#idle", "Succeeded")
+        stage.runtime.go_down()
+        await asyncio.sleep(60.0)
+        stage.runtime.come_back()
+        await asyncio.sleep(60.0)
+        assert (await stage.probe_states())["game#idle"]["state"] == "Succeeded"
+
+
+async def test_without_its_gate_nothing_is_checked() -> None:
+    from pykruise.agent.flags import Gates
+
+    async with agent_stage(gates=Gates(probes=False)) as stage:
+        stage.runtime.exec = command = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe())
+        await asyncio.sleep(60.0)
+        assert command.count == 0
+        assert (await stage.get(NODE_POD_PROBES, NODE)).get("status") is None
+
+
+@pytest.mark.parametrize("started_s_ago", [0.0])
+async def test_the_first_checks_after_a_start_are_spread(started_s_ago: float) -> None:
+    async with agent_stage(starts=False) as stage:
+        times: list[float] = []
+
+        async def run(_name: str, _command: Sequence[str]) -> ExecResult:
+            times.append(stage.now)
+            return ExecResult(exit_code=0, stdout=b"", stderr=b"")
+
+        stage.runtime.exec = run
+        pod = await stage.run_pod("web-0")
+        await asyncio.sleep(5.0)
+        many = [probe(f"game#{number}", periodSeconds=60) for number in range(20)]
+        await stage.ask_probes(pod, *many)
+        await stage.start_agent()
+        await stage.until(lambda: len(times) == 20, within_s=70.0)
+        assert max(times) - min(times) > 20.0

@@ -1,0 +1,298 @@
+"""The agent carries out ContainerRecreateRequests for pods of its node."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from pykruise.agent.cri.values import ExecResult
+from pykruise.kube.node_agent.recreations import REQUESTS, WAITS
+from pykruise.kube.resources import PODS
+from support.agent_stage import AgentStage, agent_stage
+from support.faults import writes
+from support.kills import Kill
+
+HOOK = {"preStop": {"exec": {"command": ["/drain", "now"]}}}
+
+
+async def mirror_ready(stage: AgentStage, name: str) -> None:
+    """The kubelet and the manager at work: containers become ready a second after they run."""
+    while (await stage.recreation(name)).get("phase") != "Completed":
+        await asyncio.sleep(1.0)
+        await stage.mirror(name)
+
+
+async def completed(stage: AgentStage, name: str, *, within_s: float = 120.0) -> dict[str, object]:
+    async def is_completed() -> bool:
+        return (await stage.recreation(name)).get("phase") == "Completed"
+
+    await stage.until(is_completed, within_s=within_s)
+    return await stage.recreation(name)
+
+
+async def test_one_container_is_stopped_once_and_done_when_another_is_ready() -> None:
+    """containers case 9"""
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0", "app", "side")
+        # when
+        await stage.request_recreation("again", pod, "app", terminationGracePeriodSeconds=7)
+        await stage.until(lambda: stage.runtime.stopped == [("app", 7)])
+        # then it waits, and says for what
+        await asyncio.sleep(30.0)
+        [state] = (await stage.recreation("again"))["containerRecreateStates"]
+        assert state == {"name": "app", "phase": "Recreating", "isKilled": True, "message": WAITS}
+        # and is done when the manager has seen it ready
+        await stage.mirror("again")
+        status = await completed(stage, "again")
+        assert status["containerRecreateStates"] == [{"name": "app", "phase": "Succeeded", "isKilled": True}]
+        assert stage.runtime.stopped == [("app", 7)]
+        await asyncio.sleep(3.0)
+        [event] = await stage.events("Killing")
+        assert event["source"] == {"component": "kruise-daemon-crr", "host": "node-a"}
+
+
+@pytest.mark.parametrize("has_events", [True, False])
+async def test_two_containers_are_stopped_one_after_the_other_when_ordered(has_events: bool) -> None:
+    """containers case 11"""
+    async with agent_stage(has_events=has_events) as stage:
+        pod = await stage.run_pod("web-0", "app", "side")
+        await stage.request_recreation("again", pod, "app", "side", orderedRecreate=True)
+        await stage.until(lambda: [name for name, _ in stage.runtime.stopped] == ["app"])
+        await asyncio.sleep(30.0)
+        assert [name for name, _ in stage.runtime.stopped] == ["app"]
+        await stage.mirror("again")
+        await stage.until(lambda: [name for name, _ in stage.runtime.stopped] == ["app", "side"])
+        await asyncio.sleep(2.0)
+        await stage.mirror("again")
+        await completed(stage, "again")
+
+
+async def test_the_second_is_stopped_as_soon_as_the_first_is_recreating_when_not_ordered() -> None:
+    """containers case 10"""
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0", "app", "side")
+        await stage.request_recreation("again", pod, "app", "side")
+        await stage.until(
+            lambda: [name for name, _ in stage.runtime.stopped] == ["app", "side"], within_s=5.0
+        )
+
+
+@pytest.mark.parametrize(("policy", "stopped"), [("Fail", ["app"]), ("Ignore", ["app", "side"])])
+async def test_a_container_that_cannot_be_stopped_ends_the_request_or_is_passed_over(
+    policy: str, stopped: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """containers case 12"""
+    from pykruise.agent.cri.errors import CallRefusedError
+
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0", "app", "side")
+        stop, asked = stage.runtime.stop_container, []
+
+        async def refuse_app(container_id: str, *, grace_s: int) -> None:
+            name = stage.runtime.running[container_id].name
+            asked.append(name)
+            if name == "app":
+                raise CallRefusedError("the shim does not answer")
+            await stop(container_id, grace_s=grace_s)
+
+        monkeypatch.setattr(stage.runtime, "stop_container", refuse_app)
+        await stage.request_recreation("again", pod, "app", "side", failurePolicy=policy)
+        mirroring = asyncio.create_task(mirror_ready(stage, "again"))
+        status = await completed(stage, "again")
+        await mirroring
+        assert asked == stopped
+        first, second = status["containerRecreateStates"]  # type: ignore[misc]
+        assert (first["phase"], first["message"]) == ("Failed", "the shim does not answer")
+        assert second["phase"] == ("Succeeded" if policy == "Ignore" else "Pending")
+
+
+async def test_a_container_that_restarted_by_itself_is_left_alone_unless_forced() -> None:
+    """containers case 14"""
+    async with agent_stage(starts=False) as stage:
+        pod = await stage.run_pod("web-0", "app", "side")
+        await stage.request_recreation("again", pod, "app")
+        forced = await stage.run_pod("web-1", "app")
+        await stage.request_recreation("forced", forced, "app", forceRecreate=True)
+        for one in (pod, forced):
+            stage.runtime.end_container(stage.runtime.newest("app", one["metadata"]["uid"]).id)
+        await asyncio.sleep(5.0)
+        await stage.start_agent()
+        for name in ("again", "forced"):
+            mirroring = asyncio.create_task(mirror_ready(stage, name))
+            await completed(stage, name)
+            await mirroring
+        assert len(stage.runtime.stopped) == 1
+        assert "isKilled" not in (await stage.recreation("again"))["containerRecreateStates"][0]
+
+
+async def test_a_container_that_has_ended_is_not_stopped() -> None:
+    """containers case 15"""
+    async with agent_stage() as stage:
+        stage.runtime.restarts_in_s = None
+        pod = await stage.run_pod("web-0")
+        request_later = stage.runtime.newest("app", pod["metadata"]["uid"])
+        stage.runtime.end_container(request_later.id)
+        await stage.request_recreation("again", pod)
+
+        async def waits() -> bool:
+            return await stage.phases("again") == {"app": "Recreating"}
+
+        await stage.until(waits)
+        assert stage.runtime.stopped == []
+
+
+async def test_the_drain_is_waited_for_from_when_the_manager_says_so() -> None:
+    """containers cases 16, 17"""
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0")
+        await stage.request_recreation("again", pod, unreadyGracePeriodSeconds=3)
+        await asyncio.sleep(20.0)
+        assert (await stage.recreation("again"))["phase"] == "Recreating"
+        assert stage.runtime.stopped == []
+        # when
+        grace = {
+            "type": "PreRecreateGrace",
+            "status": "True",
+            "reason": "PreRecreateGrace",
+            "message": "",
+            "lastTransitionTime": stage.stamp(),
+        }
+        began = stage.now
+        await stage.patch(REQUESTS, "again", {"status": {"conditions": [grace]}}, subresource="status")
+        await stage.until(lambda: bool(stage.runtime.stopped))
+        assert stage.now - began >= 2.9
+
+
+async def test_requests_for_one_pod_wait_for_each_other() -> None:
+    """containers case 24"""
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0")
+        await stage.request_recreation("first", pod)
+        await asyncio.sleep(1.0)
+        await stage.request_recreation("second", pod)
+        await asyncio.sleep(10.0)
+        assert (await stage.recreation("first"))["phase"] == "Recreating"
+        assert (await stage.recreation("second"))["phase"] == "Pending"
+        await stage.mirror("first")
+        await completed(stage, "first")
+
+        async def begins() -> bool:
+            return (await stage.recreation("second"))["phase"] == "Recreating"
+
+        await stage.until(begins)
+
+
+async def test_containers_of_two_runtimes_or_of_an_unknown_one_end_the_request_with_a_message() -> None:
+    """containers case 26"""
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0", "app", "side")
+        other = {"side": {"statusContext": {"containerID": "cri-o://1", "restartCount": 0}}}
+        await stage.request_recreation("mixed", pod, "app", "side", details=other)
+        assert "different runtimes: containerd, cri-o" in str((await completed(stage, "mixed"))["message"])
+        await stage.request_recreation("unknown", pod, "side", details=other)
+        message = str((await completed(stage, "unknown"))["message"])
+        assert message.startswith("failed to find runtime service:")
+        assert stage.runtime.stopped == []
+
+
+async def test_the_hook_runs_before_the_stop_and_counts_against_the_grace_period() -> None:
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0")
+
+        async def drain(_name: str, _command: Sequence[str]) -> ExecResult:
+            await asyncio.sleep(4.0)
+            return ExecResult(exit_code=0, stdout=b"", stderr=b"")
+
+        stage.runtime.exec = drain
+        await stage.request_recreation("again", pod, terminationGracePeriodSeconds=10, details={"app": HOOK})
+        await stage.until(lambda: bool(stage.runtime.stopped))
+        assert stage.runtime.execs == [("app", ("/drain", "now"))]
+        [(_, grace_s)] = stage.runtime.stopped
+        assert grace_s == 6
+
+
+async def test_without_a_grace_period_the_hook_is_left_out() -> None:
+    """containers case 27"""
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0")
+        await stage.request_recreation("again", pod, terminationGracePeriodSeconds=0, details={"app": HOOK})
+        await stage.until(lambda: stage.runtime.stopped == [("app", 2)])
+        assert stage.runtime.execs == []
+
+
+async def test_a_hook_that_takes_too_long_is_given_up_and_told_of() -> None:
+    """containers case 28"""
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0")
+
+        async def hang(_name: str, _command: Sequence[str]) -> ExecResult:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        stage.runtime.exec = hang
+        await stage.request_recreation("again", pod, terminationGracePeriodSeconds=10, details={"app": HOOK})
+        await stage.until(lambda: stage.runtime.stopped == [("app", 2)])
+        await asyncio.sleep(2.0)
+        [event] = await stage.events("FailedPreStopHook")
+        assert event["type"] == "Warning"
+
+
+async def test_a_container_that_the_runtime_does_not_know_is_named() -> None:
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0", "app")
+        context = {"statusContext": {"containerID": "containerd://gone", "restartCount": 0}}
+        await stage.request_recreation("again", pod, "app", details={"app": context})
+        stage.runtime.running.clear()
+
+        async def is_named() -> bool:
+            states = (await stage.recreation("again")).get("containerRecreateStates") or [{}]
+            return str(states[0].get("message", "")).startswith("not found container")
+
+        await stage.until(is_named)
+
+
+@pytest.mark.parametrize("write", range(4))
+@pytest.mark.parametrize("takes_effect", [False, True])
+async def test_an_agent_that_is_killed_at_any_write_is_followed_by_one_that_ends_the_request(
+    write: int, takes_effect: bool
+) -> None:
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0")
+        kill = Kill(write, takes_effect=takes_effect)
+        stage.faulty.on(writes("containerrecreaterequests"), kill)
+        await stage.request_recreation("again", pod)
+        mirroring = asyncio.create_task(mirror_ready(stage, "again"))
+        await stage.until(lambda: kill.reached)
+        await stage.kill_agent()
+        stage.faulty.clear()
+        await stage.start_agent()
+        status = await completed(stage, "again")
+        await mirroring
+        assert status["containerRecreateStates"][0]["phase"] == "Succeeded"  # type: ignore[index]
+        assert len(stage.runtime.stopped) == 1
+
+
+async def test_a_runtime_that_is_away_is_waited_for() -> None:
+    async with agent_stage() as stage:
+        pod = await stage.run_pod("web-0")
+        stage.runtime.go_down()
+        await stage.request_recreation("again", pod)
+        await asyncio.sleep(20.0)
+        assert (await stage.recreation("again"))["phase"] == "Recreating"
+        stage.runtime.come_back()
+        mirroring = asyncio.create_task(mirror_ready(stage, "again"))
+        status = await completed(stage, "again")
+        await mirroring
+        assert status["containerRecreateStates"][0]["phase"] == "Succeeded"  # type: ignore[index]
+
+
+async def test_a_request_that_is_deleted_or_over_is_left_alone() -> None:
+    async with agent_stage(starts=False) as stage:
+        pod = await stage.run_pod("web-0")
+        await stage.request_recreation("again", pod)
+        over = {"phase": "Completed", "completionTime": stage.stamp()}
+        await stage.patch(REQUESTS, "again", {"status": over}, subresource="status")
+        await stage.start_agent()
+        await asyncio.sleep(20.0)
+        assert stage.runtime.stopped == []
+        assert await stage.exists(PODS, "web-0")

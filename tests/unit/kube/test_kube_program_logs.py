@@ -1,0 +1,101 @@
+"""Log lines: text or JSON, with what they are about, and never a secret."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykruise.kube.program.logs import LogSettings, masked, set_up
+
+
+@pytest.fixture(autouse=True)
+def _root_logger() -> Iterator[None]:
+    """Leave the root logger as it was."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def lines(settings: LogSettings) -> list[str]:
+    stream = io.StringIO()
+    set_up(settings, stream=stream)
+    log = logging.getLogger("pykruise.test")
+    log.debug("a detail")
+    log.info("3 writes", extra={"fields": {"object": "default/web", "duration_s": 0.25, "why": "scale out"}})
+    try:
+        raise ValueError("no good")
+    except ValueError:
+        log.exception("it failed")
+    return stream.getvalue().splitlines()
+
+
+def test_text_lines_show_fields_as_key_and_value() -> None:
+    found = lines(LogSettings())
+    assert found[0].endswith('INFO pykruise.test 3 writes object=default/web duration_s=0.25 why="scale out"')
+    assert found[1].endswith("ERROR pykruise.test it failed")
+    assert found[-1] == "ValueError: no good"
+
+
+def test_each_json_line_is_one_object() -> None:
+    """operations case_45"""
+    found = [json.loads(line) for line in lines(LogSettings(format="json", verbosity=5))]
+    assert [line["msg"] for line in found] == ["a detail", "3 writes", "it failed"]
+    assert [line["level"] for line in found] == ["debug", "info", "error"]
+    assert found[1]["object"] == "default/web"
+    assert found[1]["duration_s"] == 0.25
+    assert found[2]["error"].endswith("ValueError: no good")
+
+
+def test_debug_lines_need_a_verbosity_of_five() -> None:
+    assert "a detail" not in "\n".join(lines(LogSettings(verbosity=4)))
+
+
+KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEabcdefgh\nijklmnop\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("Authorization: Bearer abc.def-ghi_jkl", "abc.def-ghi_jkl"),
+        ("token=s3cr3tvalue and more", "s3cr3tvalue"),
+        ('{"password": "hunter22"}', "hunter22"),
+        (f"cannot read {KEY} from the Secret", "MIIEabcdefgh"),
+        ("-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE cut off", "MHcCAQEE"),
+        ("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl", "c2lnbmF0dXJl"),
+        ("in a.b.prefix-eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl.more", "c2lnbmF0dXJl"),
+        ("GET https://admin:pa55word@10.0.0.1/ failed", "pa55word"),
+        ('{"tls.key": "TUlJRXBBSUJBQUtD"}', "TUlJRXBBSUJBQUtD"),
+    ],
+)
+def test_what_looks_like_a_credential_is_masked(text: str, secret: str) -> None:
+    assert secret not in masked(text)
+
+
+def test_ordinary_words_stay() -> None:
+    text = "lease kruise-system/kruise-manager: 3 tokens left; the secret kruise-webhook-certs is missing"
+    assert masked(text) == text
+
+
+def test_secrets_are_masked_in_fields_arguments_and_tracebacks_too() -> None:
+    for form in ("text", "json"):
+        stream = io.StringIO()
+        set_up(LogSettings(format=form), stream=stream)  # type: ignore[arg-type]  # both are of the Literal
+        log = logging.getLogger("pykruise.test")
+        log.info("read %s", KEY, extra={"fields": {"header": "Bearer abcdefghijk"}})
+        try:
+            raise ValueError(f"token: abcdefghijk {KEY}")
+        except ValueError:
+            log.exception("it failed")
+        assert "abcdefghijk" not in stream.getvalue()
+        assert "MIIE" not in stream.getvalue()
+
+
+@given(st.text(max_size=200))
+def test_masking_any_text_ends_and_is_stable(text: str) -> None:
+    assert masked(masked(text)) == masked(text)
