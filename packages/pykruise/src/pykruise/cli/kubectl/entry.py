@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
-from pykruise.cli.errors import CommandError
 from pykruise.cli.kubectl.errors import ExitCode, SeveralErrors, UsageError, shown
 from pykruise.cli.kubectl.flags import Call, FlagError, parse
 from pykruise.cli.kubectl.session import Session, Surroundings
 from pykruise.cli.kubectl.tree import ROOT, Command, flags_of, lookup
+from pykruise.cli.errors import CommandError
 from pykruise.kube.errors import KubeError
 
 __all__ = ["complete_main", "main", "run", "run_async"]
@@ -122,9 +122,7 @@ def _refuse(command: Command, word: str, around: Surroundings, path: Sequence[st
     from pykruise.cli.kubectl.help import similar
 
     if path:
-        raise CommandError(
-            f"unknown command \"{word}\"\nSee '{' '.join((around.program, *path))} -h' for help and examples"
-        )
+        raise CommandError(f'unknown command "{word}"\nSee \'{" ".join((around.program, *path))} -h\' for help and examples')
     names = similar(word, [one.name for one in ROOT.children if not one.is_hidden])
     hint = "\n\nDid you mean this?\n" + "\n".join(f"\t{one}" for one in names) if names else ""
     raise CommandError(f'unknown command "{word}" for "{around.program}"{hint}')

@@ -74,10 +74,7 @@ def referring(source: Document, keys: Sequence[str], prefix: str) -> list[Docume
     field = "secretKeyRef" if source["kind"] == "Secret" else "configMapKeyRef"
     names = sorted(one for one in source.get("data") or {} if not keys or one in keys)
     return [
-        {
-            "name": prefix + env_name(key),
-            "valueFrom": {field: {"name": source["metadata"]["name"], "key": key}},
-        }
+        {"name": prefix + env_name(key), "valueFrom": {field: {"name": source["metadata"]["name"], "key": key}}}
         for key in names
     ]
 
@@ -98,9 +95,7 @@ async def env(session: Session) -> list[Error]:
         raise KubectlError("when specifying --keys, a configmap or secret must be provided with --from")
     if "-" in words:
         lines = [line.strip() for line in session.around.read_stdin().splitlines()]
-        words = [one for one in words if one != "-"] + [
-            one for one in lines if one and not one.startswith("#")
-        ]
+        words = [one for one in words if one != "-"] + [one for one in lines if one and not one.startswith("#")]
     changes = read_changes(words)
     changes = await _with_source(session, changes)
     infos = await objects(session, names, needed=_NONE_NAMED)
@@ -112,10 +107,7 @@ async def env(session: Session) -> list[Error]:
             changes, variables=tuple({**one, "name": prefix + one["name"]} for one in changes.variables)
         )
     return await apply(
-        session,
-        infos,
-        lambda info, document: _mutate(session, info, document, changes),
-        operation="env updated",
+        session, infos, lambda info, document: _mutate(session, info, document, changes), operation="env updated"
     )
 
 

@@ -38,10 +38,7 @@ class JsonPath:
     def as_json(self, document: Any) -> str:
         """The values that it finds, as a JSON list."""
         values = [
-            value
-            for is_code, part in self._parts
-            if is_code
-            for value in self._values(part, document, document)
+            value for is_code, part in self._parts if is_code for value in self._values(part, document, document)
         ]
         return json.dumps(values, indent=4, ensure_ascii=False) + "\n"
 
@@ -79,9 +76,7 @@ class JsonPath:
         while rest:
             match = _STEP.match(rest)
             if match is None:
-                raise KubectlError(
-                    f"error parsing jsonpath {self._template}, unrecognized character in action: {rest}"
-                )
+                raise KubectlError(f"error parsing jsonpath {self._template}, unrecognized character in action: {rest}")
             rest = rest[match.end() :]
             if match["descend"]:
                 values = [inner for value in values for inner in _descend(value)]
@@ -100,9 +95,7 @@ class JsonPath:
             if isinstance(value, Mapping) and name in value:
                 found.append(value[name])
             elif not self._allow_missing:
-                raise KubectlError(
-                    f"error executing jsonpath {json.dumps(self._template)}: {name} is not found"
-                )
+                raise KubectlError(f"error executing jsonpath {json.dumps(self._template)}: {name} is not found")
         return found
 
     def _bracket(self, value: Any, inside: str, root: Any) -> list[Any]:

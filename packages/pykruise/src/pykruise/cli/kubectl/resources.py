@@ -125,9 +125,7 @@ async def find(
         raise KubectlError("cannot set --all and --selector at the same time")
     if files or call.text("kustomize"):
         if arguments:
-            raise KubectlError(
-                "when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well"
-            )
+            raise KubectlError("when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well")
         return await _of_files(session, is_local=is_local)
     if not arguments:
         raise KubectlError(needed)
@@ -180,7 +178,9 @@ async def _of_types(session: Session, words: Sequence[str]) -> Found:
         except KubeError as error:
             errors.append(error)
     if not infos and not errors:
-        session.note("No resources found" if everywhere else f"No resources found in {namespace} namespace.")
+        session.note(
+            "No resources found" if everywhere else f"No resources found in {namespace} namespace."
+        )
     return Found(infos=tuple(infos), errors=tuple(errors))
 
 
@@ -297,7 +297,7 @@ def _files_in(folder: Path, call: Call) -> list[Path]:
     listed = folder.rglob("*") if call.is_on("recursive") else folder.iterdir()
     found = sorted(one for one in listed if one.is_file() and one.suffix in _EXTENSIONS)
     if not found:
-        raise KubectlError(f"error reading [{folder}]: recognized file extensions are [.json .yaml .yml]")
+        raise KubectlError(f'error reading [{folder}]: recognized file extensions are [.json .yaml .yml]')
     return found
 
 

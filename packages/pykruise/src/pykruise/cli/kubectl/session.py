@@ -198,5 +198,7 @@ def dry_run_of(call: Call, warn: Callable[[str], None]) -> str:
             warn("--dry-run is deprecated and can be replaced with --dry-run=client.")
             return "client"
         case "true" | "false":
-            raise KubectlError(f'Invalid dry-run value ({value}). Must be "none", "server", or "client".')
+            raise KubectlError(
+                f'Invalid dry-run value ({value}). Must be "none", "server", or "client".'
+            )
     raise KubectlError(f'Invalid dry-run value ({value}). Must be "none", "server", or "client".')

@@ -79,12 +79,7 @@ GLOBAL: Final = (
 _HELP: Final = _bool("help", "Show what the command does.", "h")
 
 _FILES: Final = (
-    Flag(
-        name="filename",
-        short="f",
-        type="words",
-        help="Files, folders or URLs with the objects; - reads stdin.",
-    ),
+    Flag(name="filename", short="f", type="words", help="Files, folders or URLs with the objects; - reads stdin."),
     _text("kustomize", "A kustomization folder.", "k"),
     _bool("recursive", "Folders within folders too.", "R"),
 )
@@ -99,9 +94,7 @@ _OUTPUT: Final = (
 )
 _DRY_RUN: Final = _text("dry-run", "none, client or server.", default="none", alone="unchanged")
 _MANAGER: Final = _text("field-manager", "Who managedFields names.")
-_RECORD: Final = _bool(
-    "record", "Write the command into the annotation kubernetes.io/change-cause (deprecated)."
-)
+_RECORD: Final = _bool("record", "Write the command into the annotation kubernetes.io/change-cause (deprecated).")
 _LOCAL: Final = _bool("local", "Ask no cluster: change the files' objects and print them.")
 _TIMEOUT: Final = Flag(name="timeout", type="seconds", default="0", help="How long to wait; 0: for ever.")
 
@@ -130,10 +123,7 @@ ROLLOUT: Final = Command(
                 _text("until", "partition: done when all but the pods that the partition keeps are updated."),
                 _text("output", "json: one object for each rollout, at the end.", "o"),
             ),
-            examples=(
-                "rollout status clone/web --timeout=5m",
-                "rollout status clone/web asts/db --until=partition",
-            ),
+            examples=("rollout status clone/web --timeout=5m", "rollout status clone/web asts/db --until=partition"),
         ),
         Command(
             name="history",
@@ -197,24 +187,9 @@ ROLLOUT: Final = Command(
     ),
 )
 
-
-def _set(
-    name: str,
-    short: str,
-    usage: str,
-    run: str,
-    *flags: Flag,
-    aliases: tuple[str, ...] = (),
-    examples: tuple[str, ...] = (),
-) -> Command:
+def _set(name: str, short: str, usage: str, run: str, *flags: Flag, aliases: tuple[str, ...] = (), examples: tuple[str, ...] = ()) -> Command:
     return Command(
-        name=name,
-        short=short,
-        usage=usage,
-        run=run,
-        flags=(*_SETS, *flags),
-        aliases=aliases,
-        examples=examples,
+        name=name, short=short, usage=usage, run=run, flags=(*_SETS, *flags), aliases=aliases, examples=examples
     )
 
 
@@ -280,29 +255,12 @@ SET: Final = Command(
             Flag(name="group", type="words", help="Groups."),
             Flag(name="serviceaccount", type="words", help="Service accounts, as namespace:name."),
         ),
-        _set(
-            "partition",
-            "Set how many pods keep the older revision",
-            "TYPE/NAME VALUE",
-            "setting:amount",
-            examples=("set partition clone/web 20%",),
-        ),
-        _set(
-            "maxunavailable",
-            "Set how many pods may be down during a rollout",
-            "TYPE/NAME VALUE",
-            "setting:amount",
-        ),
-        _set(
-            "maxsurge", "Set how many pods there may be beyond replicas", "TYPE/NAME VALUE", "setting:amount"
-        ),
-        _set(
-            "update-strategy",
-            "Set how pods are updated",
-            "TYPE/NAME STRATEGY",
-            "setting:update_strategy",
-            examples=("set update-strategy clone/web InPlaceIfPossible",),
-        ),
+        _set("partition", "Set how many pods keep the older revision", "TYPE/NAME VALUE", "setting:amount",
+             examples=("set partition clone/web 20%",)),
+        _set("maxunavailable", "Set how many pods may be down during a rollout", "TYPE/NAME VALUE", "setting:amount"),
+        _set("maxsurge", "Set how many pods there may be beyond replicas", "TYPE/NAME VALUE", "setting:amount"),
+        _set("update-strategy", "Set how pods are updated", "TYPE/NAME STRATEGY", "setting:update_strategy",
+             examples=("set update-strategy clone/web InPlaceIfPossible",)),
     ),
 )
 
@@ -426,9 +384,7 @@ def lookup(argv: Sequence[str], root: Command = ROOT) -> tuple[Command, tuple[st
 def _takes_value(word: str) -> bool:
     name = word.lstrip("-").replace("_", "-")
     for flag in GLOBAL:
-        if (word.startswith("--") and flag.name == name) or (
-            not word.startswith("--") and flag.short == name
-        ):
+        if (word.startswith("--") and flag.name == name) or (not word.startswith("--") and flag.short == name):
             return flag.type != "bool"
     return False
 
@@ -439,9 +395,7 @@ def flags_of(command: Command) -> tuple[Flag, ...]:
     return (*command.flags, *(flag for flag in GLOBAL if flag.name not in own), _HELP)
 
 
-def all_commands(
-    command: Command = ROOT, path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], Command]]:
+def all_commands(command: Command = ROOT, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Command]]:
     """Every command with the names on the way to it."""
     for child in command.children:
         yield (*path, child.name), child
