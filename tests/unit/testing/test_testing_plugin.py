@@ -23,6 +23,90 @@ SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in ("ku
 
 PLUGIN = ("-p", "pykruise.testing")
 
+ALL_SOURCES = os.pathsep.join((SOURCES, str(ROOT / "packages" / "pykruise" / "src")))
+KRUISE_PLUGINS = (*PLUGIN, "-p", "pykruise.fixtures")
+
+pytestmark = pytest.mark.real_time
+
+
+def run_pytest(
+    folder: Path, text: str, *options: str, path: str = SOURCES
+) -> "subprocess.CompletedProcess[str]":
+    """Run a test file as a stranger would, in a process and a project of its own."""
+    (folder / "test_mine.py").write_text(text)
+    (folder / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_page_has_an_example_of_each_kind() -> None:
+    assert len(EXAMPLES) == 5
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+def test_the_examples_of_the_page_are_tests_that_pass(tmp_path: Path, number: int) -> None:
+    if "kubectl" in EXAMPLES[number] and shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    (tmp_path / "web.yaml").write_text(MANIFEST)
+    needs_kinds = "(kruise)" in EXAMPLES[number]
+    # when
+    done = run_pytest(
+        tmp_path,
+        EXAMPLES[number],
+        *(KRUISE_PLUGINS if needs_kinds else PLUGIN),
+        *("-W", "error", "--strict-markers"),
+        path=ALL_SOURCES if needs_kinds else SOURCES,
+    )
+    # then
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_first_example_is_ten_lines() -> None:
+    body = EXAMPLES[0].split("def test_")[1].splitlines()[1:]
+    assert len([line for line in body if line.strip()]) <= 10
+
+
+def test_the_operator_with_its_test_is_fifteen_lines() -> None:
+    lines = [line for line in EXAMPLES[3].split("WORKER =")[0].splitlines() if line.strip()]
+    assert len([line for line in lines if not line.startswith(("from", "import"))]) <= 15
+
+
+def test_the_example_without_pytest_runs() -> None:
+    exec(compile(EXAMPLES[4], str(PAGE), "exec"), {})
+
+
+def test_an_unknown_option_of_the_marker_is_told(tmp_path: Path) -> None:
+    text = "import pytest\n@pytest.mark.sandbox(colour='red')\ndef test_it(sandbox): pass\n"
+    assert "unexpected keyword argument 'colour'" in run_pytest(tmp_path, text, *PLUGIN).stdout
+
+
+def test_crds_of_the_test_are_there_from_the_beginning(tmp_path: Path) -> None:
+    # given
+    (tmp_path / "crd.yaml").write_text(
+        """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: things, kind: Thing}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+"""
+    )
+    text = """
+import pytest
+
+PLUGIN = ("-p", "pykruise.testing")
+
 pytestmark = pytest.mark.sandbox(manifests="crd.yaml", nodes=0)
 
 def test_it(sandbox):
