@@ -333,6 +333,28 @@ def argocd(namespace: str, name: str) -> None:
     click.echo(config_map_text(namespace=namespace, name=name), nl=False)
 
 
+@manifests.command(short_help="Where to scrape, and alerts, for the Prometheus operator.")
+@_manager_namespace
+@click.option("--state/--no-state", default=True, help="The manager runs with --state-metrics.")
+def prometheus(namespace: str, state: bool) -> None:
+    """Print a PodMonitor and a PrometheusRule."""
+    from pykruise.manager.argocd import document_text
+    from pykruise.manager.monitoring import pod_monitor, prometheus_rule
+
+    documents = (pod_monitor(namespace=namespace, has_state=state), prometheus_rule(namespace=namespace))
+    click.echo("---\n".join(document_text(one) for one in documents), nl=False)
+
+
+@manifests.command(short_help="A board for Grafana.")
+@_manager_namespace
+def grafana(namespace: str) -> None:
+    """Print a ConfigMap with the board, which Grafana's sidecar finds by its label."""
+    from pykruise.manager.argocd import document_text
+    from pykruise.manager.monitoring import board_config_map
+
+    click.echo(document_text(board_config_map(namespace=namespace)), nl=False)
+
+
 @app.command(short_help="Say what a rollout waits for, and what helps.")
 @click.argument("targets", nargs=-1)
 @_namespace
