@@ -150,6 +150,8 @@ def manager(context: click.Context) -> None:
 @click.option("--start", type=_SECONDS, default=0.5, help="Seconds until a container runs.")
 @click.option("--ready", type=_SECONDS, default=0.0, help="Seconds from running to ready.")
 @click.option("--stop", type=_SECONDS, default=1.0, help="Seconds that a pod takes to stop.")
+@click.option("--volumes", is_flag=True, help="Make a volume for each claim, on paper.")
+@click.option("--agent", is_flag=True, help="Play the node agent too: recreate containers, probe pods.")
 @_kubeconfig
 @_context
 @_failures
@@ -161,6 +163,8 @@ def kubelets(
     start: float,
     ready: float,
     stop: float,
+    volumes: bool,
+    agent: bool,
     kubeconfig: Path | None,
     context: str | None,
     failures: Path | None,
@@ -177,6 +181,8 @@ def kubelets(
         start_s=start,
         ready_s=ready,
         stop_s=stop,
+        has_volumes=volumes,
+        has_agents=agent,
         failures=failures,
     )
     _run(run_kubelets(options, kubeconfig=kubeconfig, context=context))
@@ -325,6 +331,28 @@ def argocd(namespace: str, name: str) -> None:
     from pykruise.manager.argocd import config_map_text
 
     click.echo(config_map_text(namespace=namespace, name=name), nl=False)
+
+
+@manifests.command(short_help="Where to scrape, and alerts, for the Prometheus operator.")
+@_manager_namespace
+@click.option("--state/--no-state", default=True, help="The manager runs with --state-metrics.")
+def prometheus(namespace: str, state: bool) -> None:
+    """Print a PodMonitor and a PrometheusRule."""
+    from pykruise.manager.argocd import document_text
+    from pykruise.manager.monitoring import pod_monitor, prometheus_rule
+
+    documents = (pod_monitor(namespace=namespace, has_state=state), prometheus_rule(namespace=namespace))
+    click.echo("---\n".join(document_text(one) for one in documents), nl=False)
+
+
+@manifests.command(short_help="A board for Grafana.")
+@_manager_namespace
+def grafana(namespace: str) -> None:
+    """Print a ConfigMap with the board, which Grafana's sidecar finds by its label."""
+    from pykruise.manager.argocd import document_text
+    from pykruise.manager.monitoring import board_config_map
+
+    click.echo(document_text(board_config_map(namespace=namespace)), nl=False)
 
 
 @app.command(short_help="Say what a rollout waits for, and what helps.")

@@ -30,7 +30,7 @@ from pykruise.manager.settings import Settings
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.kind import Kind
 
-__all__ = ["changed_by", "described", "planned", "run_plan"]
+__all__ = ["changed_by", "described", "live_document", "planned", "run_plan"]
 
 NOTHING, FAILED, CHANGES = 0, 1, 2
 """Exit codes, as those of `terraform plan -detailed-exitcode` and `kubectl diff` would have it."""
@@ -64,7 +64,7 @@ async def run_plan(
         settings = given or await manager_settings(client, time.time)
         there = namespace or default_namespace
         if target is not None:
-            documents = [await _live(client, there, *named(target))]
+            documents = [await live_document(client, there, *named(target))]
         found = [
             await planned(
                 client,
@@ -133,7 +133,8 @@ def _not_looked_at(others: Sequence[Document]) -> list[str]:
     return [f"Not looked at: {told}"] if others else []
 
 
-async def _live(client: Client, namespace: str, kind: Kind, name: str) -> Document:
+async def live_document(client: Client, namespace: str, kind: Kind, name: str) -> Document:
+    """The object as it is, without what nobody applies. Raises CommandError when it is not there."""
     resource = kind.resource
     namespace = namespace if resource.namespaced else ""
     try:
