@@ -55,7 +55,7 @@ class ContainerProbe(Typed, frozen=True, kw_only=True):
     pod_condition_type: str = ""
     """Type of the pod's condition that shows the outcome."""
     probe: Probe
-    """The check: exec, httpGet or tcpSocket."""
+    """The check: exec, httpGet, tcpSocket or grpc."""
 
 
 class PodProbeMarkerSpec(Typed, frozen=True, kw_only=True):
