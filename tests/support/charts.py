@@ -36,6 +36,7 @@ def render(
         "default": lambda fallback, value=None: value or fallback,
         "include": lambda name, scope: holder[0].render_template(name, data=scope),
         "int": int,
+        "join": lambda between, texts: between.join(texts),
         "lookup": lambda _version, _kind, _namespace, name: dict((lookup or {}).get(name) or {}),
         "nindent": lambda width, text: "\n" + "\n".join(" " * width + line for line in text.splitlines()),
         "quote": lambda value: '"' + str(value).replace('"', '\\"') + '"',

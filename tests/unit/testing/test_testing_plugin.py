@@ -23,6 +23,9 @@ SOURCES = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in ("ku
 
 PLUGIN = ("-p", "pykruise.testing")
 
+ALL_SOURCES = os.pathsep.join((SOURCES, str(ROOT / "packages" / "pykruise" / "src")))
+KRUISE_PLUGINS = (*PLUGIN, "-p", "pykruise.fixtures")
+
 pytestmark = pytest.mark.real_time
 
 
@@ -45,16 +48,23 @@ def run_pytest(
 
 
 def test_the_page_has_an_example_of_each_kind() -> None:
-    assert len(EXAMPLES) == 3
+    assert len(EXAMPLES) == 5
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
 def test_the_examples_of_the_page_are_tests_that_pass(tmp_path: Path, number: int) -> None:
     if "kubectl" in EXAMPLES[number] and shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")
     (tmp_path / "web.yaml").write_text(MANIFEST)
+    needs_kinds = "(kruise)" in EXAMPLES[number]
     # when
-    done = run_pytest(tmp_path, EXAMPLES[number], *PLUGIN, "-W", "error", "--strict-markers")
+    done = run_pytest(
+        tmp_path,
+        EXAMPLES[number],
+        *(KRUISE_PLUGINS if needs_kinds else PLUGIN),
+        *("-W", "error", "--strict-markers"),
+        path=ALL_SOURCES if needs_kinds else SOURCES,
+    )
     # then
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
@@ -64,8 +74,13 @@ def test_the_first_example_is_ten_lines() -> None:
     assert len([line for line in body if line.strip()]) <= 10
 
 
+def test_the_operator_with_its_test_is_fifteen_lines() -> None:
+    lines = [line for line in EXAMPLES[3].split("WORKER =")[0].splitlines() if line.strip()]
+    assert len([line for line in lines if not line.startswith(("from", "import"))]) <= 15
+
+
 def test_the_example_without_pytest_runs() -> None:
-    exec(compile(EXAMPLES[2], str(PAGE), "exec"), {})
+    exec(compile(EXAMPLES[4], str(PAGE), "exec"), {})
 
 
 def test_an_unknown_option_of_the_marker_is_told(tmp_path: Path) -> None:

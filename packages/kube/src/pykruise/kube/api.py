@@ -82,17 +82,22 @@ def _required(cls: type) -> frozenset[str]:
 
 
 class ObjectMeta(Typed, frozen=True, kw_only=True):
-    """The part of the metadata that controllers read."""
+    """What is said of every object."""
 
-    name: str
+    name: str = ""
+    """Empty: made from `generate_name`."""
+    generate_name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    owner_references: list[dict[str, Any]] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
 
 
 class ApiObject(Typed, frozen=True, kw_only=True):

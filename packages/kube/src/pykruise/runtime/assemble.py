@@ -23,6 +23,7 @@ from pykruise.runtime.further import FurtherKinds
 from pykruise.runtime.plan import Note
 from pykruise.runtime.read import Around, Memories, Read
 from pykruise.runtime.reconcile import Owner, Reconciler, RecordEvent
+from pykruise.runtime.rollouts import RolloutMeter
 from pykruise.runtime.sources import Sources
 from pykruise.runtime.status import PER_SECOND
 from pykruise.runtime.views import Views
@@ -69,6 +70,8 @@ class KindContext:
         self.tuning = tuning
         self.reports_ready = reports_ready
         """Whether kinds that can report Ready, Reconciling and Stalled."""
+        self.rollouts: dict[str, RolloutMeter] = {}
+        """By the controller's name, of kinds that have rollouts."""
         self.recorders: list[EventRecorder] = []
         self.further: list[FurtherKinds] = []
         """What follows lists of kinds; the operator runs it."""
@@ -172,6 +175,7 @@ def controller_for(
         memories=memories,
         executor=context.executor,
         record=context.recorder(control.component),
+        rollouts=context.rollouts.setdefault(control.name, RolloutMeter()) if control.standing else None,
         reports_ready=context.reports_ready,
     )
 

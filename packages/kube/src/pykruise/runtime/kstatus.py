@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "STALLED",
     "Conditions",
     "Standing",
+    "unready_since",
     "with_kstatus",
     "without_kstatus",
 ]
@@ -42,6 +43,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     is_ready: bool
     is_stalled: bool = False
     """Time alone does not help; only where it is not ready."""
+    is_held: bool = False
+    """Ready as far as it was asked for: something keeps the rest back, such as a pause."""
     reason: str
     """One word in CamelCase."""
     message: str = ""
@@ -86,3 +89,14 @@ def with_kstatus(status: Document, stored: Conditions, *, standing: Standing, no
             }
         )
     return {**plain, "conditions": [*(plain.get("conditions") or ()), *own]}
+
+
+def unready_since(stored: Conditions) -> Instant | None:
+    """Since when an object has not been ready, as its stored conditions say; None: it is, or they say nothing."""
+    for one in stored:
+        if one.get("type") == READY and one.get("status") == "False":
+            try:
+                return parse_time(one.get("lastTransitionTime") or "")
+            except ValueError:
+                return None
+    return None

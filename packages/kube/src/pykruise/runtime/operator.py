@@ -17,7 +17,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from pykruise.kube.writer import Writer
 from pykruise.runtime.assemble import KindContext, Tuning, controller_for, views_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
+from pykruise.runtime.rollouts import RolloutMeter
 from pykruise.runtime.sources import Sources
 from pykruise.runtime.views import Views
 
@@ -139,6 +140,11 @@ class Operator:
         return tuple(one.controller for one in self._running)
 
     @property
+    def rollouts(self) -> Mapping[str, RolloutMeter]:
+        """By the controller's name: rollouts of the kinds whose Control says how their objects stand."""
+        return self._context.rollouts
+
+    @property
     def is_leading(self) -> bool:
         """Whether controllers run here: without an elector, always."""
         return self.elector is None or self.elector.is_leading
@@ -184,6 +190,8 @@ class Operator:
             # Others write meanwhile: nothing that was remembered of objects may be gone by. Queues keep what is due.
             for memories in self._context.memories:
                 memories.clear()
+            for meter in self.rollouts.values():
+                meter.clear()
 
     async def _serve_term(self) -> None:
         await self.sources.wait_synced(self._shared)

@@ -20,10 +20,11 @@ from pykruise.kube.resources import Resource
 from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor, Failure, Outcome, merged
-from pykruise.runtime.kstatus import Conditions, with_kstatus
+from pykruise.runtime.kstatus import Conditions, Standing, unready_since, with_kstatus
 from pykruise.runtime.plan import REPORT_STATUS, Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Memories, Mirror, Read
 from pykruise.runtime.reasons import Reason
+from pykruise.runtime.rollouts import RolloutMeter
 from pykruise.runtime.status import A_MOMENT_S, PER_SECOND_BUSY, StatusPace, status_patch
 
 __all__ = [
@@ -127,7 +128,7 @@ class Reconciler:
 
     `objects` are the kind's own, `read_for` gives what the snapshot of one of them reads, `record` takes events (it
     must neither block nor raise). `memories`: what is remembered between reconciles, for the kind and in here.
-    `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them.
+    `rollouts`: counts them. `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them.
     """
 
     def __init__(
@@ -142,6 +143,7 @@ class Reconciler:
         record: RecordEvent,
         slice_s: float = SLICE_S,
         reports_ready: bool = False,
+        rollouts: RolloutMeter | None = None,
     ) -> None:
         self._resource = resource
         self._control = control
@@ -151,7 +153,9 @@ class Reconciler:
         self._executor = executor
         self._record = record
         self._slice_s = slice_s
-        self._standing = control.standing if reports_ready else None
+        self._standing = control.standing
+        self._reports_ready = reports_ready and control.standing is not None
+        self._rollouts = rollouts
         self._pace = StatusPace(per_second=executor.status_per_s)
         self._busy_pace = StatusPace(per_second=min(executor.status_per_s, PER_SECOND_BUSY))
 
@@ -181,6 +185,8 @@ class Reconciler:
         self._pace.forget(key)
         self._busy_pace.forget(key)
         self._memories.forget(key)
+        if self._rollouts is not None:
+            self._rollouts.forget(key)
 
     def _past_of(self, owner: Owner) -> _Past:
         return self._memories.of(owner.key, owner.uid, _Past)
@@ -320,7 +326,7 @@ class Reconciler:
             owner.resource,
             owner.key,
             uid=owner.uid,
-            stored=owner.whole_status if self._standing is not None else owner.stored_status,
+            stored=owner.whole_status if self._reports_ready else owner.stored_status,
             wanted=status,
             resource_version=owner.resource_version if owner.is_guarded else "",
         )
@@ -331,7 +337,7 @@ class Reconciler:
         if wait_s > 0 and not at_once:
             return _Report(due_in_s=wait_s)
         outcome = await self._executor.execute(_alone(patch))
-        if self._standing is not None and outcome.failure is None:
+        if self._reports_ready and outcome.failure is None:
             self._look_for_kstatus(owner)
         return _Report(failure=outcome.failure)
 
@@ -342,13 +348,23 @@ class Reconciler:
         if self._standing is None:
             return status
         plain = owner.stored_status if status is None else status
+        standing = self._standing(plain.get("conditions") or (), waiting)
+        self._note_rollout(owner, standing, snapshot)
+        if not self._reports_ready:
+            return status
         if owner.is_deleting:  # nothing is waited for but its end; the conditions stay
             conditions = [*plain.get("conditions", ()), *owner.kstatus]
             wanted = {**plain, "conditions": conditions} if conditions else plain
         else:
-            standing = self._standing(plain.get("conditions") or (), waiting)
             wanted = with_kstatus(plain, owner.kstatus, standing=standing, now=snapshot.now)
         return None if wanted == owner.whole_status else wanted
+
+    def _note_rollout(self, owner: Owner, standing: Standing, snapshot: Any) -> None:
+        if self._rollouts is None or owner.is_deleting:
+            return
+        generation = getattr(self._control.object_of(snapshot), "generation", 0)
+        since = unready_since(owner.kstatus)
+        self._rollouts.note(owner.key, generation, standing, since=since, now=snapshot.now)
 
     def _look_for_kstatus(self, owner: Owner) -> None:
         """A definition of before may have no place for the conditions: what API servers drop is not written again."""
@@ -357,7 +373,7 @@ class Reconciler:
             _log.warning(
                 "%s: its definition has no place for Ready, Reconciling and Stalled", owner.resource.kind
             )
-            self._standing = None
+            self._reports_ready = False
 
 
 def _tell(owner: Owner, plan: Plan, outcome: Outcome, *, duration_s: float) -> None:

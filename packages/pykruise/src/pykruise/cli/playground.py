@@ -5,6 +5,7 @@ ClusterSettings ──▶ playground() ──▶ Playground(cluster, manager, cl
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Never
@@ -27,6 +28,7 @@ from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.controller import unmeasured
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.metered import MeteredTransport
@@ -98,10 +100,12 @@ async def playground(
     rng: random.Random | None = None,
     contents: Contents = Contents(),  # noqa: B008 - frozen
     on_loaded: Callable[[Loaded], None] | None = None,
+    is_repeatable: bool = False,
 ) -> AsyncIterator[Playground]:
     """Start everything, wait until the manager has seen the cluster, and stop it all at the end.
 
     `manager_settings`: of the manager and its webhooks. `on_loaded` hears what came of the dump.
+    `is_repeatable`: the same seed gives the same run, beside whatever else the process does.
     """
     rng = rng or random.Random()
     budgets = manager_settings.of(POD_UNAVAILABLE_BUDGET)
@@ -166,7 +170,8 @@ async def playground(
             settings=manager_settings,
             clock=clock,
             rng=rng,
-            freeze_heap=True,
+            cpu_time=unmeasured if is_repeatable else time.thread_time,
+            freeze_heap=not is_repeatable,
         )
         running = asyncio.create_task(manager.run(), name="manager")
         telling = asyncio.create_task(_tell(refusals, cluster.client, clock=clock, rng=rng))

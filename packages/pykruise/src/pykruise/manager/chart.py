@@ -23,6 +23,7 @@ from pykruise.kube.documents import Document
 from pykruise.manager.argocd import config_map, document_text
 from pykruise.manager.daemon import daemon_roles
 from pykruise.manager.install import SERVICE
+from pykruise.manager.monitoring import board_config_map, pod_monitor, prometheus_rule
 from pykruise.manager.roles import aggregated_roles, roles
 
 __all__ = ["chart_files"]
@@ -46,6 +47,7 @@ def chart_files() -> Mapping[str, str]:
     return {
         "argocd.yaml": _argocd(),
         "crds.yaml": _crds(),
+        "monitoring.yaml": _monitoring(),
         "rbac.yaml": _rbac(),
         "webhooks.yaml": _webhooks(),
     }
@@ -55,17 +57,39 @@ def _argocd() -> str:
     """The ConfigMap of Argo CD; it outlives the release, as the rest of it is not ours."""
     document = config_map(namespace=_ARGOCD, name=_ARGOCD_MAP)
     document["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
-    text = f"---\n{document_text(document)}"
-    # Lua has braces in it, which Helm would take for actions.
-    text = (
+    text = _escaped(f"---\n{document_text(document)}")
+    text = text.replace(_ARGOCD_MAP, "{{ .Values.argocd.configMap }}")
+    text = text.replace(_ARGOCD, "{{ .Values.argocd.namespace }}")
+    return _guarded(".Values.argocd.enabled", text)
+
+
+def _escaped(text: str) -> str:
+    """Braces that are not Helm's: of Lua, of Prometheus' templates."""
+    return (
         text.replace("{{", _OPENED)
         .replace("}}", _CLOSED)
         .replace(_OPENED, '{{ "{{" }}')
         .replace(_CLOSED, '{{ "}}" }}')
     )
-    text = text.replace(_ARGOCD_MAP, "{{ .Values.argocd.configMap }}")
-    text = text.replace(_ARGOCD, "{{ .Values.argocd.namespace }}")
-    return _guarded(".Values.argocd.enabled", text)
+
+
+def _monitoring() -> str:
+    """Each of it where the values ask for it: not every cluster has the Prometheus operator."""
+    parts = {
+        "podMonitor": pod_monitor(namespace=_PLACE, has_state=False),
+        "prometheusRule": prometheus_rule(namespace=_PLACE),
+        "grafanaDashboard": board_config_map(namespace=_PLACE),
+    }
+    text = HEADER
+    for value, document in parts.items():
+        body = _placed(_escaped(f"---\n{document_text(document)}"))
+        text += f"{{{{- if .Values.monitoring.{value}.enabled }}}}\n{body}"
+        if value == "podMonitor":
+            state = pod_monitor(namespace=_PLACE, has_state=True)["spec"]["podMetricsEndpoints"][1:]
+            lines = "".join(f"  {line}\n" for line in document_text(state).splitlines())
+            text += f"{{{{- if .Values.manager.metrics.state }}}}\n{lines}{{{{- end }}}}\n"
+        text += "{{- end }}\n"
+    return text
 
 
 def _crds() -> str:

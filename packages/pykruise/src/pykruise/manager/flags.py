@@ -63,6 +63,8 @@ _OWN: Sequence[Flag] = (
     text_flag("feature-gates", "", "A=true,B=false; see docs/operations.md.", is_list=True),
     text_flag("namespace", "", "Work on objects of this namespace only."),
     text_flag("metrics-addr", ":8080", "Where /metrics is served; 0: nowhere.", read=address),
+    switch("state-metrics", "false", "Serve /state-metrics there: how each object is (docs/monitoring.md)."),
+    text_flag("state-metrics-namespaces", "", "Only of these, comma-separated (empty: all).", read=name_list),
     text_flag("health-probe-addr", ":8000", "Where /healthz and /readyz are served.", read=address),
     text_flag("pprof-addr", ":8090", "Where thread dumps and memory figures are served.", read=address),
     switch("enable-pprof", "true", "Serve --pprof-addr."),
@@ -199,6 +201,8 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
             metrics=values["metrics-addr"],
             health=values["health-probe-addr"],
             diagnosis=values["pprof-addr"] if values["enable-pprof"] else None,
+            state=values["state-metrics"],
+            state_namespaces=values["state-metrics-namespaces"],
         ),
         webhook=_webhook(values, environ),
         log=LogSettings(

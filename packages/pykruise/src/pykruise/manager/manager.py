@@ -12,7 +12,8 @@ import gc
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -32,6 +33,7 @@ from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import SHARED
 from pykruise.runtime.operator import Operator, Work
+from pykruise.runtime.rollouts import RolloutMeter
 
 __all__ = ["Manager", "ManagerStats"]
 
@@ -145,6 +147,16 @@ class Manager:
             controllers={one.name: one.stats() for one in self.controllers},
             queues={one.name: one.queue.stats() for one in self.controllers},
         )
+
+    @property
+    def rollouts(self) -> Mapping[str, RolloutMeter]:
+        """By the controller's name: rollouts of the kinds that have such."""
+        return self._operator.rollouts
+
+    def objects(self, kind: Kind) -> Sequence[Any]:
+        """The objects of a kind that runs here, as it sees them."""
+        assert kind.control is not None
+        return self._sources.of(kind.control.objects).values()
 
     def positions(self) -> dict[str, int]:
         """By resource: the version of the cluster that all its caches have followed."""

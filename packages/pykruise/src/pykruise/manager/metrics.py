@@ -18,6 +18,7 @@ from pykruise.kube.program.metrics import (
     controller_metrics,
     counter,
     gauge,
+    histogram,
     queue_metrics,
     request_metrics,
 )
@@ -61,6 +62,7 @@ class StatsCollector(Collector):
         yield from queue_metrics(stats.queues, labels)
         yield from cache_metrics(stats.caches)
         yield from request_metrics(self._metered, self._host)
+        yield self._rollouts()
         yield gauge("pykruise_build_info", "1, with the version.", ["version"], [([__version__], 1)])
         problems = {
             "caches-synced": len(self._manager.cache_problems()),
@@ -93,4 +95,18 @@ class StatsCollector(Collector):
             "Failed tries to take or renew the lease.",
             ["name"],
             [(name, stats.errors)],
+        )
+
+    def _rollouts(self) -> Metric:
+        kinds = {one.name: kind.resource.kind for kind in self._manager.kinds if (one := kind.control)}
+        return histogram(
+            "pykruise_rollout_duration_seconds",
+            "From a changed spec until the object is as it wants it: complete; held by a pause or a partition; stalled;"
+            " superseded by the next change.",
+            ["kind", "result"],
+            [
+                ([kinds[name], result], stats)
+                for name, meter in self._manager.rollouts.items()
+                for result, stats in meter.durations.items()
+            ],
         )

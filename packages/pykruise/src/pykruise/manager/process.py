@@ -36,6 +36,7 @@ from pykruise.manager.health import health_paths
 from pykruise.manager.manager import Manager
 from pykruise.manager.metrics import registry
 from pykruise.manager.settings import ServingSettings, Settings
+from pykruise.manager.state_metrics import state_registry
 from pykruise.manager.watchdog import Watchdog
 from pykruise.manager.webhooks import Webhooks
 from pykruise.pods.in_place import has_resize
@@ -163,7 +164,12 @@ def _servers(manager: Manager, metrics: CollectorRegistry, serving: ServingSetti
     if serving.health is not None:
         made.append(PlainServer("probes", serving.health, health_paths(manager)))
     if serving.metrics is not None:
-        made.append(PlainServer("metrics", serving.metrics, {"/metrics": metrics_responder(metrics)}))
+        paths = {"/metrics": metrics_responder(metrics)}
+        if serving.state:
+            paths["/state-metrics"] = metrics_responder(
+                state_registry(manager, namespaces=serving.state_namespaces)
+            )
+        made.append(PlainServer("metrics", serving.metrics, paths))
     if serving.diagnosis is not None:
         made.append(PlainServer("thread dumps", serving.diagnosis, DIAGNOSIS))
     return made

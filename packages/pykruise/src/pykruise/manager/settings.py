@@ -43,6 +43,10 @@ class ServingSettings(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Address | None = Address("", 8080)
     health: Address | None = Address("", 8000)
     diagnosis: Address | None = Address("", 8090)
+    state: bool = False
+    """Whether the state of objects is served beside the metrics (state_metrics.py)."""
+    state_namespaces: tuple[str, ...] = ()
+    """Of which namespaces; empty: of all."""
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):

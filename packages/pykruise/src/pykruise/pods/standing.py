@@ -39,7 +39,7 @@ def standing_of(conditions: Conditions, waiting: Reason | None) -> Standing:
         return Standing(is_ready=True, reason=CONVERGED)
     message = waiting.condition_message
     if waiting.code in AT_REST:
-        return Standing(is_ready=True, reason=waiting.code, message=message)
+        return Standing(is_ready=True, is_held=True, reason=waiting.code, message=message)
     if waiting.code in STALLING:
         return Standing(is_ready=False, is_stalled=True, reason=waiting.code, message=message)
     overdue = next((one for one in conditions if _is_overdue(one)), None)

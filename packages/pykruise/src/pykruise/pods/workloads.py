@@ -38,6 +38,8 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
     generation: int = 0
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
+    creation_time: str = ""
+    """When it was created, as it says it."""
     is_deleting: bool = False
     stored_status: Document = {}
     """The status as it is stored, to compare with; without the conditions of runtime/kstatus.py."""
@@ -68,6 +70,7 @@ class _Meta(msgspec.Struct, rename="camel"):
     generation: int = 0
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
 
 
@@ -132,6 +135,7 @@ def _fields(meta: _Meta, status: Document | None) -> dict[str, Any]:
         "generation": meta.generation,
         "labels": meta.labels or {},
         "annotations": meta.annotations or {},
+        "creation_time": meta.creation_timestamp or "",
         "is_deleting": meta.deletion_timestamp is not None,
         "stored_status": stored,
         "kstatus": kstatus,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pykruise.testing.http import HttpSandbox
     from pykruise.testing.sandbox import Sandbox
 
-__all__ = ["sandbox", "sandbox_kubeconfig", "sandbox_server"]
+__all__ = ["options_of", "sandbox", "sandbox_kubeconfig", "sandbox_server"]
 
 _MARKER = (
     "sandbox(nodes=3, seed=0, manifests=(), failures=(), rbac=False, ...): what the test's cluster is made of"
@@ -36,7 +36,7 @@ def sandbox(request: pytest.FixtureRequest) -> "Iterator[Sandbox]":
     """A cluster in this process whose time is virtual: `pykruise.testing.sandbox.Sandbox`."""
     from pykruise.testing.sandbox import Sandbox
 
-    with Sandbox(**_options(request)) as made:
+    with Sandbox(**options_of(request)) as made:
         yield made
 
 
@@ -45,17 +45,17 @@ def sandbox_server(request: pytest.FixtureRequest, tmp_path: Path) -> "Iterator[
     """A cluster that listens on 127.0.0.1 with TLS and a token: `pykruise.testing.http.HttpSandbox`."""
     from pykruise.testing.http import HttpSandbox
 
-    with HttpSandbox(tmp_path / "sandbox.kubeconfig", **_options(request)) as made:
+    with HttpSandbox(tmp_path / "sandbox.kubeconfig", **options_of(request)) as made:
         yield made
 
 
 @pytest.fixture
-def sandbox_kubeconfig(sandbox_server: "HttpSandbox") -> Path:
-    """The kubeconfig of a cluster that listens on 127.0.0.1; gone after the test, with everything in it."""
-    return sandbox_server.kubeconfig
+def sandbox_kubeconfig(sandbox_server: "HttpSandbox") -> str:
+    """The path of a kubeconfig for a cluster that listens on 127.0.0.1; gone after the test, with everything in it."""
+    return str(sandbox_server.kubeconfig)
 
 
-def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
+def options_of(request: pytest.FixtureRequest) -> dict[str, Any]:
     """What the nearest marker says, over those further out; paths are relative to the test's file."""
     options: dict[str, Any] = {}
     for marker in reversed(list(request.node.iter_markers("sandbox"))):

@@ -110,10 +110,13 @@ class Sandbox:
             self.loop.close()
 
     async def _stop(self) -> None:
+        await self._end_tasks()
+        await self.cluster.stop()
+
+    async def _end_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.cluster.stop()
 
     # ── time ─────────────────────────────────────────────────────────────────
 

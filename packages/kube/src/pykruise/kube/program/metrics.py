@@ -30,6 +30,7 @@ __all__ = [
     "controller_metrics",
     "counter",
     "gauge",
+    "histogram",
     "metrics_responder",
     "queue_metrics",
     "request_metrics",
@@ -57,7 +58,7 @@ def request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
             for (method, code), count in metered.answers.items()
         ],
     )
-    yield _histogram(
+    yield histogram(
         "rest_client_request_duration_seconds",
         "How long requests to the API server took.",
         ["verb", "host"],
@@ -207,7 +208,7 @@ def _tables(
         values = [(name, value) for name, one in found if (value := row.read(one)) is not None]
         if row.type == "histogram":
             histograms = [(name, value) for name, value in values if isinstance(value, HistogramStats)]
-            yield _histogram(row.name, row.what, labels, histograms)
+            yield histogram(row.name, row.what, labels, histograms)
         else:
             numbers = [
                 (name, float(value)) for name, value in values if not isinstance(value, HistogramStats)
@@ -233,9 +234,10 @@ def counter(name: str, what: str, labels: list[str], samples: Samples) -> Metric
     return family
 
 
-def _histogram(
+def histogram(
     name: str, what: str, labels: list[str], found: Iterable[tuple[list[str], HistogramStats]]
 ) -> Metric:
+    """Durations that are counted already, in seconds."""
     family = HistogramMetricFamily(name, what, labels=labels)
     for values, stats in found:
         total = 0

@@ -180,5 +180,7 @@ _ALWAYS_WRITTEN: Final = frozenset(
 class DaemonSet(ApiObject, frozen=True, kw_only=True):
     """Runs one pod on every node that fits, and updates them in place, with surge, or node after node."""
 
+    api_version: str = DAEMON_SETS.api_version
+    kind: str = DAEMON_SETS.kind
     spec: DaemonSetSpec
     status: DaemonSetStatus | None = None

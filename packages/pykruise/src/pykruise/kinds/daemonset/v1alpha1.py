@@ -3,7 +3,7 @@
 types.py + this ──▶ crd.py (schema), conversion.py
 """
 
-from pykruise.kinds.daemonset.types import CommonSpec
+from pykruise.kinds.daemonset.types import DAEMON_SETS, CommonSpec
 from pykruise.kube.api import ApiObject, Count, Int32, Int64, PlainCondition, Typed
 
 __all__ = ["DaemonSetV1Alpha1"]
@@ -40,5 +40,7 @@ class DaemonSetStatusV1Alpha1(Typed, frozen=True, kw_only=True):
 class DaemonSetV1Alpha1(ApiObject, frozen=True, kw_only=True):
     """Runs one pod on every node that fits, and updates them in place, with surge, or node after node."""
 
+    api_version: str = f"{DAEMON_SETS.group}/v1alpha1"
+    kind: str = DAEMON_SETS.kind
     spec: CommonSpec
     status: DaemonSetStatusV1Alpha1 | None = None

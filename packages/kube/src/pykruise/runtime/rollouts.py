@@ -1,0 +1,89 @@
+"""How long rollouts take and what they wait for now, for metrics.
+
+each reconcile's Standing ──▶ RolloutMeter.note() ──▶ durations by result, what each object waits for
+
+A rollout begins when an object is found not ready after its spec changed, and ends when it is ready. An object that is
+no longer ready although nobody changed it (a pod fails) waits, but is no rollout.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.histogram import Histogram, HistogramStats
+from pykruise.kube.ids import Key
+from pykruise.runtime.kstatus import Standing
+
+__all__ = ["BOUNDS_S", "Result", "RolloutMeter"]
+
+BOUNDS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0, 86400.0)
+
+Result = Literal["complete", "held", "stalled", "superseded"]
+"""All of it came about; as far as a pause or a partition lets it; it cannot go on by itself; the spec changed again."""
+
+
+class _Rollout(msgspec.Struct):
+    generation: int
+    begun_at: Instant
+    is_stalled: bool = False
+
+
+class RolloutMeter:
+    """Rollouts of the objects of one kind. What it remembers of an object is gone with `forget()`."""
+
+    def __init__(self) -> None:
+        self._durations: dict[Result, Histogram] = {}
+        self._under_way: dict[Key, _Rollout] = {}
+        self._ready: dict[Key, int] = {}
+        """The generation at which an object was last ready."""
+        self._waiting: dict[Key, str] = {}
+
+    @property
+    def durations(self) -> Mapping[str, HistogramStats]:
+        """Seconds, by result."""
+        return {result: one.snapshot() for result, one in self._durations.items()}
+
+    @property
+    def waiting(self) -> Mapping[Key, str]:
+        """Objects that are not ready, each with the reason in one word."""
+        return self._waiting
+
+    def note(
+        self, key: Key, generation: int, standing: Standing, *, since: Instant | None, now: Instant
+    ) -> None:
+        """How an object stands at `now`. `since`: since when it has not been ready, as its status says."""
+        found = self._under_way.get(key)
+        if standing.is_ready:
+            if found is not None and not found.is_stalled:
+                self._observe("held" if standing.is_held else "complete", found, now)
+            self._under_way.pop(key, None)
+            self._waiting.pop(key, None)
+            self._ready[key] = generation
+            return
+        self._waiting[key] = standing.reason
+        if found is None or found.generation != generation:
+            if found is not None and not found.is_stalled:
+                self._observe("superseded", found, now)
+            elif found is None and self._ready.get(key) == generation:
+                return
+            begun_at = now if found is not None or since is None or key in self._ready else since
+            found = self._under_way[key] = _Rollout(generation, begun_at)
+        if standing.is_stalled and not found.is_stalled:
+            self._observe("stalled", found, now)
+            found.is_stalled = True
+
+    def forget(self, key: Key) -> None:
+        """Drop what is known of a deleted object."""
+        for known in (self._under_way, self._ready, self._waiting):
+            known.pop(key, None)
+
+    def clear(self) -> None:
+        """Drop what is known of all objects: another one works on them from now on."""
+        for known in (self._under_way, self._ready, self._waiting):
+            known.clear()
+
+    def _observe(self, result: Result, rollout: _Rollout, now: Instant) -> None:
+        histogram = self._durations.setdefault(result, Histogram(BOUNDS_S))
+        histogram.observe(max(now - rollout.begun_at, 0.0))

@@ -1,0 +1,91 @@
+"""`explain` and `plan` from Python: the values that the commands print.
+
+await explain("clonesets/web", namespace="shop") ──▶ Explanation
+await plan("clonesets/web", "replicas=5")        ──▶ Forecast (of a kind that owns no pods: Outlook)
+
+They read only. Errors are KubeError (kube/errors.py), and CommandError for a target that cannot be meant or is not
+there. All values are frozen; `msgspec.to_builtins()` makes JSON's types of them, the same as `-o json` prints.
+"""
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.explain import explained, explained_pod
+from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.forecasting import Forecast
+from pykruise.cli.insight.gates import manager_settings
+from pykruise.cli.insight.known import named
+from pykruise.cli.insight.outlook import Outlook
+from pykruise.cli.insight.pods import NAMES
+from pykruise.cli.insight.reach import reached
+from pykruise.cli.plan import changed_by, live_document, planned
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+
+__all__ = ["CommandError", "Explanation", "Forecast", "Outlook", "explain", "plan"]
+
+
+async def explain(
+    target: str,
+    *,
+    namespace: str = "",
+    client: Client | None = None,
+    kubeconfig: str | Path | None = None,
+    context: str | None = None,
+    now: Instant | None = None,
+) -> Explanation:
+    """Why an object is not (yet) as its spec wants it: `clonesets/web`, or `pod/web-x` for what holds a pod.
+
+    `client`: asks through it; else a kubeconfig's cluster. `namespace`: empty means the context's, or `default`.
+    """
+    async with _reached(client, kubeconfig, context) as (asking, default):
+        at = time.time() if now is None else now
+        settings = await manager_settings(asking, lambda: at)
+        said, _, name = target.partition("/")
+        place = namespace or default
+        if said.lower() in NAMES and name:
+            return await explained_pod(asking, Key(place, name), now=at, settings=settings)
+        kind, name = named(target)
+        key = Key(place if kind.resource.namespaced else "", name)
+        return await explained(asking, key, now=at, kind=kind, settings=settings)
+
+
+async def plan(
+    target: str | Mapping[str, Any],
+    *sets: str,
+    namespace: str = "",
+    client: Client | None = None,
+    kubeconfig: str | Path | None = None,
+    context: str | None = None,
+    now: Instant | None = None,
+) -> Forecast | Outlook:
+    """What applying a change would do. `target`: an object as it would be applied, or the name of one that is there;
+    `sets`: changes to it, as `--set` takes them (`image=main=shop:2`)."""
+    async with _reached(client, kubeconfig, context) as (asking, default):
+        at = time.time() if now is None else now
+        document: Document
+        if isinstance(target, str):
+            kind, name = named(target)
+            document = await live_document(asking, namespace or default, kind, name)
+        else:
+            document = dict(target)
+        place = namespace or document["metadata"].get("namespace") or default
+        settings = await manager_settings(asking, lambda: at)
+        return await planned(asking, changed_by(document, sets), namespace=place, now=at, settings=settings)
+
+
+@asynccontextmanager
+async def _reached(
+    client: Client | None, kubeconfig: str | Path | None, context: str | None
+) -> AsyncIterator[tuple[Client, str]]:
+    if client is not None:
+        yield client, "default"
+        return
+    async with reached(Path(kubeconfig) if kubeconfig else None, context) as found:
+        yield found

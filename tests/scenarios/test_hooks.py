@@ -1,0 +1,144 @@
+"""Hooks in Python: pods wait for the function, and go on when it is done."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from pykruise.hooks import Hooks
+from support.scenario import Object, Stage, cloneset
+
+pytestmark = pytest.mark.few_controllers
+
+LABEL = "example.com/drain"
+
+
+@asynccontextmanager
+async def serving(stage: Stage, hooks: Hooks) -> AsyncIterator[None]:
+    running = asyncio.create_task(
+        hooks.run(stage.client, namespace=stage.namespace, clock=stage.clock, rng=stage.rng)
+    )
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def held(hook: str, **spec: Any) -> Object:
+    """A CloneSet whose pods carry the label that holds them."""
+    doc = cloneset(replicas=2, lifecycle={hook: {"labelsHandler": {LABEL: "true"}}}, **spec)
+    doc["spec"]["template"]["metadata"]["labels"][LABEL] = "true"
+    return doc
+
+
+async def test_a_pod_goes_only_when_its_hook_is_done(stage: Stage) -> None:
+    # given
+    hooks, done = Hooks(label=LABEL), asyncio.Event()
+    seen: list[str] = []
+
+    @hooks.on_pre_delete
+    async def drain(pod: Object) -> None:
+        seen.append(pod["metadata"]["name"])
+        await done.wait()
+
+    await stage.start_manager()
+    async with serving(stage, hooks):
+        await stage.create(held("preDelete"))
+        await stage.settled(replicas=2)
+        # when
+        await stage.scale("web", 1)
+
+        async def is_called() -> bool:
+            return len(seen) == 1
+
+        await stage.until(is_called, what="the hook is called")
+        await asyncio.sleep(5)
+        # then
+        assert len(await stage.pods()) == 2
+        # when
+        done.set()
+        # then
+        await stage.settled(replicas=1)
+        assert len(seen) == 1
+
+
+async def test_a_hook_that_raises_is_called_again(stage: Stage) -> None:
+    # given
+    hooks, calls = Hooks(label=LABEL), []
+
+    @hooks.on_pre_delete
+    async def drain(pod: Object) -> None:
+        calls.append(pod["metadata"]["name"])
+        if len(calls) < 3:
+            raise RuntimeError("not yet")
+
+    await stage.start_manager()
+    async with serving(stage, hooks):
+        await stage.create(held("preDelete"))
+        await stage.settled(replicas=2)
+        await stage.scale("web", 1)
+        await stage.settled(replicas=1)
+    # then
+    assert len(calls) == 3
+    assert len(set(calls)) == 1
+
+
+async def test_an_update_in_place_waits_for_its_hook_and_the_label_comes_back(stage: Stage) -> None:
+    # given
+    hooks = Hooks(label=LABEL)
+    order: list[str] = []
+
+    @hooks.on_in_place_update
+    async def before(pod: Object) -> None:
+        order.append(f"before {pod['spec']['containers'][0]['image']}")
+
+    @hooks.on_updated
+    async def after(pod: Object) -> None:
+        order.append(f"after {pod['spec']['containers'][0]['image']}")
+
+    strategy = {"rollingUpdate": {"podUpdatePolicy": "InPlaceOnly"}}
+    await stage.start_manager()
+    async with serving(stage, hooks):
+        await stage.create(held("inPlaceUpdate", updateStrategy=strategy))
+        await stage.settled(replicas=2)
+        before_update = {pod.uid for pod in await stage.pods()}
+        # when
+        await stage.set_image("web", "nginx:2")
+        await stage.settled(replicas=2)
+
+        async def is_normal() -> bool:
+            return all(pod.state == "Normal" for pod in await stage.pods())
+
+        await stage.until(is_normal, what="pods are in service again")
+        # then
+        pods = await stage.pods()
+        assert {pod.uid for pod in pods} == before_update
+        assert all(pod.labels[LABEL] == "true" for pod in pods)
+        assert sorted(order) == ["after nginx:2"] * 2 + ["before nginx:1"] * 2
+
+
+async def test_a_finalizer_holds_as_a_label_does(stage: Stage) -> None:
+    # given
+    hooks, seen = Hooks(finalizer=LABEL), []
+
+    @hooks.on_pre_delete
+    async def drain(pod: Object) -> None:
+        seen.append(pod["metadata"]["name"])
+
+    doc = cloneset(replicas=2, lifecycle={"preDelete": {"finalizersHandler": [LABEL]}})
+    doc["spec"]["template"]["metadata"]["finalizers"] = [LABEL]
+    await stage.start_manager()
+    async with serving(stage, hooks):
+        await stage.create(doc)
+        await stage.settled(replicas=2)
+        await stage.scale("web", 1)
+        await stage.settled(replicas=1)
+    assert len(seen) == 1
+
+
+def test_it_has_to_be_said_what_holds_pods() -> None:
+    with pytest.raises(ValueError, match="either label= or finalizer="):
+        Hooks()

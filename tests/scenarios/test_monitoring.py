@@ -1,0 +1,197 @@
+"""Metrics of real rollouts: every name that alerts, board and docs use is there, and alerts fire and stop."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.program.metrics import metrics_responder
+from pykruise.manager.manager import Manager
+from pykruise.manager.metrics import registry
+from pykruise.manager.monitoring import ALERTS, PANELS
+from pykruise.manager.state_metrics import state_registry
+from pykruise.manager.webhook_metrics import WebhookMetrics
+from pykruise.sandbox.faults import Rule
+from support.daemonsets import Pool
+from support.promql import Alarm, Scrapes, names_in
+from support.scenario import Stage, cloneset, rolling
+from support.statefulsets import Sets
+
+pytestmark = pytest.mark.sandbox_only
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+EVERY_S = 120.0
+
+
+class Prometheus:
+    """Scrapes a manager, and evaluates all alerts after each scrape."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._metered = MeteredTransport(stage.manager_transport())
+        self.scrapes = Scrapes()
+        self._alarms = {one.name: Alarm(one.expr, one.for_s) for one in ALERTS}
+        self._now = 0.0
+
+    async def start_manager(self) -> Manager:
+        return await self._stage.start_manager(self._metered)
+
+    def registries(self, manager: Manager, *namespaces: str) -> list[CollectorRegistry]:
+        """Of both pages."""
+        return [registry(manager, self._metered), state_registry(manager, namespaces=namespaces)]
+
+    def pages(self, manager: Manager, *namespaces: str) -> list[str]:
+        """What the manager shows now."""
+        return [metrics_responder(one)("", {}).text for one in self.registries(manager, *namespaces)]
+
+    async def run(self, minutes: float, *managers: Manager) -> dict[str, list[dict[str, str]]]:
+        """Scrape for so long; returns what fires at the end."""
+        fires: dict[str, list[dict[str, str]]] = {}
+        for _ in range(int(minutes * 60 / EVERY_S)):
+            made = [one for manager in managers for one in self.registries(manager)]
+            self.scrapes.note(self._now, (family for one in made for family in one.collect()))
+            fires = {
+                name: found
+                for name, alarm in self._alarms.items()
+                if (found := alarm.at(self._now, self.scrapes))
+            }
+            self._now += EVERY_S
+            await asyncio.sleep(EVERY_S)
+        return fires
+
+
+async def test_a_rollout_that_waits_too_long_fires_with_its_cause_and_stops_when_it_goes_on(
+    stage: Stage,
+) -> None:
+    # given
+    prometheus = Prometheus(stage)
+    manager = await prometheus.start_manager()
+    await stage.create(cloneset(replicas=3))
+    await stage.settled(replicas=3)
+    assert await prometheus.run(6, manager) == {}
+    # when
+    stage.kubelets.set_rules([Rule(image="nginx:broken", image_pull_error=True)])
+    await stage.set_image("web", "nginx:broken", updateStrategy=rolling(maxUnavailable=1))
+    # then not at once
+    assert "KruiseRolloutStuck" not in await prometheus.run(20, manager)
+    fires = await prometheus.run(20, manager)
+    assert fires["KruiseRolloutStuck"] == [
+        {"kind": "CloneSet", "namespace": "scenario", "name": "web", "cause": "ImagePull"}
+    ]
+    assert fires["KruiseCloneSetReplicasMismatch"] == [{"namespace": "scenario", "cloneset": "web"}]
+    # when
+    await stage.set_image("web", "nginx:2")
+    await stage.settled(replicas=3)
+    # then
+    assert await prometheus.run(6, manager) == {}
+
+
+async def test_a_manager_that_is_gone_fires(stage: Stage) -> None:
+    prometheus = Prometheus(stage)
+    manager = await prometheus.start_manager()
+    assert await prometheus.run(6, manager) == {}
+    await stage.kill_manager()
+    assert set(await prometheus.run(6)) == {"KruiseNoLeader"}
+    assert await prometheus.run(6, await prometheus.start_manager()) == {}
+
+
+async def test_every_name_that_is_used_anywhere_is_in_what_a_manager_shows(stage: Stage, pool: Pool) -> None:
+    # given one of each kind
+    prometheus = Prometheus(stage)
+    manager = await prometheus.start_manager()
+    sets = Sets(stage)
+    await sets.create("db", replicas=1)
+    await stage.create(cloneset(replicas=2))
+    await stage.settled(replicas=2)
+    await pool.create("node")
+    for kind, spec in _OTHERS.items():
+        group = "policy.kruise.io" if kind == "PodUnavailableBudget" else "apps.kruise.io"
+        resource = next(one.resource for one in manager.kinds if one.resource.kind == kind)
+        doc = {"apiVersion": f"{group}/v1beta1", "kind": kind, "metadata": {"name": "one"}, "spec": spec}
+        await stage.create(doc, resource=resource)
+    await stage.set_image("web", "nginx:2")
+    await stage.settled(replicas=2)
+    # when
+    await prometheus.run(2, manager)
+    webhooks = WebhookMetrics()
+    names = prometheus.scrapes.names | set(_of_webhooks(webhooks))
+    # then
+    used = {name for alert in ALERTS for name in names_in(alert.expr)}
+    used |= {
+        name
+        for panel in PANELS
+        for expr, _ in panel.lines
+        for name in names_in(expr.replace("$__rate_interval", "5m"))
+    }
+    assert used - names == set()
+    text = (DOCS / "monitoring.md").read_text()
+    named = set(re.findall(r"\b(?:py)?kruise_[a-z_]+[a-z]\b", text))
+    assert {one for one in named if not any(name.startswith(one) for name in names)} == set()
+
+
+_PODS = {"matchLabels": {"app": "web"}}
+_TEMPLATE = {
+    "metadata": {"labels": {"app": "one"}},
+    "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "nginx:1"}]},
+}
+_CLONES = cloneset("one", replicas=1)["spec"]
+_OTHERS = {
+    "SidecarSet": {
+        "selector": {"matchLabels": {"app": "none"}},
+        "containers": [{"name": "log", "image": "log:1"}],
+    },
+    "PodUnavailableBudget": {"selector": _PODS, "maxUnavailable": 1},
+    "BroadcastJob": {"template": _TEMPLATE},
+    "UnitedDeployment": {
+        "replicas": 1,
+        "selector": _CLONES["selector"],
+        "template": {
+            "cloneSetTemplate": {
+                "metadata": {"labels": {"app": "one"}},
+                "spec": {**_CLONES, "replicas": None},
+            }
+        },
+        "topology": {"subsets": [{"name": "a"}]},
+    },
+    "WorkloadSpread": {
+        "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"},
+        "subsets": [{"name": "a", "maxReplicas": 1}, {"name": "b"}],
+    },
+}
+
+
+def _of_webhooks(metrics: WebhookMetrics) -> list[str]:
+    """Names of series that there are once a review was answered."""
+    return [
+        "controller_runtime_webhook_requests_total",
+        "controller_runtime_webhook_latency_seconds_bucket",
+    ]
+
+
+async def test_only_namespaces_that_are_listed_are_told(stage: Stage) -> None:
+    prometheus = Prometheus(stage)
+    manager = await prometheus.start_manager()
+    await stage.create(cloneset(replicas=1))
+    await stage.settled(replicas=1)
+    assert 'cloneset="web"' in prometheus.pages(manager, "scenario")[1]
+    assert 'cloneset="web"' not in prometheus.pages(manager, "elsewhere")[1]
+
+
+async def test_a_manager_that_stands_by_tells_nothing_of_objects(stage: Stage) -> None:
+    # given two managers, of which one works
+    prometheus = Prometheus(stage)
+    managers = [await stage.start_manager(identity=name) for name in ("one", "two")]
+
+    async def has_leader() -> bool:
+        return any(one.is_leading for one in managers)
+
+    await stage.until(has_leader, what="one leads")
+    await stage.create(cloneset(replicas=1))
+    await stage.settled(replicas=1)
+    # then
+    told = ['cloneset="web"' in prometheus.pages(one)[1] for one in managers]
+    assert told == [one.is_leading for one in managers]

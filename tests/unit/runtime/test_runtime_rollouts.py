@@ -1,0 +1,69 @@
+"""How long rollouts took and what they wait for, from how objects stood at each look."""
+
+from pykruise.kube.ids import Key
+from pykruise.runtime.kstatus import Standing
+from pykruise.runtime.rollouts import RolloutMeter
+
+WEB = Key("default", "web")
+DONE = Standing(is_ready=True, reason="Converged")
+HELD = Standing(is_ready=True, is_held=True, reason="Partition")
+MOVING = Standing(is_ready=False, reason="Updating")
+STALLED = Standing(is_ready=False, is_stalled=True, reason="InvalidSpec")
+
+
+def counts(meter: RolloutMeter) -> dict[str, tuple[int, float]]:
+    return {result: (one.count, one.sum_s) for result, one in meter.durations.items()}
+
+
+def test_a_rollout_lasts_from_the_first_look_until_the_object_is_ready() -> None:
+    meter = RolloutMeter()
+    meter.note(WEB, 1, MOVING, since=None, now=10.0)
+    assert meter.waiting == {WEB: "Updating"}
+    meter.note(WEB, 1, MOVING, since=None, now=20.0)
+    meter.note(WEB, 1, DONE, since=None, now=40.0)
+    assert meter.waiting == {}
+    meter.note(WEB, 2, MOVING, since=None, now=100.0)
+    meter.note(WEB, 2, HELD, since=None, now=105.0)
+    assert counts(meter) == {"complete": (1, 30.0), "held": (1, 5.0)}
+
+
+def test_a_pod_that_fails_later_is_waited_for_and_is_no_rollout() -> None:
+    meter = RolloutMeter()
+    meter.note(WEB, 1, DONE, since=None, now=0.0)
+    meter.note(WEB, 1, MOVING, since=None, now=10.0)
+    assert meter.waiting == {WEB: "Updating"}
+    meter.note(WEB, 1, DONE, since=None, now=20.0)
+    assert counts(meter) == {}
+
+
+def test_a_change_in_the_middle_supersedes_what_was_under_way() -> None:
+    meter = RolloutMeter()
+    meter.note(WEB, 1, MOVING, since=None, now=0.0)
+    meter.note(WEB, 2, MOVING, since=None, now=10.0)
+    meter.note(WEB, 2, DONE, since=None, now=15.0)
+    assert counts(meter) == {"superseded": (1, 10.0), "complete": (1, 5.0)}
+
+
+def test_a_rollout_that_stalls_is_counted_as_such_once() -> None:
+    meter = RolloutMeter()
+    meter.note(WEB, 1, MOVING, since=None, now=0.0)
+    meter.note(WEB, 1, STALLED, since=None, now=10.0)
+    meter.note(WEB, 1, STALLED, since=None, now=20.0)
+    meter.note(WEB, 1, DONE, since=None, now=30.0)
+    assert counts(meter) == {"stalled": (1, 10.0)}
+
+
+def test_a_new_manager_knows_from_the_status_since_when_it_lasts() -> None:
+    meter = RolloutMeter()
+    meter.note(WEB, 3, MOVING, since=50.0, now=100.0)
+    meter.note(WEB, 3, DONE, since=None, now=110.0)
+    assert counts(meter) == {"complete": (1, 60.0)}
+
+
+def test_nothing_is_remembered_of_an_object_that_is_gone() -> None:
+    meter = RolloutMeter()
+    meter.note(WEB, 1, MOVING, since=None, now=0.0)
+    meter.forget(WEB)
+    assert meter.waiting == {}
+    meter.note(WEB, 1, DONE, since=None, now=10.0)
+    assert counts(meter) == {}
