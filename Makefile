@@ -9,6 +9,7 @@
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make docs   the pages and parts of the chart that are made from the code
+#   make image PYTHON_IMAGE=python:3.12-slim@sha256:...   the manager's image, which is not published (docs/install.md)
 #   make lock   write the hashes of supply/ anew, after pyproject.toml or constraints.txt has changed
 #   make bench CLUSTER=real  a CloneSet of N=500 pods and the manager's process on a real control plane
 # The real control plane is built with Go, once; KUBERNETES=1.37 or 1.32 chooses its minor.
@@ -37,7 +38,7 @@ UV := 0.13.9
 # Tests start many short processes: without kept bytecode each of them compiles all of pykruise first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up test lint unit docs bench real test-real test-nodes simulate simulate-mutations lock clean
+.PHONY: help image demo up test lint unit docs bench real test-real test-nodes simulate simulate-mutations lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -81,6 +82,13 @@ lock:
 	@$(LOCK) --output-file supply/runtime.txt $(PROJECTS)
 	@$(LOCK) --output-file supply/dev.txt $(PROJECTS) --group pyproject.toml:dev
 	@printf 'hatchling\neditables\n' | $(LOCK) --output-file supply/build.txt -
+
+ENGINE ?= $(firstword $(foreach one,podman docker buildah,$(if $(shell command -v $(one)),$(one))))
+IMAGE ?= pykruise/kruise-manager:dev
+image:
+	@test -n "$(ENGINE)" || { echo "an image is built with podman, docker or buildah; none is installed"; exit 1; }
+	@test -n "$(PYTHON_IMAGE)" || { echo "say on what it is built: make image PYTHON_IMAGE=docker.io/library/python:3.12-slim@sha256:..."; exit 1; }
+	$(ENGINE) build -t $(IMAGE) -f Containerfile --build-arg PYTHON_IMAGE=$(PYTHON_IMAGE) .
 
 demo: $(VENV)/.ready
 	@$(BIN)/pykruise demo

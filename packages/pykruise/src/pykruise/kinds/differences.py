@@ -3,7 +3,7 @@
 DIFFERENCES ──▶ table() ──▶ Markdown; `python -m pykruise.kinds.differences docs/migration.md` puts it there
 
 A test compares, so what is here is what people read. The agent of real nodes, which is not here yet, stands in
-README's table.
+docs/status.md.
 """
 
 import sys
