@@ -2,14 +2,15 @@
 #   make demo   the main job: a cluster in one process, a CloneSet created, scaled and updated
 #   make test   lint, types, import contracts and all tests; where Go is, also on a real control plane, in brief
 #   make up     a cluster to play with, until Ctrl-C
-#   make real   a real control plane with simulated nodes, until Ctrl-C
+#   make real   a real control plane with simulated nodes, until Ctrl-C; NODES=3: with real nodes (root)
+#   make demo REAL=1  the demo on a real control plane with real nodes (root)
 #   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: an eighth of their parameters
 #   make test-nodes  scenarios on real nodes too (root, and packages that it names); SELECTION=... for less
 #   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
+#   make image  the manager's and the agent's images as OCI archives, of the distribution's packages, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make docs   the pages and parts of the chart that are made from the code
-#   make image PYTHON_IMAGE=python:3.12-slim@sha256:...   the manager's image, which is not published (docs/install.md)
 #   make lock   write the hashes of supply/ anew, after pyproject.toml or constraints.txt has changed
 #   make bench CLUSTER=real  a CloneSet of N=500 pods and the manager's process on a real control plane
 # The real control plane is built with Go, once; KUBERNETES=1.37 or 1.32 chooses its minor.
@@ -21,6 +22,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 CLUSTER ?= sandbox
 N ?= $(if $(filter real,$(CLUSTER)),500,1000)
+# Of `make real`: NODES=3 on the command line asks for so many that are real; without it there are simulated ones.
+REAL_NODES := $(NODES)
 NODES ?= $(if $(filter real,$(CLUSTER)),10,50)
 JSON ?=
 CHART ?=
@@ -28,6 +31,7 @@ KUBERNETES ?= 1.37
 WORKERS ?= 5
 NODE_WORKERS ?= 2
 SELECTION ?=
+REAL ?=
 SEEDS ?= 1000
 FIRST ?= 0
 PROCESSES ?=
@@ -38,7 +42,9 @@ UV := 0.13.9
 # Tests start many short processes: without kept bytecode each of them compiles all of pykruise first.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help image demo up test lint unit docs bench real test-real test-nodes simulate simulate-mutations lock clean
+REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
+
+.PHONY: help demo up test lint unit docs bench real test-real test-nodes image simulate simulate-mutations lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -83,15 +89,8 @@ lock:
 	@$(LOCK) --output-file supply/dev.txt $(PROJECTS) --group pyproject.toml:dev
 	@printf 'hatchling\neditables\n' | $(LOCK) --output-file supply/build.txt -
 
-ENGINE ?= $(firstword $(foreach one,podman docker buildah,$(if $(shell command -v $(one)),$(one))))
-IMAGE ?= pykruise/kruise-manager:dev
-image:
-	@test -n "$(ENGINE)" || { echo "an image is built with podman, docker or buildah; none is installed"; exit 1; }
-	@test -n "$(PYTHON_IMAGE)" || { echo "say on what it is built: make image PYTHON_IMAGE=docker.io/library/python:3.12-slim@sha256:..."; exit 1; }
-	$(ENGINE) build -t $(IMAGE) -f Containerfile --build-arg PYTHON_IMAGE=$(PYTHON_IMAGE) .
-
-demo: $(VENV)/.ready
-	@$(BIN)/pykruise demo
+demo: $(if $(REAL),$(VENV)/.ready-dev,$(VENV)/.ready)
+	@$(if $(REAL),$(REAL_CLUSTER) --demo,$(BIN)/pykruise demo)
 
 up: $(VENV)/.ready
 	@$(BIN)/pykruise up
@@ -121,7 +120,7 @@ unit: $(VENV)/.compiled
 test: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory -j2 lint unit
 	@$(MAKE) --no-print-directory test-real SELECTION=--brief
-	@$(MAKE) --no-print-directory test-nodes SELECTION=tests/scenarios/test_real_nodes.py
+	@$(MAKE) --no-print-directory test-nodes SELECTION='--brief tests/scenarios/test_real_nodes.py'
 
 # Tests wait much there, so there are more workers than processors, each with a control plane of its own. Time is
 # real and the machine may be shared: what fails is tried once more, alone, before it counts.
@@ -138,11 +137,14 @@ test-nodes: $(VENV)/.ready-dev
 	@$(NODE_TESTS) -n $(NODE_WORKERS) || $(NODE_TESTS) --last-failed --last-failed-no-failures none
 
 real: $(VENV)/.ready-dev
-	@PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
+	@$(REAL_CLUSTER) $(if $(REAL_NODES),--real --nodes $(REAL_NODES))
 
 bench: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench --cluster $(CLUSTER) \
 	  --pods $(N) --nodes $(NODES) $(if $(JSON),--json $(JSON)) $(if $(CHART),--chart $(CHART))
+
+image: $(VENV)/.ready-dev
+	@PYTHONPATH=. $(BIN)/python -m testbed.product_images $(or $(IMAGES),build/images)
 
 simulate: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m simulation --seeds $(SEEDS) --first $(FIRST) $(if $(PROCESSES),--processes $(PROCESSES))

@@ -64,10 +64,11 @@ def image(
     layers: Sequence[Layer],
     *,
     command: Sequence[str] = WAIT,
+    arguments: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     user: str = "",
 ) -> Image:
-    """An image of these layers, which runs `command` where a container says nothing else.
+    """An image of these layers, which runs `command` with `arguments` where a container says nothing else.
 
     `environment` is besides PATH; `user` as in a Dockerfile ("1000:1000").
     """
@@ -78,6 +79,7 @@ def image(
             "os": "linux",
             "config": {
                 "Entrypoint": list(command),
+                "Cmd": list(arguments),
                 "Env": [f"{name}={value}" for name, value in variables.items()],
                 "User": user,
             },
@@ -136,6 +138,24 @@ def files_layer(files: Mapping[str, bytes]) -> Layer:
 def packed_layer(tar: bytes) -> Layer:
     """A layer of a tar archive that somebody else made."""
     return Layer(gzip.compress(tar, 1, mtime=0), digest_of(tar))
+
+
+def archive(made: Image, name: str) -> bytes:
+    """The image as an OCI archive, a tar file that runtimes import; `name` in full, with its tag."""
+    names = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
+    entry = {**_descriptor(MANIFEST_TYPE, made.manifest), "annotations": names}
+    files = {
+        "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
+        "index.json": _json({"schemaVersion": 2, "manifests": [entry]}),
+    }
+    for digest, blob in {**made.blobs, made.digest: made.manifest}.items():
+        files[f"blobs/{digest.replace(':', '/')}"] = blob
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for path, content in files.items():
+            file, data = _file(path, content)
+            tar.addfile(file, io.BytesIO(data))
+    return buffer.getvalue()
 
 
 def digest_of(blob: bytes) -> str:

@@ -86,6 +86,7 @@ from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import node_specs
+from pykruise.sandbox.paper_volumes import Volumes
 from pykruise.sandbox.pod_state import KubeletSettings
 from support.control_plane import connection, running_plane
 from support.daemonsets import Pool, node_pool
@@ -93,7 +94,6 @@ from support.rbac import Authorizer, AuthorizingTransport
 from support.real_webhooks import webhooks_in_thread
 from support.scenario import AdmissionSwitch, Audience, Stage, audience
 from support.stored_kinds import storage_with_kinds
-from support.volumes import Volumes
 from support.webhooks import GATES, webhook_settings
 from testbed.control_plane import API_SERVER, ControlPlane
 from testbed.node import Nodes

@@ -295,7 +295,7 @@ async def test_a_field_that_forces_recreation_is_named(stage: Stage) -> None:
     said = await forecast(stage.client, changed, namespace=stage.namespace, now=stage.clock())
     # then
     assert [way for way in said.ways.values() if way.startswith("recreated: ") and "env" in way]
-    assert any("env" in field for field in said.fields)
+    assert any("env" in field.path for field in said.fields)
 
 
 async def test_a_new_object_is_planned_too(stage: Stage) -> None:

@@ -56,7 +56,7 @@ async def test_a_changed_amount_is_told_with_its_field_and_what_it_would_allow(s
     await stage.until(are_tied)
     found = await planned(stage, budget(**SELECTED, maxUnavailable=2))
     assert found.change == "changed"
-    assert found.fields == ("spec.maxUnavailable: 1 → 2",)
+    assert tuple(map(str, found.fields)) == ("spec.maxUnavailable: 1 → 2",)
     assert found.batches == ()
     assert found.notes == ("3 of 3 pods serve, 1 must: 2 may go",)
     # and as it is, nothing would happen

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pykruise.cli.kubelets import not_ready_nodes, warning_of
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import NODES
+from pykruise.cli.kubelets import remark_on, take_off_not_ready
+from pykruise.kube.documents import decode
+from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS
 from pykruise.sandbox.cluster import ClusterSettings
 from support.scenario import Object, Stage
 from support.up import running
@@ -24,37 +24,48 @@ def node(name: str, *taints: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": list(taints)}}
 
 
-async def test_nodes_whose_taint_nobody_removes_are_told_of(stage: Stage) -> None:
+async def test_a_taint_that_nobody_takes_off_is_taken_off(stage: Stage) -> None:
     # given two new nodes with the taint of those that are not ready yet, one with another, and one of others
     names = [f"late-{stage.namespace}-{number}" for number in range(3)]
     other = {**TAINT, "key": "example.com/own"}
-    for name, taint in zip(names, (TAINT, TAINT, other), strict=True):
-        await stage.client.create(NODES, "", node(name, taint))
+    for name, taints in zip(names, ([TAINT], [TAINT, other], [other]), strict=True):
+        await stage.client.create(NODES, "", node(name, *taints))
     try:
+        # when
+        taken = await take_off_not_ready(stage.client, set(names))
         # then
-        found = await not_ready_nodes(stage.client, set(names))
-        assert found == names[:2]
-        assert await not_ready_nodes(stage.client, {names[1]}) == [names[1]]
-        assert f"({names[0]}, {names[1]})" in warning_of(found)
-        # when somebody does, then there is nothing to tell
-        for name in found:
-            await stage.client.patch(NODES, "", name, {"spec": {"taints": None}}, patch_type=PatchType.MERGE)
-        assert await not_ready_nodes(stage.client, set(names)) == []
+        assert taken == names[:2]
+        assert f"({names[0]}, {names[1]})" in remark_on(taken)
+        stored = [decode(await stage.client.get(NODES, "", name)) for name in names]
+        assert [one["spec"].get("taints") for one in stored] == [None, [other], [other]]
+        assert await take_off_not_ready(stage.client, set(names)) == []
     finally:
         for name in names:
             await stage.client.delete(NODES, "", name)
 
 
 @pytest.mark.real
-async def test_the_command_says_so(stage: Stage, real_plane: ControlPlane) -> None:
+async def test_the_command_binds_claims_and_takes_the_taint_off(
+    stage: Stage, real_plane: ControlPlane
+) -> None:
     # given a node that was registered before, and that nobody made ready
     prefix = f"late-{stage.namespace}-"
     await stage.client.create(NODES, "", node(f"{prefix}1", TAINT))
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    await stage.create(
+        {"metadata": {"name": "data"}, "spec": claim | {"storageClassName": ""}},
+        resource=PERSISTENT_VOLUME_CLAIMS,
+    )
     command = ("kubelets", "--kubeconfig", str(real_plane.kubeconfig), "--nodes", "2", "--prefix", prefix)
     try:
         # then, a moment after its nodes are registered
-        with running(*command, says=f"1 of them still carry the taint {TAINT['key']} ({prefix}1)"):
-            pass
+        with running(*command, "--volumes", says=f"({prefix}1), which kept pods away"):
+            await stage.until(lambda: is_bound(stage))
     finally:
         for number in (1, 2):
             await stage.client.delete(NODES, "", f"{prefix}{number}")
+
+
+async def is_bound(stage: Stage) -> bool:
+    found = await stage.get("data", resource=PERSISTENT_VOLUME_CLAIMS)
+    return bool(found.get("status", {}).get("phase") == "Bound")

@@ -9,23 +9,28 @@ import asyncio
 import json
 import random
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from pykruise.agent.agent import Agent
 from pykruise.agent.cri.runtimes import Runtime, Runtimes
-from pykruise.agent.flags import Gates, Settings
+from pykruise.agent.flags import Gates as AgentGates
+from pykruise.agent.flags import Settings
 from pykruise.kinds import crds
+from pykruise.kinds.gates import Gates
 from pykruise.kube.client import Client
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import decode
+from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.node_agent.image_pulls import NODE_IMAGES
 from pykruise.kube.node_agent.probe_checks import NODE_POD_PROBES
 from pykruise.kube.node_agent.recreations import REQUESTS
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
+from pykruise.manager.daemon import DAEMON, daemon_roles
+from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE
 from pykruise.sandbox.cluster import ClusterSettings
 from support.fake_runtime import FakeRuntime
 from support.faults import FaultyTransport
@@ -69,7 +74,10 @@ class AgentStage(Place):
     def __init__(self, place: Place, runtime: FakeRuntime) -> None:
         super().__init__(place.cluster)
         self.runtime = runtime
-        self.faulty = FaultyTransport(place.cluster.transport_for("kruise-daemon"))
+        self.metered = MeteredTransport(
+            place.cluster.transport_for(f"system:serviceaccount:{NAMESPACE}:{DAEMON}")
+        )
+        self.faulty = FaultyTransport(self.metered)
         self.agent: Agent | None = None
         self._task: asyncio.Task[None] | None = None
         self._seed = 1
@@ -84,7 +92,7 @@ class AgentStage(Place):
     # ── the agent ────────────────────────────────────────────────────────────
 
     async def start_agent(self, **settings: Any) -> Agent:
-        settings.setdefault("gates", Gates())
+        settings.setdefault("gates", AgentGates())
         rng = random.Random(self._seed)
         self._seed += 1
         client = Client(self.faulty, clock=self.cluster.clock, rng=rng)
@@ -333,7 +341,9 @@ class AgentStage(Place):
         }
 
 
-Until = Callable[[], Any]
+def _rbac(kind: str) -> Resource:
+    group = "rbac.authorization.k8s.io"
+    return Resource(group, "v1", f"{kind.lower()}s", kind, namespaced=not kind.startswith("Cluster"))
 
 
 @asynccontextmanager
@@ -341,10 +351,15 @@ async def agent_stage(
     *, starts: bool = True, has_events: bool = True, **settings: Any
 ) -> AsyncIterator[AgentStage]:
     """An agent at work on the node `node-a`, which has no kubelet: tests play it."""
-    async with small_cluster(ClusterSettings(nodes=0, controllers=())) as place:
+    async with small_cluster(ClusterSettings(nodes=0, controllers=(), rbac=True)) as place:
         for crd in crds():
             if crd["spec"]["names"]["kind"] in _KINDS:
                 await place.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
+        await place.create(
+            NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SECRETS_NAMESPACE}}
+        )
+        for role in daemon_roles(Gates.of(), namespace=NAMESPACE):
+            await place.create(_rbac(role["kind"]), role, namespace=role["metadata"].get("namespace", ""))
         stage = AgentStage(place, FakeRuntime(place.cluster.clock, has_events=has_events))
         if starts:
             await stage.start_agent(**settings)
@@ -352,3 +367,4 @@ async def agent_stage(
             yield stage
         finally:
             await stage.kill_agent()
+        assert not stage.metered.missing_rights, "the agents' role lacks a right"

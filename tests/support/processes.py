@@ -1,9 +1,10 @@
-"""`pykruise manager` as a process of its own: what it says, what its servers answer, how it ends."""
+"""`pykruise manager` and `pykruise-agent` as processes: what they say, what their servers answer, how they end."""
 
 import asyncio
 import os
 import re
 import signal
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -22,7 +23,7 @@ FLAGS = (
 
 
 class ManagerProcess:
-    """A running `pykruise manager`, and what it has logged."""
+    """A running program, and what it has logged."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -77,6 +78,31 @@ async def manager_process(
         "manager",
         f"--kubeconfig={kubeconfig}",
         *FLAGS,
+        *flags,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **(environment or {})},
+    )
+    process = ManagerProcess(started)
+    try:
+        yield process
+    finally:
+        await process.end(signal.SIGKILL)
+
+
+@asynccontextmanager
+async def agent_process(
+    kubeconfig: Path, *flags: str, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[ManagerProcess]:
+    """A node agent with JSON logs and servers on free ports; killed at the end if it has not ended."""
+    started = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "pykruise.agent.main",
+        f"--kubeconfig={kubeconfig}",
+        "--addr=127.0.0.1:0",
+        "--pprof-addr=127.0.0.1:0",
+        "--logging-format=json",
+        "-v=5",
         *flags,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, **(environment or {})},

@@ -7,7 +7,7 @@ import pytest
 from pykruise.agent.cri.values import Image
 from pykruise.agent.image_puller import find_image
 from pykruise.kube.image_references import parse_image
-from pykruise.kube.resources import NAMESPACES, SECRETS
+from pykruise.kube.resources import SECRETS
 from support.agent_stage import AgentStage, agent_stage, pull_secret, tag
 from support.fake_runtime import Remote
 
@@ -16,10 +16,6 @@ SYNCED = "kruise-daemon-config"
 
 
 async def store_secret(stage: AgentStage, name: str, **users: str) -> dict[str, str]:
-    if not await stage.exists(NAMESPACES, SYNCED):
-        await stage.create(
-            NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYNCED}}
-        )
     await stage.create(SECRETS, pull_secret(name, **users), namespace=SYNCED)
     return {"namespace": SYNCED, "name": name}
 

@@ -442,7 +442,7 @@ def test_the_command_plays_files(tmp_path: Path) -> None:
         (("--fail-pod", "120%"), "percentage"),
         (("--drain", "node-1"), "node-1@60s"),
         (("--drain", "node-9@60s"), "there is no 'node-9'"),
-        (("-o", "yaml"), "text and json"),
+        (("-o", "wide"), "text, json and yaml"),
     ],
 )
 def test_flags_that_cannot_be_meant_are_one_line(

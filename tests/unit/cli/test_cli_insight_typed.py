@@ -88,9 +88,9 @@ def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("plan", "clonesets/web", "--set", "replicas=1", "-o", "yaml"),
-        ("explain", "clonesets/web", "-o", "yaml"),
-        ("simulate", "-f", "FILE", "-o", "yaml"),
+        ("plan", "clonesets/web", "--set", "replicas=1", "-o", "wide"),
+        ("explain", "clonesets/web", "-o", "wide"),
+        ("simulate", "-f", "FILE", "-o", "wide"),
     ],
     ids=lambda arguments: arguments[0],
 )
@@ -98,7 +98,7 @@ def test_an_output_that_there_is_not_is_one_line(arguments: tuple[str, ...], tmp
     file = written(tmp_path / "app.yaml", cloneset())
     assert run(*(file if one == "FILE" else one for one in arguments)) == (
         1,
-        "error: -o yaml: there is text and json\n",
+        "error: -o wide: there is text, json and yaml\n",
     )
 
 

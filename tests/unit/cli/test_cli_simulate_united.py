@@ -34,9 +34,9 @@ def written(path: Path, *documents: Object) -> str:
     return str(path)
 
 
-def run(*arguments: str) -> str:
+def run(*arguments: str, code: int = 0) -> str:
     done = CliRunner().invoke(app, ["simulate", *arguments])
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == code, done.output
     return done.output
 
 
@@ -64,7 +64,7 @@ def test_pods_in_reserve_work_again_when_the_zone_is_back(tmp_path: Path) -> Non
 
 def test_without_the_adaptive_strategy_it_is_stuck_and_says_why(tmp_path: Path) -> None:
     first = united_document(STATEFUL_SET, [subset("a"), subset("b")], replicas=4)
-    told = run("-f", written(tmp_path / "ud.yaml", first), "--outage", "a@20s")
+    told = run("-f", written(tmp_path / "ud.yaml", first), "--outage", "a@20s", code=3)
     assert "ud.yaml: stuck after" in told
     assert "Unschedulable" in told
     assert "(subset a)" in told

@@ -162,7 +162,7 @@ def test_a_changed_image_restarts_that_container_once() -> None:
     pod.run_until(60.0)
     after = pod.container("main")
     assert after["restartCount"] == 1
-    assert after["image"] == "nginx:2"
+    assert after["image"] == "docker.io/library/nginx:2"
     assert after["imageID"] != before["imageID"]
     assert after["containerID"] != before["containerID"]
     assert after["lastState"]["terminated"]["containerID"] == before["containerID"]
@@ -183,7 +183,7 @@ def test_a_tag_with_the_same_digest_restarts_the_container_and_keeps_the_image_i
     pod.run_until(9.0)
     # then
     assert pod.container()["restartCount"] == 1
-    assert pod.container()["image"] == "nginx:1.0.1"
+    assert pod.container()["image"] == "docker.io/library/nginx:1.0.1"
     assert pod.container()["imageID"] == before["imageID"]
 
 
@@ -483,5 +483,5 @@ def test_a_restart_begun_before_a_kubelet_starts_again_is_finished_after_it() ->
     pod.run_until(60.0)
     # then
     assert pod.container()["restartCount"] == 1
-    assert pod.container()["image"] == "nginx:2"
+    assert pod.container()["image"] == "docker.io/library/nginx:2"
     assert pod.is_ready

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.advancedcronjob.admission import mutating, validate_cronjob
-from pykruise.kinds.advancedcronjob.defaults import DefaultingSettings
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.pods.template_defaults import DefaultingSettings
 from support.cron_world import TEMPLATES
 
 PULLS = "imageListPullJobTemplate"

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.broadcastjob.admission import mutating, validate_broadcastjob
-from pykruise.kinds.broadcastjob.defaults import ALL_AT_ONCE, DefaultingSettings
+from pykruise.kinds.broadcastjob.defaults import ALL_AT_ONCE
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.resources import Resource
+from pykruise.pods.template_defaults import DefaultingSettings
 from support.broadcast_world import template
 
 

@@ -7,12 +7,13 @@ import pytest
 
 from pykruise.kinds import crds_of
 from pykruise.kinds.cloneset.admission import mutate_cloneset, mutating, validate_cloneset
-from pykruise.kinds.cloneset.defaults import DefaultingSettings, with_defaults
+from pykruise.kinds.cloneset.defaults import with_defaults
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import Resource
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH, Mismatch
+from pykruise.pods.template_defaults import WorkloadDefaulting
 from support.cloneset_builder import template
 from support.cloneset_rules import ACCEPTED, BLOCK, REFUSED, document, rolling
 
@@ -210,11 +211,11 @@ def test_an_unchanged_template_is_not_touched() -> None:
 
 
 def test_the_gates_switch_template_defaults_off_and_host_ports_on() -> None:
-    off = DefaultingSettings(template_no_defaults=True)
+    off = WorkloadDefaulting(template_no_defaults=True)
     assert with_defaults(document(), settings=off)["spec"]["template"] == template()
     given = template(hostNetwork=True)
     given["spec"]["containers"][0]["ports"] = [{"containerPort": 80}]
-    on = DefaultingSettings(host_network_ports=True)
+    on = WorkloadDefaulting(host_network_ports=True)
     found = with_defaults(document(template=given), settings=on)["spec"]["template"]["spec"]
     assert found["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP", "hostPort": 80}]
     found = with_defaults(document(template=given))["spec"]["template"]["spec"]
@@ -225,7 +226,7 @@ def test_an_object_with_all_defaults_is_left_as_it_is() -> None:
     doc = with_defaults(document())
     assert ask(mutate_cloneset, request(doc)) == ALLOWED
     assert ask(mutate_cloneset, request(document())).object == doc
-    off = mutating(DefaultingSettings(template_no_defaults=True))
+    off = mutating(WorkloadDefaulting(template_no_defaults=True))
     assert ask(off, request(document())).object != doc
 
 

@@ -247,7 +247,7 @@ def test_a_preparing_pod_waits_while_it_is_held_and_goes_before_all_others_when_
     builder = in_place().with_hook("inPlaceUpdate").in_state("PreparingUpdate", "c").with_finalizer(HOOK, "c")
     plan = planned(builder)
     assert not plan.stages
-    assert left(plan)["c"] == "waits until the inPlaceUpdate hook is taken off the pod"
+    assert left(plan)["c"].startswith("waits until the inPlaceUpdate hook is taken off the pod: ")
     # when it is let go
     builder.pods["c"]["metadata"]["finalizers"] = []
     # then

@@ -315,7 +315,7 @@ def test_a_held_victim_prepares_first_and_goes_when_let_go() -> None:
     builder.in_state("PreparingDelete", "b")
     plan = plan_cloneset(builder.snapshot())
     assert not plan.stages
-    assert left(plan)["b"] == "waits until the preDelete hook is taken off the pod"
+    assert left(plan)["b"].startswith("waits until the preDelete hook is taken off the pod: ")
     # and goes when the finalizer is taken off
     builder.pods["b"]["metadata"]["finalizers"] = []
     assert deleted(plan_cloneset(builder.snapshot())) == {"b"}

@@ -123,10 +123,14 @@ def test_what_holds_a_pod_back_is_named_with_its_remedy(
         (
             cloneset(3, pods=2).not_ready("a").with_spec(scaleStrategy={"maxUnavailable": 1}),
             "ScaleUpLimited",
-            "raise it",
+            "see why pods are not available",
         ),
         (cloneset(3, max_unavailable=0, max_surge=1).marked("a"), "Creating", "nothing"),
-        (cloneset(3).not_ready("b").marked("a").with_rolling(maxUnavailable=1), "MaxUnavailable", "raise"),
+        (
+            cloneset(3).not_ready("b").marked("a").with_rolling(maxUnavailable=1),
+            "MaxUnavailable",
+            "see what keeps them from it",
+        ),
     ],
 )
 def test_what_the_spec_holds_back_is_named_with_its_remedy(

@@ -337,7 +337,7 @@ def test_a_waiting_pod_is_deleted_as_soon_as_it_may_also_when_nobody_wants_that_
     builder = daemonset(3).with_hook().leaving("n2").hooked("n2")
     plan = builder.plan()
     assert not plan.stages
-    assert left(plan)["n2"] == "waits until the preDelete hook is taken off the pod"
+    assert left(plan)["n2"].startswith("waits until the preDelete hook is taken off the pod: ")
     builder.pods["n2"]["metadata"]["finalizers"].clear()
     assert deleted(builder.plan()) == {"n2"}
 

@@ -8,7 +8,6 @@ import pytest
 
 from pykruise.admission.protection import Protection
 from pykruise.kinds.uniteddeployment.admission import mutating, validate_united
-from pykruise.kinds.uniteddeployment.defaults import DefaultingSettings
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import (
     ADVANCED_STATEFUL_SET,
@@ -18,6 +17,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
 )
 from pykruise.kube.admission import AdmissionAnswer, Reviewer
 from pykruise.kube.documents import deep_copy
+from pykruise.pods.template_defaults import DefaultingSettings
 from support.reviews import request
 from support.uniteddeployments import ALL_TEMPLATES, template_of, united_document
 

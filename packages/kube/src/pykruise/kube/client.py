@@ -58,6 +58,8 @@ class WriteOptions(TypedDict, total=False):
     """Such as `status`."""
     dry_run: bool
     """Ask, and change nothing."""
+    field_validation: str
+    """`Strict`: unknown and repeated fields are an error; empty: the API server warns."""
     field_manager: str
     """Who managedFields names; empty: the server takes it from the user agent."""
     priority: int
@@ -446,6 +448,8 @@ class Client:
             query["dryRun"] = "All"
         if manager := options.get("field_manager"):
             query["fieldManager"] = manager
+        if validation := options.get("field_validation"):
+            query["fieldValidation"] = validation
         if force:
             query["force"] = "true"
         data = body if isinstance(body, bytes) else orjson.dumps(body)

@@ -252,7 +252,8 @@ class Executor:
                     if not failure.is_stale:
                         run.incomplete.add(stage.purpose)
                 for note in () if failure.is_stale else step.notes_when_failed:
-                    message = f"{note.message}: {error}"
+                    said = str(error).replace(f'"{chain.subject}" ', "") if note.is_nameless else str(error)
+                    message = f"{note.message}: {said}"
                     run.notes.append((chain.subject, msgspec.structs.replace(note, message=message)))
                 return
             run.written += 1
@@ -435,5 +436,7 @@ def merged(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
 def _listed(note: Note, others: Sequence[str]) -> Note:
     if not others:
         return note
+    if note.is_nameless:
+        return note  # the event's count says how many
     shown = ", ".join(others[:20]) + (", …" if len(others) > 20 else "")
     return msgspec.structs.replace(note, message=f"{note.message} (and {len(others)} more: {shown})")

@@ -20,8 +20,9 @@ from rich.text import Text
 from pykruise.cli.errors import CommandError
 from pykruise.cli.examples import example
 from pykruise.cli.manifests import load_documents, read_documents
-from pykruise.cli.playground import Playground, playground
+from pykruise.cli.playground import playground
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import is_controlled_by
@@ -84,9 +85,20 @@ async def run_demo(*, step_timeout_s: float, manifest: Path | None = None) -> No
     console = Console()
     console.print("[bold]pykruise demo[/]: an API server, three nodes and the manager in this process\n")
     async with playground(ClusterSettings(nodes=3)) as place:
-        demo = _Demo(place, cloneset, console=console, step_timeout_s=step_timeout_s)
-        results = [await demo.play(step) for step in demo.steps()]
-        await demo.summary(results)
+        await _play(place.client, lambda: place.writes, cloneset, console, step_timeout_s)
+
+
+async def play_demo(client: Client, writes: Callable[[], int], *, step_timeout_s: float) -> None:
+    """Play the demo on a cluster where a manager is at work. `writes` counts what it has written so far."""
+    await _play(client, writes, _cloneset(None), Console(), step_timeout_s)
+
+
+async def _play(
+    client: Client, writes: Callable[[], int], cloneset: Object, console: Console, step_timeout_s: float
+) -> None:
+    demo = _Demo(client, writes, cloneset, console=console, step_timeout_s=step_timeout_s)
+    results = [await demo.play(step) for step in demo.steps()]
+    await demo.summary(results)
 
 
 def _cloneset(manifest: Path | None) -> Object:
@@ -102,10 +114,16 @@ def _cloneset(manifest: Path | None) -> Object:
 
 class _Demo:
     def __init__(
-        self, place: Playground, cloneset: Object, *, console: Console, step_timeout_s: float
+        self,
+        client: Client,
+        writes: Callable[[], int],
+        cloneset: Object,
+        *,
+        console: Console,
+        step_timeout_s: float,
     ) -> None:
-        self._place = place
-        self._client = place.client
+        self._client = client
+        self._writes = writes
         self._cloneset = cloneset
         self._key = Key(cloneset["metadata"]["namespace"], cloneset["metadata"]["name"])
         self._console = console
@@ -163,7 +181,7 @@ class _Demo:
     async def play(self, step: DemoStep) -> Result:
         """Make the write, show the pods until the condition holds."""
         loop = asyncio.get_running_loop()
-        began, writes = loop.time(), self._place.writes
+        began, writes = loop.time(), self._writes()
         before = await self._view() if step.keeps_pods else None
         with Live(console=self._console, refresh_per_second=10, transient=False) as live:
             await step.act()
@@ -180,7 +198,7 @@ class _Demo:
                 await asyncio.sleep(POLL_S)
         self._console.print()
         remark = _what_stayed(before, view) if before is not None else ""
-        return Result(step.title, loop.time() - began, self._place.writes - writes, remark)
+        return Result(step.title, loop.time() - began, self._writes() - writes, remark)
 
     async def summary(self, results: Sequence[Result]) -> None:
         """What each step took, and how many writes the manager needed for it."""

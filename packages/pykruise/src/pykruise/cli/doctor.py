@@ -1,30 +1,103 @@
-"""`pykruise doctor`: looks at an installation without changing anything, and says what to do."""
+"""`pykruise doctor`: looks at an installation without changing anything, and says what to do.
 
+kubeconfig ──▶ examine() ──▶ Findings ──joined()──▶ lines, JSON or YAML; exit code 1 when one is a fault
+"""
+
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import click
+import msgspec
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.reach import Reach, reached
+from pykruise.cli.outputs import rendered
 from pykruise.kube.client import Client, RetryPolicy
 from pykruise.kube.clock import system_clock
-from pykruise.kube.config import load
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import TransportError, UnauthorizedError
 from pykruise.manager.doctor.examine import examine
-from pykruise.manager.doctor.findings import Level
+from pykruise.manager.doctor.findings import Finding, Level
 from pykruise.manager.doctor.live import Live
 
+__all__ = ["joined", "run_doctor"]
 
-async def run_doctor(*, kubeconfig: Path | None, context: str | None, namespace: str, quiet: bool) -> None:
-    """Print the findings. Raises CommandError when one of them is a fault."""
-    transport = HttpTransport(await load(kubeconfig, context=context))
-    try:
-        client = Client(transport, user_agent="pykruise-doctor", retry=RetryPolicy(reads=1, writes=0))
-        findings = await examine(Live(client, namespace=namespace, clock=system_clock))
-    finally:
-        await transport.close()
-    for finding in findings:
-        if not quiet or finding.level is not Level.OK:
-            click.echo(finding.line())
+
+async def run_doctor(
+    *,
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str,
+    quiet: bool,
+    say: Callable[[str], None],
+    output: str = "text",
+    reach: Reach = reached,
+) -> None:
+    """Print the findings. Raises CommandError when one of them is a fault, or nothing could be asked."""
+    if output not in ("text", "json", "yaml"):
+        raise CommandError(f"-o {output}: there is text, json and yaml")
+    async with reach(kubeconfig, context) as (given, _):
+        client = Client(given.transport, user_agent="pykruise-doctor", retry=RetryPolicy(reads=1, writes=0))
+        await _check_reached(client)
+        note = ""
+        findings = joined(await examine(Live(client, namespace=namespace, clock=system_clock)))
+        if await _is_sandbox(client):
+            findings = [one for one in findings if one.check in _IN_A_SANDBOX]
+            note = _SANDBOX
+    if output != "text":
+        say(rendered([msgspec.to_builtins(one) for one in findings], output))
+    else:
+        for finding in findings:
+            if not quiet or finding.level is not Level.OK:
+                say(finding.line())
+        if note:
+            say(note)
     faults = sum(finding.level is Level.FAULT for finding in findings)
     if faults:
         raise CommandError(f"{faults} {'fault' if faults == 1 else 'faults'} found")
+
+
+_SANDBOX = "This is a sandbox (pykruise up): its manager is in its process, so no installation was looked at."
+_IN_A_SANDBOX = frozenset({"cluster", "crds", "clock", "admission", "pods", "budgets", "images"})
+"""Checks that say something of a cluster whose manager is in the API server's process."""
+
+
+async def _check_reached(client: Client) -> None:
+    """One line instead of one fault for each check, where there is nobody to ask."""
+    try:
+        await client.get_path("/version")
+    except TransportError as error:
+        raise CommandError(f"the API server is not there: {error}") from error
+    except UnauthorizedError as error:
+        raise CommandError(
+            f"the API server refuses who asks: {error}; log in again, or name another context"
+        ) from error
+
+
+async def _is_sandbox(client: Client) -> bool:
+    """Whether the API server is that of `pykruise up`."""
+    version = decode(await client.get_path("/version"))
+    return str(version.get("gitVersion", "")).endswith("-pykruise")
+
+
+def joined(findings: Sequence[Finding]) -> list[Finding]:
+    """One line for the same fault of many kinds: findings that differ only in the name that they begin with."""
+    groups: dict[tuple[str, Level, str, str], list[str]] = {}
+    for one in findings:
+        name, rest = _name_and_rest(one.what)
+        groups.setdefault((one.check, one.level, rest, one.fix), []).append(name)
+    return [
+        Finding(check=check, level=level, what=_shown(names, rest), fix=fix)
+        for (check, level, rest, fix), names in groups.items()
+    ]
+
+
+def _name_and_rest(what: str) -> tuple[str, str]:
+    name, _, rest = what.partition(" ")
+    return (name, rest) if rest else ("", what)
+
+
+def _shown(names: Sequence[str], rest: str) -> str:
+    if not names[0]:
+        return rest
+    shown = f"{', '.join(names[:3])} and {len(names) - 3} more" if len(names) > 4 else ", ".join(names)
+    return f"{shown} {rest}"

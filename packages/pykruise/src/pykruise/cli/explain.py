@@ -4,10 +4,10 @@ kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ expl
 """
 
 import asyncio
-import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -15,19 +15,31 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
 from pykruise.cli.insight.explaining import Explanation, explain, text
 from pykruise.cli.insight.gates import given_settings, manager_settings
-from pykruise.cli.insight.known import named
+from pykruise.cli.insight.known import kind_named, named, workloads
 from pykruise.cli.insight.look import look
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.reach import Reach, reached
+from pykruise.cli.outputs import rendered
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
+from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
 from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind
 
-__all__ = ["explained", "explained_pod", "run_explain"]
+__all__ = [
+    "BROKEN",
+    "DONE",
+    "WAITING",
+    "code_of",
+    "explained",
+    "explained_pod",
+    "read_targets",
+    "run_explain",
+]
 
 
 async def explained(
@@ -58,9 +70,22 @@ async def explained_pod(
         raise CommandError(f"there is no Pod {key}: {error}") from error
 
 
+DONE, FAILED, WAITING, BROKEN = 0, 1, 2, 3
+"""Exit codes: as it was asked for; nothing could be said; it goes on by itself; it needs a person."""
+
+OUTPUTS: Final = ("text", "json", "yaml")
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One object to explain. `kind` None: a pod."""
+
+    kind: Kind | None
+    namespace: str
+    name: str
+
+
 async def run_explain(
-    target: str,
-    *,
+    *targets: str,
     namespace: str | None,
     kubeconfig: Path | None,
     context: str | None,
@@ -68,36 +93,121 @@ async def run_explain(
     output: str,
     say: Callable[[str], None],
     every_s: float = 2.0,
+    timeout_s: float = 0.0,
     feature_gates: str = "",
+    everywhere: bool = False,
+    selector: str = "",
     reach: Reach = reached,
-) -> None:
-    """Print the explanation; with `watch`, again whenever it changes, until the rollout is done."""
-    said, _, pod = target.partition("/")
-    is_pod = said.lower() in POD_NAMES and bool(pod) and "/" not in pod
-    kind, name = (None, pod) if is_pod else named(target)
-    if output not in ("text", "json"):
-        raise CommandError(f"-o {output}: there is text and json")
+) -> int:
+    """Print the explanations; with `watch`, again whenever they change, until all are done or `timeout_s` is over.
+
+    `targets` as kubectl takes them: `clonesets/web`, `clone web db`, `clonesets`, `all`. Returns the exit code: that of
+    what is worst off.
+    """
+    if output not in OUTPUTS:
+        raise CommandError(f"-o {output}: there is text, json and yaml")
+    words = read_targets(targets)
     given = given_settings(feature_gates) if feature_gates else None
+    ends = time.monotonic() + timeout_s if timeout_s else None
     async with reach(kubeconfig, context) as (client, default_namespace):
         settings = given or await manager_settings(client, time.time)
-        is_namespaced = kind is None or kind.resource.namespaced
-        key = Key((namespace or default_namespace) if is_namespaced else "", name)
-        shown: Explanation | None = None
+        where = "" if everywhere else namespace or default_namespace
+        asked = await _listed(client, words, where, selector)
+        shown: list[Explanation] | None = None
         while True:
             now = time.time()
-            if kind is None:
-                found = await explained_pod(client, key, now=now, settings=settings)
-            else:
-                found = await explained(client, key, now=now, kind=kind, settings=settings)
+            found = await asyncio.gather(*(_one(client, one, now, settings) for one in asked))
             if found != shown:
-                say(_rendered(found, output, now) if shown is None else f"\n{_rendered(found, output, now)}")
+                text_now = _rendered(found, output, now, is_single=bool(words.single))
+                say(text_now if shown is None else f"\n{text_now}")
                 shown = found
-            if not watch or found.verdict == "done":
-                return
+            is_late = ends is not None and time.monotonic() + every_s > ends
+            if not watch or is_late or all(one.verdict == "done" for one in found):
+                return max((code_of(one) for one in found), default=DONE)
             await asyncio.sleep(every_s)
 
 
-def _rendered(found: Explanation, output: str, now: Instant) -> str:
-    if output == "json":
-        return json.dumps({"cause": found.cause, **msgspec.to_builtins(found)}, indent=2)
-    return text(found, now=now).rstrip("\n")
+def code_of(found: Explanation) -> int:
+    """0: done, or as it was asked for; 2: it goes on by itself; 3: it needs a person."""
+    if found.verdict in ("done", "paused"):
+        return DONE
+    return BROKEN if found.needs_a_person else WAITING
+
+
+class Targets(msgspec.Struct, frozen=True):
+    """What the arguments name: single objects, and kinds all of whose objects are meant."""
+
+    single: tuple[tuple[Kind | None, str], ...] = ()
+    kinds: tuple[Kind | None, ...] = ()
+
+
+def read_targets(targets: Sequence[str]) -> Targets:
+    """`clonesets/web asts/db`, `clone web db`, `clonesets`, `clone,asts`, `all`. Raises CommandError."""
+    if not targets:
+        raise CommandError("say what to explain: clonesets/web, clone web, clonesets or all")
+    if any("/" in one for one in targets):
+        if not all("/" in one for one in targets):
+            raise CommandError(f"{' '.join(targets)}: say TYPE/NAME for each, or TYPE NAME…")
+        return Targets(single=tuple(_named(one) for one in targets))
+    kinds = _kinds_of(targets[0])
+    if len(targets) == 1:
+        return Targets(kinds=kinds)
+    return Targets(single=tuple((kind, name) for kind in kinds for name in targets[1:]))
+
+
+def _kinds_of(words: str) -> tuple[Kind | None, ...]:
+    if words == "all":
+        return tuple(workloads())
+    return tuple(None if word.lower() in POD_NAMES else kind_named(word) for word in words.split(",") if word)
+
+
+def _named(target: str) -> tuple[Kind | None, str]:
+    said, _, pod = target.partition("/")
+    if said.lower() in POD_NAMES and pod and "/" not in pod:
+        return None, pod
+    return named(target)
+
+
+async def _listed(client: Client, words: Targets, namespace: str, selector: str) -> list[Asked]:
+    if words.single:
+        if not namespace and any(kind is None or kind.resource.namespaced for kind, _ in words.single):
+            raise CommandError("a resource cannot be retrieved by name across all namespaces")
+        return [
+            Asked(kind, namespace if kind is None or kind.resource.namespaced else "", name)
+            for kind, name in words.single
+        ]
+    found: list[Asked] = []
+    for kind in words.kinds:
+        resource = PODS if kind is None else kind.resource
+        try:
+            listed = await client.list(
+                resource,
+                namespace if resource.namespaced else "",
+                label_selector=selector,
+                metadata_only=True,
+            )
+        except NotFoundError:
+            if len(words.kinds) == 1:
+                raise
+            continue  # of all kinds, those that the cluster does not have are left out
+        for raw in listed.items:
+            meta = decode(raw)["metadata"]
+            found.append(Asked(kind, meta.get("namespace", ""), meta["name"]))
+    return found
+
+
+async def _one(client: Client, asked: Asked, now: Instant, settings: Settings) -> Explanation:
+    key = Key(asked.namespace, asked.name)
+    if asked.kind is None:
+        return await explained_pod(client, key, now=now, settings=settings)
+    return await explained(client, key, now=now, kind=asked.kind, settings=settings)
+
+
+def _rendered(found: Sequence[Explanation], output: str, now: Instant, *, is_single: bool) -> str:
+    if output == "text":
+        if not found:
+            return "Nothing is there to be explained."
+        return "\n\n".join(text(one, now=now).rstrip("\n") for one in found)
+    documents = [{"cause": one.cause, **msgspec.to_builtins(one)} for one in found]
+    document = documents[0] if is_single and len(documents) == 1 else documents
+    return rendered(document, output)

@@ -4,13 +4,14 @@ kubeconfig ──▶ HttpTransport ──▶ Client ──▶ sandbox.kubelet.Ku
 
 For control planes without machines, in tests and benches. Nodes that are there under the same names are taken
 over, so it may be stopped and started again. API servers give new nodes a taint that a controller removes once they
-are ready; where nothing does, that is said, as no pod comes to them.
+are ready; where nothing does, it is taken off here, and that is said.
 """
 
 import asyncio
 import random
 import signal
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +22,10 @@ from pykruise.cli.errors import CommandError
 from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.config import load
-from pykruise.kube.errors import ApiError
+from pykruise.kube.documents import decode, get_path
+from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
 from pykruise.kube.http import HttpTransport
+from pykruise.kube.patches.types import PatchType
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES
 from pykruise.sandbox.cluster import PULLER
@@ -30,8 +33,10 @@ from pykruise.sandbox.controllers.node_lifecycle import NOT_READY
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.faults_file import FaultsFileError, read_rules
 from pykruise.sandbox.kubelet import Kubelets
-from pykruise.sandbox.nodes import node_specs, project_node
+from pykruise.sandbox.nodes import node_specs
+from pykruise.sandbox.paper_volumes import Volumes
 from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.running import run_beside
 
 PATIENCE_S: Final = 10.0
 """After the nodes are registered. Controllers take the taint off ready nodes within a second or two."""
@@ -47,6 +52,10 @@ class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float
     ready_s: float
     stop_s: float
+    has_volumes: bool = False
+    """Whether claims get volumes, on paper too."""
+    has_agents: bool = False
+    """Whether nodes play the node agent's part: containers recreated and probes made when somebody asks for it."""
     failures: Path | None = None
     """A file of rules (sandbox/faults_file.py)."""
 
@@ -96,6 +105,8 @@ async def _serve(
             ready_s=options.ready_s,
             stop_s=options.stop_s,
             pulls_ahead=True,
+            recreates=options.has_agents,
+            probes=options.has_agents,
         ),
         clock=system_clock,
         rng=rng,
@@ -104,12 +115,16 @@ async def _serve(
         pull_recorder=pull_recorder,
     )
     telling = asyncio.create_task(_run_all(recorder, pull_recorder), name="events")
-    running = asyncio.create_task(kubelets.run(), name="kubelets")
+    volumes = Volumes(client, rng=rng)
+    running = asyncio.create_task(
+        run_beside(kubelets.run(), *([volumes.run()] if options.has_volumes else [])), name="kubelets"
+    )
     greeting = asyncio.create_task(_greet(client, kubelets, options), name="greeting")
     stopping = asyncio.create_task(stop.wait(), name="signal")
     try:
         await asyncio.wait({running, telling, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if stop.is_set():
+            await volumes.stop()
             await kubelets.stop()
             await asyncio.gather(*(one.flush(timeout_s=1.0) for one in (recorder, pull_recorder)))
             await running
@@ -136,27 +151,30 @@ async def _greet(client: Client, kubelets: Kubelets, options: KubeletsOptions) -
     )
     await asyncio.sleep(PATIENCE_S)
     own = {f"{options.prefix}{number + 1}" for number in range(options.nodes)}
-    tainted = await not_ready_nodes(client, own)
-    if tainted:
-        console.print(warning_of(tainted))
+    if taken := await take_off_not_ready(client, own):
+        console.print(remark_on(taken))
 
 
-async def not_ready_nodes(client: Client, names: Collection[str]) -> list[str]:
-    """Which of these nodes carry the taint `node.kubernetes.io/not-ready`, by name. Raises KubeError."""
-    listed = await client.list(NODES)
-    nodes = (project_node(raw) for raw in listed.items)
-    return sorted(
-        node.name
-        for node in nodes
-        if node.name in names and any(taint.key == NOT_READY for taint in node.taints)
-    )
+async def take_off_not_ready(client: Client, names: Collection[str]) -> list[str]:
+    """Take the taint `node.kubernetes.io/not-ready` off these nodes; returns those that had it. Raises KubeError."""
+    taken = []
+    for node in map(decode, (await client.list(NODES)).items):
+        meta, taints = node["metadata"], get_path(node, "spec", "taints", default=[])
+        others = [taint for taint in taints if taint["key"] != NOT_READY]
+        if meta["name"] not in names or len(others) == len(taints):
+            continue
+        # Somebody may change the taints meanwhile; then they are looked after.
+        patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "spec": {"taints": others or None}}
+        with suppress(ConflictError, NotFoundError):
+            await client.patch(NODES, "", meta["name"], patch, patch_type=PatchType.MERGE)
+            taken.append(meta["name"])
+    return sorted(taken)
 
 
-def warning_of(tainted: Sequence[str]) -> str:
-    """What to say of nodes on which the taint stays although they are ready."""
-    shown = ", ".join(tainted[:5]) + (", …" if len(tainted) > 5 else "")
+def remark_on(taken: Sequence[str]) -> str:
+    """What to say of nodes on which the taint stayed although they were ready."""
+    shown = ", ".join(taken[:5]) + (", …" if len(taken) > 5 else "")
     return (
-        f"{len(tainted)} of them still carry the taint {NOT_READY} ({shown}): no pod is scheduled there."
-        f" Nothing in this cluster removes it; start kube-controller-manager with its node-lifecycle-controller, or:"
-        f" kubectl taint nodes --all {NOT_READY}-"
+        f"{len(taken)} of them still carried the taint {NOT_READY} ({shown}), which kept pods away; nothing in this"
+        " cluster takes it off, so it was taken off here"
     )

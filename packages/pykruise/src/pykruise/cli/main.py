@@ -10,8 +10,9 @@ Most of what a short command costs is its start, so each command loads what it n
 
 import asyncio
 import logging
+import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,19 +33,29 @@ _kubeconfig = click.option(
 )
 _context = click.option("--context", help="Context of the kubeconfig.")
 _namespace = click.option("--namespace", "-n", help="Default: the context's.")
-_manager_namespace = click.option("--namespace", default="kruise-system", help="Where the manager runs.")
+_manager_namespace = click.option(
+    "--namespace", "-n", default="kruise-system", help="Where the manager runs."
+)
 _feature_gates = click.option(
     "--feature-gates",
     default="",
     help="A=true,B=false. Default: those that the cluster's manager runs with.",
 )
-_output = click.option("--output", "-o", default="text", help="text or json.")
+_output = click.option("--output", "-o", default="text", help="text, json or yaml.")
+_timeout = click.option("--timeout", default="0s", help="How long --watch goes on: 5m; 0s: until it is done.")
 _failures = click.option(
     "--failures", type=_PATH, help="Failures to act out, as rules in YAML (docs/sandbox.md)."
 )
 
 
-@click.group(context_settings={"show_default": True, "max_content_width": 110})
+@click.group(
+    context_settings={
+        "show_default": True,
+        "max_content_width": 110,
+        "help_option_names": ["-h", "--help"],
+    }
+)
+@click.version_option(__version__, "--version", message="%(version)s")
 def app() -> None:
     """OpenKruise's workloads for Kubernetes, in Python."""
 
@@ -139,6 +150,8 @@ def manager(context: click.Context) -> None:
 @click.option("--start", type=_SECONDS, default=0.5, help="Seconds until a container runs.")
 @click.option("--ready", type=_SECONDS, default=0.0, help="Seconds from running to ready.")
 @click.option("--stop", type=_SECONDS, default=1.0, help="Seconds that a pod takes to stop.")
+@click.option("--volumes", is_flag=True, help="Make a volume for each claim, on paper.")
+@click.option("--agent", is_flag=True, help="Play the node agent too: recreate containers, probe pods.")
 @_kubeconfig
 @_context
 @_failures
@@ -150,6 +163,8 @@ def kubelets(
     start: float,
     ready: float,
     stop: float,
+    volumes: bool,
+    agent: bool,
     kubeconfig: Path | None,
     context: str | None,
     failures: Path | None,
@@ -166,6 +181,8 @@ def kubelets(
         start_s=start,
         ready_s=ready,
         stop_s=stop,
+        has_volumes=volumes,
+        has_agents=agent,
         failures=failures,
     )
     _run(run_kubelets(options, kubeconfig=kubeconfig, context=context))
@@ -251,14 +268,24 @@ def install(
 @app.command(short_help="Say what is wrong with an installation.")
 @_manager_namespace
 @click.option("--quiet", "-q", is_flag=True, help="Leave out what is fine.")
+@_output
 @_kubeconfig
 @_context
-def doctor(namespace: str, quiet: bool, kubeconfig: Path | None, context: str | None) -> None:
+def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, context: str | None) -> None:
     """Say what is wrong with an installation, one line each with what to do. Changes nothing; 1: faults."""
     from pykruise.cli.doctor import run_doctor
 
     _log(False)
-    _run(run_doctor(kubeconfig=kubeconfig, context=context, namespace=namespace, quiet=quiet))
+    _run(
+        run_doctor(
+            kubeconfig=kubeconfig,
+            context=context,
+            namespace=namespace,
+            quiet=quiet,
+            output=output,
+            say=click.echo,
+        )
+    )
 
 
 @app.command(short_help="Say what a cluster would lose.")
@@ -275,7 +302,7 @@ def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None
             " then: pykruise install | kubectl delete -f -",
             err=True,
         )
-        raise click.exceptions.Exit(2)
+        raise click.exceptions.Exit(1)
     _log(False)
     _run(check_uninstall(kubeconfig=kubeconfig, context=context))
 
@@ -329,45 +356,58 @@ def grafana(namespace: str) -> None:
 
 
 @app.command(short_help="Say what a rollout waits for, and what helps.")
-@click.argument("target")
+@click.argument("targets", nargs=-1)
 @_namespace
-@click.option("--watch", "-w", is_flag=True, help="Go on until the rollout is done.")
+@click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="In all namespaces.")
+@click.option("--selector", "-l", default="", help="Label query, where a kind is named without a name.")
+@click.option("--watch", "-w", is_flag=True, help="Go on until all is done.")
+@_timeout
 @_output
 @_kubeconfig
 @_context
 @_feature_gates
 def explain(
-    target: str,
+    targets: tuple[str, ...],
     namespace: str | None,
+    everywhere: bool,
+    selector: str,
     watch: bool,
+    timeout: str,
     output: str,
     kubeconfig: Path | None,
     context: str | None,
     feature_gates: str,
 ) -> None:
-    """Say what a rollout does now, what it waits for, and what can be done about it. Reads only.
+    """Say what rollouts do now, what they wait for, and what can be done about it. Reads only.
 
-    TARGET is kind and name: clonesets/web. Of a pod (pod/web-x) it says which budgets hold it.
+    TARGETS as kubectl takes them: clonesets/web, clone web, clone/web asts/db, clonesets, all. Of a pod (pod/web-x)
+    it says which budgets hold it.
+
+    Exit code 0: done, or as it was asked for; 2: it goes on by itself; 3: it needs a person; 1: error.
     """
     from pykruise.cli.explain import run_explain
 
     _log(False)
-    _run(
+    code = _run(
         run_explain(
-            target,
+            *targets,
             namespace=namespace,
+            everywhere=everywhere,
+            selector=selector,
             kubeconfig=kubeconfig,
             context=context,
             watch=watch,
+            timeout_s=_seconds(timeout),
             output=output,
             feature_gates=feature_gates,
             say=click.echo,
         )
     )
+    raise click.exceptions.Exit(code)
 
 
 @app.command(short_help="Say what applying a change would do.")
-@click.argument("target", required=False)
+@click.argument("targets", nargs=-1, metavar="[TARGET]")
 @click.option("--file", "-f", type=_PATH, help="Manifests as they would be applied; - reads stdin.")
 @click.option(
     "--set", "sets", multiple=True, help="image=CONTAINER=IMAGE, replicas=N, partition=N, maxUnavailable=N, …"
@@ -378,7 +418,7 @@ def explain(
 @_context
 @_feature_gates
 def plan(
-    target: str | None,
+    targets: tuple[str, ...],
     file: Path | None,
     sets: tuple[str, ...],
     namespace: str | None,
@@ -389,7 +429,7 @@ def plan(
 ) -> None:
     """Say what would happen if this were applied: exit code 0 nothing, 2 changes, 1 error. Reads only.
 
-    TARGET, without -f: the live object to change with --set, clonesets/web.
+    TARGET, without -f: the live object to change with --set, clonesets/web or clone web.
     """
     from pykruise.cli.plan import run_plan
 
@@ -397,7 +437,7 @@ def plan(
     code = _run(
         run_plan(
             file=file,
-            target=target,
+            target=_target(targets),
             sets=sets,
             namespace=namespace,
             kubeconfig=kubeconfig,
@@ -411,7 +451,7 @@ def plan(
 
 
 @app.command(short_help="Play a rollout, a job or a schedule in virtual time.")
-@click.argument("target", required=False)
+@click.argument("targets", nargs=-1, metavar="[TARGET]")
 @click.option("--file", "-f", type=_PATH, help="The workload, job or schedule as it is now.")
 @click.option(
     "--change",
@@ -447,7 +487,7 @@ def plan(
 @_context
 @_feature_gates
 def simulate(
-    target: str | None,
+    targets: tuple[str, ...],
     file: Path | None,
     change: tuple[Path, ...],
     pods_ready_after: str,
@@ -471,6 +511,8 @@ def simulate(
     """Play a rollout, a job or a month of a schedule in virtual time, and show how it goes.
 
     TARGET, instead of -f: a live object, advancedcronjobs/nightly. With -f no cluster is needed.
+
+    Exit code 0: complete, or as it was asked for; 3: stuck, failed or not over; 1: error.
     """
     from pykruise.cli.simulate import Conditions, Target, run_simulate
 
@@ -489,6 +531,7 @@ def simulate(
         seed=seed,
         feature_gates=feature_gates,
     )
+    target = _target(targets)
     live = (
         Target(
             name=target,
@@ -499,12 +542,13 @@ def simulate(
         if target is not None
         else None
     )
-    _run(
+    code = _run(
         run_simulate(
             file, target=live, changes=change, conditions=conditions, svg=svg, output=output, say=click.echo
         ),
         on=asyncio.new_event_loop if live is None else None,  # from a file, nothing comes from a network
     )
+    raise click.exceptions.Exit(code)
 
 
 @app.command()
@@ -513,9 +557,64 @@ def version() -> None:
     click.echo(__version__)
 
 
+@app.command(short_help="Print a shell's completion script.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell: source <(pykruise completion bash)."""
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None  # click has these three
+    click.echo(found(app, {}, "pykruise", "_PYKRUISE_COMPLETE").source())
+
+
 def main() -> None:
     """Entry point of the `pykruise` script."""
-    app(prog_name="pykruise")
+    sys.exit(run_app(sys.argv[1:], program="pykruise"))
+
+
+def run_app(argv: Sequence[str], *, program: str) -> int:
+    """Do what the command line says; returns the exit code. A command line that cannot be meant ends with 1, as all
+    failures do, for 2 and 3 say something of their own."""
+    try:
+        code = app.main(list(argv), prog_name=program, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 0
+    except click.ClickException as error:
+        error.show()
+        return 1
+    except click.exceptions.Abort:
+        return 130
+    except BrokenPipeError:
+        return _pipe_closed()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _pipe_closed()
+    return code if isinstance(code, int) else 0
+
+
+def _pipe_closed() -> int:
+    """Whoever reads has seen enough. What is still in the buffer would fail again when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _target(words: Sequence[str]) -> str | None:
+    """`clonesets/web`, also of `clone web`."""
+    if len(words) > 2 or (len(words) == 2 and any("/" in one for one in words)):
+        raise click.UsageError(f"{' '.join(words)}: say one object, clonesets/web or clone web")
+    return "/".join(words) if words else None
+
+
+def _seconds(text: str) -> float:
+    from pykruise.kube.durations import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise click.UsageError(f"--timeout {text}: {error}") from error
 
 
 def _log(enabled: bool, *, level: int = logging.INFO) -> None:
@@ -535,6 +634,8 @@ def _run(command: Coroutine[Any, Any, T], *, on: Callable[[], asyncio.AbstractEv
     try:
         with asyncio.Runner(loop_factory=on) as runner:
             return runner.run(command)
+    except BrokenPipeError:
+        raise
     except (CommandError, KubeError, OSError) as error:
         click.echo(f"error: {one_line(error)}", err=True)
         raise click.exceptions.Exit(1) from None

@@ -4,15 +4,25 @@ text ──▶ load_documents() ──▶ documents; CommandError when one is no
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from pykruise.cli.errors import CommandError
 
+_EXTENSIONS: Final = (".yaml", ".yml", ".json")
+
 
 def read_documents(path: Path) -> list[dict[str, Any]]:
-    """All objects of a YAML file. Raises CommandError with the file's name, and the line when it is known."""
+    """All objects of a YAML file, or of all files in a folder (not in folders within), by name.
+
+    Raises CommandError with the file's name, and the line when it is known.
+    """
+    if path.is_dir():
+        files = sorted(one for one in path.iterdir() if one.suffix in _EXTENSIONS)
+        if not files:
+            raise CommandError(f"{path}: no file in it ends in {', '.join(_EXTENSIONS)}")
+        return [document for file in files for document in read_documents(file)]
     try:
         text = path.read_text("utf-8")
     except OSError as error:

@@ -3,7 +3,6 @@
 manifests or a live object, with --set ──▶ forecast() for each ──▶ text or JSON, exit code 0, 2 or 1
 """
 
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from pykruise.cli.insight.known import insight_of, named, of_document
 from pykruise.cli.insight.outlook import Outlook, outlook_lines
 from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.manifests import load_documents, read_documents
+from pykruise.cli.outputs import rendered
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
@@ -50,8 +50,8 @@ async def run_plan(
     reach: Reach = reached,
 ) -> int:
     """Print what would happen; returns the exit code. Raises CommandError and KubeError for what fails."""
-    if output not in ("text", "json"):
-        raise CommandError(f"-o {output}: there is text and json")
+    if output not in ("text", "json", "yaml"):
+        raise CommandError(f"-o {output}: there is text, json and yaml")
     if (file is None) == (target is None):
         raise CommandError("say what to plan: either -f FILE (or -f - for standard input) or clonesets/NAME")
     if target is not None and not sets:
@@ -75,8 +75,8 @@ async def run_plan(
             )
             for document in documents
         ]
-    if output == "json":
-        say(json.dumps([msgspec.to_builtins(one) for one in found], indent=2))
+    if output != "text":
+        say(rendered([msgspec.to_builtins(one) for one in found], output))
     else:
         say("\n\n".join(["\n".join(described(one)) for one in found] + _not_looked_at(others)))
     return exit_code(found)
@@ -216,7 +216,7 @@ def described(one: Forecast | Outlook) -> list[str]:
     if not one.has_changes:
         return [f"{title}: nothing would change"]
     lines = [f"{title}: {_WORDS[one.change]}"]
-    lines += _section("Fields", one.fields)
+    lines += _section("Fields", [str(field) for field in one.fields])
     lines += _section("How", [f"pods of {revision}: {way}" for revision, way in one.ways.items()])
     lines += _section("Order", [_batch_line(one, number) for number in range(len(one.batches))])
     lines += _section("Stays", [f"{_names(pods)}: {why}" for why, pods in one.stays.items()])

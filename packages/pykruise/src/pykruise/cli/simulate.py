@@ -18,10 +18,10 @@ import msgspec
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
-from pykruise.cli.insight.charts import svg_chart, terminal_chart
+from pykruise.cli.insight.charts import svg_charts, terminal_chart
 from pykruise.cli.insight.explaining import waits_lines
 from pykruise.cli.insight.gates import given_settings, manager_settings
-from pykruise.cli.insight.known import clocks, is_of, workloads
+from pykruise.cli.insight.known import clocks, hub_form, is_of, workloads
 from pykruise.cli.insight.known import named as of_name
 from pykruise.cli.insight.playing import (
     Action,
@@ -38,6 +38,7 @@ from pykruise.cli.insight.playing import (
 from pykruise.cli.insight.playing.by_clock import ClockPlay, ClockPlayed, play_clock
 from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.manifests import read_documents
+from pykruise.cli.outputs import rendered
 from pykruise.cli.simulate_clock import clock_json, clock_report, live_play, manifest_play
 from pykruise.kinds import named
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -50,6 +51,9 @@ from pykruise.plans.insight import ClockInsight
 from pykruise.sandbox.nodes import NodeSpec
 
 __all__ = ["Conditions", "Target", "comparison", "report", "run_simulate"]
+
+COMPLETE, STUCK = 0, 3
+"""Exit codes; 1 is for what cannot be played."""
 
 START = parse_time("2026-01-01T00:00:00Z")
 _UNITED = "UnitedDeployment"
@@ -98,10 +102,13 @@ async def run_simulate(
     say: Callable[[str], None],
     now: Instant | None = None,
     reach: Reach = reached,
-) -> None:
-    """Play and print. Raises CommandError for what cannot be read or meant. `now`: the present time."""
-    if output not in ("text", "json"):
-        raise CommandError(f"-o {output}: there is text and json")
+) -> int:
+    """Play and print; returns the exit code: 0 complete or as it was asked for, 3 stuck or not over.
+
+    Raises CommandError for what cannot be read or meant. `now`: the present time.
+    """
+    if output not in ("text", "json", "yaml"):
+        raise CommandError(f"-o {output}: there is text, json and yaml")
     if len(changes) > 2:
         raise CommandError("--change can be given twice at most: two strategies are compared")
     if (file is None) == (target is None):
@@ -118,13 +125,13 @@ async def run_simulate(
         clock = await _clock_of(documents, conditions, begin)
     if clock is None:
         given = _given(source, documents, conditions)
-        await _say_rollouts(
+        return await _say_rollouts(
             name, given, changes=changes, conditions=conditions, svg=svg, output=output, say=say
         )
-    elif changes or svg is not None:
+    if changes or svg is not None:
         raise CommandError("--change and --svg are for rollouts: what is played here is a schedule")
-    else:
-        _say_clock(name, clock, output, say)
+    _say_clock(name, clock, output, say)
+    return COMPLETE
 
 
 async def _say_rollouts(
@@ -136,7 +143,7 @@ async def _say_rollouts(
     svg: Path | None,
     output: str,
     say: Callable[[str], None],
-) -> None:
+) -> int:
     plays = [_play_of(given, _changed(path), conditions) for path in changes] or [_created(given, conditions)]
     played = [await asyncio.to_thread(play, one) for one in plays]
     names = [path.name for path in changes] or [name]
@@ -144,20 +151,20 @@ async def _say_rollouts(
         if one.refused:
             raise CommandError(f"{name} is refused: {'; '.join(one.refused)}")
     if svg is not None:
-        for number, (name, one) in enumerate(zip(names, played, strict=True)):
-            path = svg if number == 0 else svg.with_stem(f"{svg.stem}-{number + 1}")
-            await asyncio.to_thread(path.write_text, svg_chart(name, one), "utf-8")
-    if output == "json":
-        say(
-            json.dumps(
-                [{"change": n, **msgspec.to_builtins(p)} for n, p in zip(names, played, strict=True)],
-                indent=1,
-            )
-        )
+        picture = svg_charts(list(zip(names, played, strict=True)))
+        await asyncio.to_thread(svg.write_text, picture, "utf-8")
+    if output != "text":
+        documents = [
+            {"change": n, "outcome": outcome_of(p), **msgspec.to_builtins(p)}
+            for n, p in zip(names, played, strict=True)
+        ]
+        say(rendered(documents, output))
     elif len(played) == 1:
         say("\n".join([*report(names[0], played[0]), *_about_nodes(given)]))
     else:
         say("\n".join([*comparison(names, played), *_about_nodes(given)]))
+    is_stuck = any(outcome_of(one) in ("stuck", "failed", "not over") for one in played)
+    return STUCK if is_stuck else COMPLETE
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -257,7 +264,7 @@ def _plain(document: Document) -> Document:
     """What a person wrote: a manifest taken from a cluster loses what the cluster added."""
     kept = ("name", "namespace", "labels", "annotations")
     metadata = {name: value for name, value in document["metadata"].items() if name in kept}
-    return {**{k: v for k, v in document.items() if k != "status"}, "metadata": metadata}
+    return hub_form({**{k: v for k, v in document.items() if k != "status"}, "metadata": metadata})
 
 
 # Values of flags
@@ -388,7 +395,10 @@ def _say_clock(name: str, given: ClockPlay | ClockPlayed, output: str, say: Call
     played = given if isinstance(given, ClockPlayed) else play_clock(given)
     if isinstance(given, ClockPlayed) or played.refused:
         raise CommandError(f"{name} is refused: {'; '.join(played.refused)}")
-    say(clock_json(name, played) if output == "json" else "\n".join(clock_report(name, given, played)))
+    if output == "text":
+        say("\n".join(clock_report(name, given, played)))
+    else:
+        say(rendered(json.loads(clock_json(name, played)), output))
 
 
 def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:
@@ -447,6 +457,16 @@ def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
     lines.append(f"{'':20s}" + "".join(f"{name:>{width}s}" for name in names))
     lines += [f"{title:20s}" + "".join(f"{value:>{width}s}" for value in values) for title, values in rows]
     return lines
+
+
+def outcome_of(played: Played) -> str:
+    """In one word: complete, paused, stuck, not over; of a job complete or failed."""
+    if not played.is_over or (played.end is None and not played.is_job):
+        return "not over"
+    if played.is_job:
+        return "failed" if played.end is not None and played.end.needs_a_person else "complete"
+    assert played.end is not None
+    return {"done": "complete", "paused": "paused"}.get(played.end.verdict, "stuck")
 
 
 def _outcome(played: Played) -> str:

@@ -18,11 +18,11 @@ from pykruise.plans.in_place import begin_steps
 from pykruise.plans.phases import pod_key, version
 from pykruise.pods.in_place import Settings, UpdateSpec, start
 from pykruise.pods.lifecycle import (
-    UPDATE_WAIT,
     LifecycleHook,
     LifecycleState,
     is_hooked,
     state_metadata,
+    update_wait,
 )
 from pykruise.pods.readiness import PRE_UPDATE_HOOK, hold_back
 from pykruise.pods.reasons import Code
@@ -50,7 +50,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 def waits_for(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
     """What the pod waits for before anything is written to it; None: nothing. `hook` is inPlaceUpdate."""
     if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
-        return UPDATE_WAIT
+        return update_wait(hook, pod)
     if pod.state == LifecycleState.UPDATED and hook is None:
         return Reason(Code.UPDATING_IN_PLACE, "its last update in place is about to end")
     return None

@@ -16,10 +16,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.pods.lifecycle import (
-    PRE_DELETE_WAIT,
     LifecycleHook,
     LifecycleState,
     is_hooked,
+    pre_delete_wait,
     state_metadata,
 )
 from pykruise.pods.readiness import PRE_DELETE_HOOK, hold_back
@@ -140,7 +140,7 @@ def delete_steps(
     if hook is not None and is_hooked(hook, pod):
         conditions = hold_back(pod, PRE_DELETE_HOOK, now=now) if hook.mark_pod_not_ready else []
         if pod.state == LifecycleState.PREPARING_DELETE and not conditions:
-            return (), PRE_DELETE_WAIT
+            return (), pre_delete_wait(hook, pod)
         held = f"{because}; the preDelete hook holds it"
         state = LifecycleState.PREPARING_DELETE
         step = state_step(

@@ -21,9 +21,7 @@ from pykruise.pods.views import PodView
 from pykruise.runtime.reasons import Reason
 
 __all__ = [
-    "PRE_DELETE_WAIT",
     "UPDATE_UNDER_WAY",
-    "UPDATE_WAIT",
     "WAITS_FOR_A_NODE",
     "Lifecycle",
     "LifecycleHook",
@@ -31,7 +29,9 @@ __all__ = [
     "is_all_hooked",
     "is_hooked",
     "next_state",
+    "pre_delete_wait",
     "state_metadata",
+    "update_wait",
     "why_waiting",
 ]
 
@@ -143,10 +143,31 @@ def _after_update(pod: PodView, lifecycle: Lifecycle | None) -> LifecycleState:
     return LifecycleState.NORMAL
 
 
-PRE_DELETE_WAIT: Final = Reason(Code.PRE_DELETE_HOOK, "waits until the preDelete hook is taken off the pod")
-UPDATE_WAIT: Final = Reason(
-    Code.IN_PLACE_UPDATE_HOOK, "waits until the inPlaceUpdate hook is taken off the pod"
-)
+def pre_delete_wait(hook: LifecycleHook | None, pod: PodView) -> Reason:
+    """That the preDelete hook holds the pod, and by what."""
+    message = f"waits until the preDelete hook is taken off the pod{_held_by(hook, pod)}"
+    return Reason(Code.PRE_DELETE_HOOK, message)
+
+
+def update_wait(hook: LifecycleHook | None, pod: PodView) -> Reason:
+    """The same of the inPlaceUpdate hook."""
+    message = f"waits until the inPlaceUpdate hook is taken off the pod{_held_by(hook, pod)}"
+    return Reason(Code.IN_PLACE_UPDATE_HOOK, message)
+
+
+def _held_by(hook: LifecycleHook | None, pod: PodView) -> str:
+    """`: label hook=on, finalizer example.com/x`, of what is on the pod."""
+    if hook is None:
+        return ""
+    labels = [
+        f"label {key}={value}"
+        for key, value in (hook.labels_handler or {}).items()
+        if pod.labels.get(key) == value
+    ]
+    found = labels + [f"finalizer {name}" for name in hook.finalizers_handler or () if name in pod.finalizers]
+    return f": {', '.join(found)}" if found else ""
+
+
 UPDATE_UNDER_WAY: Final = Reason(Code.UPDATING_IN_PLACE, "its update in place is under way")
 
 
@@ -160,7 +181,7 @@ def why_waiting(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
                 return Reason(Code.PRE_NORMAL_HOOK, message)
             return WAITS_FOR_A_NODE
         case LifecycleState.PREPARING_UPDATE:
-            return UPDATE_WAIT
+            return update_wait(lifecycle.in_place_update if lifecycle else None, pod)
         case LifecycleState.UPDATING:
             return UPDATE_UNDER_WAY
         case LifecycleState.UPDATED:
@@ -170,7 +191,7 @@ def why_waiting(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
             message = f"waits for the inPlaceUpdate hook: {_missing(hook, pod)}"
             return Reason(Code.IN_PLACE_UPDATE_HOOK, message, "the hook's owner puts it on the pod again")
         case LifecycleState.PREPARING_DELETE:
-            return PRE_DELETE_WAIT
+            return pre_delete_wait(lifecycle.pre_delete if lifecycle else None, pod)
     return None
 
 

@@ -6,13 +6,24 @@ Pure. A kubelet's heartbeat changes nothing of it but the resourceVersion.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.node_rules import Taint
 
-__all__ = ["NodeView", "project_node"]
+__all__ = ["VIRTUAL_NODE", "NodeView", "is_virtual_node", "project_node"]
+
+
+VIRTUAL_NODE: Final = ("type", "virtual-kubelet")
+"""Label of nodes that are played by a virtual kubelet, which has no agent beside it."""
+
+
+def is_virtual_node(labels: Mapping[str, str]) -> bool:
+    """Whether a node with these labels is one of a virtual kubelet."""
+    key, value = VIRTUAL_NODE
+    return labels.get(key) == value
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +46,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_virtual(self) -> bool:
         """Whether something plays it that is no kubelet, and that has no agent of Kruise's beside it."""
-        return self.labels.get("type") == "virtual-kubelet"
+        return is_virtual_node(self.labels)
 
     def is_placed_as(self, other: "NodeView") -> bool:
         """Whether pods are placed on both alike by labels and taints."""

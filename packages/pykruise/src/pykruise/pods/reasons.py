@@ -237,7 +237,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.CLAIMS_GROW: Meaning("PVCs have not the size yet that they ask for"),
     Code.SCALE_UP_LIMITED: Meaning(
         "scaleStrategy.maxUnavailable is used up",
-        "wait for pods to become available, or raise scaleStrategy.maxUnavailable",
+        "wait for pods to become available, or see what keeps them from it",
     ),
     Code.PAUSED: Meaning("updates are paused", f"resume: {_RESUME}"),
     Code.ON_DELETE: Meaning(
@@ -253,10 +253,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "wait until more of its pods are healthy, or let it allow more",
     ),
     Code.BUDGET: Meaning(
-        "maxUnavailable or maxSurge is used up", "wait, or raise maxUnavailable or maxSurge"
+        "maxUnavailable or maxSurge is used up", "wait, or see what keeps the pods that use it up"
     ),
     Code.MAX_UNAVAILABLE: Meaning(
-        "maxUnavailable is used up", "raise maxUnavailable, or wait until more pods are available"
+        "maxUnavailable is used up", "wait until more pods are available, or see what keeps them from it"
     ),
     Code.TURN: Meaning("other pods go first"),
     Code.SPECIFIED: Meaning("the pod is specified for deletion and waits for its successor"),
@@ -351,7 +351,7 @@ AT_REST: Final = frozenset(
         *(Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN),
         *(Code.ON_DELETE, Code.PAUSED, Code.DEADLINE, Code.NOT_UPDATE, Code.NOT_SELECTED, Code.CANARY),
         *(Code.INJECTION_PAUSED, Code.NO_PODS, Code.SURPLUS, Code.JOB_OVER, Code.IN_RESERVE),
-        *(Code.NEXT_TICK, Code.OTHER_BUDGET),
+        *(Code.NEXT_TICK, Code.OTHER_BUDGET, Code.OTHER_OWNERS),
     }
 )
 """As it was asked for, or worth knowing: nothing is waited for."""

@@ -7,18 +7,38 @@ default that a later version adds would look like a new revision and roll every 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from pykruise.kube.documents import Document
 from pykruise.kube.quantities import Quantity, round_up_to_milli
+from pykruise.pods.settings import OnGate
 
 __all__ = [
+    "DefaultingSettings",
+    "WorkloadDefaulting",
     "pull_policy_of_image",
     "with_claim_defaults",
     "with_container_defaults",
     "with_defaults",
     "with_volume_defaults",
 ]
+
+
+class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates that change defaults."""
+
+    template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
+    """Templates are stored as they are given."""
+
+
+class WorkloadDefaulting(DefaultingSettings, frozen=True, kw_only=True):
+    """... of kinds whose pods serve."""
+
+    host_network_ports: Annotated[bool, OnGate("DefaultHostNetworkHostPortsInPodTemplates")] = False
+    """hostPort is filled in for templates with hostNetwork."""
+
 
 FILE_MODE = 0o644
 TOKEN_SECONDS = 3600

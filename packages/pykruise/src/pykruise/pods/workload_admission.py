@@ -7,7 +7,7 @@ Pure but for their shape (`async`, as all reviewers). An object that cannot be r
 reviewed, is refused with 400. What is on its way out is left alone: a deletion must not fail over a spec.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -34,6 +34,8 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """The typed spec, or None and `<path>: <what is wrong>`."""
     placeholders: tuple[str, ...] = ("selector", "template")
     """Required objects of the spec whose absence validation reports, rather than reading."""
+    has_pod_template: bool = True
+    """Whether `spec.template` is of pods; fields of it that Kubernetes does not know are warned of."""
 
     def mutating(self, with_defaults: Callable[[AdmissionRequest, Document], Document]) -> Reviewer:
         """`with_defaults(request, object)` gives the object as it is to be stored, and changes nothing."""
@@ -53,9 +55,9 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         self,
         errors_of: Callable[[AdmissionRequest, Document, S], Sequence[Cause]],
         *,
-        warnings_of: Callable[[S], Sequence[str]] = lambda _: (),
+        warnings_of: Callable[[Document, S], Iterable[str]] = lambda _doc, _spec: (),
     ) -> Reviewer:
-        """`errors_of(request, object, spec)` names all that is wrong; `warnings_of(spec)` doubts that stop
+        """`errors_of(request, object, spec)` names all that is wrong; `warnings_of(object, spec)` doubts that stop
         nothing. Deletions are allowed here, and so is what completes one."""
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
@@ -70,13 +72,15 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
             if errors:
                 name = (request.object.get("metadata") or {}).get("name") or request.name
                 return AdmissionAnswer(refusal=refusal(self.resource, name, errors))
-            return AdmissionAnswer(warnings=(*warnings_of(spec), *self._unknown_fields(request.object)))
+            return AdmissionAnswer(
+                warnings=(*warnings_of(request.object, spec), *self._unknown_fields(request.object))
+            )
 
         return review
 
     def _unknown_fields(self, doc: Document) -> list[str]:
         template = (doc.get("spec") or {}).get("template")
-        if "template" not in self.placeholders or not isinstance(template, Mapping):
+        if not self.has_pod_template or not isinstance(template, Mapping):
             return []
         return unknown_field_warnings(template, "spec.template")
 

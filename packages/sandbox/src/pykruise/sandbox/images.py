@@ -76,8 +76,8 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
         if repository.rsplit("/", 1)[-1] == "broken" or name in {full_name(other) for other in self.broken}:
             return PullFailure(
                 "ErrImagePull",
-                f'failed to pull and unpack image "{name}": failed to resolve reference "{name}": {name}: '
-                "not found",
+                f'rpc error: code = NotFound desc = failed to pull and unpack image "{name}": failed to resolve '
+                f'reference "{name}": {name}: not found',
             )
         digest = match["digest"] or f"sha256:{sha256(self._content(name).encode()).hexdigest()}"
         return Pulled(f"{repository}@{digest}")

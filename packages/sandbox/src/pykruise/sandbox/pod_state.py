@@ -252,7 +252,7 @@ def recover(pod: PodView, *, ip: str, now: Instant) -> PodState:
     runs = []
     for container, _ in container_roles(pod):
         status = statuses.get(container.name)
-        runs.append(Run(name=container.name) if status is None else _recovered(status, now))
+        runs.append(Run(name=container.name) if status is None else _recovered(status, now, container.image))
     return PodState(
         uid=pod.uid,
         ip=ip,
@@ -261,7 +261,9 @@ def recover(pod: PodView, *, ip: str, now: Instant) -> PodState:
     )
 
 
-def _recovered(status: ContainerStatus, now: Instant) -> Run:
+def _recovered(status: ContainerStatus, now: Instant, wanted: str) -> Run:
+    """`wanted`: the container's image, which a status names in full."""
+    image = wanted if full_name(status.image) == full_name(wanted) else status.image
     known = status.container_id if isinstance(status.container_id, str) else ""
     before = status.last_state.terminated
     if status.state.running is not None:
@@ -270,7 +272,7 @@ def _recovered(status: ContainerStatus, now: Instant) -> Run:
             state=RunState.RUNNING,
             since=instant_of(status.state.running.started_at, default=now),
             number=status.restart_count + 1,
-            image=status.image,
+            image=image,
             image_id=status.image_id,
             container_id=known,
             last=before,
@@ -282,7 +284,7 @@ def _recovered(status: ContainerStatus, now: Instant) -> Run:
             state=RunState.EXITED,
             since=instant_of(ended.finished_at, default=now),
             number=status.restart_count + 1,
-            image=status.image,
+            image=image,
             image_id=status.image_id,
             container_id=known,
             crashes=1,
@@ -292,7 +294,7 @@ def _recovered(status: ContainerStatus, now: Instant) -> Run:
     return Run(
         name=status.name,
         number=status.restart_count + 1 if before else 0,
-        image=status.image if before else "",
+        image=image if before else "",
         image_id=status.image_id if before else "",
         container_id=known if before else "",
         last=before,

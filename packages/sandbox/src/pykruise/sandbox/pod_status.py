@@ -3,8 +3,8 @@
 PodView + PodState + now ──▶ status_of() ──▶ PodStatus ──▶ patch_for() ──▶ strategic merge patch
 
 Pure. Only what a kubelet owns is written: phase, addresses, container statuses and the conditions in OWNED.
-Conditions of others (readiness gates, PodScheduled) are read and never touched; a condition keeps its
-lastTransitionTime while its status stays the same.
+Conditions of others (readiness gates; PodScheduled, where it is there) are read and never touched; a condition keeps
+its lastTransitionTime while its status stays the same.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.clock import Instant, format_time
+from pykruise.sandbox.images import full_name
 from pykruise.sandbox.pod_state import (
     PodState,
     Role,
@@ -69,7 +70,7 @@ def status_of(pod: PodView, state: PodState, world: World, now: Instant, *, host
     )
     statuses = tuple(_container_status(one, pod, world, now) for one in containers if one.role is Role.MAIN)
     phase = _phase(containers, pod)
-    has_sandbox = any(one.run.number for one in containers)
+    has_sandbox = bool(pod.status.pod_ip) or any(map(_has_sandbox, containers))
     generation = (pod.generation or None) if world.settings.observed_generation else None
     return PodStatus(
         phase=phase,
@@ -101,7 +102,7 @@ def _resize_word(pod: PodView, state: PodState) -> str:
 
 
 def stopped_status(pod: PodView, state: PodState, now: Instant) -> PodStatus:
-    """The last status of a pod that is deleted: whatever ran has ended well."""
+    """The last status of a pod that is deleted: what ran has ended well, what had failed has failed."""
     statuses = {
         run.name: Terminated(
             exit_code=0,
@@ -124,15 +125,17 @@ def stopped_status(pod: PodView, state: PodState, now: Instant) -> PodStatus:
             for status in known
         )
 
+    has_failed = any(run.name not in statuses and run.last and run.last.exit_code for run in state.runs)
+    reason = "PodFailed" if has_failed else "PodCompleted"
     conditions = [
         Condition("PodReadyToStartContainers", "False"),
-        Condition("Initialized", "True", "PodCompleted"),
-        Condition("Ready", "False", "PodCompleted"),
-        Condition("ContainersReady", "False", "PodCompleted"),
+        Condition("Initialized", "True", None if has_failed else reason),
+        Condition("Ready", "False", reason),
+        Condition("ContainersReady", "False", reason),
     ]
     return msgspec.structs.replace(
         pod.status,
-        phase="Succeeded",
+        phase="Failed" if has_failed else "Succeeded",
         conditions=tuple(_settled(condition, pod, now, None) for condition in conditions),
         init_containers=ended(pod.status.init_containers),
         containers=ended(pod.status.containers),
@@ -194,6 +197,12 @@ def patch_for(pod: PodView, wanted: PodStatus) -> dict[str, Any] | None:
 # ── phase ────────────────────────────────────────────────────────────────────
 
 
+def _has_sandbox(one: _Container) -> bool:
+    """Whether the pod has its sandbox, and so its address: a container ran, or was to be made."""
+    run = one.run
+    return bool(run.number or run.missing or run.state is RunState.PULL_FAILED)
+
+
 def _counts_as_ready(run: Run, spec: Container, role: Role, pod: PodView, world: World, now: Instant) -> bool:
     if role is Role.INIT:
         return _is_done(run)
@@ -232,7 +241,7 @@ def _container_status(one: _Container, pod: PodView, world: World, now: Instant)
     run = one.run
     return ContainerStatus(
         name=run.name,
-        image=run.image or one.spec.image,
+        image=full_name(run.image) if run.image else one.spec.image,
         image_id=run.image_id,
         container_id=run.container_id or msgspec.UNSET,
         ready=one.ready,
@@ -295,7 +304,10 @@ def _conditions(
     containers: Sequence[_Container], pod: PodView, phase: str, *, has_sandbox: bool
 ) -> list[Condition]:
     """The owned conditions. Rule: the kubelet's `Generate...Condition` functions."""
+    # Who set the node without a scheduler did not say so.
+    scheduled = [] if pod.status.condition("PodScheduled") else [Condition("PodScheduled", "True")]
     return [
+        *scheduled,
         Condition("PodReadyToStartContainers", "True" if has_sandbox and not _is_end(phase) else "False"),
         _initialized(containers, phase),
         _ready(containers, pod, phase),

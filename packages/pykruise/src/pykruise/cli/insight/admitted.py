@@ -4,10 +4,12 @@ manifest ──dry run──▶ asked() ──▶ Verdict      spec now, spec wa
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from pykruise.cli.insight.known import hub_form
+from pykruise.cli.insight.outlook import FieldChange
 from pykruise.kube.client import Client
 from pykruise.kube.documents import Document, decode, deep_copy, same
 from pykruise.kube.errors import ApiError, NotFoundError
@@ -15,7 +17,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 
-__all__ = ["Verdict", "asked", "changed_paths", "patch_to_apply"]
+__all__ = ["STRICT", "Verdict", "asked", "changed_paths", "patch_to_apply"]
+
+STRICT: Final = "Strict"
+"""Unknown fields are an error: one that is misspelt would change nothing, and nobody would see it."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -40,17 +45,25 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def asked(client: Client, resource: Resource, key: Key, document: Document) -> Verdict:
-    """Ask admission in a dry run. Raises what says nothing about the object."""
+    """Ask admission in a dry run, in the version of the manifest; the answer is in the hub version. Raises what says
+    nothing about the object."""
+    own = msgspec.structs.replace(resource, version=document["apiVersion"].rpartition("/")[2])
+    live = await _stored(client, resource, key)
+    there = live if own == resource or live is None else await _stored(client, own, key)
     try:
-        live: Document | None = decode(await client.get(resource, key.namespace, key.name))
-    except NotFoundError:
-        live = None
-    try:
-        return Verdict(live=live, wanted=await _admitted(client, resource, key, live, document))
+        wanted = await _admitted(client, own, key, there, document)
+        return Verdict(live=live, wanted=live if wanted is there else hub_form(wanted))
     except ApiError as error:
         if not _is_refusal(error):
             raise
         return Verdict(live=live, errors=_errors(error))
+
+
+async def _stored(client: Client, resource: Resource, key: Key) -> Document | None:
+    try:
+        return decode(await client.get(resource, key.namespace, key.name))
+    except NotFoundError:
+        return None
 
 
 async def _admitted(
@@ -58,12 +71,20 @@ async def _admitted(
 ) -> Document:
     """The object as it would be stored: defaults and all. Raises what admission refuses with."""
     if live is None:
-        return decode(await client.create(resource, key.namespace, document, dry_run=True))
+        return decode(
+            await client.create(resource, key.namespace, document, dry_run=True, field_validation=STRICT)
+        )
     patch = patch_to_apply(live, document)
     if not patch:
         return live
     answer = await client.patch(
-        resource, key.namespace, key.name, patch, patch_type=PatchType.MERGE, dry_run=True
+        resource,
+        key.namespace,
+        key.name,
+        patch,
+        patch_type=PatchType.MERGE,
+        dry_run=True,
+        field_validation=STRICT,
     )
     return decode(answer)
 
@@ -109,7 +130,7 @@ def _errors(error: ApiError) -> tuple[str, ...]:
     return tuple(causes) or (str(error),)
 
 
-def changed_paths(old: Any, new: Any, path: str) -> Iterator[str]:
+def changed_paths(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
     """Where two documents differ, lists of named things by name."""
     if same(old, new):
         return
@@ -122,15 +143,8 @@ def changed_paths(old: Any, new: Any, path: str) -> Iterator[str]:
         for name in sorted({*before, *after}):
             yield from changed_paths(before.get(name), after.get(name), f"{path}[{name}]")
         return
-    yield f"{path}: {_short(old)} → {_short(new)}"
+    yield FieldChange(path=path, old=old, new=new)
 
 
 def _are_named(items: Sequence[Any]) -> bool:
     return all(isinstance(one, Mapping) and isinstance(one.get("name"), str) for one in items)
-
-
-def _short(value: Any) -> str:
-    if value is None:
-        return "(none)"
-    shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return shown if len(shown) <= 60 else f"{shown[:57]}…"

@@ -8,7 +8,7 @@ What a manager does not keep of a pod (messages, exit codes) is read from the do
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -34,6 +34,9 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """The container that it is about, where it is about one."""
 
 
+_NO_CLAIMS: Final[Mapping[str, str]] = {}
+
+
 def cause_of(
     pod: Document,
     view: PodView,
@@ -42,8 +45,10 @@ def cause_of(
     lifecycle: Lifecycle | None = None,
     min_ready_s: int = 0,
     lost_nodes: Collection[str] = (),
+    claims: Mapping[str, str] = _NO_CLAIMS,
 ) -> Cause | None:
-    """Why a pod is not available, or not gone; None: it is available and stays. `lost_nodes` do not answer."""
+    """Why a pod is not available, or not gone; None: it is available and stays. `lost_nodes` do not answer; `claims`:
+    PVCs without a volume, by name, and what is wrong with them."""
     meta, node = pod["metadata"], view.node_name
     if meta.get("deletionTimestamp"):
         return _terminating(meta, node, lost_nodes)
@@ -55,7 +60,18 @@ def cause_of(
             remedy=f"bring {node} back, or delete the node: its pods are then replaced",
         )
     obstacle = blocker_of(view, lifecycle, min_ready_seconds=min_ready_s, now=now)
-    return None if obstacle is None else _explained(obstacle, pod, view, min_ready_s=min_ready_s)
+    if obstacle is None:
+        return None
+    found = _explained(obstacle, pod, view, min_ready_s=min_ready_s)
+    return _with_claims(found, pod, claims) if found.code == Code.UNBOUND_CLAIMS else found
+
+
+def _with_claims(found: Cause, pod: Document, claims: Mapping[str, str]) -> Cause:
+    """Named: the PVCs of this pod that have no volume, and what is missing for them."""
+    volumes = pod["spec"].get("volumes") or ()
+    names = [str((one.get("persistentVolumeClaim") or {}).get("claimName")) for one in volumes]
+    told = [f"PVC {name} {claims[name]}" for name in names if name in claims]
+    return msgspec.structs.replace(found, words="; ".join([found.words, *told])) if told else found
 
 
 def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]) -> Cause:

@@ -13,7 +13,7 @@ from typing import Final
 from pykruise.cli.insight.playing import Played, Sample
 from pykruise.kube.durations import short_duration
 
-__all__ = ["svg_chart", "terminal_chart"]
+__all__ = ["svg_chart", "svg_charts", "terminal_chart"]
 
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _WIDTH: Final = 60
@@ -71,65 +71,135 @@ def _between(samples: Sequence[Sample], begin_s: float, end_s: float) -> list[Sa
     return [before[-1], *seen] if before else seen or [samples[0]]
 
 
-_MARGIN: Final = 50
-_SIZE: Final = (720, 300)
+_MARGIN: Final = 60
+_SIZE: Final = (720, 320)
 _COLOURS: Final = ("#2b8a3e", "#862e9c", "#5c940d", "#0b7285")
 """Of subsets, in turn."""
+_OUTSIDE: Final = ("drain", "node", "join", "leave", "outage", "gone")
+"""What events say that come from outside, and get a mark."""
 
 
 def svg_chart(title: str, played: Played) -> str:
-    """A stacked area of pods by revision with the available ones as a line. A whole SVG document."""
+    """One rollout as a whole SVG document."""
+    return svg_charts([(title, played)])
+
+
+def svg_charts(plays: Sequence[tuple[str, Played]]) -> str:
+    """Rollouts side by side under the same scales, as a whole SVG document: pods by revision as areas, the available
+    ones and the wanted number as lines, marks for what happens from outside."""
     width, height = _SIZE
-    end_s = max(played.duration_s, 1.0)
-    top = max((sample.total for sample in played.samples), default=1) + 1
-    inner_w, inner_h = width - 2 * _MARGIN, height - 2 * _MARGIN
+    end_s = max(1.0, *(played.duration_s for _, played in plays))
+    top = max(1, *(sample.total for _, played in plays for sample in played.samples)) + 1
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width * len(plays)} {height}"'
+        ' font-family="sans-serif" font-size="12">',
+        f'<rect width="{width * len(plays)}" height="{height}" fill="white"/>',
+    ]
+    for number, (title, played) in enumerate(plays):
+        lines.append(f'<g transform="translate({number * width},0)">')
+        lines += _Picture(title, played, end_s=end_s, top=top).lines()
+        lines.append("</g>")
+    return "\n".join([*lines, "</svg>"]) + "\n"
 
-    def point(at_s: float, number: float) -> str:
-        x = _MARGIN + min(at_s, end_s) / end_s * inner_w
-        return f"{x:.1f},{height - _MARGIN - number / top * inner_h:.1f}"
 
-    def steps(value: Callable[[Sample], int]) -> list[str]:
-        points: list[str] = []
+class _Picture:
+    """One rollout, drawn into a rectangle of _SIZE. Time to `end_s`, numbers to `top`."""
+
+    def __init__(self, title: str, played: Played, *, end_s: float, top: int) -> None:
+        self._title = title
+        self._played = played
+        self._end_s = end_s
+        self._top = top
+        self._width, self._height = _SIZE[0] - 2 * _MARGIN, _SIZE[1] - 2 * _MARGIN
+
+    def lines(self) -> list[str]:
+        played = self._played
+        subsets = [(_COLOURS[n % len(_COLOURS)], name) for n, name in enumerate(_subsets(played))]
+        return [
+            f'<text x="{_MARGIN}" y="20" font-size="14">{_escaped(self._title)}</text>',
+            self._area(lambda sample: sample.total, "#c9d6e8", "older revisions"),
+            self._area(lambda sample: sample.revisions.get(played.target, 0), "#3f7fbf", "new revision"),
+            self._line(lambda sample: sample.available, "#d9480f", 'stroke-width="2"'),
+            *(
+                self._line(partial(_in_subset, name), colour, 'stroke-dasharray="4 2"')
+                for colour, name in subsets
+            ),
+            *self._wanted(),
+            *self._marks(),
+            *self._axes(),
+            *self._legend(subsets),
+        ]
+
+    def _point(self, at_s: float, number: float) -> tuple[float, float]:
+        x = _MARGIN + min(at_s, self._end_s) / self._end_s * self._width
+        return round(x, 1), round(_SIZE[1] - _MARGIN - number / self._top * self._height, 1)
+
+    def _steps(self, value: Callable[[Sample], int]) -> list[str]:
+        points: list[tuple[float, float]] = []
         last = 0
-        for number, sample in enumerate(played.samples):
+        for number, sample in enumerate(self._played.samples):
             if number:
-                points.append(point(sample.at_s, last))
+                points.append(self._point(sample.at_s, last))
             last = value(sample)
-            points.append(point(sample.at_s, last))
-        return [*points, point(end_s, last)]
+            points.append(self._point(sample.at_s, last))
+        return [f"{x},{y}" for x, y in [*points, self._point(self._end_s, last)]]
 
-    def area(value: Callable[[Sample], int], colour: str, name: str) -> str:
-        around = " ".join([point(0, 0), *steps(value), point(end_s, 0)])
+    def _area(self, value: Callable[[Sample], int], colour: str, name: str) -> str:
+        (x0, y0), (x1, y1) = self._point(0, 0), self._point(self._end_s, 0)
+        around = " ".join([f"{x0},{y0}", *self._steps(value), f"{x1},{y1}"])
         return f'<polygon points="{around}" fill="{colour}"><title>{name}</title></polygon>'
 
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
-        'font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{_MARGIN}" y="20" font-size="14">{_escaped(title)}</text>',
-        area(lambda sample: sample.total, "#c9d6e8", "older revisions"),
-        area(lambda sample: sample.revisions.get(played.target, 0), "#3f7fbf", "new revision"),
-        f'<polyline points="{" ".join(steps(lambda sample: sample.available))}" fill="none" stroke="#d9480f" '
-        'stroke-width="2"/>',
-    ]
-    subsets = [(_COLOURS[number % len(_COLOURS)], name) for number, name in enumerate(_subsets(played))]
-    for colour, name in subsets:
-        points = " ".join(steps(partial(_in_subset, name)))
-        lines.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-dasharray="4 2"/>')
-    for number in range(0, top + 1, max(top // 5, 1)):
-        y = point(0, number).split(",")[1]
-        lines.append(f'<text x="{_MARGIN - 8}" y="{y}" text-anchor="end">{number}</text>')
-    for part in range(5):
-        x = point(end_s * part / 4, 0).split(",")[0]
-        label = short_duration(end_s * part / 4)
-        lines.append(f'<text x="{x}" y="{height - _MARGIN + 18}" text-anchor="middle">{label}</text>')
-    legend = [("#3f7fbf", "new revision"), ("#c9d6e8", "older revisions"), ("#d9480f", "available")]
-    legend += [(colour, f"subset {_escaped(name)}") for colour, name in subsets]
-    for number, (colour, name) in enumerate(legend):
-        x_at = _MARGIN + number * min(140, inner_w // len(legend))
-        lines.append(f'<rect x="{x_at}" y="{height - 18}" width="10" height="10" fill="{colour}"/>')
-        lines.append(f'<text x="{x_at + 15}" y="{height - 9}">{name}</text>')
-    return "\n".join([*lines, "</svg>"]) + "\n"
+    def _line(self, value: Callable[[Sample], int], colour: str, style: str) -> str:
+        return f'<polyline points="{" ".join(self._steps(value))}" fill="none" stroke="{colour}" {style}/>'
+
+    def _wanted(self) -> list[str]:
+        """How many pods are wanted, where that is known."""
+        wanted = self._played.wanted
+        if not wanted:
+            return []
+        (x0, y), (x1, _) = self._point(0, wanted), self._point(self._end_s, wanted)
+        return [
+            f'<line x1="{x0}" y1="{y}" x2="{x1}" y2="{y}" stroke="#495057" stroke-dasharray="6 4"/>',
+            f'<text x="{x1 + 4}" y="{y + 4}" fill="#495057">wanted {wanted}</text>',
+        ]
+
+    def _marks(self) -> list[str]:
+        """A line with a title where something happens from outside."""
+        found = []
+        for at_s, what in self._played.events:
+            if any(word in what.lower() for word in _OUTSIDE):
+                (x, y0), (_, y1) = self._point(at_s, 0), self._point(at_s, self._top)
+                found.append(
+                    f'<line x1="{x}" y1="{y0}" x2="{x}" y2="{y1}" stroke="#e03131" stroke-dasharray="2 3">'
+                    f"<title>{_escaped(what)}</title></line>"
+                    f'<text x="{x + 3}" y="{y1 + 10}" fill="#e03131" font-size="10">{_escaped(what)}</text>'
+                )
+        return found
+
+    def _axes(self) -> list[str]:
+        found = []
+        for number in range(0, self._top + 1, max(self._top // 5, 1)):
+            y = self._point(0, number)[1]
+            found.append(f'<text x="{_MARGIN - 8}" y="{y}" text-anchor="end">{number}</text>')
+        for part in range(5):
+            x, label = self._point(self._end_s * part / 4, 0)[0], short_duration(self._end_s * part / 4)
+            found.append(f'<text x="{x}" y="{_SIZE[1] - _MARGIN + 16}" text-anchor="middle">{label}</text>')
+        middle_x, middle_y = _MARGIN + self._width / 2, _MARGIN + self._height / 2
+        return [
+            *found,
+            f'<text x="{middle_x}" y="{_SIZE[1] - _MARGIN + 32}" text-anchor="middle">time since the change</text>',
+            f'<text x="16" y="{middle_y}" text-anchor="middle" transform="rotate(-90 16 {middle_y})">pods</text>',
+        ]
+
+    def _legend(self, subsets: Sequence[tuple[str, str]]) -> list[str]:
+        legend = [("#3f7fbf", "new revision"), ("#c9d6e8", "older revisions"), ("#d9480f", "available")]
+        legend += [(colour, f"subset {_escaped(name)}") for colour, name in subsets]
+        found = []
+        for number, (colour, name) in enumerate(legend):
+            x = _MARGIN + number * min(140, self._width // len(legend))
+            found.append(f'<rect x="{x}" y="{_SIZE[1] - 16}" width="10" height="10" fill="{colour}"/>')
+            found.append(f'<text x="{x + 15}" y="{_SIZE[1] - 7}">{name}</text>')
+        return found
 
 
 def _escaped(text: str) -> str:

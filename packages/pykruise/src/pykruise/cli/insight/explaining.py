@@ -30,6 +30,7 @@ __all__ = [
     "Explanation",
     "Wait",
     "explain",
+    "harmless",
     "next_of",
     "not_taken_up",
     "ranked",
@@ -73,6 +74,21 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         """Code of the first wait; empty: nothing is waited for."""
         return self.waits[0].code if self.waits else ""
 
+    @property
+    def needs_a_person(self) -> bool:
+        """Whether something in the way stays until a person does something."""
+        return self.verdict == "refused" or any(wait.code in _NEEDS_A_PERSON for wait in self.waits)
+
+
+_NEEDS_A_PERSON: Final = frozenset(code for code in CODES if rank_of(code) < rank_of(Code.GRACE_PERIOD)) - {
+    Code.TERMINATING_OBJECT,
+    Code.NO_MANAGER,
+    Code.HOT_UPGRADE,
+    Code.NOT_READY,
+    Code.NOT_READ,
+    Code.BACKOFF,
+}
+"""What does not pass by itself: everything that is not a stage on the way or a limit that was asked for."""
 
 _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "FailedUpdatePod"})
 """Types of the conditions by which kinds tell what did not work."""
@@ -83,7 +99,7 @@ def explain(sight: Sight, plan: Plan) -> Explanation:
     now = sight.snapshot.now
     meta = sight.document["metadata"]
     status: Mapping[str, Any] = plan.status if plan.status is not None else sight.document.get("status") or {}
-    waits = ranked(_waits(sight, plan, status, now))
+    waits = harmless(ranked(_waits(sight, plan, status, now)), sight, plan, status)
     return Explanation(
         kind=str(sight.document["kind"]),
         namespace=meta.get("namespace", ""),
@@ -193,6 +209,7 @@ def _cause(
         lifecycle=strategy.lifecycle if strategy else None,
         min_ready_s=strategy.min_ready_s if strategy else 0,
         lost_nodes=sight.lost_nodes,
+        claims=sight.claim_problems,
     )
 
 
@@ -215,7 +232,7 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
             yield Wait(
                 code=Code.SCALE_UP_LIMITED,
                 words=note.message,
-                remedy="wait for pods to become available, or raise scaleStrategy.maxUnavailable",
+                remedy=CODES[Code.SCALE_UP_LIMITED].helps,
             )
         elif note.warning and note.reason in _REFUSING:
             yield Wait(code=Code.REFUSED, words=note.message, remedy=_CORRECT)
@@ -249,6 +266,10 @@ _NOT_MEANT: Final = frozenset({Code.NOT_PLACED, Code.INVALID_SPEC})
 _KEPT: Final = frozenset({Code.PARTITION, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN})
 
 
+_SELECTOR_OVERLAP: Final = "SelectorOverlap"
+"""Type of the condition by which a kind tells that pods of others match its selector."""
+
+
 def _conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
     for one in status.get("conditions") or ():
         message, since = str(one.get("message") or ""), one.get("lastTransitionTime") or ""
@@ -256,6 +277,13 @@ def _conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
         if one.get("type") in _FAILED and one.get("status") == "True":
             if reason not in _SAID_BY_PODS:
                 yield _failure(reason, message, since)
+        elif one.get("type") == _SELECTOR_OVERLAP and one.get("status") == "True":
+            yield Wait(
+                code=Code.OTHER_OWNERS,
+                words=f"{_SELECTOR_OVERLAP}: {message}",
+                since=since,
+                remedy=CODES[Code.OTHER_OWNERS].helps,
+            )
         elif reason == "ProgressDeadlineExceeded":
             words = f"no progress within progressDeadlineSeconds: {message}"
             yield Wait(code=Code.DEADLINE, words=words, since=one.get("lastUpdateTime") or since)
@@ -297,6 +325,60 @@ def _skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
     if reason.code == Code.BUDGET and others:
         words += f" by {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"
     return Wait(code=reason.code, words=words, pods=(name,), remedy=remedy_of(reason))
+
+
+_LIMITS: Final = frozenset(
+    {Code.BUDGET, Code.MAX_UNAVAILABLE, Code.SCALE_UP_LIMITED, Code.UPDATE_HELD, Code.TURN}
+)
+"""What is used up by pods that are not available."""
+
+_OF_THE_TEMPLATE: Final = frozenset(
+    {
+        *(Code.IMAGE_PULL, Code.CONTAINER_FAILS, Code.UNSCHEDULABLE, Code.UNBOUND_CLAIMS, Code.NOT_READY),
+        *(Code.RESIZE_INFEASIBLE, Code.RESIZE_DEFERRED, Code.READINESS_GATE),
+    }
+)
+"""What a new template may have brought, and the old one would take back."""
+
+_IN_PLACE_ONLY: Final = frozenset({Code.NOT_IN_PLACE, Code.CANNOT_UPDATE})
+
+
+def harmless(waits: Sequence[Wait], sight: Sight, plan: Plan, status: Mapping[str, Any]) -> tuple[Wait, ...]:
+    """The same, and no remedy that would make things worse.
+
+    A budget that is used up by pods that are stuck is not to be raised: more pods would be lost to the same cause. What
+    the new template brought can be taken back, so the command that does it is there. Where pods may be updated in
+    place only and cannot, nothing but that is in the way.
+    """
+    blocked = [wait for wait in waits if wait.code in _IN_PLACE_ONLY]
+    if blocked:
+        waits = [*blocked, *(one for one in waits if one not in blocked and one.code not in _LIMITS)]
+    stuck = [wait for wait in waits if wait.pods and rank_of(wait.code) < rank_of(Code.GRACE_PERIOD)]
+    if not stuck:
+        return tuple(waits)
+    first = "clear what holds the pods above first: a higher limit would lose more of them to the same cause"
+    back = _way_back(sight, plan, status)
+    found = []
+    for wait in waits:
+        remedy = wait.remedy
+        if wait.code in _LIMITS:
+            remedy = first
+        elif back and wait.code in _OF_THE_TEMPLATE:
+            remedy = f"{remedy}; or {back}" if remedy else back
+        found.append(msgspec.structs.replace(wait, remedy=remedy))
+    return tuple(found)
+
+
+def _way_back(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
+    """The command that rolls back, where pods of an older revision are there still."""
+    if not isinstance(sight.kind.insight, WorkloadInsight) or not getattr(sight.snapshot, "revisions", ()):
+        return ""
+    counts = workload_insight(sight.kind).counts(sight.document, status, plan)
+    new = counts.revision.rpartition("-")[2]
+    if not any(pod.is_active and pod.revision != new for pod in sight.snapshot.pods):
+        return ""
+    meta, resource = sight.document["metadata"], sight.kind.resource
+    return f"roll back: kubectl kruise rollout undo {resource}/{meta['name']} -n {meta['namespace']}"
 
 
 def _pods_are(count: int) -> str:

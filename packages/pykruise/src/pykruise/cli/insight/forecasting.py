@@ -18,7 +18,7 @@ from pykruise.cli.insight.admitted import asked, changed_paths
 from pykruise.cli.insight.budgets import gone_below, read_budgets
 from pykruise.cli.insight.known import of_document, workload_insight
 from pykruise.cli.insight.look import Sight, look, nodes_of
-from pykruise.cli.insight.outlook import Batch, Fate
+from pykruise.cli.insight.outlook import Batch, Fate, FieldChange
 from pykruise.cli.insight.playing import Play, Played, World, play, room_for
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
@@ -47,8 +47,8 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """created, changed, unchanged or refused."""
     errors: tuple[str, ...] = ()
     """What admission refuses, all of it."""
-    fields: tuple[str, ...] = ()
-    """Paths of the spec that change."""
+    fields: tuple[FieldChange, ...] = ()
+    """What changes in the spec."""
     ways: Mapping[str, str] = {}
     """By the revision that pods are of: in place, or recreated and the field that forces it."""
     batches: tuple[Batch, ...] = ()
@@ -189,7 +189,7 @@ def _told(
         **known,
         change=change,
         fields=tuple(changed_paths(sight.document["spec"], wanted["spec"], "spec")) if sight else (),
-        ways=_ways(workload, sight, wanted, settings) if sight else {},
+        ways=_as_played(_ways(workload, sight, wanted, settings), sight, wanted, played) if sight else {},
         batches=batches,
         are_names_known=workload_insight(workload).has_known_names,
         stays=stays,
@@ -269,6 +269,21 @@ def _ways(workload: Kind, sight: Sight, wanted: Document, settings: Settings) ->
             found[name] = "recreated: its revision is no longer known"
         else:
             found[name] = "in place"
+    return found
+
+
+def _as_played(ways: Mapping[str, str], sight: Sight, wanted: Document, played: Played) -> dict[str, str]:
+    """The same, as the play has shown it: what a template does not say, such as changed volumeClaimTemplates, may force
+    pods to be made anew."""
+    deleted = {one.name for one in played.actions if one.do == "delete"}
+    updated = {one.name for one in played.actions if one.do == "update in place"}
+    found = dict(ways)
+    for revision, way in ways.items():
+        names = {pod.name for pod in sight.snapshot.pods if pod.is_active and str(pod.revision) == revision}
+        if way == "in place" and names & deleted and not names & updated:
+            claims = [(one["spec"].get("volumeClaimTemplates") or []) for one in (sight.document, wanted)]
+            why = "volumeClaimTemplates changed" if not same(*claims) else "it cannot be updated in place now"
+            found[revision] = f"recreated: {why}"
     return found
 
 

@@ -9,14 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pykruise.cli.errors import CommandError
-from pykruise.kinds import find, kinds
+from pykruise.kinds import conversions, find, kinds
+from pykruise.kube.conversion import ConversionError, convert
+from pykruise.kube.documents import Document
 from pykruise.plans.insight import ClockInsight, Insight, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 
 __all__ = [
     "clocks",
+    "hub_form",
     "insight_of",
     "is_of",
+    "kind_named",
     "known_kinds",
     "named",
     "of_document",
@@ -69,16 +73,29 @@ def named(target: str) -> tuple[Kind, str]:
     said, slash, name = target.partition("/")
     if not slash or not name or "/" in name:
         raise CommandError(f"{target!r}: say kind and name, such as clonesets/web")
-    for one in _likely(said.lower().partition(".")[0]):
-        if said.lower() in _names_of(one):
-            return one, name
+    return kind_named(said), name
+
+
+def kind_named(word: str) -> Kind:
+    """The kind that a word means: `clonesets`, `CloneSet`, `clone`, `clonesets.apps.kruise.io`. Raises CommandError."""
+    said = word.lower()
+    for one in _likely(said.partition(".")[0]):
+        if said in _names_of(one):
+            return one
     known = ", ".join(one.resource.plural for one in known_kinds())
-    raise CommandError(f"{said!r} is no kind that is known here; there is: {known}")
+    raise CommandError(f"{word!r} is no kind that is known here; there is: {known}")
 
 
 def _names_of(kind: Kind) -> set[str]:
     plural, singular, group = kind.resource.plural, kind.resource.kind.lower(), kind.resource.group
-    return {plural, singular, f"{plural}.{group}", f"{singular}.{group}", *insight_of(kind).names}
+    return {
+        plural,
+        singular,
+        f"{plural}.{group}",
+        f"{singular}.{group}",
+        *insight_of(kind).names,
+        *kind.short_names,
+    }
 
 
 def of_document(document: Mapping[str, Any]) -> Kind:
@@ -90,6 +107,19 @@ def of_document(document: Mapping[str, Any]) -> Kind:
     what = f"{document.get('apiVersion')} {document.get('kind')} {name}"
     known = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in known_kinds())
     raise CommandError(f"{what}: no kind that is known here; there is: {known}")
+
+
+def hub_form(document: Mapping[str, Any]) -> Document:
+    """A manifest in the version that its kind is planned in. Raises CommandError when it cannot be converted."""
+    kind = of_document(document)
+    if document.get("apiVersion") == kind.resource.api_version:
+        return dict(document)
+    if kind.conversion is None:
+        return {**document, "apiVersion": kind.resource.api_version}
+    try:
+        return convert(document, kind.resource.api_version, conversions())
+    except ConversionError as error:
+        raise CommandError(f"{document['kind']} {document['metadata'].get('name')}: {error}") from error
 
 
 def is_of(kind: Kind, document: Mapping[str, Any]) -> bool:

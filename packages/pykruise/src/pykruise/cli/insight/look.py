@@ -7,7 +7,7 @@ what the manager decides.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,9 +15,9 @@ import msgspec
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, encode, get_path
-from pykruise.kube.errors import ForbiddenError
+from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import NODES
+from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
 from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, NodeView, project_node
@@ -44,6 +44,8 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """All of the cluster, by name; none when they may not be read."""
     lost_nodes: frozenset[str] = frozenset()
     """Nodes that do not answer, or are gone."""
+    claim_problems: Mapping[str, str] = {}
+    """PVCs of its namespace that have no volume, by name, and what is missing for them."""
 
     @property
     def uid(self) -> str:
@@ -124,9 +126,48 @@ async def look_at(
         listed=listed,
         nodes={one.name: one for one in nodes.values()},
     )
+    sight = msgspec.structs.replace(sight, claim_problems=await _claim_problems(client, sight))
     if not sight.nodes:
         return sight
     return msgspec.structs.replace(sight, lost_nodes=lost_nodes(sight.pods, nodes.documents()))
+
+
+async def _claim_problems(client: Client, sight: Sight) -> dict[str, str]:
+    """Asked only where a pod waits for its PVCs. What may not be read is left out."""
+    waiting = [pod for pod in sight.pods.values() if not pod["spec"].get("nodeName")]
+    names = {
+        name
+        for pod in waiting
+        for one in pod["spec"].get("volumes") or ()
+        if (name := (one.get("persistentVolumeClaim") or {}).get("claimName"))
+    }
+    if not names:
+        return {}
+    namespace = sight.document["metadata"].get("namespace", "")
+    try:
+        listed = await client.list(PERSISTENT_VOLUME_CLAIMS, namespace)
+        classes = {decode(raw)["metadata"]["name"] for raw in (await client.list(STORAGE_CLASSES)).items}
+    except (ForbiddenError, NotFoundError):
+        return {}
+    claims = {one["metadata"]["name"]: one for one in (decode(raw) for raw in listed.items)}
+    return {name: problem for name in sorted(names) if (problem := _problem_of(claims.get(name), classes))}
+
+
+def _problem_of(claim: Document | None, classes: Collection[str]) -> str:
+    if claim is None:
+        return "is not there"
+    if (claim.get("status") or {}).get("phase") == "Bound":
+        return ""
+    wanted = claim["spec"].get("storageClassName")
+    if wanted and wanted not in classes:
+        return f"wants storage class {wanted}, which is not there"
+    if not wanted:
+        return (
+            "names no storage class, and the cluster has no default one"
+            if not classes
+            else "has no volume yet"
+        )
+    return f"waits for a volume of storage class {wanted}"
 
 
 async def nodes_of(client: Client) -> dict[str, NodeView]:

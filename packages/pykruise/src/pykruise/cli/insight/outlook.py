@@ -10,7 +10,27 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Batch", "Fate", "Outlook", "outlook_lines", "shown"]
+__all__ = ["Batch", "Fate", "FieldChange", "Outlook", "outlook_lines", "shown"]
+
+
+class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One field that changes."""
+
+    path: str
+    """`spec.template.spec.containers[main].image`."""
+    old: Any = None
+    """None: it is not there."""
+    new: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.path}: {_short(self.old)} → {_short(self.new)}"
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "(none)"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 class Fate(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,8 +57,8 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """created, changed, unchanged or refused."""
     errors: tuple[str, ...] = ()
     """What admission refuses, all of it."""
-    fields: tuple[str, ...] = ()
-    """Paths of the spec that change."""
+    fields: tuple[FieldChange, ...] = ()
+    """What changes in the spec."""
     batches: tuple[Batch, ...] = ()
     """What is done to pods that are there, a number at a time."""
     batches_title: str = "Pods that are there"
@@ -72,7 +92,7 @@ def outlook_lines(one: Outlook) -> list[str]:
     if not one.has_changes:
         return [f"{title}: nothing would change"]
     found = [f"{title}: {_WORDS[one.change]}"]
-    found += _section("Fields", one.fields)
+    found += _section("Fields", [str(field) for field in one.fields])
     found += _section(one.batches_title, [_batch(batch) for batch in one.batches])
     found += _section("Stay as they are", [f"{shown(pods)}: {why}" for why, pods in one.stays.items()])
     found += _section("New pods", one.new_pods)

@@ -23,7 +23,12 @@ _TRIES: Final = 5
 
 
 async def change(
-    session: Session, info: Info, mutate: Callable[[Document], object], *, manager: str, is_local: bool = False
+    session: Session,
+    info: Info,
+    mutate: Callable[[Document], object],
+    *,
+    manager: str,
+    is_local: bool = False,
 ) -> Info | None:
     """Change the object as `mutate` does to a copy of it. Raises KubeError, and what `mutate` raises."""
     dry_run = dry_run_of(session.call, session.warn)

@@ -88,7 +88,8 @@ async def _of_plain(transport: Transport, path: str, answer: Mapping[str, Any]) 
             (group["name"], one["version"])
             for group in answer.get("groups") or ()
             for one in sorted(
-                group["versions"], key=lambda one, group=group: one != group.get("preferredVersion")  # type: ignore[misc]
+                group["versions"],
+                key=lambda one, group=group: one != group.get("preferredVersion"),  # type: ignore[misc]
             )
         ]
     roots = [f"/apis/{group}/{version}" if group else f"/api/{version}" for group, version in versions]
@@ -181,5 +182,7 @@ class Mapper:
 
 
 def _is_in(one: Served, rest: str) -> bool:
-    version_and_group = f"{one.resource.version}.{one.resource.group}" if one.resource.group else one.resource.version
+    version_and_group = (
+        f"{one.resource.version}.{one.resource.group}" if one.resource.group else one.resource.version
+    )
     return rest in (one.resource.group, version_and_group)

@@ -6,17 +6,18 @@ Exit codes are kubectl's: 1 for every failure, also of usage; what a command say
 its own. A broken pipe ends quietly.
 """
 
+import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
+from pykruise.cli.errors import CommandError
 from pykruise.cli.kubectl.errors import ExitCode, SeveralErrors, UsageError, shown
 from pykruise.cli.kubectl.flags import Call, FlagError, parse
 from pykruise.cli.kubectl.session import Session, Surroundings
 from pykruise.cli.kubectl.tree import ROOT, Command, flags_of, lookup
-from pykruise.cli.errors import CommandError
 from pykruise.kube.errors import KubeError
 
 __all__ = ["complete_main", "main", "run", "run_async"]
@@ -29,6 +30,7 @@ INTERRUPTED: Final = 130
 
 def main() -> None:
     """The `kubectl-kruise` script."""
+    gc.set_threshold(100_000, 50, 1000)  # it ends before there is garbage worth looking for
     sys.exit(_guarded(lambda: run(sys.argv[1:], surroundings())))
 
 
@@ -45,9 +47,9 @@ def surroundings() -> Surroundings:
     )
 
 
-def _guarded(do: Any) -> int:
+def _guarded(do: Callable[[], int]) -> int:
     try:
-        code: int = do()
+        code = do()
         sys.stdout.flush()
     except BrokenPipeError:
         # What is still in the buffer would fail once more when the interpreter ends.
@@ -62,7 +64,19 @@ def run(argv: Sequence[str], around: Surroundings) -> int:
     """Do what the command line says; returns the exit code."""
     import asyncio
 
+    command, path, rest = lookup(argv)
+    if command.takes in _DELEGATES and not (command.children and _wants_help(rest)):
+        do = getattr(import_module("pykruise.cli.kubectl.delegate"), _DELEGATES[command.takes])
+        code: int = do(path, rest, around)
+        return code
     return asyncio.run(run_async(argv, around))
+
+
+_DELEGATES: Final = {"kubectl": "to_kubectl", "pykruise": "to_pykruise"}
+
+
+def _wants_help(rest: Sequence[str]) -> bool:
+    return not rest or rest[0] in ("-h", "--help")
 
 
 async def run_async(argv: Sequence[str], around: Surroundings) -> int:
@@ -71,12 +85,13 @@ async def run_async(argv: Sequence[str], around: Surroundings) -> int:
     program = " ".join((around.program, *path))
     try:
         call = _call(command, rest, path)
-        if call.is_on("help") or (not command.run and not call.everything):
+        is_group = bool(command.children)
+        if call.is_on("help") or (is_group and not call.everything):
             from pykruise.cli.kubectl.help import help_of
 
             around.out(help_of(command, program=program, root=around.program))
             return 0
-        if not command.run:
+        if is_group:
             _refuse(command, call.everything[0], around, path)
     except FlagError as error:
         around.err(f"error: {error}\nSee '{program} --help' for usage.\n")
@@ -111,7 +126,7 @@ async def run_async(argv: Sequence[str], around: Surroundings) -> int:
 
 
 def _call(command: Command, rest: Sequence[str], path: Sequence[str]) -> Call:
-    if command.takes == "kubectl":
+    if command.takes == "words":
         return Call(arguments=tuple(rest))
     if not command.children and path:
         return parse(rest, flags_of(command))
@@ -122,7 +137,9 @@ def _refuse(command: Command, word: str, around: Surroundings, path: Sequence[st
     from pykruise.cli.kubectl.help import similar
 
     if path:
-        raise CommandError(f'unknown command "{word}"\nSee \'{" ".join((around.program, *path))} -h\' for help and examples')
+        raise CommandError(
+            f"unknown command \"{word}\"\nSee '{' '.join((around.program, *path))} -h' for help and examples"
+        )
     names = similar(word, [one.name for one in ROOT.children if not one.is_hidden])
     hint = "\n\nDid you mean this?\n" + "\n".join(f"\t{one}" for one in names) if names else ""
     raise CommandError(f'unknown command "{word}" for "{around.program}"{hint}')

@@ -74,7 +74,10 @@ def referring(source: Document, keys: Sequence[str], prefix: str) -> list[Docume
     field = "secretKeyRef" if source["kind"] == "Secret" else "configMapKeyRef"
     names = sorted(one for one in source.get("data") or {} if not keys or one in keys)
     return [
-        {"name": prefix + env_name(key), "valueFrom": {field: {"name": source["metadata"]["name"], "key": key}}}
+        {
+            "name": prefix + env_name(key),
+            "valueFrom": {field: {"name": source["metadata"]["name"], "key": key}},
+        }
         for key in names
     ]
 
@@ -95,7 +98,9 @@ async def env(session: Session) -> list[Error]:
         raise KubectlError("when specifying --keys, a configmap or secret must be provided with --from")
     if "-" in words:
         lines = [line.strip() for line in session.around.read_stdin().splitlines()]
-        words = [one for one in words if one != "-"] + [one for one in lines if one and not one.startswith("#")]
+        words = [one for one in words if one != "-"] + [
+            one for one in lines if one and not one.startswith("#")
+        ]
     changes = read_changes(words)
     changes = await _with_source(session, changes)
     infos = await objects(session, names, needed=_NONE_NAMED)
@@ -107,7 +112,10 @@ async def env(session: Session) -> list[Error]:
             changes, variables=tuple({**one, "name": prefix + one["name"]} for one in changes.variables)
         )
     return await apply(
-        session, infos, lambda info, document: _mutate(session, info, document, changes), operation="env updated"
+        session,
+        infos,
+        lambda info, document: _mutate(session, info, document, changes),
+        operation="env updated",
     )
 
 
@@ -169,13 +177,13 @@ async def _list(session: Session, infos: Sequence[Info], changes: Changes) -> li
         for spec in pod_specs_of(info.document):
             for container in matching(spec, call.text("containers")):
                 session.say(f"# {info.document['kind']} {info.name}, container {container['name']}")
-                problems = set()
+                problems: set[str] = set()
                 for one in changed_env(container.get("env") or [], changes):
                     line, problem = await _listed(session, info, container, one)
                     session.say(line)
                     problems |= {problem} if problem else set()
-                for one in sorted(problems):
-                    session.note(f"error retrieving reference for {one}")
+                for text in sorted(problems):
+                    session.note(f"error retrieving reference for {text}")
                 has_failed = has_failed or bool(problems)
     return [KubectlError("some references could not be resolved")] if has_failed else []
 

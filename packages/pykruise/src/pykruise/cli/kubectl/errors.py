@@ -24,7 +24,7 @@ class ResourceError(KubectlError):
     """About one object: `deployments.apps "web" is already paused`. Among several failures it says `error: ` itself."""
 
 
-class SeveralErrors(KubectlError):
+class SeveralErrors(KubectlError):  # noqa: N818 - they are several
     """Several things failed before anything was done."""
 
     def __init__(self, errors: Sequence[Exception]) -> None:
@@ -73,7 +73,7 @@ def _invalid(error: InvalidError) -> str:
     details = error.status.details
     if details is None or not details.kind:
         return ""
-    what = f'The {details.kind} {json.dumps(details.name)} is invalid'
+    what = f"The {details.kind} {json.dumps(details.name)} is invalid"
     if not error.causes:
         return f"{what}: {error}"
     causes = [f"{one.field}: {one.message}" for one in error.causes]

@@ -125,7 +125,9 @@ class _Reading:
         self._by_name = {flag.name: flag for flag in flags}
         self._by_short = {flag.short: flag for flag in flags if flag.short}
         self.values: dict[str, Any] = {
-            flag.name: () if flag.type in ("list", "words") else _READ[flag.type](flag.default or _ZERO[flag.type])
+            flag.name: ()
+            if flag.type in ("list", "words")
+            else _READ[flag.type](flag.default or _ZERO[flag.type])
             for flag in flags
         }
         self.given: dict[str, Flag] = {}

@@ -38,7 +38,10 @@ class JsonPath:
     def as_json(self, document: Any) -> str:
         """The values that it finds, as a JSON list."""
         values = [
-            value for is_code, part in self._parts if is_code for value in self._values(part, document, document)
+            value
+            for is_code, part in self._parts
+            if is_code
+            for value in self._values(part, document, document)
         ]
         return json.dumps(values, indent=4, ensure_ascii=False) + "\n"
 
@@ -76,7 +79,9 @@ class JsonPath:
         while rest:
             match = _STEP.match(rest)
             if match is None:
-                raise KubectlError(f"error parsing jsonpath {self._template}, unrecognized character in action: {rest}")
+                raise KubectlError(
+                    f"error parsing jsonpath {self._template}, unrecognized character in action: {rest}"
+                )
             rest = rest[match.end() :]
             if match["descend"]:
                 values = [inner for value in values for inner in _descend(value)]
@@ -95,7 +100,9 @@ class JsonPath:
             if isinstance(value, Mapping) and name in value:
                 found.append(value[name])
             elif not self._allow_missing:
-                raise KubectlError(f"error executing jsonpath {json.dumps(self._template)}: {name} is not found")
+                raise KubectlError(
+                    f"error executing jsonpath {json.dumps(self._template)}: {name} is not found"
+                )
         return found
 
     def _bracket(self, value: Any, inside: str, root: Any) -> list[Any]:
@@ -163,7 +170,8 @@ def _end_of(parts: Sequence[tuple[bool, str]], position: int) -> int:
 
 def _words(text: str) -> list[str]:
     """Split at spaces outside quotes and brackets."""
-    words, word, depth, quote = [], "", 0, ""
+    words: list[str] = []
+    word, depth, quote = "", 0, ""
     for char in text:
         if quote:
             quote = "" if char == quote and not word.endswith("\\") else quote
@@ -217,9 +225,10 @@ def _indexed(value: Any, text: str) -> list[Any]:
 
 def _compared(left: Any, operator: str, right: Any) -> bool:
     if operator in ("==", "!="):
-        return (left == right) == (operator == "==")
+        return bool(left == right) == (operator == "==")
     try:
-        return {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}[operator]
+        results = {"<": left < right, "<=": left <= right, ">": left > right, ">=": left >= right}
+        return bool(results[operator])
     except TypeError:
         return False
 

@@ -82,7 +82,12 @@ _DEPLOYMENT: Final = WorkloadKind(
 
 _IN_UNITED: Final = tuple(
     ("spec", "template", name, "spec", "template")
-    for name in ("statefulSetTemplate", "advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate")
+    for name in (
+        "statefulSetTemplate",
+        "advancedStatefulSetTemplate",
+        "cloneSetTemplate",
+        "deploymentTemplate",
+    )
 )
 
 _OF_CRON: Final = (

@@ -51,7 +51,7 @@ class Printer:
 
 
 def printer_of(call: Call, *, dry_run: str = "none") -> Printer:
-    """The printer that `-o`, `--template` and `--dry-run` ask for. Raises KubectlError for a format that is not known."""
+    """The printer that `-o`, `--template` and `--dry-run` ask for. Raises KubectlError for an unknown format."""
     output = call.text("output")
     suffix = {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")
     if not output and not call.text("template"):
@@ -69,12 +69,19 @@ def printer_of(call: Call, *, dry_run: str = "none") -> Printer:
 
 
 def formatter(
-    name: str, argument: str, *, keeps: bool = False, allowed: Sequence[str] = FORMATS, allow_missing: bool = True
+    name: str,
+    argument: str,
+    *,
+    keeps: bool = False,
+    allowed: Sequence[str] = FORMATS,
+    allow_missing: bool = True,
 ) -> Show:
     """How a document is written in a format. `keeps`: managedFields too."""
 
     def prepared(show: Show) -> Show:
-        return lambda document: show(_without_empty_times(document if keeps else without_managed_fields(document)))
+        return lambda document: show(
+            _without_empty_times(document if keeps else without_managed_fields(document))
+        )
 
     match name:
         case "json":
@@ -155,7 +162,10 @@ def as_yaml(document: Any) -> str:
         style = None
         if "\n" in value:
             style = "|"
-        elif _is_ambiguous(value) or dumper.resolve(yaml.ScalarNode, value, (True, False)) != "tag:yaml.org,2002:str":
+        elif (
+            _is_ambiguous(value)
+            or dumper.resolve(yaml.ScalarNode, value, (True, False)) != "tag:yaml.org,2002:str"
+        ):
             style = '"'
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 

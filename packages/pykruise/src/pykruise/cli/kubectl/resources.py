@@ -125,7 +125,9 @@ async def find(
         raise KubectlError("cannot set --all and --selector at the same time")
     if files or call.text("kustomize"):
         if arguments:
-            raise KubectlError("when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well")
+            raise KubectlError(
+                "when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well"
+            )
         return await _of_files(session, is_local=is_local)
     if not arguments:
         raise KubectlError(needed)
@@ -135,8 +137,7 @@ async def find(
         raise KubectlError("setting 'all' parameter but found a non empty selector. ")
     if asked.pairs and selector:
         raise KubectlError("name cannot be provided when a selector is specified")
-    found = await (_of_types(session, asked.types) if asked.types else _of_pairs(session, asked.pairs))
-    return found
+    return await (_of_types(session, asked.types) if asked.types else _of_pairs(session, asked.pairs))
 
 
 async def _of_pairs(session: Session, pairs: Iterable[tuple[str, str]]) -> Found:
@@ -178,9 +179,7 @@ async def _of_types(session: Session, words: Sequence[str]) -> Found:
         except KubeError as error:
             errors.append(error)
     if not infos and not errors:
-        session.note(
-            "No resources found" if everywhere else f"No resources found in {namespace} namespace."
-        )
+        session.note("No resources found" if everywhere else f"No resources found in {namespace} namespace.")
     return Found(infos=tuple(infos), errors=tuple(errors))
 
 
@@ -283,10 +282,14 @@ async def _texts(session: Session, name: str) -> list[tuple[str, str]]:
         return [("STDIN", session.around.read_stdin())]
     if name.startswith(("http://", "https://")):
         return [(name, await _download(name))]
+    return _read_local(session.call, name)
+
+
+def _read_local(call: Call, name: str) -> list[tuple[str, str]]:
     path = Path(name)
     if not path.exists():
         raise KubectlError(f'the path "{name}" does not exist')
-    paths = _files_in(path, session.call) if path.is_dir() else [path]
+    paths = _files_in(path, call) if path.is_dir() else [path]
     try:
         return [(str(one), one.read_text("utf-8")) for one in paths]
     except (OSError, UnicodeDecodeError) as error:
@@ -297,7 +300,7 @@ def _files_in(folder: Path, call: Call) -> list[Path]:
     listed = folder.rglob("*") if call.is_on("recursive") else folder.iterdir()
     found = sorted(one for one in listed if one.is_file() and one.suffix in _EXTENSIONS)
     if not found:
-        raise KubectlError(f'error reading [{folder}]: recognized file extensions are [.json .yaml .yml]')
+        raise KubectlError(f"error reading [{folder}]: recognized file extensions are [.json .yaml .yml]")
     return found
 
 

@@ -81,15 +81,15 @@ def _is_of(one: Info, owner: Info, known: WorkloadKind) -> bool:
 def _of_set(info: Info) -> Revision:
     annotations = info.document["metadata"].get("annotations") or {}
     return Revision(
-        number=int(annotations.get(NUMBER, 0)), content={"template": info.document["spec"]["template"]}, info=info
+        number=int(annotations.get(NUMBER, 0)),
+        content={"template": info.document["spec"]["template"]},
+        info=info,
     )
 
 
 def _of_revision(info: Info, known: WorkloadKind) -> Revision:
     content = get_path(info.document, "data", "spec", default={}) or {}
-    return Revision(
-        number=info.document.get("revision", 0), content=_without_directives(content), info=info
-    )
+    return Revision(number=info.document.get("revision", 0), content=_without_directives(content), info=info)
 
 
 def _without_directives(value: Any) -> Any:
@@ -147,7 +147,11 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
 
 
 def _is_named(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) and "name" in one for one in value)
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(one, dict) and "name" in one for one in value)
+    )
 
 
 def _text(value: Any) -> str:

@@ -3,6 +3,7 @@
 (object, arguments) ──▶ paused(), restarted(), undo_patch(), … (pure) ──▶ changing.py ──▶ printing.py
 """
 
+import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -35,9 +36,7 @@ LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 RESTARTED_AT: Final = "RESTARTED_AT"
 
 
-async def each(
-    session: Session, found: Found, do: Callable[[Info], Awaitable[None]]
-) -> list[Error]:
+async def each(session: Session, found: Found, do: Callable[[Info], Awaitable[None]]) -> list[Error]:
     """Do it to each object; what fails does not stop the rest. The errors, those of finding first."""
     errors = list(found.errors)
     for info in found.infos:
@@ -126,7 +125,9 @@ def restart_template(document: Document, *, label: str, at: str) -> None:
     if known.restart == "annotation":
         if get_path(document, "spec", "paused"):
             raise ResourceError(f"{label} can't restart paused deployment (run rollout resume first)")
-        put(document, ("spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/restartedAt"), at)
+        put(
+            document, ("spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/restartedAt"), at
+        )
         return
     for template in templates_of(document):
         for container in template["spec"]["containers"]:
@@ -169,7 +170,9 @@ def approval(document: Mapping[str, Any], *, label: str) -> Document:
         raise ResourceError(f"{label} no need to approve: it is in no step")
     state = status[field].get("currentStepState", "")
     if state != "StepPaused":
-        raise ResourceError(f"{label} does not allow to approve, because current canary state is not 'StepPaused' but {state!r}")
+        raise ResourceError(
+            f"{label} does not allow to approve, because current canary state is not 'StepPaused' but {state!r}"
+        )
     return {"status": {field: {"currentStepState": "StepReady"}}}
 
 
@@ -230,9 +233,11 @@ def _shown_revision(info: Info, revision: Revision) -> Info:
 def _changes(revisions: list[Revision]) -> str:
     """What each revision changed of the one before."""
     said = ""
-    for old, new in zip(revisions, revisions[1:], strict=False):
+    for old, new in itertools.pairwise(revisions):
         lines = differences(_comparable(old), _comparable(new))
-        said += f"\n{old.number} → {new.number}\n" + "".join(f"  {line}\n" for line in lines or ["no difference"])
+        said += f"\n{old.number} → {new.number}\n" + "".join(
+            f"  {line}\n" for line in lines or ["no difference"]
+        )
     return said
 
 
@@ -283,7 +288,9 @@ def target_of(document: Document, revisions: list[Revision], number: int) -> Rev
     if found is None:
         name = quoted(document["metadata"]["name"])
         raise KubectlError(
-            f"no rollout history found for deployment {name}" if is_deployment else "no last revision to roll back to"
+            f"no rollout history found for deployment {name}"
+            if is_deployment
+            else "no last revision to roll back to"
         )
     return found
 
@@ -313,12 +320,16 @@ def undo_patch(document: Document, target: Revision, known: WorkloadKind) -> lis
             return []
         return [
             {"op": "replace", "path": "/spec/template", "value": template},
-            {"op": "replace" if document["metadata"].get("annotations") else "add", "path": "/metadata/annotations",
-             "value": _restored_annotations(document, target)},
+            {
+                "op": "replace" if document["metadata"].get("annotations") else "add",
+                "path": "/metadata/annotations",
+                "value": _restored_annotations(document, target),
+            },
         ]
     if known.restored != ("spec", "template"):
         return [
-            {"op": "add", "path": f"/spec/{field}", "value": value} if value is not None
+            {"op": "add", "path": f"/spec/{field}", "value": value}
+            if value is not None
             else {"op": "remove", "path": f"/spec/{field}"}
             for field, value in target.content.items()
             if value != document["spec"].get(field)
@@ -351,11 +362,13 @@ async def undo(session: Session) -> list[Error]:
     done: set[tuple[str, str, str]] = set()
 
     async def do(given: Info) -> None:
-        info = await _workload_of(session, given)
+        info = await workload_of(session, given)
         key = (str(info.resource), info.namespace, info.name)
         if key in done:
             return
         done.add(key)
+        if LAST_APPLIED in (info.document["metadata"].get("annotations") or {}):
+            session.warn(_PREVIOUSLY_APPLIED.format(plural=info.resource.plural, name=info.name))
         known = kind_of(info.document)
         if known is None or not known.history:
             kind = info.document["kind"]
@@ -363,8 +376,6 @@ async def undo(session: Session) -> list[Error]:
                 f'error retrieving rollbacker for "{kind}", no visitor method exists for'
                 f" {{{group_of(info.document)} {kind}}}"
             )
-        if LAST_APPLIED in (info.document["metadata"].get("annotations") or {}):
-            session.warn(_PREVIOUSLY_APPLIED.format(plural=info.resource.plural, name=info.name))
         revisions = await read_revisions(session, info)
         target = target_of(info.document, revisions, call.number("to-revision"))
         if dry_run == "client":
@@ -380,13 +391,15 @@ async def undo(session: Session) -> list[Error]:
     return await each(session, found, do)
 
 
-async def _workload_of(session: Session, info: Info) -> Info:
+async def workload_of(session: Session, info: Info) -> Info:
     """The workload that a Rollout is about; any other object itself."""
     if group_of(info.document) != ROLLOUTS or info.document.get("kind") != "Rollout":
         return info
     spec = info.document.get("spec") or {}
     ref = spec.get("workloadRef") or (spec.get("objectRef") or {}).get("workloadRef") or {}
-    served = (await session.mapper()).in_group(str(ref.get("apiVersion", "")).rpartition("/")[0], str(ref.get("kind")))
+    served = (await session.mapper()).in_group(
+        str(ref.get("apiVersion", "")).rpartition("/")[0], str(ref.get("kind"))
+    )
     if served is None:
         raise KubectlError(f"{info.label} refers to {ref.get('kind')}, which the API server does not serve")
     return await get(session, served, str(ref.get("name")), info.namespace)

@@ -48,15 +48,19 @@ async def status(session: Session) -> list[Error]:
     if (number := call.number("revision")) < 0:
         raise KubectlError(f"revision must be a positive integer: {number}")
     if (until := call.text("until")) not in ("", "done", "partition"):
-        raise KubectlError(f'--until={until}: there is done and partition')
+        raise KubectlError(f"--until={until}: there is done and partition")
     if (output := call.text("output")) not in ("", "json"):
-        raise KubectlError(f'unable to match a printer suitable for the output format "{output}", allowed formats are: json')
+        raise KubectlError(
+            f'unable to match a printer suitable for the output format "{output}", allowed formats are: json'
+        )
     found = await find(session, call.arguments)
     errors: list[Error] = []
     outcomes: list[_Outcome] = []
     ends = session.now + call.seconds("timeout") if call.seconds("timeout") else None
     for info in found.infos:
-        outcome, error = await _follow(session, info, None if ends is None else max(ends - session.now, 0.001))
+        outcome, error = await _follow(
+            session, info, None if ends is None else max(ends - session.now, 0.001)
+        )
         outcomes.append(outcome)
         if error is not None:
             errors.append(error)
@@ -68,7 +72,8 @@ async def status(session: Session) -> list[Error]:
 
 async def _follow(session: Session, info: Info, timeout_s: float | None) -> tuple[_Outcome, Error | None]:
     """Say its lines until it is done; what went wrong."""
-    progress, error = Progress(""), None
+    progress = Progress("")
+    error: Error | None = None
     try:
         async with asyncio.timeout(timeout_s) if timeout_s else nullcontext():
             async for document in _documents(session, info):

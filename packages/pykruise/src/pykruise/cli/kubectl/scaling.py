@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -16,7 +16,7 @@ from pykruise.cli.kubectl.printing import printer_of
 from pykruise.cli.kubectl.resources import Error, Info, find
 from pykruise.cli.kubectl.rollout import each
 from pykruise.cli.kubectl.session import Session, dry_run_of
-from pykruise.kube.documents import Document, get_path
+from pykruise.kube.documents import Document
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, SERVICES, Resource
@@ -34,7 +34,9 @@ async def scale(session: Session) -> list[Error]:
     if "replicas" not in call.given:
         raise KubectlError('required flag(s) "replicas" not set')
     if (count := call.number("replicas")) < 0:
-        raise KubectlError("The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0")
+        raise KubectlError(
+            "The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0"
+        )
     found = await find(session, call.arguments)
     dry_run = dry_run_of(call, session.warn)
     printer = printer_of(call, dry_run=dry_run)
@@ -205,9 +207,13 @@ async def autoscale(session: Session) -> list[Error]:
     if most < 1:
         raise KubectlError(f"--max=MAXPODS is required and must be at least 1, max: {most}")
     if most < least:
-        raise KubectlError(f"--max=MAXPODS must be larger or equal to --min=MINPODS, max: {most}, min: {least}")
+        raise KubectlError(
+            f"--max=MAXPODS must be larger or equal to --min=MINPODS, max: {most}, min: {least}"
+        )
     cpu = call.text("cpu") or (f"{call.number('cpu-percent')}%" if call.number("cpu-percent") > 0 else "")
-    metrics = [metric_for(name, text) for name, text in (("cpu", cpu), ("memory", call.text("memory"))) if text]
+    metrics = [
+        metric_for(name, text) for name, text in (("cpu", cpu), ("memory", call.text("memory"))) if text
+    ]
     found = await find(session, call.arguments)
     # kubectl's own words
     operation = "created" if dry_run_of(call, session.warn) == "client" else "autoscaled"
@@ -221,7 +227,9 @@ async def autoscale(session: Session) -> list[Error]:
             )
         made = autoscaler_for(info.document, name=call.text("name"), least=least, most=most, metrics=metrics)
         shown = {**made, "status": {"currentMetrics": None, "desiredReplicas": 0}}
-        await create_and_show(session, HPAS, info.namespace, made, shown=shown, operation=operation, manager="kubectl-autoscale")
+        await create_and_show(
+            session, HPAS, info.namespace, made, shown=shown, operation=operation, manager="kubectl-autoscale"
+        )
 
     return await each(session, found, do)
 
@@ -239,8 +247,8 @@ async def create_and_show(
     """Create an object, as a dry run where asked for, and show it. `shown`: what a dry run on the client prints."""
     dry_run = dry_run_of(session.call, session.warn)
     if session.is_namespace_given and resource.namespaced:
-        document, shown = (_in_namespace(one, namespace) if one else one for one in (document, shown))
-        assert document is not None
+        document = _in_namespace(document, namespace)
+        shown = _in_namespace(shown, namespace) if shown else None
     stored = shown or document
     if dry_run != "client":
         client = await session.client()
@@ -252,7 +260,9 @@ async def create_and_show(
             field_manager=session.field_manager(manager),
         )
         stored = orjson.loads(raw)
-    info = Info(resource=resource, namespace=namespace, name=str(document["metadata"]["name"]), document=stored)
+    info = Info(
+        resource=resource, namespace=namespace, name=str(document["metadata"]["name"]), document=stored
+    )
     session.around.out(printer_of(session.call, dry_run=dry_run).text(info, operation))
     return info
 
@@ -295,7 +305,9 @@ def labels_for(document: Document) -> dict[str, str]:
         raise KubectlError(_NO_SELECTOR.format("invalid label selector: it has no matchLabels"))
     if own.get("matchExpressions"):
         raise KubectlError(
-            _NO_SELECTOR.format(f"couldn't convert expressions - {own['matchExpressions']} to map-based selector format")
+            _NO_SELECTOR.format(
+                f"couldn't convert expressions - {own['matchExpressions']} to map-based selector format"
+            )
         )
     return dict(own["matchLabels"])
 
@@ -393,7 +405,13 @@ async def expose(session: Session) -> list[Error]:
             put_last_applied(made)
         shown = {**made, "status": {"loadBalancer": {}}}
         await create_and_show(
-            session, SERVICES, info.namespace, made, shown=shown, operation="exposed", manager="kubectl-expose"
+            session,
+            SERVICES,
+            info.namespace,
+            made,
+            shown=shown,
+            operation="exposed",
+            manager="kubectl-expose",
         )
 
     return await each(session, found, do)
@@ -416,5 +434,3 @@ def put_last_applied(document: Document) -> None:
     text = go_json(document, sort_keys=True) + "\n"
     annotations = document["metadata"].setdefault("annotations", {})
     annotations["kubectl.kubernetes.io/last-applied-configuration"] = text
-
-

@@ -83,7 +83,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     out: Callable[[str], object] = sys.stdout.write
     err: Callable[[str], object] = sys.stderr.write
-    read_stdin: Callable[[], str] = lambda: sys.stdin.read()
+    read_stdin: Callable[[], str] = sys.stdin.read
     connect: Callable[[Call], Awaitable[Reached]] = connect
     environ: Mapping[str, str] = {}
     clock: Clock = system_clock
@@ -198,7 +198,5 @@ def dry_run_of(call: Call, warn: Callable[[str], None]) -> str:
             warn("--dry-run is deprecated and can be replaced with --dry-run=client.")
             return "client"
         case "true" | "false":
-            raise KubectlError(
-                f'Invalid dry-run value ({value}). Must be "none", "server", or "client".'
-            )
+            raise KubectlError(f'Invalid dry-run value ({value}). Must be "none", "server", or "client".')
     raise KubectlError(f'Invalid dry-run value ({value}). Must be "none", "server", or "client".')

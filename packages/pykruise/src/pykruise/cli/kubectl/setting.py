@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pykruise.cli.kubectl.changing import change
 from pykruise.cli.kubectl.errors import KubectlError, SeveralErrors, UsageError
-from pykruise.cli.kubectl.kinds import WorkloadKind, kind_of, pod_specs_of, templates_of
+from pykruise.cli.kubectl.kinds import WorkloadKind, kind_of, pod_specs_of
 from pykruise.cli.kubectl.printing import printer_of
 from pykruise.cli.kubectl.resources import Error, Info, find
 from pykruise.cli.kubectl.rollout import put
@@ -36,7 +36,9 @@ ONLY_FILES: Final = (
 Mutate = Callable[[Document], None]
 
 
-async def objects(session: Session, arguments: Sequence[str], *, needed: str = NOTHING_NAMED) -> Sequence[Info]:
+async def objects(
+    session: Session, arguments: Sequence[str], *, needed: str = NOTHING_NAMED
+) -> Sequence[Info]:
     """What a `set` is about. Raises what one of them cannot be found with, before anything is changed."""
     call = session.call
     is_local = call.is_on("local")
@@ -86,7 +88,8 @@ def specs_of(info: Info, document: Document) -> list[Document]:
     if not specs:
         kind, version = document.get("kind"), str(document.get("apiVersion")).rpartition("/")[2]
         raise KubectlError(
-            f"{info.resource.plural}/{info.name} the object is not a pod or does not have a pod template: *{version}.{kind}"
+            f"{info.resource.plural}/{info.name} the object is not a pod or does not have a pod template:"
+            f" *{version}.{kind}"
         )
     return specs
 
@@ -139,7 +142,10 @@ async def image(session: Session) -> list[Error]:
             "all containers are already specified by *, but saw more than one container_name=container_image pairs"
         )
     return await apply(
-        session, infos, lambda info, document: set_images(specs_of(info, document), images), operation="image updated"
+        session,
+        infos,
+        lambda info, document: set_images(specs_of(info, document), images),
+        operation="image updated",
     )
 
 
@@ -177,7 +183,9 @@ async def resources(session: Session) -> list[Error]:
     call = session.call
     infos = await objects(session, call.everything)
     if not call.text("limits") and not call.text("requests"):
-        raise KubectlError("you must specify an update to requests or limits (in the form of --requests/--limits)")
+        raise KubectlError(
+            "you must specify an update to requests or limits (in the form of --requests/--limits)"
+        )
     amounts = {kind: read_amounts(call.text(kind)) for kind in ("limits", "requests")}
 
     def mutate(info: Info, document: Document) -> None:
@@ -216,7 +224,11 @@ def read_equalities(text: str) -> dict[str, str]:
         raise KubectlError(str(error)) from error
     found = {}
     for one in parsed.requirements:
-        if one.operator.value.lower() not in ("=", "==", "in") or len(one.values) != 1 or " in " in f" {text} ":
+        if (
+            one.operator.value.lower() not in ("=", "==", "in")
+            or len(one.values) != 1
+            or " in " in f" {text} "
+        ):
             raise KubectlError(
                 f"match expression [{{{one.key} {str(one.operator.value).capitalize()} [{' '.join(one.values)}]}}]"
                 " not supported on this object"
@@ -298,7 +310,9 @@ def read_amount(text: str, what: str) -> int | str:
         return int(text)
     if _is_share(text):
         return text
-    raise KubectlError(f"{what}: {quoted(text)} is neither a count, such as 2, nor a percentage from 0% to 100%")
+    raise KubectlError(
+        f"{what}: {quoted(text)} is neither a count, such as 2, nor a percentage from 0% to 100%"
+    )
 
 
 async def amount(session: Session) -> list[Error]:
@@ -342,7 +356,9 @@ async def update_strategy(session: Session) -> list[Error]:
             raise KubectlError(f"{info.label} has no update strategy")
         value = next((one for one in known.strategies if one.lower() == text.lower()), "")
         if not value:
-            raise KubectlError(f"{quoted(text)} is no update strategy of {info.label}: {', '.join(known.strategies)}")
+            raise KubectlError(
+                f"{quoted(text)} is no update strategy of {info.label}: {', '.join(known.strategies)}"
+            )
         set_strategy(document, known, value)
 
     return await apply(session, infos, mutate, operation="update strategy updated")
@@ -353,5 +369,3 @@ async def _objects_and_value(session: Session, what: str) -> tuple[Sequence[Info
     if len(given) < (1 if session.call.listed("filename") else 2):
         raise KubectlError(f"say the object and the {what}, such as clone/web and a value")
     return await objects(session, given[:-1]), given[-1]
-
-

@@ -59,7 +59,9 @@ def partition_of(value: Any, *, replicas: int) -> int:
 def _deployment(document: Document, revision: int) -> Progress:
     name, status = document["metadata"]["name"], _status(document)
     if revision:
-        running = int((document["metadata"].get("annotations") or {}).get("deployment.kubernetes.io/revision", 0))
+        running = int(
+            (document["metadata"].get("annotations") or {}).get("deployment.kubernetes.io/revision", 0)
+        )
         if running != revision:
             raise RolloutFailed(
                 f"desired revision ({revision}) is different from the running revision ({running})"
@@ -104,7 +106,9 @@ def _stateful_set(document: Document, _: int) -> Progress:
         return Progress(_complete(updated), is_done=True, at_partition=True)
     if status.get("updateRevision") != status.get("currentRevision"):
         revision = status.get("updateRevision", "")
-        return Progress(f"waiting for statefulset rolling update to complete {updated} pods at revision {revision}...")
+        return Progress(
+            f"waiting for statefulset rolling update to complete {updated} pods at revision {revision}..."
+        )
     current = status.get("currentReplicas", 0)
     return Progress(
         f"statefulset rolling update complete {current} pods at revision {status.get('currentRevision', '')}...",
@@ -217,7 +221,9 @@ def _united_deployment(document: Document, _: int) -> Progress:
         return Progress(f"{waiting}{ready} of {target} updated pods are ready...")
     if (all_ready := status.get("readyReplicas", 0)) < wanted:
         return Progress(f"Waiting for {wanted - all_ready} pods to be ready...")
-    return Progress(f"UnitedDeployment {quoted(name)} successfully rolled out", is_done=True, at_partition=True)
+    return Progress(
+        f"UnitedDeployment {quoted(name)} successfully rolled out", is_done=True, at_partition=True
+    )
 
 
 def _broadcast_job(document: Document, _: int) -> Progress:
@@ -227,7 +233,9 @@ def _broadcast_job(document: Document, _: int) -> Progress:
     if _has_condition(status, "Failed") or status.get("phase") == "failed":
         raise RolloutFailed(f"broadcastjob {quoted(name)} failed: {failed} of {desired} pods failed")
     if _has_condition(status, "Complete") or status.get("phase") == "completed":
-        return Progress(f"broadcastjob {quoted(name)} complete: {succeeded} succeeded, {failed} failed", is_done=True)
+        return Progress(
+            f"broadcastjob {quoted(name)} complete: {succeeded} succeeded, {failed} failed", is_done=True
+        )
     counts = f"{succeeded} of {desired} pods have succeeded, {active} are active, {failed} failed..."
     return Progress(f"Waiting for broadcastjob {quoted(name)} to complete: {counts}")
 
@@ -236,7 +244,9 @@ def _advanced_cron_job(document: Document, _: int) -> Progress:
     name, status = document["metadata"]["name"], _status(document)
     active, last = len(status.get("active") or ()), status.get("lastScheduleTime") or "never"
     if active:
-        return Progress(f"Waiting for advancedcronjob {quoted(name)}: {active} active, last scheduled {last}...")
+        return Progress(
+            f"Waiting for advancedcronjob {quoted(name)}: {active} active, last scheduled {last}..."
+        )
     return Progress(f"advancedcronjob {quoted(name)} has nothing active, last scheduled {last}", is_done=True)
 
 
@@ -251,7 +261,9 @@ def _image_pull_job(document: Document, _: int) -> Progress:
         )
     if failed:
         raise RolloutFailed(f"imagepulljob {quoted(name)} failed on {failed} of {desired} nodes")
-    return Progress(f"imagepulljob {quoted(name)} complete: {succeeded} of {desired} nodes have pulled", is_done=True)
+    return Progress(
+        f"imagepulljob {quoted(name)} complete: {succeeded} of {desired} nodes have pulled", is_done=True
+    )
 
 
 def _image_list_pull_job(document: Document, _: int) -> Progress:
@@ -330,11 +342,15 @@ def _check_deadline(status: Document, what: str) -> None:
 
 
 def _has_condition(status: Document, kind: str) -> bool:
-    return any(one.get("type") == kind and one.get("status") == "True" for one in status.get("conditions") or ())
+    return any(
+        one.get("type") == kind and one.get("status") == "True" for one in status.get("conditions") or ()
+    )
 
 
 def _partitioned(updated: int, target: int) -> str:
-    return f"Waiting for partitioned roll out to finish: {updated} out of {target} new pods have been updated..."
+    return (
+        f"Waiting for partitioned roll out to finish: {updated} out of {target} new pods have been updated..."
+    )
 
 
 def _complete(updated: int) -> str:

@@ -96,7 +96,11 @@ def _containers(title: str, containers: Sequence[Document]) -> Iterator[str]:
                 yield f"    {name}:"
                 yield from (f"      {line}" for word in words for line in str(word).split("\n"))
         yield from _amounts(one.get("resources") or {})
-        for name, field in (("Liveness", "livenessProbe"), ("Readiness", "readinessProbe"), ("Startup", "startupProbe")):
+        for name, field in (
+            ("Liveness", "livenessProbe"),
+            ("Readiness", "readinessProbe"),
+            ("Startup", "startupProbe"),
+        ):
             if probe := one.get(field):
                 yield f"    {name}:\t{_probe(probe)}"
         yield from _env_from(one.get("envFrom") or ())

@@ -29,7 +29,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple["Command", ...] = ()
     examples: tuple[str, ...] = ()
     takes: str = "resources"
-    """What its arguments are, for completion: resources, nothing, kinds or kubectl (an installed kubectl does it)."""
+    """What its arguments are: resources, nothing, words (none of them is a flag); or who does it: kubectl, pykruise."""
     group: str = ""
     """Under which heading the help shows it."""
     is_hidden: bool = False
@@ -79,7 +79,12 @@ GLOBAL: Final = (
 _HELP: Final = _bool("help", "Show what the command does.", "h")
 
 _FILES: Final = (
-    Flag(name="filename", short="f", type="words", help="Files, folders or URLs with the objects; - reads stdin."),
+    Flag(
+        name="filename",
+        short="f",
+        type="words",
+        help="Files, folders or URLs with the objects; - reads stdin.",
+    ),
     _text("kustomize", "A kustomization folder.", "k"),
     _bool("recursive", "Folders within folders too.", "R"),
 )
@@ -94,7 +99,9 @@ _OUTPUT: Final = (
 )
 _DRY_RUN: Final = _text("dry-run", "none, client or server.", default="none", alone="unchanged")
 _MANAGER: Final = _text("field-manager", "Who managedFields names.")
-_RECORD: Final = _bool("record", "Write the command into the annotation kubernetes.io/change-cause (deprecated).")
+_RECORD: Final = _bool(
+    "record", "Write the command into the annotation kubernetes.io/change-cause (deprecated)."
+)
 _LOCAL: Final = _bool("local", "Ask no cluster: change the files' objects and print them.")
 _TIMEOUT: Final = Flag(name="timeout", type="seconds", default="0", help="How long to wait; 0: for ever.")
 
@@ -123,7 +130,10 @@ ROLLOUT: Final = Command(
                 _text("until", "partition: done when all but the pods that the partition keeps are updated."),
                 _text("output", "json: one object for each rollout, at the end.", "o"),
             ),
-            examples=("rollout status clone/web --timeout=5m", "rollout status clone/web asts/db --until=partition"),
+            examples=(
+                "rollout status clone/web --timeout=5m",
+                "rollout status clone/web asts/db --until=partition",
+            ),
         ),
         Command(
             name="history",
@@ -187,9 +197,24 @@ ROLLOUT: Final = Command(
     ),
 )
 
-def _set(name: str, short: str, usage: str, run: str, *flags: Flag, aliases: tuple[str, ...] = (), examples: tuple[str, ...] = ()) -> Command:
+
+def _set(
+    name: str,
+    short: str,
+    usage: str,
+    run: str,
+    *flags: Flag,
+    aliases: tuple[str, ...] = (),
+    examples: tuple[str, ...] = (),
+) -> Command:
     return Command(
-        name=name, short=short, usage=usage, run=run, flags=(*_SETS, *flags), aliases=aliases, examples=examples
+        name=name,
+        short=short,
+        usage=usage,
+        run=run,
+        flags=(*_SETS, *flags),
+        aliases=aliases,
+        examples=examples,
     )
 
 
@@ -255,12 +280,29 @@ SET: Final = Command(
             Flag(name="group", type="words", help="Groups."),
             Flag(name="serviceaccount", type="words", help="Service accounts, as namespace:name."),
         ),
-        _set("partition", "Set how many pods keep the older revision", "TYPE/NAME VALUE", "setting:amount",
-             examples=("set partition clone/web 20%",)),
-        _set("maxunavailable", "Set how many pods may be down during a rollout", "TYPE/NAME VALUE", "setting:amount"),
-        _set("maxsurge", "Set how many pods there may be beyond replicas", "TYPE/NAME VALUE", "setting:amount"),
-        _set("update-strategy", "Set how pods are updated", "TYPE/NAME STRATEGY", "setting:update_strategy",
-             examples=("set update-strategy clone/web InPlaceIfPossible",)),
+        _set(
+            "partition",
+            "Set how many pods keep the older revision",
+            "TYPE/NAME VALUE",
+            "setting:amount",
+            examples=("set partition clone/web 20%",),
+        ),
+        _set(
+            "maxunavailable",
+            "Set how many pods may be down during a rollout",
+            "TYPE/NAME VALUE",
+            "setting:amount",
+        ),
+        _set(
+            "maxsurge", "Set how many pods there may be beyond replicas", "TYPE/NAME VALUE", "setting:amount"
+        ),
+        _set(
+            "update-strategy",
+            "Set how pods are updated",
+            "TYPE/NAME STRATEGY",
+            "setting:update_strategy",
+            examples=("set update-strategy clone/web InPlaceIfPossible",),
+        ),
     ),
 )
 
@@ -352,10 +394,362 @@ EXPOSE: Final = Command(
     examples=("expose clone/web --port=80 --target-port=8080",),
 )
 
+_CREATES: Final = (
+    *_OUTPUT,
+    _DRY_RUN,
+    _MANAGER,
+    _bool("save-config", "Note the configuration for kubectl apply."),
+    _text("validate", "Not used: the API server validates.", default="strict", alone="strict"),
+)
+_WAITS: Final = (_bool("wait", "Until it has ended; 1 when something failed."), _TIMEOUT)
+_TTL: Final = _int("ttl", "Seconds after its end until it is deleted.")
+_PULLS: Final = (
+    *_CREATES,
+    *_WAITS,
+    Flag(name="image", type="list", help="The image; of a list each."),
+    Flag(name="nodes", type="words", help="Nodes by name."),
+    _text("node-selector", "Nodes by labels: KEY=VALUE,…"),
+    _text("pod-selector", "Nodes of these pods: KEY=VALUE,…"),
+    _text("parallelism", "How many nodes pull at once, a number or a percentage."),
+    Flag(name="secret", type="words", help="Secrets to pull with."),
+    _bool("never", "It never ends: new nodes pull too."),
+    _int("job-timeout", "Seconds until the job is given up (activeDeadlineSeconds)."),
+    _int("pull-timeout", "Seconds that one pull may take."),
+    _int("backoff", "How often a pull is tried again."),
+    _TTL,
+    _bool("always-pull", "Pull also what is there."),
+)
+
+
+def _create(
+    name: str,
+    short: str,
+    usage: str,
+    run: str,
+    *flags: Flag,
+    aliases: tuple[str, ...] = (),
+    examples: tuple[str, ...] = (),
+) -> Command:
+    return Command(
+        name=name,
+        short=short,
+        usage=f"NAME {usage}",
+        run=f"creating:{run}",
+        flags=flags,
+        aliases=aliases,
+        takes="nothing",
+        examples=examples,
+    )
+
+
+_JOB: Final = (
+    *_CREATES,
+    *_WAITS,
+    _text("image", "Image of the container."),
+    _text("from", "cronjob/NAME or acj/NAME to make it of."),
+)
+
+CREATE: Final = Command(
+    name="create",
+    short="Create a job, a request or a scaffold; everything else as kubectl does",
+    usage="-f FILENAME",
+    group="Deploy",
+    run="delegate:to_kubectl",
+    takes="kubectl",
+    children=(
+        _create(
+            "job",
+            "Create a job",
+            "(--image=IMAGE | --from=cronjob/NAME|acj/NAME) [-- COMMAND…]",
+            "job",
+            *_JOB,
+        ),
+        _create(
+            "broadcastjob",
+            "Create a BroadcastJob",
+            "(--image=IMAGE | --from=acj/NAME) [-- COMMAND…]",
+            "broadcast_job",
+            *_JOB,
+            aliases=("broadcastJob", "BroadcastJob"),
+            examples=("create broadcastJob now --from acj/nightly",),
+        ),
+        _create(
+            "containerrecreaterequest",
+            "Recreate containers of a running pod",
+            "--pod=POD [--containers=a,b]",
+            "container_recreate_request",
+            *_CREATES,
+            *_WAITS,
+            _text("pod", "The pod."),
+            Flag(name="containers", type="words", help="Containers; default: all."),
+            _int("unreadyGracePeriodSeconds", "Seconds out of service before they are stopped.", "3", "u"),
+            _int("minStartedSeconds", "Seconds that a container has to run to count as started.", "3", "m"),
+            _int("terminationGracePeriodSeconds", "Seconds to end; -1: the pod's own.", "-1"),
+            _bool("ordered", "One after the other."),
+            _bool("force", "Also where preStop fails."),
+            _text("failure-policy", "Fail or Ignore.", default="Fail"),
+            _int("active-deadline-seconds", "Seconds until it is given up.", "300"),
+            _int("ttl", "Seconds after its end until it is deleted.", "1800"),
+            aliases=("ContainerRecreateRequest", "crr"),
+            examples=("create ContainerRecreateRequest restart-1 --pod web-a --containers nginx",),
+        ),
+        _create(
+            "imagepulljob",
+            "Pull an image on nodes",
+            "--image=IMAGE",
+            "image_pull_job",
+            *_PULLS,
+            aliases=("ImagePullJob",),
+        ),
+        _create(
+            "imagelistpulljob",
+            "Pull images on nodes",
+            "--image=IMAGE --image=IMAGE…",
+            "image_list_pull_job",
+            *_PULLS,
+            aliases=("ImageListPullJob",),
+        ),
+        _create(
+            "ephemeraljob",
+            "Put a container for debugging into running pods",
+            "--image=IMAGE --pod-selector=KEY=VALUE [-- COMMAND…]",
+            "ephemeral_job",
+            *_CREATES,
+            _text("image", "Image of the container."),
+            _text("pod-selector", "The pods: KEY=VALUE,…"),
+            _text("container", "Name of the container."),
+            _text("target", "Container whose processes it sees."),
+            _TTL,
+            aliases=("EphemeralJob",),
+        ),
+        _create(
+            "podprobemarker",
+            "Check pods with a command, and note the outcome as a condition",
+            "--pod-selector=KEY=VALUE --container=NAME -- COMMAND…",
+            "pod_probe_marker",
+            *_CREATES,
+            _text("pod-selector", "The pods: KEY=VALUE,…"),
+            _text("container", "Where the command runs."),
+            _text("condition", "Type of the pods' condition."),
+            aliases=("PodProbeMarker",),
+        ),
+    ),
+)
+
+GET: Final = Command(
+    name="get",
+    short="Show objects: everything of OpenKruise, one type, or the live tree of a rollout",
+    usage="(all | TYPE [NAME…] | TYPE/NAME… | rollout NAME [-w])",
+    group="Look",
+    run="getting:get_command",
+    flags=(
+        *_FILES,
+        *_OUTPUT,
+        _SELECTOR,
+        _EVERYWHERE,
+        _TIMEOUT,
+        _bool("watch", "Of a tree: draw it anew until it is done.", "w"),
+        _bool("no-color", "No colours."),
+    ),
+    examples=("get all -n prod", "get rollout web -w", "get clone"),
+)
+
+DESCRIBE: Final = Command(
+    name="describe",
+    short="Show an object with its conditions, revisions, pods and events",
+    usage=f"{_TYPES} | rollout NAME [-w]",
+    group="Look",
+    run="describing:describe",
+    flags=(
+        *_FILES,
+        _SELECTOR,
+        _EVERYWHERE,
+        _TIMEOUT,
+        _bool("watch", "Of a Rollout: go on.", "w"),
+        _bool("no-color", "No colours."),
+        _bool("all", "Of a Rollout: pods of all batches."),
+    ),
+    examples=("describe clone/web", "describe rollout web -w"),
+)
+
+IMAGE: Final = Command(
+    name="image",
+    short="Images that are pulled ahead",
+    group="Look",
+    children=(
+        Command(
+            name="status",
+            short="Show how far each node is with an ImagePullJob",
+            usage="JOB",
+            run="getting:image_status",
+            examples=("image status pull-nginx",),
+        ),
+    ),
+)
+
+WAIT: Final = Command(
+    name="wait",
+    short="Wait for a condition of objects",
+    usage=f"{_TYPES} --for=condition=NAME|delete|create|jsonpath={{…}}=VALUE",
+    group="Look",
+    run="waiting:wait",
+    flags=(
+        *_FILES,
+        *_OUTPUT,
+        _SELECTOR,
+        _ALL,
+        _EVERYWHERE,
+        _text("for", "What is waited for."),
+        Flag(name="timeout", type="seconds", default="30s", help="How long."),
+    ),
+    examples=("wait clone/web --for=condition=Progressing=true",),
+)
+
+MIGRATE: Final = Command(
+    name="migrate",
+    short="Make a CloneSet of a Deployment, and move its pods",
+    usage="CloneSet --from Deployment -n NAMESPACE --src-name NAME --dst-name NAME [--create]",
+    group="Deploy",
+    run="migrating:migrate",
+    takes="nothing",
+    flags=(
+        _DRY_RUN,
+        _text("from", "Deployment."),
+        _text("src-name", "The Deployment."),
+        _text("dst-name", "The CloneSet."),
+        _bool("create", "Create the CloneSet."),
+        _bool("copy", "Of --create: with the Deployment's replicas; else with none."),
+        _bool("plan", "Say what would happen, and do nothing."),
+        _int("replicas", "How many pods move; -1: all.", "-1"),
+        _int("max-surge", "By how many pods the total may grow meanwhile.", "1"),
+        Flag(
+            name="timeout-seconds",
+            type="seconds",
+            default="0",
+            help="How long it may take; 0 or -1: for ever.",
+        ),
+    ),
+    examples=(
+        "migrate CloneSet --from Deployment -n prod --src-name web --dst-name web-cs --create",
+        "migrate CloneSet --from Deployment -n prod --src-name web --dst-name web-cs --max-surge 2 --plan",
+    ),
+)
+
+EXEC: Final = Command(
+    name="exec",
+    short="Run a command in a container",
+    usage="(POD | TYPE/NAME) [-c CONTAINER] [-S SIDECAR] [-it] -- COMMAND…",
+    group="Look",
+    run="executing:exec_command",
+    flags=(
+        *_FILES,
+        _text("container", "The container.", "c"),
+        _text("sidecar", "A sidecar; of one that is upgraded hot, the container that works.", "S"),
+        _bool("stdin", "Pass standard input on.", "i"),
+        _bool("tty", "With a terminal.", "t"),
+        _bool("quiet", "Say nothing of one's own.", "q"),
+        Flag(
+            name="pod-running-timeout",
+            type="seconds",
+            default="1m",
+            help="How long to wait for a running pod.",
+        ),
+    ),
+    examples=("exec pod-1 -S log-agent -it -- sh",),
+)
+
+
+def _own(name: str, short: str) -> Command:
+    """A command of pykruise."""
+    return Command(name=name, short=short, group="Understand", run="delegate:to_pykruise", takes="pykruise")
+
+
+def _kubectl(name: str) -> Command:
+    return Command(
+        name=name,
+        short="As kubectl does it",
+        run="delegate:to_kubectl",
+        takes="kubectl",
+        group="kubectl's own",
+    )
+
+
 ROOT: Final = Command(
     name="kubectl kruise",
     short="kubectl's verbs for every kind of OpenKruise, and what waits for what.",
-    children=(ROLLOUT, SET, SCALE, SCALEDOWN, AUTOSCALE, EXPOSE),
+    children=(
+        ROLLOUT,
+        SET,
+        SCALE,
+        SCALEDOWN,
+        AUTOSCALE,
+        EXPOSE,
+        MIGRATE,
+        CREATE,
+        GET,
+        DESCRIBE,
+        IMAGE,
+        WAIT,
+        EXEC,
+        _own("explain", "Say what a rollout waits for, and what helps"),
+        _own("plan", "Say what applying a change would do"),
+        _own("simulate", "Play a rollout, a job or a schedule in virtual time"),
+        _own("doctor", "Say what is wrong with an installation"),
+        *(
+            _kubectl(name)
+            for name in (
+                "apply",
+                "patch",
+                "replace",
+                "diff",
+                "edit",
+                "delete",
+                "logs",
+                "label",
+                "annotate",
+                "kustomize",
+                "api-resources",
+                "api-versions",
+                "config",
+                "plugin",
+                "cluster-info",
+            )
+        ),
+        Command(
+            name="version",
+            short="Print the versions of this and of the API server",
+            run="shell:version",
+            takes="nothing",
+            flags=(_bool("client", "Ask no API server."),),
+            group="Other",
+        ),
+        Command(
+            name="options",
+            short="List the flags that all commands take",
+            run="shell:options",
+            takes="nothing",
+            group="Other",
+        ),
+        Command(
+            name="completion",
+            short="Print a shell's completion script",
+            usage="bash|zsh|fish|powershell",
+            run="shell:completion",
+            takes="nothing",
+            group="Other",
+        ),
+        Command(
+            name="generate-docs",
+            short="Write a page for each command",
+            run="shell:generate_docs",
+            takes="nothing",
+            flags=(_text("directory", "Where to."),),
+            is_hidden=True,
+        ),
+        Command(
+            name="__complete", short="What shells ask", run="shell:complete", takes="words", is_hidden=True
+        ),
+    ),
 )
 
 
@@ -384,7 +778,9 @@ def lookup(argv: Sequence[str], root: Command = ROOT) -> tuple[Command, tuple[st
 def _takes_value(word: str) -> bool:
     name = word.lstrip("-").replace("_", "-")
     for flag in GLOBAL:
-        if (word.startswith("--") and flag.name == name) or (not word.startswith("--") and flag.short == name):
+        if (word.startswith("--") and flag.name == name) or (
+            not word.startswith("--") and flag.short == name
+        ):
             return flag.type != "bool"
     return False
 
@@ -395,7 +791,9 @@ def flags_of(command: Command) -> tuple[Flag, ...]:
     return (*command.flags, *(flag for flag in GLOBAL if flag.name not in own), _HELP)
 
 
-def all_commands(command: Command = ROOT, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Command]]:
+def all_commands(
+    command: Command = ROOT, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Command]]:
     """Every command with the names on the way to it."""
     for child in command.children:
         yield (*path, child.name), child

@@ -8,11 +8,12 @@ Both versions are reviewed alike: their fields are the same.
 
 from typing import Final
 
-from pykruise.kinds.advancedcronjob.defaults import DefaultingSettings, with_defaults
+from pykruise.kinds.advancedcronjob.defaults import with_defaults
 from pykruise.kinds.advancedcronjob.snapshot import read_spec
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJobSpec
 from pykruise.kinds.advancedcronjob.validation import errors_of, warnings_of
-from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
+from pykruise.kube.admission import Reviewer
+from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.workload_admission import Reviews
 
 __all__ = ["mutating", "validate_cronjob"]
@@ -22,6 +23,7 @@ _REVIEWS: Final = Reviews[AdvancedCronJobSpec](
     versions=("v1alpha1", "v1beta1"),
     read_spec=read_spec,
     placeholders=("template",),
+    has_pod_template=False,
 )
 
 
@@ -32,17 +34,6 @@ def mutating(settings: DefaultingSettings) -> Reviewer:
     )
 
 
-_validate: Final[Reviewer] = _REVIEWS.validating(
-    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
+validate_cronjob: Final[Reviewer] = _REVIEWS.validating(
+    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object), warnings_of=warnings_of
 )
-
-
-async def validate_cronjob(request: AdmissionRequest) -> AdmissionAnswer:
-    """The validating review. What is allowed may have warnings."""
-    answer = await _validate(request)
-    if answer.refusal is not None or request.object is None or request.operation not in ("CREATE", "UPDATE"):
-        return answer
-    spec, _ = read_spec(request.object.get("spec") or {})
-    if spec is None or is_on_its_way_out(request):
-        return answer
-    return AdmissionAnswer(warnings=tuple(warnings_of(request.object, spec)))

@@ -7,22 +7,13 @@ pods, without which no child could be made.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from pykruise.kube.documents import Document, same
 from pykruise.pods.job_rules import with_pod_defaults
-from pykruise.pods.settings import OnGate
+from pykruise.pods.template_defaults import DefaultingSettings
 
-__all__ = ["DefaultingSettings", "with_defaults"]
-
-
-class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Feature gates that change defaults."""
-
-    template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
-    """Templates are stored as they are given."""
+__all__ = ["with_defaults"]
 
 
 def with_defaults(

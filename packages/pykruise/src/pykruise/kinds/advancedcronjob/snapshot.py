@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, TEMPLATES, ChildView
-from pykruise.kinds.advancedcronjob.defaults import DefaultingSettings
 from pykruise.kinds.advancedcronjob.types import (
     ADVANCED_CRON_JOBS,
     AdvancedCronJobSpec,
@@ -22,6 +21,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.typed_documents import read as read_typed
 from pykruise.pods.settings import FromManager
+from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.workloads import WorkloadView, workload_fields
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views

@@ -8,11 +8,12 @@ Both versions are reviewed alike: their fields are the same.
 
 from typing import Final
 
-from pykruise.kinds.broadcastjob.defaults import DefaultingSettings, with_defaults
+from pykruise.kinds.broadcastjob.defaults import with_defaults
 from pykruise.kinds.broadcastjob.snapshot import read_spec
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec
 from pykruise.kinds.broadcastjob.validation import errors_of, warnings_of
 from pykruise.kube.admission import Reviewer
+from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.workload_admission import Reviews
 
 __all__ = ["mutating", "validate_broadcastjob"]
@@ -34,5 +35,5 @@ def mutating(settings: DefaultingSettings) -> Reviewer:
 
 validate_broadcastjob: Final[Reviewer] = _REVIEWS.validating(
     lambda request, doc, spec: errors_of(doc, spec, old=request.old_object),
-    warnings_of=lambda spec: tuple(warnings_of(spec)),
+    warnings_of=lambda _, spec: warnings_of(spec),
 )

@@ -7,25 +7,16 @@ without which it lets the core default `Always` in, and then refuses that.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
-
-import msgspec
+from typing import Any, Final
 
 from pykruise.kube.documents import Document, same
 from pykruise.pods.job_rules import with_pod_defaults
-from pykruise.pods.settings import OnGate
+from pykruise.pods.template_defaults import DefaultingSettings
 
-__all__ = ["ALL_AT_ONCE", "DefaultingSettings", "with_defaults"]
+__all__ = ["ALL_AT_ONCE", "with_defaults"]
 
 ALL_AT_ONCE: Final = 2**31 - 1
 """The default parallelism."""
-
-
-class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Feature gates that change defaults."""
-
-    template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
-    """Templates are stored as they are given."""
 
 
 def with_defaults(

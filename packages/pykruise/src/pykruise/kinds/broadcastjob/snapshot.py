@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from pykruise.kinds.broadcastjob.defaults import DefaultingSettings
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, BroadcastJobStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import decode
@@ -29,6 +28,7 @@ from pykruise.pods.node_placement import (
 )
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.settings import FromFlag
+from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView, workload_fields
 from pykruise.runtime.read import Read

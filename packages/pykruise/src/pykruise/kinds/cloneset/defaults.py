@@ -7,37 +7,26 @@ defaults only when they are new or changed: otherwise an upgrade of this manager
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE, PodUpdatePolicy, UpdateType
 from pykruise.kube.documents import Document, same, without_nulls
 from pykruise.pods import template_defaults
-from pykruise.pods.settings import OnGate
+from pykruise.pods.template_defaults import WorkloadDefaulting
 
-__all__ = ["DefaultingSettings", "with_defaults"]
+__all__ = ["with_defaults"]
 
 _IN_PLACE = (PodUpdatePolicy.IN_PLACE_IF_POSSIBLE, PodUpdatePolicy.IN_PLACE_ONLY)
-
-
-class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Feature gates that change defaulting."""
-
-    template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
-    """Templates are left as they are."""
-    host_network_ports: Annotated[bool, OnGate("DefaultHostNetworkHostPortsInPodTemplates")] = False
-    """hostPort is filled in for templates with hostNetwork."""
 
 
 def with_defaults(
     doc: Mapping[str, Any],
     *,
     old: Mapping[str, Any] | None = None,
-    settings: DefaultingSettings | None = None,
+    settings: WorkloadDefaulting | None = None,
 ) -> Document:
     """The document with defaults; `old` is the stored object on an update, None on creation."""
-    settings = settings or DefaultingSettings()
+    settings = settings or WorkloadDefaulting()
     spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **without_nulls(doc.get("spec"))}
     old_spec = old.get("spec") or {} if old is not None else None
     if not settings.template_no_defaults:
@@ -47,7 +36,7 @@ def with_defaults(
 
 
 def _with_template_defaults(
-    spec: Document, old: Mapping[str, Any] | None, settings: DefaultingSettings
+    spec: Document, old: Mapping[str, Any] | None, settings: WorkloadDefaulting
 ) -> Document:
     template = spec.get("template")
     if isinstance(template, Mapping) and (old is None or not same(old.get("template"), template)):

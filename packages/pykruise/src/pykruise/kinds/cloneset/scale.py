@@ -122,7 +122,7 @@ def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...])
         action=Create(resource=PODS, key=Key(document["metadata"]["namespace"], name), body=document),
         because=because,
         done=Note(reason="SuccessfulCreate", message=f"created pod {name}"),
-        failed=Note(reason="FailedCreate", message=f"failed to create pod {name}", warning=True),
+        failed=Note(reason="FailedCreate", message="failed to create a pod", warning=True, is_nameless=True),
     )
     return Chain(subject=name, steps=(*claims, step))
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.defaults import DefaultingSettings
 from pykruise.kinds.cloneset.selector_overlap import OverlapMemory
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStatus
 from pykruise.kube.clock import Instant
@@ -29,6 +28,7 @@ from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.names import IdSource, pod_name
 from pykruise.pods.revisions import RevisionView, sorted_revisions
 from pykruise.pods.settings import FromFlag, OnGate
+from pykruise.pods.template_defaults import WorkloadDefaulting
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import SpecTable, WorkloadView, selector_of, sort_out
 from pykruise.runtime.read import Read
@@ -72,7 +72,7 @@ class Settings(GateSettings, frozen=True, kw_only=True):
     asks_budgets: Annotated[bool, OnGate("PodUnavailableBudgetUpdateGate")] = False
     """Budgets are asked before a pod is updated."""
 
-    defaulting: DefaultingSettings = DefaultingSettings()
+    defaulting: WorkloadDefaulting = WorkloadDefaulting()
 
     @property
     def in_place(self) -> InPlaceSettings:

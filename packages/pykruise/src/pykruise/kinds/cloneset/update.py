@@ -53,6 +53,17 @@ ASK_AGAIN_S: Final = 1.0
 """When a PodUnavailableBudget refused."""
 
 
+SURPLUS_OF_SURGE: Final = Reason(
+    Code.TURN, "is deleted once a pod of the newest revision is available in its place (maxSurge)"
+)
+"""Of old pods beyond replicas, which no partition keeps."""
+
+
+def _kept(ws: WorkingSet) -> Reason:
+    """Why pods that are not to be updated stay: where no partition is set, surge has made them surplus."""
+    return KEPT_BY_PARTITION if ws.limits.partition else SURPLUS_OF_SURGE
+
+
 def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
     """The update phase, and the names of all pods whose update is to come: now, or when it is their turn.
 
@@ -64,7 +75,7 @@ def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
         return Phase(skipped=skip(_old(ws), PAUSED)), ()
     numbers = ws.update_numbers()
     if numbers.update == 0:
-        return Phase(skipped=skip(_old(ws), KEPT_BY_PARTITION)), ()
+        return Phase(skipped=skip(_old(ws), _kept(ws))), ()
     target = ws.update if numbers.update > 0 else ws.current
     ordered = _ordered(ws, _candidates(ws, back=numbers.update < 0))
     differences = Differences(ws, target) if is_in_place_policy(ws.spec.policy) else None
@@ -74,7 +85,7 @@ def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
     wanted, kept = ordered[: abs(numbers.update)], ordered[abs(numbers.update) :]
     able = [pod for pod in wanted if pod.name not in refused] if refused else wanted
     now, refusal, spends = _allowed(ws, _within_budget(ws, able, numbers, target))
-    skipped = skip(kept, KEPT_BY_PARTITION)
+    skipped = skip(kept, _kept(ws))
     skipped |= _skip(able[len(now) :], refusal or MAX_UNAVAILABLE_USED_UP)
     stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused} if refused else {}
     phase = _update(ws, now, target, differences)

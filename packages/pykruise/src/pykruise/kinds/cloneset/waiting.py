@@ -62,7 +62,7 @@ def _of_number(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
         message = f"{count} pods are to be deleted"
         if not held:
             return Reason(Code.DELETING, message)
-        remedy = "raise maxUnavailable, or wait until more pods are available"
+        remedy = "wait until more pods are available, or see what keeps them from it"
         return Reason(Code.MAX_UNAVAILABLE, f"{message}: maxUnavailable is used up", remedy)
     return None
 
@@ -73,7 +73,7 @@ def _of_missing(ws: WorkingSet, skipped: Mapping[str, Reason], *, missing: int, 
         return Reason(
             Code.SCALE_UP_LIMITED,
             f"{missing} pods are missing, and scaleStrategy.maxUnavailable ({limit}) is used up",
-            "raise it, or see why pods are not available",
+            "see why pods are not available",
         )
     leaving = [pod for pod in ws.snapshot.pods if pod.is_deleting and pod.name in skipped]
     if leaving:
@@ -105,6 +105,6 @@ def _of_updates(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason:
         return Reason(
             Code.UPDATE_HELD,
             f"{count}; pod {name} {skipped[name].message}",
-            "raise maxUnavailable or take away what holds it",
+            "take away what holds it",
         )
     return Reason(Code.UPDATING, f"{count} and being updated")

@@ -29,13 +29,13 @@ from pykruise.kube.field_errors import (
 )
 from pykruise.kube.field_rules import check_not_negative, check_one_of
 from pykruise.plans.review import Lookups
+from pykruise.pods.nodes import VIRTUAL_NODE, is_virtual_node
 from pykruise.pods.views import is_active
 
 __all__ = ["filled_in", "mutating"]
 
 LEAST_DEADLINE_S: Final = 3
 POLICIES: Final = ("Fail", "Ignore")
-VIRTUAL_NODE: Final = "type"
 """A label of nodes; `virtual-kubelet` is copied to the request, so that who plays the node may pick it up."""
 
 _FIXED: Final = (POD_LABEL, NODE_LABEL)
@@ -178,8 +178,8 @@ def filled_in(doc: Document, pod: Mapping[str, Any], node: Mapping[str, Any]) ->
     labels, strategy = found["metadata"]["labels"], found["spec"]["strategy"]
     labels[POD_LABEL] = pod["metadata"]["uid"]
     labels[NODE_LABEL] = pod["spec"]["nodeName"]
-    if labels_of(node).get(VIRTUAL_NODE) == "virtual-kubelet":
-        labels[VIRTUAL_NODE] = "virtual-kubelet"
+    if is_virtual_node(labels_of(node)):
+        labels.update((VIRTUAL_NODE,))
     if strategy.get("terminationGracePeriodSeconds") is None:
         grace = pod["spec"].get("terminationGracePeriodSeconds")
         if grace is not None:

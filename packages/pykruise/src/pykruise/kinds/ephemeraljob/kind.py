@@ -45,6 +45,7 @@ _REVIEWS: Final = SpecReviews[EphemeralJobSpec](
     versions=(EPHEMERAL_JOBS.version,),
     read_spec=read_spec,
     placeholders=("selector",),
+    has_pod_template=False,
 )
 _validate: Final = _REVIEWS.validating(lambda request, doc, _: errors_of(doc, old=request.old_object))
 

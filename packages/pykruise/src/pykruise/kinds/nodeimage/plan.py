@@ -29,13 +29,10 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
-__all__ = ["FAKE_LABEL", "VIRTUAL", "plan_node_image"]
+__all__ = ["FAKE_LABEL", "plan_node_image"]
 
 FAKE_LABEL: Final = "apps.kruise.io/fake-nodeimage"
 """On a NodeImage: it stays without a node."""
-
-VIRTUAL: Final = ("type", "virtual-kubelet")
-"""A label of nodes that have no agent: they get no NodeImage."""
 
 SOONEST_S: Final = 3.0
 """Nothing is looked at again sooner for the sake of time alone."""
@@ -78,7 +75,7 @@ def _unreadable(view: NodeImageView) -> Plan:
 
 def _creation(snapshot: Snapshot, node: NodeView) -> Plan:
     name = snapshot.node_image.name
-    if node.labels.get(VIRTUAL[0]) == VIRTUAL[1] or node.ready_since is None:
+    if node.is_virtual or node.ready_since is None:
         return Plan()
     left = node.ready_since + snapshot.creation_delay_s - snapshot.now
     if left > 0:

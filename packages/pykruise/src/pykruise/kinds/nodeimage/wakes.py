@@ -7,7 +7,6 @@ Pure, but for what `around` shows. A heartbeat enqueues nothing.
 
 from collections.abc import Iterator, Sequence
 
-from pykruise.kinds.nodeimage.plan import VIRTUAL
 from pykruise.kinds.nodeimage.snapshot import Settings
 from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
@@ -45,7 +44,7 @@ def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key
 
 def _may_get_one(node: NodeView) -> tuple[bool, float | None]:
     """Whether, and since when."""
-    return node.labels.get(VIRTUAL[0]) != VIRTUAL[1], node.ready_since
+    return not node.is_virtual, node.ready_since
 
 
 def _of_job(change: Change[PullJobView], around: Around[Settings]) -> Iterator[Key]:

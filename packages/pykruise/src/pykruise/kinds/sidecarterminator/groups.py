@@ -13,10 +13,7 @@ import msgspec
 from pykruise.pods.containers import ContainerFacts
 from pykruise.pods.views import PodView
 
-__all__ = ["VIRTUAL_NODE", "Groups", "groups_of", "is_completed", "is_interesting", "mains", "succeeded"]
-
-VIRTUAL_NODE: Final = ("type", "virtual-kubelet")
-"""Label of nodes that are none: containers there are ended by another image."""
+__all__ = ["Groups", "groups_of", "is_completed", "is_interesting", "mains", "succeeded"]
 
 _ALWAYS: Final = "Always"
 _ON_FAILURE: Final = "OnFailure"

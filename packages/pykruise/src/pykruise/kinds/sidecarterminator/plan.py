@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.sidecarterminator.groups import (
-    VIRTUAL_NODE,
     groups_of,
     is_completed,
     is_interesting,
@@ -72,8 +71,7 @@ def plan_termination(snapshot: Snapshot) -> Plan:
     if node is None:
         reason = Reason(Code.NODE_LOST, f"its node {pod.node_name} is not known")
         return Plan(requeue_after_s=RETRY_S, skipped={pod.name: reason})
-    key, value = VIRTUAL_NODE
-    groups = groups_of(pod, is_virtual=node.labels.get(key) == value)
+    groups = groups_of(pod, is_virtual=node.is_virtual)
     steps = _new_images(snapshot, running(pod, groups.by_image))
     steps += _kill(snapshot, running(pod, groups.normal))
     others = (*groups.by_image, *groups.normal)

@@ -9,8 +9,6 @@ defaults only when the pod template is new or changed: otherwise an upgrade of t
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-import msgspec
-
 from pykruise.kinds.statefulset.types import (
     ClaimUpdateType,
     ManagementPolicy,
@@ -21,17 +19,14 @@ from pykruise.kinds.statefulset.types import (
 from pykruise.kube.documents import Document, same, without_nulls
 from pykruise.pods import template_defaults
 from pykruise.pods.settings import OnGate
+from pykruise.pods.template_defaults import WorkloadDefaulting
 
 __all__ = ["DefaultingSettings", "with_defaults"]
 
 
-class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
+class DefaultingSettings(WorkloadDefaulting, frozen=True, kw_only=True):
     """Feature gates that change defaulting."""
 
-    template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
-    """Templates are left as they are."""
-    host_network_ports: Annotated[bool, OnGate("DefaultHostNetworkHostPortsInPodTemplates")] = False
-    """hostPort is filled in for templates with hostNetwork."""
     auto_delete_claims: Annotated[bool, OnGate("StatefulSetAutoDeletePVC")] = True
     auto_resize_claims: Annotated[bool, OnGate("StatefulSetAutoResizePVCGate")] = False
 

@@ -39,9 +39,12 @@ from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_update", "updating_names"]
 
+AFTER_OTHERS: Final = Reason(Code.TURN, "other pods go first")
 BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps it at its revision")
 SPECIFIED: Final = Reason(
-    Code.SPECIFIED, "specified for deletion, but maxUnavailable is used up", "wait, or raise maxUnavailable"
+    Code.SPECIFIED,
+    "specified for deletion, but maxUnavailable is used up",
+    "wait until more pods are available, or see what keeps them from it",
 )
 CLAIMS_GROW: Final = Reason(
     Code.CLAIMS, "waits until its claims have grown", "see the events of the claims, if that lasts"
@@ -134,7 +137,7 @@ def plan_update(
     else:
         wanted = candidates(ws)
         names = {slot.name for slot in wanted}
-        kept = _skip_old(ws, BY_PARTITION)
+        kept = _skip_old(ws, BY_PARTITION if ws.limits.partition else AFTER_OTHERS)
         current.skipped |= {name: why for name, why in kept.items() if name not in names}
         _update(current, [slot for slot in wanted if only in ("", slot.name)], differences)
     return current.phase()

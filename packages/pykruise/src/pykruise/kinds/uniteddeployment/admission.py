@@ -8,10 +8,11 @@ Reviewed is the hub version; what comes in the older one is converted first.
 
 from typing import Final
 
-from pykruise.kinds.uniteddeployment.defaults import DefaultingSettings, with_defaults
+from pykruise.kinds.uniteddeployment.defaults import with_defaults
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDeploymentSpec
 from pykruise.kinds.uniteddeployment.validation import errors_of, read_reviewed, warnings_of
 from pykruise.kube.admission import Reviewer
+from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.workload_admission import Reviews
 
 __all__ = ["mutating", "validate_united"]
@@ -21,6 +22,7 @@ _REVIEWS: Final = Reviews[UnitedDeploymentSpec](
     versions=(UNITED_DEPLOYMENTS.version,),
     read_spec=read_reviewed,
     placeholders=("selector",),
+    has_pod_template=False,
 )
 
 
@@ -32,5 +34,6 @@ def mutating(settings: DefaultingSettings) -> Reviewer:
 
 
 validate_united: Final[Reviewer] = _REVIEWS.validating(
-    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object), warnings_of=warnings_of
+    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object),
+    warnings_of=lambda _, spec: warnings_of(spec),
 )

@@ -7,23 +7,14 @@ StatefulSets gets its defaults here: workloads of the other kinds get theirs whe
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from pykruise.kinds.uniteddeployment.workloads import STATEFUL_SET
 from pykruise.kube.documents import Document, same, without_nulls
 from pykruise.pods import template_defaults
-from pykruise.pods.settings import OnGate
+from pykruise.pods.template_defaults import DefaultingSettings
 
-__all__ = ["DefaultingSettings", "with_defaults"]
-
-
-class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Feature gates that change defaults."""
-
-    template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
-    """Templates are stored as they are given."""
+__all__ = ["with_defaults"]
 
 
 def with_defaults(

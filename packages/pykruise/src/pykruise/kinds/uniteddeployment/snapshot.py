@@ -14,7 +14,6 @@ import msgspec
 
 from pykruise.kinds.uniteddeployment.allocation import Mode
 from pykruise.kinds.uniteddeployment.building import workload_name
-from pykruise.kinds.uniteddeployment.defaults import DefaultingSettings
 from pykruise.kinds.uniteddeployment.revisions import as_own, candidate_of
 from pykruise.kinds.uniteddeployment.types import (
     UNITED_DEPLOYMENTS,
@@ -37,6 +36,7 @@ from pykruise.plans.targets import REPLICA_SET, TARGET_VIEWS
 from pykruise.plans.views import POD_VIEWS
 from pykruise.plans.workloads import revisions_around
 from pykruise.pods.revisions import RevisionView
+from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import OwnRevisions, SpecTable, WorkloadView, sort_out
 from pykruise.runtime.read import Read

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from pykruise.cli.insight.admitted import STRICT
 from pykruise.cli.insight.explaining import Explanation, explain
 from pykruise.cli.insight.known import of_document, workload_insight
 from pykruise.cli.insight.look import Sight, look
@@ -40,10 +41,11 @@ from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.plans.insight import JobInsight
+from pykruise.plans.insight import JobInsight, WorkloadInsight
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodView
+from pykruise.runtime.plan import Plan
 from pykruise.sandbox.cluster import Cluster
 from pykruise.sandbox.virtual_time import VirtualLoop
 
@@ -155,7 +157,7 @@ class _Stage:
         try:
             live = decode(await client.get(resource, namespace, name))
         except ApiError:
-            await client.create(resource, namespace, document)
+            await client.create(resource, namespace, document, field_validation=STRICT)
             return
         metadata = {
             part: document["metadata"][part]
@@ -164,7 +166,9 @@ class _Stage:
         }
         dropped = {field: None for field in live["spec"] if field not in document["spec"]}
         body = {"metadata": metadata, "spec": {**document["spec"], **dropped}}
-        await client.patch(resource, namespace, name, body, patch_type=PatchType.MERGE)
+        await client.patch(
+            resource, namespace, name, body, patch_type=PatchType.MERGE, field_validation=STRICT
+        )
 
     def _resource_of(self, document: Document) -> Resource:
         beside = {one.kind: one for one in (SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS)}
@@ -234,6 +238,7 @@ class _Stage:
             self._of_what_is_gone(is_over),
             status=status,
             target=short_hash(target),
+            wanted=_wanted(sight, plan, status),
             skipped=dict(plan.skipped),
             skipped_nodes=dict(plan.skipped_nodes),
             end=_end(ends),
@@ -275,6 +280,11 @@ class _Stage:
         key = Key(self._given.namespace, name)
         now = self._given.start + _now()
         return await look(client, self._kind, key, now=now, settings=self._given.settings)
+
+
+def _wanted(sight: Sight, plan: Plan, status: Document) -> int:
+    insight = sight.kind.insight
+    return insight.counts(sight.document, status, plan).wanted if isinstance(insight, WorkloadInsight) else 0
 
 
 def _by_budget(kept: Mapping[tuple[str, str], int]) -> dict[str, int]:

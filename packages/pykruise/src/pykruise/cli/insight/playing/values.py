@@ -172,6 +172,8 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     """Pods run to their end: there are no revisions, and nothing has to be available."""
     target: str = ""
     """Hash of the update revision."""
+    wanted: int = 0
+    """Pods that the workload wants in the end; 0: it does not say."""
     skipped: Mapping[str, Reason] = {}
     """Why pods stay as they are in the end, by the last plan."""
     skipped_nodes: Mapping[str, Reason] = {}

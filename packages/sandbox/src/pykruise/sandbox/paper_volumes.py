@@ -52,9 +52,9 @@ def project(raw: bytes | msgspec.Raw) -> Claim:
 
 
 class Volumes:
-    """Makes a volume for each claim of one namespace. `run()` until `stop()`."""
+    """Makes a volume for each claim of one namespace ("": of all). `run()` until `stop()`."""
 
-    def __init__(self, client: Client, namespace: str, *, rng: random.Random) -> None:
+    def __init__(self, client: Client, namespace: str = "", *, rng: random.Random) -> None:
         self._client = client
         self._claims = Cache(
             client,

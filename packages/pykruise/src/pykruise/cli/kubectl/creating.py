@@ -1,0 +1,387 @@
+"""`create job, broadcastJob, ContainerRecreateRequest, imagepulljob, imagelistpulljob, ephemeraljob, podprobemarker`.
+
+arguments (and a schedule, or a pod) ──▶ job_document(), recreate_request(), … (pure) ──▶ POST ──▶ printing.py
+`create -f` and what else kubectl creates is kubectl's own.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.cli.kubectl.kinds import KRUISE
+from pykruise.cli.kubectl.resources import Error, Info, get
+from pykruise.cli.kubectl.scaling import create_and_show, put_last_applied
+from pykruise.cli.kubectl.session import Session
+from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
+from pykruise.kube.documents import Document, deep_copy, get_path
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.resources import JOBS, PODS, Resource
+
+MANAGER: Final = "kubectl kruise-create"
+MANUAL: Final = {"cronjob.kubernetes.io/instantiate": "manual"}
+POLL_S: Final = 0.5
+
+
+def _name_of(session: Session, what: str) -> str:
+    given = session.call.arguments
+    if len(given) != 1:
+        raise KubectlError(f"exactly one NAME is required, got {len(given)}: create {what} NAME")
+    return given[0]
+
+
+async def _resource(session: Session, kind: str) -> Resource:
+    served = (await session.mapper()).in_group(KRUISE, kind)
+    if served is None:
+        raise KubectlError(f'the server doesn\'t have a resource type "{kind}"')
+    return served.resource
+
+
+async def _create(session: Session, resource: Resource, document: Document) -> list[Error]:
+    call = session.call
+    if call.is_on("save-config"):
+        put_last_applied(document)
+    info = await create_and_show(
+        session, resource, await session.namespace(), document, operation="created", manager=MANAGER
+    )
+    if call.is_on("wait"):
+        await _until_done(session, info)
+    return []
+
+
+async def _until_done(session: Session, info: Info) -> None:
+    """Until it has ended. Raises KubectlError when a container or node failed, or time is over."""
+    client, timeout_s = await session.client(), session.call.seconds("timeout")
+    try:
+        async with asyncio.timeout(timeout_s or None):
+            while True:
+                raw = await client.get(info.resource, info.namespace, info.name)
+                document = orjson.loads(raw)
+                if info.resource.kind == "ContainerRecreateRequest":
+                    is_done = _recreated(document)
+                else:
+                    is_done = status_of(document).is_done
+                if is_done:
+                    return
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        raise KubectlError("timed out waiting for the condition") from None
+    except RolloutFailed as error:
+        raise KubectlError(str(error)) from error
+
+
+def _recreated(document: Mapping[str, Any]) -> bool:
+    status = document.get("status") or {}
+    states = status.get("containerRecreateStates") or ()
+    bad = [
+        f"{one.get('name')}: {one.get('message') or 'failed'}"
+        for one in states
+        if one.get("phase") == "Failed"
+    ]
+    if status.get("phase") == "Failed" or (status.get("phase") in ("Succeeded", "Completed") and bad):
+        raise KubectlError("; ".join(bad) or str(status.get("message") or "the request failed"))
+    return status.get("phase") in ("Succeeded", "Completed")
+
+
+# ── jobs ─────────────────────────────────────────────────────────────────────
+
+
+def _check_source(session: Session) -> None:
+    call = session.call
+    image, source = call.text("image"), call.text("from")
+    if bool(image) == bool(source):
+        raise KubectlError("either --image or --from must be specified")
+    if source and call.after_dashes:
+        raise KubectlError("cannot specify --from and command")
+
+
+async def _template_of(session: Session, field: str, other: str) -> tuple[Document, Document]:
+    """The source and its template: of a CronJob or an AdvancedCronJob. Raises KubectlError for another type."""
+    word, slash, name = session.call.text("from").partition("/")
+    if not slash or not name:
+        raise KubectlError(f"--from={session.call.text('from')}: want cronjob/NAME or acj/NAME")
+    source = (await get(session, (await session.mapper()).find(word), name)).document
+    if source["kind"] == "CronJob" and field == "jobTemplate":
+        return source, source["spec"]["jobTemplate"]
+    if source["kind"] != "AdvancedCronJob":
+        raise KubectlError(f"unknown object type {source['kind']} in --from")
+    template = get_path(source, "spec", "template", field)
+    if not template:
+        raise KubectlError(f"AdvancedCronJob {name} makes {other}, not {_MADE[field]}")
+    return source, template
+
+
+_MADE: Final = {"jobTemplate": "Jobs", "broadcastJobTemplate": "BroadcastJobs"}
+
+
+def job_from(source: Document, template: Document, *, api_version: str, kind: str, name: str) -> Document:
+    """What a schedule would make, made by hand."""
+    meta = template.get("metadata") or {}
+    return {
+        "kind": kind,
+        "apiVersion": api_version,
+        "metadata": {
+            "name": name,
+            **({"labels": meta["labels"]} if meta.get("labels") else {}),
+            "annotations": {**(meta.get("annotations") or {}), **MANUAL},
+            "ownerReferences": [
+                {
+                    "apiVersion": source["apiVersion"],
+                    "kind": source["kind"],
+                    "name": source["metadata"]["name"],
+                    "uid": source["metadata"]["uid"],
+                    # not its controller: the schedule does not count it
+                }
+            ],
+        },
+        "spec": deep_copy(template["spec"]),
+    }
+
+
+def job_document(*, api_version: str, kind: str, name: str, image: str, command: Sequence[str]) -> Document:
+    """A job of one container."""
+    container = {"name": name, "image": image, **({"command": list(command)} if command else {})}
+    return {
+        "kind": kind,
+        "apiVersion": api_version,
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}},
+    }
+
+
+async def job(session: Session) -> list[Error]:
+    """`create job NAME (--image I [-- CMD…] | --from cronjob/x|acj/x)`."""
+    return await _job(session, JOBS, "jobTemplate", "BroadcastJobs")
+
+
+async def broadcast_job(session: Session) -> list[Error]:
+    """`create broadcastJob NAME (--image I [-- CMD…] | --from acj/x)`."""
+    return await _job(session, await _resource(session, "BroadcastJob"), "broadcastJobTemplate", "Jobs")
+
+
+async def _job(session: Session, resource: Resource, field: str, other: str) -> list[Error]:
+    _check_source(session)
+    name = _name_of(session, resource.kind)
+    if session.call.text("from"):
+        source, template = await _template_of(session, field, other)
+        document = job_from(source, template, api_version=resource.api_version, kind=resource.kind, name=name)
+    else:
+        document = job_document(
+            api_version=resource.api_version,
+            kind=resource.kind,
+            name=name,
+            image=session.call.text("image"),
+            command=session.call.after_dashes or (),
+        )
+    return await _create(session, resource, document)
+
+
+# ── ContainerRecreateRequest ─────────────────────────────────────────────────
+
+
+def recreate_request(
+    pod: Document, *, api_version: str, name: str, containers: Sequence[str], flags: Mapping[str, Any]
+) -> Document:
+    """A request for containers of a pod; none named: all. Names alone are sent: admission fills in the rest.
+
+    Raises KubectlError for a container that the pod does not have.
+    """
+    own = [one["name"] for one in pod["spec"].get("containers") or ()]
+    if strange := [one for one in containers if one not in own]:
+        raise KubectlError(f"container {', '.join(strange)} not found in pod {pod['metadata']['name']}")
+    strategy: Document = {
+        "failurePolicy": flags["failure-policy"],
+        "orderedRecreate": flags["ordered"],
+        "unreadyGracePeriodSeconds": flags["unreadyGracePeriodSeconds"],
+        "minStartedSeconds": flags["minStartedSeconds"],
+    }
+    if flags["force"]:
+        strategy["forceRecreate"] = True
+    if flags["terminationGracePeriodSeconds"] >= 0:
+        strategy["terminationGracePeriodSeconds"] = flags["terminationGracePeriodSeconds"]
+    return {
+        "kind": "ContainerRecreateRequest",
+        "apiVersion": api_version,
+        "metadata": {"name": name},
+        "spec": {
+            "podName": pod["metadata"]["name"],
+            "containers": [{"name": one} for one in (containers or own)],
+            "strategy": strategy,
+            "activeDeadlineSeconds": flags["active-deadline-seconds"],
+            "ttlSecondsAfterFinished": flags["ttl"],
+        },
+    }
+
+
+_REQUEST_FLAGS: Final = (
+    "failure-policy",
+    "ordered",
+    "force",
+    "unreadyGracePeriodSeconds",
+    "minStartedSeconds",
+    "terminationGracePeriodSeconds",
+    "active-deadline-seconds",
+    "ttl",
+)
+
+
+async def container_recreate_request(session: Session) -> list[Error]:
+    """`create ContainerRecreateRequest NAME --pod P [--containers a,b]`."""
+    call = session.call
+    name, pod_name = _name_of(session, "ContainerRecreateRequest"), call.text("pod")
+    if not pod_name:
+        raise KubectlError('required flag(s) "pod" not set')
+    if call.text("failure-policy") not in ("Fail", "Ignore"):
+        raise KubectlError(f"--failure-policy={call.text('failure-policy')}: there is Fail and Ignore")
+    client, namespace = await session.client(), await session.namespace()
+    try:
+        pod = orjson.loads(await client.get(PODS, namespace, pod_name))
+    except NotFoundError:
+        raise KubectlError(f"pod {namespace}/{pod_name} not found") from None
+    resource = await _resource(session, "ContainerRecreateRequest")
+    document = recreate_request(
+        pod,
+        api_version=resource.api_version,
+        name=name,
+        containers=call.listed("containers"),
+        flags={one: call.values[one] for one in _REQUEST_FLAGS},
+    )
+    return await _create(session, resource, document)
+
+
+# ── scaffolds ────────────────────────────────────────────────────────────────
+
+
+def labels_of(text: str, flag: str) -> dict[str, str]:
+    """`a=b,c=d`. Raises KubectlError."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, sign, value = part.partition("=")
+        if not sign:
+            raise KubectlError(f"--{flag}={text}: want KEY=VALUE")
+        found[name] = value
+    return found
+
+
+def pull_spec(call: Any) -> Document:
+    """What ImagePullJob and ImageListPullJob have in common."""
+    selectors = [name for name in ("nodes", "node-selector", "pod-selector") if call.values.get(name)]
+    if len(selectors) > 1:
+        raise KubectlError(f"--{selectors[0]} and --{selectors[1]} exclude each other")
+    spec: Document = {}
+    if nodes := call.listed("nodes"):
+        spec["selector"] = {"names": list(nodes)}
+    elif text := call.text("node-selector"):
+        spec["selector"] = {"matchLabels": labels_of(text, "node-selector")}
+    elif text := call.text("pod-selector"):
+        spec["podSelector"] = {"matchLabels": labels_of(text, "pod-selector")}
+    if "parallelism" in call.given:
+        parallelism = call.text("parallelism")
+        spec["parallelism"] = int(parallelism) if parallelism.isdecimal() else parallelism
+    if secrets := call.listed("secret"):
+        spec["pullSecrets"] = list(secrets)
+    policy: Document = {"type": "Never" if call.is_on("never") else "Always"}
+    if not call.is_on("never"):
+        if "job-timeout" in call.given:
+            policy["activeDeadlineSeconds"] = call.number("job-timeout")
+        if "ttl" in call.given:
+            policy["ttlSecondsAfterFinished"] = call.number("ttl")
+    spec["completionPolicy"] = policy
+    pulls: Document = {}
+    if "pull-timeout" in call.given:
+        pulls["timeoutSeconds"] = call.number("pull-timeout")
+    if "backoff" in call.given:
+        pulls["backoffLimit"] = call.number("backoff")
+    if pulls:
+        spec["pullPolicy"] = pulls
+    if call.is_on("always-pull"):
+        spec["imagePullPolicy"] = "Always"
+    return spec
+
+
+async def image_pull_job(session: Session) -> list[Error]:
+    """`create imagepulljob NAME --image …`."""
+    return await _pull_job(session, "ImagePullJob")
+
+
+async def image_list_pull_job(session: Session) -> list[Error]:
+    """`create imagelistpulljob NAME --image … --image …`."""
+    return await _pull_job(session, "ImageListPullJob")
+
+
+async def _pull_job(session: Session, kind: str) -> list[Error]:
+    call = session.call
+    name, images = _name_of(session, kind.lower()), call.listed("image")
+    if not images or (kind == "ImagePullJob" and len(images) > 1):
+        raise KubectlError(
+            'required flag(s) "image" not set' if not images else "one image is wanted: --image"
+        )
+    resource = await _resource(session, kind)
+    own = {"image": images[0]} if kind == "ImagePullJob" else {"images": list(images)}
+    document = {
+        "kind": kind,
+        "apiVersion": resource.api_version,
+        "metadata": {"name": name},
+        "spec": {**own, **pull_spec(call)},
+    }
+    return await _create(session, resource, document)
+
+
+async def ephemeral_job(session: Session) -> list[Error]:
+    """`create ephemeraljob NAME --image I --pod-selector k=v [-- CMD…]`."""
+    call = session.call
+    name = _name_of(session, "ephemeraljob")
+    if not call.text("image") or not call.text("pod-selector"):
+        raise KubectlError('required flag(s) "image", "pod-selector" not set')
+    container: Document = {
+        "name": call.text("container") or name,
+        "image": call.text("image"),
+        "imagePullPolicy": "IfNotPresent",
+        "terminationMessagePolicy": "File",
+        **({"targetContainerName": call.text("target")} if call.text("target") else {}),
+        **({"command": list(call.after_dashes)} if call.after_dashes else {}),
+    }
+    resource = await _resource(session, "EphemeralJob")
+    spec: Document = {
+        "selector": {"matchLabels": labels_of(call.text("pod-selector"), "pod-selector")},
+        "template": {"ephemeralContainers": [container]},
+        **({"ttlSecondsAfterFinished": call.number("ttl")} if "ttl" in call.given else {}),
+    }
+    document = {
+        "kind": resource.kind,
+        "apiVersion": resource.api_version,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    return await _create(session, resource, document)
+
+
+async def pod_probe_marker(session: Session) -> list[Error]:
+    """`create podprobemarker NAME --pod-selector k=v --container C --condition TYPE -- CMD…`."""
+    call = session.call
+    name = _name_of(session, "podprobemarker")
+    missing = [f'"{one}"' for one in ("pod-selector", "container") if not call.text(one)]
+    if missing:
+        raise KubectlError(f"required flag(s) {', '.join(missing)} not set")
+    if not call.after_dashes:
+        raise KubectlError("the command of the probe is required: -- CMD…")
+    resource = await _resource(session, "PodProbeMarker")
+    probe: Document = {
+        "name": name,
+        "containerName": call.text("container"),
+        "probe": {"exec": {"command": list(call.after_dashes)}},
+        "podConditionType": call.text("condition") or f"game.kruise.io/{name}",
+    }
+    spec = {
+        "selector": {"matchLabels": labels_of(call.text("pod-selector"), "pod-selector")},
+        "probes": [probe],
+    }
+    document = {
+        "kind": resource.kind,
+        "apiVersion": resource.api_version,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    return await _create(session, resource, document)

@@ -1,0 +1,358 @@
+"""`describe TYPE NAME`: an object with conditions, revisions, pods and events; `describe rollout`: a Rollout's steps.
+
+Info, revisions, pods, events ──▶ describe_lines(), rollout_lines() (pure) ──▶ text
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import orjson
+
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.cli.kubectl.getting import table
+from pykruise.cli.kubectl.kinds import ROLLOUTS, group_of, kind_of
+from pykruise.cli.kubectl.pods import age, pods_of, ready_count, restarts_of, state_of
+from pykruise.cli.kubectl.resources import Error, Info, find
+from pykruise.cli.kubectl.revisions import Revision, read_revisions
+from pykruise.cli.kubectl.rollout import each, workload_of
+from pykruise.cli.kubectl.rollout_status import TimedOutError
+from pykruise.cli.kubectl.session import Session
+from pykruise.cli.kubectl.statuses import status_of
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.errors import KubeError
+from pykruise.kube.resources import EVENTS
+
+BATCH: Final = "rollouts.kruise.io/rollout-batch-id"
+REVISION: Final = "rollouts.kruise.io/rollout-id"
+
+_ICONS: Final = {
+    "Healthy": "✔",
+    "Progressing": "◌",
+    "Paused": "॥",
+    "Failed": "✖",
+    "Terminating": "✖",
+    "Disabled": "–",
+    "Initial": "◌",
+}
+_GREEN, _PLAIN = "\x1b[32m", "\x1b[0m"
+
+
+async def describe(session: Session) -> list[Error]:
+    """`describe TYPE NAME`, `describe rollout NAME [-w]`."""
+    given = list(session.call.arguments)
+    if given and given[0] in ("rollout", "rollouts", "ro") and len(given) > 1:
+        given[0] = "rollouts.rollouts.kruise.io"
+    found = await find(session, given)
+
+    async def do(info: Info) -> None:
+        if group_of(info.document) == ROLLOUTS and info.resource.kind == "Rollout":
+            await _describe_rollout(session, info)
+        else:
+            await _describe_any(session, info)
+
+    return await each(session, found, do)
+
+
+# ── any kind ─────────────────────────────────────────────────────────────────
+
+
+async def _describe_any(session: Session, info: Info) -> None:
+    known = kind_of(info.document)
+    revisions: Sequence[Revision] = ()
+    if known is not None and known.history:
+        revisions = await read_revisions(session, info)
+    pods = await pods_of(session, info)
+    for line in describe_lines(info, revisions, pods, await _events(session, info), now=session.now):
+        session.say(line)
+
+
+async def _events(session: Session, info: Info) -> list[Document]:
+    client = await session.client()
+    uid = info.document["metadata"].get("uid", "")
+    try:
+        listed = await client.list(
+            EVENTS, info.namespace or "default", field_selector=f"involvedObject.uid={uid}"
+        )
+    except KubeError:
+        return []
+    found = [orjson.loads(bytes(raw)) for raw in listed.items]
+    return sorted(found, key=lambda one: str(one.get("lastTimestamp") or one.get("eventTime") or ""))
+
+
+def describe_lines(
+    info: Info,
+    revisions: Sequence[Revision],
+    pods: Sequence[Document],
+    events: Sequence[Document],
+    *,
+    now: float,
+) -> Iterator[str]:
+    """As a person reads it."""
+    meta = info.document["metadata"]
+    yield from _pairs("Name", [info.name])
+    if info.namespace:
+        yield from _pairs("Namespace", [info.namespace])
+    yield from _pairs("Kind", [f"{info.document['kind']} ({info.document['apiVersion']})"])
+    yield from _pairs(
+        "Created", [f"{meta.get('creationTimestamp')} ({age(meta.get('creationTimestamp'), now)} ago)"]
+    )
+    for name in ("labels", "annotations"):
+        values = {k: v for k, v in (meta.get(name) or {}).items() if "last-applied" not in k}
+        yield from _pairs(name.capitalize(), [f"{key}={values[key]}" for key in sorted(values)] or ["<none>"])
+    with suppress(KubectlError):
+        yield from _pairs("Status", [status_of(info.document).line])
+    yield from _spec(info.document)
+    yield from _conditions(info.document)
+    if revisions:
+        yield "Revisions:"
+        rows = [["NUMBER", "NAME", "PODS", "CHANGE-CAUSE"]]
+        rows += [
+            [str(one.number), one.name, str(_of(pods, one.name)), one.cause or "<none>"] for one in revisions
+        ]
+        yield from (f"  {line}" for line in table(rows))
+    if pods:
+        yield "Pods:"
+        yield from (f"  {line}" for line in table([_POD_HEAD, *(_pod_row(pod, now) for pod in pods)]))
+    yield from _event_lines(events, now)
+
+
+_POD_HEAD: Final = ["NAME", "READY", "STATUS", "REVISION", "NODE", "RESTARTS", "AGE"]
+
+
+def _pairs(title: str, values: Sequence[str]) -> Iterator[str]:
+    for number, value in enumerate(values):
+        start = f"{title}:" if not number else ""
+        yield f"{start.ljust(14)}{value}"
+
+
+def _spec(document: Mapping[str, Any]) -> Iterator[str]:
+    spec = document.get("spec") or {}
+    plain = {name: value for name, value in spec.items() if isinstance(value, (str, int, bool))}
+    for name, value in plain.items():
+        yield from _pairs(
+            name[:1].upper() + name[1:], [str(value).lower() if isinstance(value, bool) else str(value)]
+        )
+    strategy = spec.get("updateStrategy")
+    if isinstance(strategy, dict):
+        flat = list(_flat(strategy))
+        yield from _pairs("Update", flat or ["<none>"])
+
+
+def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    for name, one in value.items():
+        if isinstance(one, dict):
+            yield from _flat(one, f"{path}{name}.")
+        else:
+            yield f"{path}{name}={str(one).lower() if isinstance(one, bool) else one}"
+
+
+def _conditions(document: Mapping[str, Any]) -> Iterator[str]:
+    conditions = get_path(document, "status", "conditions") or ()
+    if not conditions:
+        return
+    yield "Conditions:"
+    rows = [["TYPE", "STATUS", "REASON", "MESSAGE"]]
+    rows += [
+        [str(one.get(name) or "") for name in ("type", "status", "reason", "message")] for one in conditions
+    ]
+    yield from (f"  {line}" for line in table(rows))
+
+
+def _of(pods: Sequence[Document], revision: str) -> int:
+    def is_of(pod: Document) -> bool:
+        labels = pod["metadata"].get("labels") or {}
+        own = labels.get("controller-revision-hash") or labels.get("pod-template-hash") or ""
+        return bool(own) and own.rpartition("-")[2] == revision.rpartition("-")[2]
+
+    return sum(is_of(pod) for pod in pods)
+
+
+def _pod_row(pod: Document, now: float) -> list[str]:
+    meta = pod["metadata"]
+    labels = meta.get("labels") or {}
+    revision = labels.get("controller-revision-hash") or labels.get("pod-template-hash") or "-"
+    return [
+        meta["name"],
+        ready_count(pod),
+        state_of(pod),
+        revision.rpartition("-")[2],
+        pod["spec"].get("nodeName") or "<none>",
+        str(restarts_of(pod)),
+        age(meta.get("creationTimestamp"), now),
+    ]
+
+
+def _event_lines(events: Sequence[Document], now: float) -> Iterator[str]:
+    if not events:
+        yield from _pairs("Events", ["<none>"])
+        return
+    yield "Events:"
+    rows = [["TYPE", "REASON", "AGE", "COUNT", "MESSAGE"]]
+    rows += [
+        [
+            str(one.get("type")),
+            str(one.get("reason")),
+            age(one.get("lastTimestamp") or one["metadata"].get("creationTimestamp"), now),
+            str(one.get("count") or 1),
+            str(one.get("message", "")).strip(),
+        ]
+        for one in events
+    ]
+    yield from (f"  {line}" for line in table(rows))
+
+
+# ── Rollouts ─────────────────────────────────────────────────────────────────
+
+
+async def _describe_rollout(session: Session, info: Info) -> None:
+    call = session.call
+    colours = (
+        session.around.is_terminal
+        and not call.is_on("no-color")
+        and not session.around.environ.get("NO_COLOR")
+    )
+    ends = session.now + call.seconds("timeout") if call.seconds("timeout") else None
+    shown: list[str] = []
+    client = await session.client()
+    while True:
+        pods: list[Document] = []
+        workload: Info | None = None
+        try:
+            workload = await workload_of(session, info)
+            pods = await pods_of(session, workload)
+        except (KubeError, KubectlError):
+            pass  # a Rollout may be there before its workload
+        lines = list(
+            rollout_lines(info, workload, pods, now=session.now, colours=colours, wants_all=call.is_on("all"))
+        )
+        if lines != shown:
+            clear = "\x1b[2J\x1b[H" if shown and session.around.is_terminal else ""
+            session.around.out(clear + "\n".join(lines) + "\n")
+            shown = lines
+        if not call.is_on("watch"):
+            return
+        if ends is not None and session.now >= ends:
+            raise TimedOutError("timed out waiting for the condition")
+        await asyncio.sleep(1.0)
+        info = info.with_document(orjson.loads(await client.get(info.resource, info.namespace, info.name)))
+
+
+def rollout_lines(
+    info: Info,
+    workload: Info | None,
+    pods: Sequence[Document],
+    *,
+    now: float,
+    colours: bool,
+    wants_all: bool = False,
+) -> Iterator[str]:
+    """Phase, steps, traffic, images, numbers and pods of a Rollout of either version, with a status or without."""
+    document = info.document
+    status, strategy = document.get("status") or {}, get_path(document, "spec", "strategy") or {}
+    kind = next((one for one in ("blueGreen", "canary") if strategy.get(one)), "canary")
+    part = strategy.get(kind) or {}
+    own = status.get("canaryStatus") or status.get("blueGreenStatus") or {}
+    phase = status.get("phase") or "Initial"
+    steps, current = part.get("steps") or [], own.get("currentStepIndex") or 0
+    yield from _pairs("Name", [info.name])
+    yield from _pairs("Namespace", [info.namespace])
+    yield from _pairs("Status", [f"{_ICONS.get(phase, '?')} {phase}"])
+    if message := status.get("message"):
+        yield from _pairs("Message", [message])
+    yield from _pairs("Strategy", ["BlueGreen" if kind == "blueGreen" else "Canary"])
+    yield from _pairs("Step", [f"{current}/{len(steps)}"])
+    for number, step in enumerate(steps, start=1):
+        text = f"  {number}: {_step_text(step)}"
+        if number == current:
+            text += f"  ({own.get('currentStepState') or 'not begun'})"
+            text = f"{_GREEN}{text}{_PLAIN}" if colours else text
+        yield text
+    yield from _traffic(part.get("trafficRoutings") or ())
+    if workload is not None:
+        yield from _workload(workload)
+    update = own.get("canaryRevision") or own.get("updatedRevision") or "-"
+    yield from _pairs("Revision", [f"current {own.get('stableRevision') or '-'}, update {update}"])
+    rows = list(_rollout_pods(pods, own, now, wants_all))
+    if rows:
+        yield "Pods:"
+        head = ["NAME", "READY", "BATCH ID", "REVISION", "AGE", "RESTARTS", "STATUS"]
+        yield from (f"  {line}" for line in table([head, *rows]))
+
+
+def _step_text(step: Mapping[str, Any]) -> str:
+    weight = step.get("traffic") or (f"{step['weight']}%" if step.get("weight") is not None else "-")
+    replicas = step.get("replicas", "-")
+    matches = [
+        f"{one.get('name')}={one.get('value')}"
+        for match in step.get("matches") or ()
+        for one in match.get("headers") or ()
+    ]
+    return f"replicas {replicas}, traffic {weight}" + (f", matches {', '.join(matches)}" if matches else "")
+
+
+def _traffic(routings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for one in routings:
+        said = [f"service {one.get('service')}"]
+        if ingress := one.get("ingress"):
+            said.append(f"ingress {ingress.get('classType') or 'nginx'}/{ingress.get('name')}")
+        if gateway := one.get("gateway"):
+            said.append(f"gateway route {gateway.get('httpRouteName')}")
+        said += [f"{ref.get('kind')} {ref.get('name')}" for ref in one.get("customNetworkRefs") or ()]
+        yield from _pairs("Traffic", [", ".join(said)])
+
+
+_NUMBERS: Final = (
+    ("updated", "updatedReplicas"),
+    ("current", "replicas"),
+    ("ready", "readyReplicas"),
+    ("available", "availableReplicas"),
+)
+
+
+def _workload(workload: Info) -> Iterator[str]:
+    document = workload.document
+    containers = get_path(document, "spec", "template", "spec", "containers") or ()
+    yield from _pairs("Workload", [workload.short])
+    yield from _pairs(
+        "Images", [", ".join(sorted({str(one.get("image")) for one in containers})) or "<none>"]
+    )
+    status = document.get("status") or {}
+    numbers = [f"desired {get_path(document, 'spec', 'replicas', default=1)}"]
+    numbers += [f"{name} {status.get(field, 0)}" for name, field in _NUMBERS]
+    yield from _pairs("Replicas", [", ".join(numbers)])
+
+
+def _rollout_pods(
+    pods: Sequence[Document], own: Mapping[str, Any], now: float, wants_all: bool
+) -> Iterator[list[str]]:
+    batch, wanted = (
+        str(own.get("currentStepIndex") or ""),
+        own.get("podTemplateHash") or own.get("canaryRevision") or "",
+    )
+
+    def labels(pod: Document) -> Mapping[str, str]:
+        found: Mapping[str, str] = pod["metadata"].get("labels") or {}
+        return found
+
+    def revision(pod: Document) -> str:
+        own_labels = labels(pod)
+        return own_labels.get("pod-template-hash") or own_labels.get("controller-revision-hash") or ""
+
+    chosen = [pod for pod in pods if not wanted or revision(pod).endswith(str(wanted).rpartition("-")[2])]
+    if not wants_all and any(BATCH in labels(pod) for pod in chosen):
+        chosen = [pod for pod in chosen if labels(pod).get(BATCH) == batch]
+    for pod in sorted(
+        chosen, key=lambda one: (labels(one).get(BATCH, ""), ready_count(one), one["metadata"]["name"])
+    ):
+        meta = pod["metadata"]
+        yield [
+            meta["name"],
+            ready_count(pod),
+            labels(pod).get(BATCH, "-"),
+            revision(pod).rpartition("-")[2] or "-",
+            age(meta.get("creationTimestamp"), now),
+            str(restarts_of(pod)),
+            state_of(pod),
+        ]

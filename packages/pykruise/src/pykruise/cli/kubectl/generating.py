@@ -1,0 +1,169 @@
+"""`resourcedistributiongenerator`: a ResourceDistribution from files and literals, for kustomize's exec functions.
+
+ResourceList on stdin ──▶ generated() ──▶ ResourceDistribution ──▶ ResourceList on stdout
+
+Files are read from the working directory and below. The same input gives the same bytes.
+"""
+
+import base64
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.kube.documents import Document
+
+__all__ = ["generated", "main"]
+
+_is_key = re.compile(r"[A-Za-z0-9._-]+").fullmatch
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def main() -> None:
+    """The script. Errors are one line and exit code 1."""
+    try:
+        given = yaml.safe_load(sys.stdin.read())
+        if not isinstance(given, dict) or not isinstance(given.get("functionConfig"), dict):
+            raise KubectlError("stdin is no ResourceList with a functionConfig")
+        made = generated(given["functionConfig"], folder=Path.cwd())
+        items = [*(given.get("items") or ()), made]
+        answer = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": items}
+        sys.stdout.write(yaml.safe_dump(answer, sort_keys=True, allow_unicode=True, width=2**30))
+    except (KubectlError, yaml.YAMLError, OSError) as error:
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        sys.exit(1)
+
+
+def generated(config: Mapping[str, Any], *, folder: Path) -> Document:
+    """The ResourceDistribution. Raises KubectlError with the field that is wrong."""
+    name = (config.get("metadata") or {}).get("name")
+    if not name:
+        raise KubectlError("metadata.name is required")
+    options = config.get("options") or {}
+    return {
+        "apiVersion": "apps.kruise.io/v1alpha1",
+        "kind": "ResourceDistribution",
+        "metadata": {
+            "name": name,
+            **{field: dict(options[field]) for field in ("annotations", "labels") if options.get(field)},
+        },
+        "spec": {
+            "resource": _resource(config.get("resource") or {}, folder),
+            "targets": _targets(config.get("targets") or {}),
+        },
+    }
+
+
+def _resource(given: Mapping[str, Any], folder: Path) -> Document:
+    kind, name = given.get("resourceKind"), given.get("resourceName")
+    if kind not in ("ConfigMap", "Secret"):
+        raise KubectlError(f"resource.resourceKind must be ConfigMap or Secret, not {kind!r}")
+    if not name:
+        raise KubectlError("resource.resourceName is required")
+    options = given.get("resourceOptions") or {}
+    data: Document = {}
+    binary: Document = {}
+    for key, value in _entries(given, folder):
+        if not _is_key(key):
+            raise KubectlError(f"resource: {key!r} is no valid key: letters, digits, '-', '_' and '.' alone")
+        if key in data or key in binary:
+            raise KubectlError(f"resource: key {key!r} is there twice")
+        if kind == "Secret":
+            data[key] = base64.b64encode(value).decode()
+        else:
+            try:
+                data[key] = value.decode("utf-8")
+            except UnicodeDecodeError:
+                binary[key] = base64.b64encode(value).decode()
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            **{field: dict(options[field]) for field in ("annotations", "labels") if options.get(field)},
+        },
+        **({"data": data} if data else {}),
+        **({"binaryData": binary} if binary else {}),
+        **({"type": given.get("type") or "Opaque"} if kind == "Secret" else {}),
+        **({"immutable": True} if options.get("immutable") else {}),
+    }
+
+
+def _entries(given: Mapping[str, Any], folder: Path) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    for one in given.get("files") or ():
+        key, sign, path = str(one).partition("=")
+        found.append((key if sign else Path(key).name, _read(folder, path if sign else key)))
+    for one in given.get("literals") or ():
+        key, sign, value = str(one).partition("=")
+        if not sign or not key:
+            raise KubectlError(f"resource.literals: {one!r} is not KEY=VALUE")
+        if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+            value = value[1:-1]
+        found.append((key, value.encode()))
+    for one in given.get("envs") or ():
+        for line in _read(folder, str(one)).decode("utf-8").splitlines():
+            text = line.strip()
+            if text and not text.startswith("#"):
+                key, _, value = text.partition("=")
+                found.append((key, value.encode()))
+    return found
+
+
+def _read(folder: Path, name: str) -> bytes:
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise KubectlError(f"{name}: files must not be outside of the working directory")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise KubectlError(f"{name}: {error.strerror}") from error
+
+
+def _targets(given: Mapping[str, Any]) -> Document:
+    found: Document = {}
+    if given.get("allNamespaces"):
+        found["allNamespaces"] = True
+    for field in ("includedNamespaces", "excludedNamespaces"):
+        if names := given.get(field):
+            found[field] = {"list": [{"name": str(one)} for one in names]}
+    if selector := given.get("namespaceLabelSelector"):
+        found["namespaceLabelSelector"] = _selector(selector)
+    if not found:
+        raise KubectlError("targets must name namespaces")
+    return found
+
+
+def _selector(given: Mapping[str, Any]) -> Document:
+    expressions = [_expression(one) for one in given.get("matchExpressions") or ()]
+    return {
+        **({"matchLabels": dict(given["matchLabels"])} if given.get("matchLabels") else {}),
+        **({"matchExpressions": sorted(expressions, key=lambda one: str(one["key"]))} if expressions else {}),
+    }
+
+
+def _expression(given: Mapping[str, Any]) -> Document:
+    where = "targets.namespaceLabelSelector.matchExpressions"
+    key, operator, values = given.get("key"), given.get("operator"), given.get("values") or []
+    if not key:
+        raise KubectlError(f"{where}: key is required")
+    if operator not in _OPERATORS:
+        raise KubectlError(f"{where}[{key}]: operator must be one of {', '.join(_OPERATORS)}")
+    if operator in ("In", "NotIn"):
+        _check_values(values, f"{where}[{key}]")
+    elif values:
+        raise KubectlError(f"{where}[{key}]: {operator} has no values")
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+
+
+def _check_values(values: Sequence[Any], where: str) -> None:
+    if not values:
+        raise KubectlError(f"{where}: values are required")
+    if any(not one for one in values):
+        raise KubectlError(f"{where}: values must not be empty")
+    if len(set(values)) != len(values):
+        raise KubectlError(f"{where}: values must not repeat")

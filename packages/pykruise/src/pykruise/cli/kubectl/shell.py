@@ -1,0 +1,140 @@
+"""`version`, `options`, `completion`, and what shells ask for a completion.
+
+tree.py ──▶ options(), script(), candidates() ──▶ lines
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from pykruise.cli.kubectl.discovery import Served
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.cli.kubectl.help import flags_text
+from pykruise.cli.kubectl.resources import list_all
+from pykruise.cli.kubectl.session import Session
+from pykruise.cli.kubectl.tree import GLOBAL, ROOT, flags_of, lookup
+from pykruise.kube.errors import KubeError
+from pykruise.kube.version import __version__
+
+NO_FILES: Final = ":4"
+"""The last line of an answer, as kubectl's own completion has it: no file names."""
+
+
+async def version(session: Session) -> None:
+    """Own version, and the API server's where one answers."""
+    from pykruise.kube.documents import decode
+
+    session.say(f"Client Version: {__version__}")
+    if session.call.is_on("client"):
+        return
+    client = await session.client()
+    session.say(f"Server Version: {decode(await client.get_path('/version'))['gitVersion']}")
+
+
+async def options(session: Session) -> None:
+    """Flags that every command takes."""
+    session.say("The following options can be passed to any command:\n")
+    session.say(flags_text(GLOBAL))
+
+
+async def generate_docs(session: Session) -> None:
+    """A Markdown page for each command."""
+    from pathlib import Path
+
+    from pykruise.cli.kubectl.help import help_of
+    from pykruise.cli.kubectl.tree import all_commands
+
+    folder = Path(session.call.text("directory") or ".")
+    program = session.around.program
+    for path, command in all_commands():
+        if command.is_hidden:
+            continue
+        name = " ".join((program, *path))
+        text = help_of(command, program=name, root=program)
+        (folder / f"{'_'.join(path)}.md").write_text(f"# {name}\n\n```\n{text}```\n", "utf-8")
+
+
+_SCRIPTS: Final = {
+    "bash": """_kubectl_kruise() {
+    local out
+    out=$(kubectl-kruise __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    COMPREPLY=($(compgen -W "$(printf '%s\\n' "$out" | grep -v '^:' | cut -f1)" -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o default -F _kubectl_kruise kubectl-kruise
+""",
+    "zsh": """#compdef kubectl-kruise
+_kubectl_kruise() {
+    local -a found
+    found=(${(f)"$(kubectl-kruise __complete "${words[@]:1:$((CURRENT-1))}" 2>/dev/null | grep -v '^:' | cut -f1)"})
+    compadd -a found
+}
+compdef _kubectl_kruise kubectl-kruise
+""",
+    "fish": """function __kubectl_kruise
+    set -l words (commandline -opc) (commandline -ct)
+    kubectl-kruise __complete $words[2..-1] 2>/dev/null | string match -rv '^:'
+end
+complete -c kubectl-kruise -f -a '(__kubectl_kruise)'
+""",
+    "powershell": """Register-ArgumentCompleter -Native -CommandName kubectl-kruise -ScriptBlock {
+    param($word, $tree, $position)
+    $words = $tree.CommandElements | Select-Object -Skip 1 | ForEach-Object { "$_" }
+    if ($word -eq '') { $words += '' }
+    kubectl-kruise __complete @words 2>$null | Where-Object { $_ -notmatch '^:' } |
+        ForEach-Object { ($_ -split "`t")[0] } | Where-Object { $_ -like "$word*" }
+}
+""",
+}
+
+
+async def completion(session: Session) -> None:
+    """`completion bash|zsh|fish|powershell`."""
+    given = session.call.arguments
+    if not given:
+        raise KubectlError("Shell not specified.")
+    if len(given) > 1:
+        raise KubectlError("Too many arguments. Expected only the shell type.")
+    if given[0] not in _SCRIPTS:
+        raise KubectlError(f'Unsupported shell type "{given[0]}".')
+    session.around.out(_SCRIPTS[given[0]])
+
+
+async def complete(session: Session) -> None:
+    """`__complete WORD…`: a line for each candidate for the last word, and how shells are to take them."""
+    words = list(session.call.everything)
+    for one in await candidates(session, words[:-1], words[-1] if words else ""):
+        session.say(one)
+    session.say(NO_FILES)
+
+
+async def candidates(session: Session, before: Sequence[str], word: str) -> list[str]:
+    """What the last word may become, with a tab and what it is."""
+    command, _, rest = lookup(before, ROOT)
+    if word.startswith("-"):
+        names = [f"--{flag.name}\t{flag.help}" for flag in flags_of(command) if not flag.is_hidden]
+        return [one for one in names if one.startswith(word)]
+    if command.children:
+        shown = [one for one in command.children if not one.is_hidden]
+        return [f"{one.name}\t{one.short}" for one in shown if one.name.startswith(word)]
+    if command.takes != "resources":
+        return []
+    try:
+        return await _of_resources(session, [one for one in rest if not one.startswith("-")], word)
+    except (KubeError, KubectlError, OSError):
+        return []
+
+
+async def _of_resources(session: Session, given: Sequence[str], word: str) -> list[str]:
+    mapper = await session.mapper()
+    kind, slash, name = word.partition("/")
+    if slash:
+        return [f"{kind}/{one}" for one in await _names(session, mapper.find(kind)) if one.startswith(name)]
+    if given and "/" not in given[0]:
+        return [one for one in await _names(session, mapper.find(given[0])) if one.startswith(word)]
+    plurals = {
+        str(one.resource) if "." in one.resource.group else one.resource.plural for one in mapper.served
+    }
+    return sorted(one for one in plurals if one.startswith(word))
+
+
+async def _names(session: Session, served: Served) -> list[str]:
+    return [one.name for one in await list_all(session, served, await session.namespace(), selector="")]

@@ -1,0 +1,289 @@
+"""The live tree of a rollout: workload ▸ revisions ▸ pods, with state, age, restarts and why a pod waits.
+
+Info, revisions, pods ──▶ tree_of() (pure) ──▶ Tree ──▶ tree_lines() ──▶ drawn once, or anew while it changes
+
+Calm: drawn at most five times a second, once a second for the ages. `NO_COLOR` and output that no person reads have
+no colours and no redraws: then only what changed is a new picture.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.cli.kubectl.kinds import KINDS, ROLLOUTS, group_of, kind_of
+from pykruise.cli.kubectl.pods import age, pods_of, ready_count, restarts_of, state_of
+from pykruise.cli.kubectl.resources import Error, Info, asked_for, get
+from pykruise.cli.kubectl.revisions import Revision, read_revisions
+from pykruise.cli.kubectl.rollout_status import TimedOutError
+from pykruise.cli.kubectl.session import Session
+from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import KubeError, NotFoundError
+
+__all__ = ["Tree", "show_tree", "tree_lines", "tree_of"]
+
+REDRAW_S: Final = 0.2
+AGES_S: Final = 1.0
+
+_GREEN, _YELLOW, _RED, _DIM, _PLAIN = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[2m", "\x1b[0m"
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line of the tree: its branch, and cells that are aligned."""
+
+    branch: str
+    name: str
+    kind: str = ""
+    state: str = ""
+    age: str = ""
+    info: str = ""
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """What is shown: a head of pairs, and lines."""
+
+    head: tuple[tuple[str, str], ...]
+    lines: tuple[Line, ...]
+    is_done: bool = False
+
+
+def tree_of(info: Info, revisions: Sequence[Revision], pods: Sequence[Document], *, now: float) -> Tree:
+    """The tree of a workload."""
+    document = info.document
+    try:
+        progress = status_of(document)
+        message, is_done = progress.line, progress.is_done
+    except (RolloutFailed, KubectlError) as error:
+        message, is_done = str(error), False
+    state = "✔ Healthy" if is_done else "◌ Progressing"
+    images = sorted({one["image"] for pod in pods for one in pod["spec"].get("containers") or ()})
+    status = document.get("status") or {}
+    counts = [
+        f"{name} {status[field]}"
+        for name, field in (
+            ("current", "replicas"),
+            ("updated", "updatedReplicas"),
+            ("ready", "readyReplicas"),
+            ("available", "availableReplicas"),
+        )
+        if field in status
+    ]
+    wanted = (document.get("spec") or {}).get("replicas")
+    head = [
+        ("Name", info.name),
+        ("Namespace", info.namespace),
+        ("Status", state),
+        ("Message", message),
+        ("Images", ", ".join(images) or "<none>"),
+        (
+            "Replicas",
+            ", ".join([*([f"desired {wanted}"] if wanted is not None else []), *counts]) or "<none>",
+        ),
+    ]
+    top = Line(
+        "",
+        f"⟳ {info.name}",
+        info.resource.kind,
+        state,
+        age(document["metadata"].get("creationTimestamp"), now),
+    )
+    return Tree(tuple(head), (top, *_revision_lines(revisions, pods, status, now)), is_done)
+
+
+def _revision_lines(
+    revisions: Sequence[Revision], pods: Sequence[Document], status: Document, now: float
+) -> list[Line]:
+    groups: dict[str, list[Document]] = {}
+    for pod in pods:
+        groups.setdefault(_revision_of(pod), []).append(pod)
+    numbers = {_hash(one.name): one for one in revisions}
+    newest = _hash(status.get("updateRevision") or (revisions[-1].name if revisions else ""))
+    order = sorted(groups, key=lambda name: -(numbers[name].number if name in numbers else 0))
+    lines: list[Line] = []
+    for place, name in enumerate(order):
+        is_last = place == len(order) - 1
+        number = f"revision:{numbers[name].number}" if name in numbers else name or "no revision"
+        tag = "new" if name == newest else "old"
+        lines.append(
+            Line(
+                "└──" if is_last else "├──",
+                f"# {number}",
+                "",
+                f"{len(groups[name])} pods",
+                "",
+                f"{tag} {name}",
+            )
+        )
+        own = groups[name]
+        for count, pod in enumerate(own):
+            branch = ("   " if is_last else "│  ") + ("└──" if count == len(own) - 1 else "├──")
+            lines.append(_pod_line(branch, pod, now))
+    return lines
+
+
+def _pod_line(branch: str, pod: Document, now: float) -> Line:
+    info = [f"ready:{ready_count(pod)}"]
+    if restarts := restarts_of(pod):
+        info.append(f"restarts:{restarts}")
+    if why := _waits_for(pod):
+        info.append(why)
+    meta = pod["metadata"]
+    return Line(
+        branch,
+        f"□ {meta['name']}",
+        "Pod",
+        state_of(pod),
+        age(meta.get("creationTimestamp"), now),
+        ",".join(info),
+    )
+
+
+def _waits_for(pod: Document) -> str:
+    status = pod.get("status") or {}
+    for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        if message := ((one.get("state") or {}).get("waiting") or {}).get("message"):
+            return str(message).split("\n", 1)[0][:80]
+    for one in status.get("conditions") or ():
+        if one.get("type") == "PodScheduled" and one.get("status") == "False":
+            return str(one.get("message") or one.get("reason") or "")[:80]
+    return ""
+
+
+def _revision_of(pod: Document) -> str:
+    labels = pod["metadata"].get("labels") or {}
+    found = labels.get("controller-revision-hash") or labels.get("pod-template-hash") or ""
+    return _hash(found)
+
+
+def _hash(name: str) -> str:
+    return name.rpartition("-")[2]
+
+
+def tree_lines(tree: Tree, *, colours: bool) -> list[str]:
+    """As a person reads it."""
+    width = max(len(name) for name, _ in tree.head) + 2
+    said = [f"{f'{name}:'.ljust(width)} {value}" for name, value in tree.head]
+    rows = [(f"{line.branch}{line.name}", line.kind, line.state, line.age, line.info) for line in tree.lines]
+    rows.insert(0, ("NAME", "KIND", "STATUS", "AGE", "INFO"))
+    widths = [max(len(row[n]) for row in rows) + 2 for n in range(5)]
+    said.append("")
+    for row in rows:
+        cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=True)]
+        if colours:
+            cells[2] = f"{_colour(row[2])}{cells[2]}{_PLAIN}"
+        said.append("".join(cells).rstrip())
+    return said
+
+
+def _colour(state: str) -> str:
+    if state.startswith("✔") or state == "Running":
+        return _GREEN
+    if any(word in state for word in ("Err", "BackOff", "Fail", "Invalid", "OOM")):
+        return _RED
+    return _YELLOW if state not in ("STATUS", "") else _DIM
+
+
+# ── drawing ──────────────────────────────────────────────────────────────────
+
+
+async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
+    """`get rollout NAME [-w]`: of a workload, by name alone, or as `TYPE/NAME`, or of a Rollout."""
+    info = await _found(session, arguments)
+    call = session.call
+    colours = (
+        session.around.is_terminal
+        and not session.around.environ.get("NO_COLOR")
+        and not call.is_on("no-color")
+    )
+    if not call.is_on("watch"):
+        for line in tree_lines(await _look(session, info), colours=colours):
+            session.say(line)
+        return []
+    ends = session.now + call.seconds("timeout") if call.seconds("timeout") else None
+    drawn: list[str] = []
+    async for tree in _trees(session, info):
+        lines = tree_lines(tree, colours=colours)
+        if lines != drawn:
+            _draw(session, lines, before=len(drawn))
+            drawn = lines
+        if tree.is_done:
+            return []
+        if ends is not None and session.now >= ends:
+            return [TimedOutError("timed out waiting for the condition")]
+    return []
+
+
+def _draw(session: Session, lines: Sequence[str], *, before: int) -> None:
+    """Over what was there on a terminal; else below it, after an empty line."""
+    if session.around.is_terminal:
+        start = f"\x1b[{before}A\x1b[J" if before else ""
+        session.around.out(start + "\n".join(lines) + "\n")
+        return
+    session.around.out(("\n" if before else "") + "\n".join(lines) + "\n")
+
+
+async def _trees(session: Session, info: Info) -> AsyncIterator[Tree]:
+    client = await session.client()
+    pace = REDRAW_S if session.around.is_terminal else AGES_S
+    while True:
+        try:
+            info = info.with_document(
+                orjson.loads(await client.get(info.resource, info.namespace, info.name))
+            )
+        except NotFoundError:
+            raise KubectlError("object has been deleted") from None
+        yield await _look(session, info)
+        await asyncio.sleep(pace)
+
+
+async def _look(session: Session, info: Info) -> Tree:
+    known = kind_of(info.document)
+    revisions = await read_revisions(session, info) if known is not None and known.history else []
+    return tree_of(info, revisions, await pods_of(session, info), now=session.now)
+
+
+async def _found(session: Session, arguments: Sequence[str]) -> Info:
+    mapper = await session.mapper()
+    if len(arguments) == 1 and "/" not in arguments[0]:
+        return await _by_name(session, arguments[0])
+    pairs = asked_for(arguments, allow_all=False, program=session.around.program).pairs
+    if len(pairs) != 1:
+        raise KubectlError("exactly one rollout is shown at a time")
+    word, name = pairs[0]
+    return await _workload(session, await get(session, mapper.find(word), name))
+
+
+async def _by_name(session: Session, name: str) -> Info:
+    """The one workload of this name; a Rollout goes first."""
+    mapper = await session.mapper()
+    found: list[Info] = []
+    for group, kind in [(ROLLOUTS, "Rollout"), *KINDS]:
+        served = mapper.in_group(group, kind)
+        known: Any = KINDS.get((group, kind))
+        if served is None or (not known.history and kind != "Rollout") or not served.resource.namespaced:
+            continue
+        try:
+            info = await get(session, served, name)
+        except (NotFoundError, KubeError):
+            continue
+        if kind == "Rollout":
+            return await _workload(session, info)
+        found.append(info)
+    if not found:
+        raise KubectlError(
+            f'there is no Rollout and no workload "{name}" in namespace {await session.namespace()}'
+        )
+    if len(found) > 1:
+        names = ", ".join(f"{one.resource}/{one.name}" for one in found)
+        raise KubectlError(f'several workloads are called "{name}": say which one: {names}')
+    return found[0]
+
+
+async def _workload(session: Session, info: Info) -> Info:
+    from pykruise.cli.kubectl.rollout import workload_of
+
+    return await workload_of(session, info) if group_of(info.document) == ROLLOUTS else info

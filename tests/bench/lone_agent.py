@@ -1,0 +1,28 @@
+"""`pykruise-agent` as in a pod of a cluster: a service account instead of a kubeconfig. What bench_agent.py measures.
+
+PYTHONPATH=tests python -m bench.lone_agent FOLDER [flags of the agent]
+
+Nothing is imported but what the command itself imports, so that its memory is that of an agent.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from pykruise.agent.flags import parse
+from pykruise.agent.process import run_process
+from pykruise.kube.config import load_in_cluster
+from pykruise.kube.program.logs import set_up
+
+
+def main() -> None:
+    """Run until SIGTERM."""
+    settings = parse(sys.argv[2:], environ=os.environ)
+    assert settings is not None
+    set_up(settings.log)
+    asyncio.run(run_process(load_in_cluster(service_account=Path(sys.argv[1])), settings))
+
+
+if __name__ == "__main__":
+    main()

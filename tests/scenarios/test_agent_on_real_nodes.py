@@ -1,0 +1,682 @@
+"""The agent on nodes with kubelet, containerd and a registry: what it says is what the runtime does.
+
+pytest --cluster=real --real-nodes tests/scenarios/test_agent_on_real_nodes.py
+"""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from grpclib.client import Channel, UnaryUnaryMethod
+
+from pykruise.agent.cri.client import CriClient
+from pykruise.agent.cri.errors import CriError
+from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
+from pykruise.kube.documents import Document, annotations_of, get_path, labels_of
+from pykruise.kube.resources import NODES, PODS, SECRETS
+from pykruise.manager.settings import Settings
+from pykruise.pods.node_images import NODE_IMAGES
+from pykruise.pods.probes import POD_PROBE_MARKERS
+from support.agents import Agents
+from support.cri_messages import METHODS, message
+from support.pulls import PULLING, pull_secret
+from support.runtime_contract import CHECKS, Check
+from support.scenario import Object, Stage, cloneset, rolling
+from testbed.images import busybox_image
+from testbed.node import CONTAINERD, KUBELET, Rule
+
+pytestmark = pytest.mark.node_only
+
+REGISTRY = "registry.test"
+IN_PLACE = rolling(podUpdatePolicy="InPlaceOnly", maxUnavailable=1)
+
+
+@pytest.fixture
+async def agents(stage: Stage) -> AsyncIterator[Agents]:
+    made = Agents(stage)
+    yield made
+    await made.close()
+    for node in stage.nodes:
+        stage.nodes.registry.rule(f"{stage.namespace}/", None)
+        if made.log(node.name).exists():
+            assert " cannot " not in made.log(node.name).read_text(), "the agents' role lacks a right"
+
+
+# ── images ───────────────────────────────────────────────────────────────────
+
+
+def large_image(marker: str) -> Any:
+    """One that no node has a layer of, so that all of it has to be loaded."""
+    return busybox_image(marker, padding=1_500_000)
+
+
+async def start_pulling(stage: Stage) -> None:
+    """A manager that asks nodes to pull, and a NodeImage for each of them."""
+    await stage.start_manager(settings=PULLING)
+    for node in stage.nodes:
+        await stage.until(lambda name=node.name: stage.exists(name, resource=NODE_IMAGES))
+
+
+def job(stage: Stage, name: str, reference: str, *nodes: str, **spec: Any) -> Object:
+    return {
+        "apiVersion": IMAGE_PULL_JOBS.api_version,
+        "kind": IMAGE_PULL_JOBS.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "image": f"{REGISTRY}/{stage.namespace}/{reference}",
+            "selector": {"names": list(nodes)},
+            "completionPolicy": {"type": "Always"},
+            **spec,
+        },
+    }
+
+
+async def pull(stage: Stage, doc: Object) -> Object:
+    """The status of the job when it is over."""
+    await stage.create(doc, resource=IMAGE_PULL_JOBS)
+    return await pulled(stage, doc["metadata"]["name"])
+
+
+async def pulled(stage: Stage, name: str) -> Object:
+    async def is_over() -> Object | None:
+        status = (await stage.get(name, resource=IMAGE_PULL_JOBS)).get("status") or {}
+        return status if status.get("completionTime") else None
+
+    found: Object = await stage.until(is_over, what=f"ImagePullJob {name}")
+    return found
+
+
+async def tag_status(stage: Stage, node: str, reference: str) -> Object:
+    name, _, tag = reference.rpartition(":")
+    stored = await stage.get(node, resource=NODE_IMAGES)
+    found = get_path(stored, "status", "imageStatuses", default={}).get(
+        f"{REGISTRY}/{stage.namespace}/{name}"
+    )
+    return next((one for one in (found or {}).get("tags") or () if one["tag"] == tag), {})
+
+
+async def on_node(stage: Stage, node: str, reference: str) -> bool:
+    client = CriClient(str(stage.nodes[node].cri_socket))
+    try:
+        full = f"{REGISTRY}/{stage.namespace}/{reference}"
+        return any(full in one.tags for one in await client.images())
+    finally:
+        client.close()
+
+
+async def test_three_nodes_pull_one_after_another_and_a_secret_opens_a_registry(
+    stage: Stage, agents: Agents
+) -> None:
+    # given
+    await agents.start()
+    await start_pulling(stage)
+    registry = stage.nodes.registry
+    registry.push(large_image("app"), f"{stage.namespace}/app:1")
+    nodes = ("node-1", "node-2", "node-3")
+    # when
+    status = await pull(stage, job(stage, "ahead", "app:1", *nodes))
+    # then
+    assert (status["desired"], status["succeeded"]) == (3, 3)
+    assert all([await on_node(stage, node, "app:1") for node in nodes])
+    times = sorted(
+        [
+            (found["startTime"], found["completionTime"])
+            for found in [await tag_status(stage, node, "app:1") for node in nodes]
+        ]
+    )
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(times))
+    # when the image needs credentials
+    registry.push(large_image("private"), f"{stage.namespace}/private:1")
+    registry.rule(f"{stage.namespace}/private", Rule(credentials="me:secret"))
+    refused = job(stage, "refused", "private:1", "node-1", pullPolicy={"backoffLimit": 0})
+    assert (await pull(stage, refused))["failed"] == 1
+    await stage.create(pull_secret("opens", REGISTRY, "me:secret"), resource=SECRETS)
+    allowed = job(stage, "allowed", "private:1", "node-1", pullSecrets=["opens"])
+    assert (await pull(stage, allowed))["succeeded"] == 1
+
+
+async def test_a_slow_registry_costs_tries_and_then_the_job(stage: Stage, agents: Agents) -> None:
+    await agents.start("node-1")
+    await start_pulling(stage)
+    stage.nodes.registry.push(large_image("slow"), f"{stage.namespace}/slow:1")
+    stage.nodes.registry.rule(f"{stage.namespace}/slow", Rule(bytes_per_second=50_000))
+    policy = {"timeoutSeconds": 2, "backoffLimit": 1}
+    status = await pull(stage, job(stage, "ahead", "slow:1", "node-1", pullPolicy=policy))
+    assert status["failedNodes"] == ["node-1"]
+    found = await tag_status(stage, "node-1", "slow:1")
+    assert found["message"] == "context deadline exceeded"
+    assert not await on_node(stage, "node-1", "slow:1")
+
+
+@pytest.mark.parametrize("victim", ["agent", CONTAINERD])
+async def test_a_kill_in_mid_pull_delays_the_job_and_no_more(
+    stage: Stage, agents: Agents, victim: str
+) -> None:
+    # given a pull that takes some seconds
+    await agents.start("node-1")
+    await start_pulling(stage)
+    stage.nodes.registry.push(large_image("slow"), f"{stage.namespace}/slow:1")
+    stage.nodes.registry.rule(f"{stage.namespace}/slow", Rule(bytes_per_second=300_000))
+    await stage.create(job(stage, "ahead", "slow:1", "node-1"), resource=IMAGE_PULL_JOBS)
+
+    async def pulls() -> bool:
+        return (await tag_status(stage, "node-1", "slow:1")).get("phase") == "Pulling"
+
+    await stage.until(pulls)
+    await asyncio.sleep(1.0)
+    # when
+    if victim == "agent":
+        await agents.kill("node-1")
+        await agents.start("node-1")
+    else:
+        await stage.nodes["node-1"].restart(CONTAINERD)
+    # then
+    assert (await pulled(stage, "ahead"))["succeeded"] == 1
+    assert await on_node(stage, "node-1", "slow:1")
+
+
+async def test_an_image_that_was_collected_is_pulled_again_and_always_means_always(
+    stage: Stage, agents: Agents
+) -> None:
+    await agents.start("node-1")
+    await start_pulling(stage)
+    registry, name = stage.nodes.registry, f"{stage.namespace}/app:1"
+    registry.push(large_image("app"), name)
+    await pull(stage, job(stage, "first", "app:1", "node-1"))
+    assert registry.pulls(name) == 1
+    # when it is there, it is pulled only under Always
+    await pull(stage, job(stage, "second", "app:1", "node-1"))
+    assert registry.pulls(name) == 1
+    await pull(stage, job(stage, "third", "app:1", "node-1", imagePullPolicy="Always"))
+    assert registry.pulls(name) == 2
+    # when it was collected
+    node = stage.nodes["node-1"]
+    await node.run(
+        "/usr/bin/ctr",
+        "-a",
+        "/run/containerd/containerd.sock",
+        "-n",
+        "k8s.io",
+        "images",
+        "rm",
+        f"{REGISTRY}/{name}",
+    )
+    await stage.until(lambda: _gone(stage, "app:1"))
+    await pull(stage, job(stage, "fourth", "app:1", "node-1"))
+    assert await on_node(stage, "node-1", "app:1")
+
+
+async def _gone(stage: Stage, reference: str) -> bool:
+    return not await on_node(stage, "node-1", reference)
+
+
+async def test_an_update_in_place_whose_image_was_pulled_ahead_starts_without_a_pull(
+    stage: Stage, agents: Agents
+) -> None:
+    # given
+    await agents.start()
+    gates = Gates.of(PreDownloadImageForInPlaceUpdate=True)
+    await stage.start_manager(settings=Settings(gates=gates, flags=PULLING.flags))
+    for tag in ("1", "2"):
+        stage.nodes.registry.push(large_image(f"app-{tag}"), f"{stage.namespace}/app:{tag}")
+    # a rollout that goes on only when it is told to, so that there is time to pull
+    strategy = rolling(podUpdatePolicy="InPlaceOnly", maxUnavailable=1, partition=4)
+    reference = f"{REGISTRY}/{stage.namespace}/app"
+    doc = cloneset(replicas=4, updateStrategy=strategy)
+    main = doc["spec"]["template"]["spec"]["containers"][0]
+    # OpenKruise's default for pods of a CloneSet is Always.
+    main.update(image=f"{reference}:1", imagePullPolicy="IfNotPresent")
+    await stage.create(doc)
+    await stage.settled(replicas=4)
+    main["image"] = f"{reference}:2"
+    await stage.merge("web", {"spec": {"template": doc["spec"]["template"]}})
+
+    async def is_everywhere() -> bool:
+        nodes = {pod["spec"]["nodeName"] for pod in await stage.stored(PODS)}
+        return all([await on_node(stage, node, "app:2") for node in nodes])
+
+    await stage.until(is_everywhere)
+    # when
+    await stage.merge("web", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
+
+    async def is_updated() -> bool:
+        found = await stage.stored(PODS)
+        return all(_image_of(pod) == f"{reference}:2" and _is_ready(pod) for pod in found)
+
+    await stage.until(is_updated)
+    # then no kubelet pulled it
+    told = [event["message"] for event in await stage.events("Pulled")]
+    about = [text for text in told if f"{reference}:2" in text]
+    assert about
+    assert all("already present" in text for text in about)
+
+
+def _image_of(pod: Document) -> str:
+    return str(pod["spec"]["containers"][0]["image"])
+
+
+def _is_ready(pod: Document) -> bool:
+    conditions = get_path(pod, "status", "conditions", default=())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+# ── recreated containers ─────────────────────────────────────────────────────
+
+
+def request(pod: str, *containers: str, name: str = "again", **spec: Any) -> Object:
+    return {
+        "apiVersion": CONTAINER_RECREATE_REQUESTS.api_version,
+        "kind": CONTAINER_RECREATE_REQUESTS.kind,
+        "metadata": {"name": name},
+        "spec": {"podName": pod, "containers": [{"name": one} for one in containers], **spec},
+    }
+
+
+async def ask(stage: Stage, doc: Object) -> None:
+    await stage.create(doc, resource=CONTAINER_RECREATE_REQUESTS)
+
+
+async def request_now(stage: Stage, name: str = "again") -> Object:
+    return await stage.get(name, resource=CONTAINER_RECREATE_REQUESTS)
+
+
+async def completed(stage: Stage, name: str = "again") -> Object:
+    async def is_over() -> Object | None:
+        found = await request_now(stage, name)
+        return found if get_path(found, "status", "phase") == "Completed" else None
+
+    found: Object = await stage.until(is_over, what="the request is completed")
+    return found
+
+
+def phases(found: Object) -> dict[str, str]:
+    states = get_path(found, "status", "containerRecreateStates", default=())
+    return {one["name"]: one["phase"] for one in states}
+
+
+async def with_pod(stage: Stage, *containers: str, **pod: Any) -> Document:
+    """A pod of a CloneSet that serves."""
+    doc = cloneset(replicas=1)
+    spec = doc["spec"]["template"]["spec"]
+    spec["containers"] = [{"name": one, "image": f"{one}:1"} for one in containers]
+    spec.update(pod)
+    await stage.create(doc)
+    await stage.settled(replicas=1)
+    return await the_pod(stage)
+
+
+async def the_pod(stage: Stage) -> Document:
+    (found,) = await stage.stored(PODS)
+    return found
+
+
+def statuses(pod: Document) -> dict[str, Document]:
+    return {one["name"]: one for one in get_path(pod, "status", "containerStatuses", default=())}
+
+
+async def test_two_containers_are_recreated_in_order_in_a_pod_that_stays_and_is_out_of_service(
+    stage: Stage, agents: Agents
+) -> None:
+    # given
+    await agents.start()
+    await stage.start_manager()
+    before = await with_pod(stage, "app", "proxy", "other")
+    name = before["metadata"]["name"]
+    # when
+    strategy = {"orderedRecreate": True, "unreadyGracePeriodSeconds": 3}
+    await ask(stage, request(name, "app", "proxy", strategy=strategy))
+    # then it is out of service first, while everything runs
+    await stage.until(lambda: _is_out_of_service(stage))
+    assert statuses(await the_pod(stage))["app"]["restartCount"] == 0
+    # and is done with both
+    found = await completed(stage)
+    assert phases(found) == {"app": "Succeeded", "proxy": "Succeeded"}
+    after = await the_pod(stage)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    runs = statuses(after)
+    assert {one: runs[one]["restartCount"] for one in runs} == {"app": 1, "proxy": 1, "other": 0}
+    started = {one: runs[one]["state"]["running"]["startedAt"] for one in ("app", "proxy")}
+    assert started["app"] <= started["proxy"]
+    await stage.until(lambda: _serves(stage))
+
+
+async def _is_out_of_service(stage: Stage) -> bool:
+    return not _is_ready(await the_pod(stage))
+
+
+async def _serves(stage: Stage) -> bool:
+    return _is_ready(await the_pod(stage))
+
+
+async def test_a_container_that_never_comes_back_ends_with_the_deadline_and_says_what_is_waited_for(
+    stage: Stage, agents: Agents
+) -> None:
+    # given a pod whose containers are not started again
+    await agents.start()
+    await stage.start_manager()
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "once"},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "app", "image": "app:1"}, {"name": "b", "image": "b:1"}],
+        },
+    }
+    await stage.create(pod, resource=PODS)
+    await stage.until(lambda: _serves(stage))
+    # when
+    await ask(stage, request("once", "app", activeDeadlineSeconds=8))
+    found = await completed(stage)
+    # then
+    assert "activeDeadlineSeconds" in found["status"]["message"]
+    [state] = found["status"]["containerRecreateStates"]
+    assert (state["phase"], state["isKilled"]) == ("Recreating", True)
+    assert state["message"].startswith("waits for another run of the container")
+
+
+@pytest.mark.parametrize("victim", ["agent", CONTAINERD, KUBELET])
+async def test_a_request_ends_with_the_truth_whoever_is_killed(
+    stage: Stage, agents: Agents, victim: str
+) -> None:
+    # given a container that takes three seconds to end
+    await agents.start()
+    await stage.start_manager()
+    hook = {"preStop": {"exec": {"command": ["/bin/sleep", "3"]}}}
+    doc = cloneset(replicas=1)
+    doc["spec"]["template"]["spec"]["containers"] = [{"name": "app", "image": "app:1", "lifecycle": hook}]
+    await stage.create(doc)
+    await stage.settled(replicas=1)
+    pod = await the_pod(stage)
+    node = pod["spec"]["nodeName"]
+    # when something dies while its hook runs
+    await ask(stage, request(pod["metadata"]["name"], "app"))
+    await stage.until(lambda: _is_under_way(stage))
+    await asyncio.sleep(1.0)
+    if victim == "agent":
+        await agents.kill(node)
+        await agents.start(node)
+    else:
+        await stage.nodes[node].restart(victim)
+    # then
+    found = await completed(stage)
+    assert phases(found) == {"app": "Succeeded"}
+    assert statuses(await the_pod(stage))["app"]["restartCount"] == 1
+
+
+async def _is_under_way(stage: Stage) -> bool:
+    return get_path(await request_now(stage), "status", "phase") == "Recreating"
+
+
+# ── metadata ─────────────────────────────────────────────────────────────────
+
+
+async def test_a_changed_annotation_that_feeds_the_environment_restarts_what_it_must_and_completes(
+    stage: Stage, agents: Agents
+) -> None:
+    # given
+    await agents.start()
+    await stage.start_manager()
+    doc = cloneset(replicas=2, updateStrategy=IN_PLACE)
+    template = doc["spec"]["template"]
+    template["metadata"]["annotations"] = {"example.com/level": "1"}
+    fed = {
+        "name": "LEVEL",
+        "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['example.com/level']"}},
+    }
+    template["spec"]["containers"] = [
+        {"name": "main", "image": "main:1", "env": [fed]},
+        {"name": "other", "image": "other:1"},
+    ]
+    await stage.create(doc)
+    await stage.settled(replicas=2)
+    before = {pod["metadata"]["uid"] for pod in await stage.stored(PODS)}
+    # when
+    patch = {"spec": {"template": {"metadata": {"annotations": {"example.com/level": "2"}}}}}
+    await stage.merge("web", patch)
+    # then
+    await stage.settled(replicas=2)
+    found = await stage.stored(PODS)
+    assert {pod["metadata"]["uid"] for pod in found} == before
+    for pod in found:
+        counts = {name: one["restartCount"] for name, one in statuses(pod).items()}
+        assert counts == {"main": 1, "other": 0}
+        assert annotations_of(pod)["example.com/level"] == "2"
+        printed = await _environment(stage, pod)
+        assert "LEVEL=2" in printed.splitlines()
+
+
+async def _environment(stage: Stage, pod: Document) -> str:
+    client = CriClient(str(stage.nodes[pod["spec"]["nodeName"]].cri_socket))
+    try:
+        id_ = statuses(pod)["main"]["containerID"].partition("://")[2]
+        return (await client.exec_sync(id_, ["env"], timeout_s=5.0)).stdout.decode()
+    finally:
+        client.close()
+
+
+# ── probes ───────────────────────────────────────────────────────────────────
+
+
+async def test_probes_change_what_a_cloneset_deletes_first(stage: Stage, agents: Agents) -> None:
+    # given three pods that are all busy
+    await agents.start()
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=3))
+    await stage.settled(replicas=3)
+    cost = "controller.kubernetes.io/pod-deletion-cost"
+    marker = {
+        "apiVersion": POD_PROBE_MARKERS.api_version,
+        "kind": POD_PROBE_MARKERS.kind,
+        "metadata": {"name": "game"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "probes": [
+                {
+                    "name": "idle",
+                    "containerName": "main",
+                    "probe": {"exec": {"command": ["/bin/test", "-e", "/tmp/idle"]}, "periodSeconds": 1},
+                    "podConditionType": "game.io/idle",
+                    "markerPolicy": [
+                        {"state": "Succeeded", "labels": {"game": "idle"}, "annotations": {cost: "-10"}},
+                        {"state": "Failed", "labels": {"game": "busy"}, "annotations": {cost: "10"}},
+                    ],
+                }
+            ],
+        },
+    }
+    await stage.create(marker, resource=POD_PROBE_MARKERS)
+    await stage.until(lambda: _games(stage, "busy", 3))
+    # when one becomes idle
+    _, idle, _ = await stage.stored(PODS)
+    client = CriClient(str(stage.nodes[idle["spec"]["nodeName"]].cri_socket))
+    id_ = statuses(idle)["main"]["containerID"].partition("://")[2]
+    await client.exec_sync(id_, ["/bin/touch", "/tmp/idle"], timeout_s=5.0)
+    client.close()
+    await stage.until(lambda: _games(stage, "idle", 1))
+    # then it goes first
+    await stage.scale("web", 2)
+    await stage.settled(replicas=2)
+    left = {pod["metadata"]["uid"] for pod in await stage.stored(PODS)}
+    assert idle["metadata"]["uid"] not in left
+
+
+async def _games(stage: Stage, state: str, count: int) -> bool:
+    found = [labels_of(pod).get("game") for pod in await stage.stored(PODS)]
+    return found.count(state) == count
+
+
+@pytest.mark.parametrize(
+    ("handler", "answers"),
+    [
+        pytest.param({"tcpSocket": {"port": 8080}}, True, id="tcp"),
+        pytest.param({"tcpSocket": {"port": 8081}}, False, id="tcp, nobody there"),
+        pytest.param({"httpGet": {"path": "/index.html", "port": 8080, "scheme": "HTTP"}}, True, id="http"),
+        pytest.param(
+            {"httpGet": {"path": "/missing", "port": 8080, "scheme": "HTTP"}}, False, id="http, 404"
+        ),
+    ],
+)
+async def test_probes_over_the_network_reach_the_pod(
+    stage: Stage, agents: Agents, handler: Object, answers: bool
+) -> None:
+    await agents.start()
+    await stage.start_manager()
+    doc = cloneset(replicas=1)
+    serve = "mkdir -p /www; echo hello > /www/index.html; exec httpd -f -p 8080 -h /www"
+    doc["spec"]["template"]["spec"]["containers"][0]["command"] = ["/bin/sh", "-c", serve]
+    await stage.create(doc)
+    await stage.settled(replicas=1)
+    marker = {
+        "apiVersion": POD_PROBE_MARKERS.api_version,
+        "kind": POD_PROBE_MARKERS.kind,
+        "metadata": {"name": "game"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "probes": [
+                {
+                    "name": "serves",
+                    "containerName": "main",
+                    "probe": {**handler, "periodSeconds": 1, "failureThreshold": 1},
+                    "podConditionType": "game.io/serves",
+                }
+            ],
+        },
+    }
+    await stage.create(marker, resource=POD_PROBE_MARKERS)
+
+    async def is_said() -> bool:
+        conditions = get_path(await the_pod(stage), "status", "conditions", default=())
+        wanted = "True" if answers else "False"
+        return any(one["type"] == "game.io/serves" and one["status"] == wanted for one in conditions)
+
+    await stage.until(is_said)
+
+
+# ── the contract, and what it costs ──────────────────────────────────────────
+
+
+class NodeHands:
+    """What the contract does, to the containerd of a node."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._nodes = stage.nodes
+        self._node = stage.nodes["node-1"]
+        self._channel = Channel(path=str(self._node.cri_socket))
+        self._sandboxes: dict[str, tuple[str, Any]] = {}
+
+    def close(self) -> None:
+        self._channel.close()
+
+    async def run_container(self, name: str, *, pod_uid: str, attempt: int = 0) -> str:
+        if pod_uid not in self._sandboxes:
+            self._sandboxes[pod_uid] = await self._run_sandbox(pod_uid)
+        sandbox, config = self._sandboxes[pod_uid]
+        busybox = f"{REGISTRY}/contract-busybox:1"
+        await self._call("PullImage", image={"image": busybox})
+        made = await self._call(
+            "CreateContainer",
+            pod_sandbox_id=sandbox,
+            sandbox_config=config,
+            config={
+                "metadata": {"name": name, "attempt": attempt},
+                "image": {"image": busybox},
+                "labels": {**config["labels"], "io.kubernetes.container.name": name},
+                "annotations": {
+                    "io.kubernetes.container.hash": "1a2b",
+                    "io.kubernetes.container.restartCount": str(attempt),
+                },
+                "log_path": f"{name}-{attempt}.log",
+                "linux": {},
+            },
+        )
+        await self._call("StartContainer", container_id=made.container_id)
+        return str(made.container_id)
+
+    async def publish(self, reference: str, *, user: str = "", takes_s: float = 0.0) -> str:
+        path = reference.partition("/")[2]
+        if user or takes_s:
+            rule = Rule(credentials=user, bytes_per_second=100_000 if takes_s else 0)
+            self._nodes.registry.rule(path.rpartition(":")[0], rule)
+        return self._nodes.registry.push(large_image(path), path)
+
+    async def kill(self) -> None:
+        await self._node.kill(CONTAINERD)
+
+    async def restart(self) -> None:
+        await self._node.restart(CONTAINERD)
+        client = CriClient(str(self._node.cri_socket))
+        for _ in range(100):
+            try:
+                await client.containers()
+                break
+            except CriError:
+                await asyncio.sleep(0.1)
+        client.close()
+
+    async def _run_sandbox(self, pod_uid: str) -> tuple[str, Any]:
+        labels = {
+            "io.kubernetes.pod.name": "contract",
+            "io.kubernetes.pod.namespace": "default",
+            "io.kubernetes.pod.uid": pod_uid,
+        }
+        config = {
+            "metadata": {"name": pod_uid, "uid": pod_uid, "namespace": "contract", "attempt": 0},
+            "labels": labels,
+            "log_directory": f"/var/log/pods/{pod_uid}",
+            "linux": {
+                "cgroup_parent": f"{self._nodes.group}/{self._node.name}/contract",
+                "security_context": {"namespace_options": {"network": 2}},
+            },
+        }
+        made = await self._call("RunPodSandbox", config=config)
+        return made.pod_sandbox_id, config
+
+    async def _call(self, name: str, **asked: Any) -> Any:
+        method = METHODS[name]
+        call = UnaryUnaryMethod(self._channel, method.path, message(method.takes), message(method.gives))
+        return await call(message(method.takes)(**asked), timeout=30.0)
+
+
+async def test_a_real_containerd_keeps_the_contract(stage: Stage) -> None:
+    """All checks on one node, whose kubelet would end containers that no pod asked for."""
+    node, hands, failed = stage.nodes["node-1"], NodeHands(stage), []
+    await node.kill(KUBELET)
+    try:
+        for check in CHECKS:
+            if problem := await _problem(check, node.cri_socket, hands):
+                failed.append(f"{check.__name__}: {problem}")
+    finally:
+        hands.close()
+        await node.power_off()  # with what the checks started
+        await node.boot()
+    assert not failed, "\n".join(failed)
+
+
+async def _problem(check: Check, socket: Any, hands: NodeHands) -> str:
+    client = CriClient(str(socket))
+    try:
+        await check(client, hands)
+    except (AssertionError, CriError) as error:
+        return f"{type(error).__name__}: {error}"
+    finally:
+        client.close()
+    return ""
+
+
+async def test_an_agent_ends_in_time_and_its_node_s_objects_are_all_it_sees(
+    stage: Stage, agents: Agents
+) -> None:
+    await agents.start("node-1")
+    text = await agents.metrics("node-1")
+    assert 'pykruise_cache_synced{resource="image-puller"} 1.0' in text
+    assert await agents.stop("node-1") == 0
+    assert {node["metadata"]["name"] for node in await _nodes(stage)} >= {"node-1"}
+
+
+async def _nodes(stage: Stage) -> list[Object]:
+    return [await stage.get("node-1", resource=NODES)]

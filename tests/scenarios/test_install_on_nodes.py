@@ -1,0 +1,163 @@
+"""The installation itself, on real nodes: the manager runs as pods, and webhooks are reached through their Service.
+
+image ──▶ registry; pykruise install | kubectl apply ──▶ two managers ──▶ rollouts, doctor, a new manager meanwhile
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykruise.kube.version import __version__
+from support.control_plane import running_plane
+from support.up import Kubectl, pykruise
+from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
+from testbed.node import Nodes
+from testbed.product_images import AGENT, MANAGER, product_images
+
+pytestmark = [pytest.mark.node_only, pytest.mark.real_time, pytest.mark.timeout(600)]
+
+SYSTEM = ("-n", "kruise-system")
+DEPLOYMENT = "deployment/kruise-controller-manager"
+
+WEB = """
+apiVersion: apps.kruise.io/v1beta1
+kind: CloneSet
+metadata: {name: %s}
+spec:
+  replicas: %s
+  selector: {matchLabels: {app: %s}}
+  updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, maxUnavailable: 2}}
+  template:
+    metadata: {labels: {app: %s}}
+    spec: {containers: [{name: main, image: "nginx:1"}]}
+"""
+
+
+RECREATE = """
+apiVersion: apps.kruise.io/v1alpha1
+kind: ContainerRecreateRequest
+metadata: {name: asked}
+spec: {podName: %s, containers: [{name: main}]}
+"""
+
+
+def web(name: str, replicas: int) -> str:
+    return WEB % (name, replicas, name, name)
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane that knows nothing of OpenKruise, with real nodes."""
+    with running_plane(nodes=True) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def nodes(plane: ControlPlane) -> Iterator[Nodes]:
+    nodes = asyncio.run(Nodes.start(plane, 3, services=True))
+    for recipe, made in product_images(MANAGER, AGENT).items():
+        nodes.registry.push(made, f"{recipe.name}:v{__version__}", f"{recipe.name}:next")
+    yield nodes
+    asyncio.run(nodes.stop())
+
+
+@pytest.fixture(scope="module")
+def kubectl(plane: ControlPlane) -> Kubectl:
+    return Kubectl(plane.kubeconfig, program=str(plane.binary("kubectl")))
+
+
+@pytest.fixture(scope="module")
+def installed(
+    plane: ControlPlane, nodes: Nodes, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Everything applied, and two managers ready; returns the manifests."""
+    path = tmp_path_factory.mktemp("install") / "install.yaml"
+    path.write_text(pykruise("install").stdout)
+    kubectl.says("apply", "--server-side", "-f", str(path))
+    kubectl.says("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    asyncio.run(plane.restart(CONTROLLER_MANAGER))  # it looks for new kinds only every 30 s
+    for each in (DEPLOYMENT, "daemonset/kruise-daemon"):
+        kubectl.says(*SYSTEM, "rollout", "status", each, "--timeout=50s")
+    return path
+
+
+def test_the_managers_run_as_pods_and_doctor_finds_nothing(kubectl: Kubectl, installed: Path) -> None:
+    # when
+    done = pykruise("doctor", "--kubeconfig", str(kubectl.kubeconfig))
+    # then
+    assert done.returncode == 0, done.stdout + done.stderr
+    managers = ("get", "pods", "-l", "control-plane=controller-manager")
+    pods = kubectl.says(*SYSTEM, *managers, "-o", "jsonpath={.items[*].status.podIP}").split()
+    assert len(pods) == 2
+    assert all(address.startswith("10.244.") for address in pods)
+
+
+def test_a_review_through_the_service_refuses_what_is_wrong(kubectl: Kubectl, installed: Path) -> None:
+    wrong = web("wrong", 1).replace("maxUnavailable: 2", "maxUnavailable: 0, maxSurge: 0")
+    refused = kubectl.refuses("apply", "-f", "-", stdin=wrong)
+    assert "maxUnavailable: Invalid value: 0: must be at least 1 when maxSurge is 0" in refused
+
+
+def test_the_agents_recreate_a_container_when_they_are_asked_to(kubectl: Kubectl, installed: Path) -> None:
+    # given
+    kubectl.says("apply", "-f", "-", stdin=web("asked", 1))
+    ready = ("get", "cloneset", "asked", "-o", "jsonpath={.status.readyReplicas}")
+    kubectl.until(*ready, shows="1", within_s=60)
+    pod = kubectl.says("get", "pods", "-l", "app=asked", "-o", "jsonpath={.items[0].metadata.name}")
+    # when
+    kubectl.says("apply", "-f", "-", stdin=RECREATE % pod)
+    # then
+    phase = ("get", "containerrecreaterequest", "asked", "-o", "jsonpath={.status.phase}")
+    kubectl.until(*phase, shows="Completed", within_s=60)
+    count = ("get", "pod", pod, "-o", "jsonpath={.status.containerStatuses[0].restartCount}")
+    kubectl.until(*count, shows="1", within_s=20)
+
+
+def test_a_rollout_goes_on_and_no_review_is_lost_while_the_manager_is_replaced(
+    kubectl: Kubectl, installed: Path
+) -> None:
+    # given
+    kubectl.says("apply", "-f", "-", stdin=web("web", 6))
+    kubectl.until("get", "cloneset", "web", "-o", "jsonpath={.status.readyReplicas}", shows="6", within_s=60)
+    # when a new version of the manager is rolled out within a rollout
+    image = '[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "nginx:2"}]'
+    kubectl.says("patch", "cloneset", "web", "--type=json", "-p", image)
+    kubectl.says(*SYSTEM, "set", "image", DEPLOYMENT, f"manager={MANAGER.name}:next")
+    waiting = kubectl.start(*SYSTEM, "rollout", "status", DEPLOYMENT, "--timeout=50s")
+    lost = []
+    end = time.monotonic() + 25
+    number = 0
+    while time.monotonic() < end:
+        number += 1
+        done = kubectl.kubectl("apply", "-f", "-", stdin=web(f"other-{number % 5}", number % 3))
+        lost += [done.stderr] if done.returncode else []
+    # then
+    assert "successfully rolled out" in waiting()
+    assert not lost
+    kubectl.until(
+        "get", "cloneset", "web", "-o", "jsonpath={.status.updatedReadyReplicas}", shows="6", within_s=60
+    )
+    restarts = kubectl.says(
+        "get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.containerStatuses[*].restartCount}"
+    )
+    assert restarts.split() == ["1"] * 6
+
+
+def test_uninstalled_nothing_is_left(kubectl: Kubectl, installed: Path) -> None:
+    # given what users made is gone
+    kubectl.says("delete", "clonesets,containerrecreaterequests", "--all", "--wait", "--timeout=50s")
+    done = pykruise("uninstall", "--check", "--kubeconfig", str(kubectl.kubeconfig))
+    assert done.returncode == 0, done.stdout + done.stderr
+    # when
+    deleting = kubectl.start("delete", "-f", str(installed), "--wait", "--timeout=55s")
+    deleting()
+    # then
+    left = kubectl.says(
+        "get", "crd,mutatingwebhookconfiguration,validatingwebhookconfiguration", "-o", "name"
+    )
+    assert "kruise" not in left
+    kubectl.until("get", "namespace", "-o", "name", shows="default")
+    assert "kruise-system" not in kubectl.says("get", "namespaces", "-o", "name")

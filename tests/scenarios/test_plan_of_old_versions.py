@@ -1,0 +1,117 @@
+"""Manifests of v1alpha1 are judged by v1alpha1's rules: what `kubectl apply` takes, plan and simulate take."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pykruise.cli.insight.known import hub_form
+from pykruise.cli.plan import planned
+from pykruise.cli.simulate import Conditions, run_simulate
+from pykruise.kinds import conversions
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.conversion import convert
+from support.scenario import Object, Stage, cloneset, rolling
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def in_v1alpha1(**strategy: Any) -> Object:
+    """A CloneSet as it was written before there was v1beta1."""
+    document = cloneset()
+    document["apiVersion"] = "apps.kruise.io/v1alpha1"
+    document["spec"]["updateStrategy"] = strategy
+    return document
+
+
+async def test_a_strategy_that_only_v1alpha1_has_is_no_error(stage: Stage) -> None:
+    # given a CloneSet that is there, written in v1alpha1
+    await stage.start_manager()
+    strategy = {"type": "InPlaceIfPossible", "maxUnavailable": 1}
+    old = hub_form(in_v1alpha1(**strategy))
+    await stage.create(old)
+    await stage.settled(replicas=3)
+    # when the same, with another image, is planned in v1alpha1
+    changed = in_v1alpha1(**strategy)
+    changed["spec"]["template"]["spec"]["containers"][0]["image"] = "nginx:2"
+    found = await planned(stage.client, changed, namespace=stage.namespace, now=stage.clock())
+    # then
+    assert found.change == "changed"
+    assert [str(field) for field in found.fields] == [
+        "spec.template.spec.containers[main].image: nginx:1 → nginx:2"
+    ]
+    assert set(found.ways.values()) == {"in place"}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
+async def test_a_field_that_there_is_not_is_an_error_that_names_it(stage: Stage, version: str) -> None:
+    document = cloneset()
+    document["apiVersion"] = f"apps.kruise.io/{version}"
+    document["spec"]["replica"] = 5
+    found = await planned(stage.client, document, namespace=stage.namespace, now=stage.clock())
+    assert found.change == "refused"
+    assert any("spec.replica" in error for error in found.errors), found.errors
+
+
+async def test_claim_templates_that_force_new_pods_are_said_in_both_places(stage: Stage) -> None:
+    # given pods with claims, updated in place where that is possible
+    await stage.start_manager()
+    strategy = rolling(podUpdatePolicy="InPlaceIfPossible")
+    before, after = cloneset(updateStrategy=strategy), cloneset(updateStrategy=strategy, image="nginx:2")
+    for document, size in ((before, "1Gi"), (after, "2Gi")):
+        document["spec"]["volumeClaimTemplates"] = [
+            {
+                "metadata": {"name": "data"},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}},
+            }
+        ]
+    await stage.create(before)
+    await stage.settled(replicas=3)
+    # when
+    found: Any = await planned(stage.client, after, namespace=stage.namespace, now=stage.clock())
+    # then How and Order agree
+    done = {fate.do for batch in found.batches for fate in batch.fates}
+    is_in_place = set(found.ways.values()) == {"in place"}
+    assert is_in_place == ("update in place" in done), (found.ways, done)
+
+
+def examples() -> list[Any]:
+    """Every example whose kind has two versions."""
+    return [
+        pytest.param(document, id=f"{path.stem}-{document['metadata']['name']}")
+        for path in sorted(EXAMPLES.glob("*.yaml"))
+        for document in yaml.safe_load_all(path.read_text("utf-8"))
+        if (document["apiVersion"].partition("/")[0], document["kind"]) in conversions()
+    ]
+
+
+@pytest.mark.parametrize("document", examples())
+async def test_examples_are_planned_alike_in_both_versions(stage: Stage, document: Object) -> None:
+    # given
+    group = document["apiVersion"].partition("/")[0]
+    versions = conversions()[group, document["kind"]].versions
+    written = [convert(document, f"{group}/{version}", conversions()) for version in versions]
+    # when
+    found = [
+        await planned(stage.client, one, namespace=stage.namespace, now=stage.clock()) for one in written
+    ]
+    # then
+    says = [(one.kind, one.name, one.change, one.fields, len(one.batches)) for one in found]
+    assert says[0] == says[1]
+    if found[0].change == "refused":  # it names something that has to be there
+        assert all("not found" in error or "there" in error for error in found[0].errors)
+
+
+async def test_simulate_takes_both_versions_and_says_the_same(stage: Stage, tmp_path: Path) -> None:
+    told: dict[str, list[str]] = {"v1alpha1": [], "v1beta1": []}
+    for version, lines in told.items():
+        document = convert(cloneset(), f"{CLONE_SETS.group}/{version}", conversions())
+        file = tmp_path / "app.yaml"
+        file.write_text(yaml.safe_dump(document))
+        code = await run_simulate(
+            file, changes=(), conditions=Conditions(), svg=None, output="json", say=lines.append
+        )
+        assert code == 0
+        assert '"outcome": "complete"' in lines[0]
+    assert told["v1alpha1"] == told["v1beta1"]

@@ -1,0 +1,288 @@
+"""Simulated kubelets tell of pods what real ones tell of them.
+
+pytest tests/scenarios/test_pod_lives.py                                  the sandbox against the recording
+... --cluster=real --real-nodes                                           real nodes against the recording
+... --cluster=real --real-nodes --record                                  what real nodes tell is kept
+"""
+
+import json
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONFIG_MAPS, PODS
+from pykruise.sandbox.cluster import ClusterSettings
+from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.pod_state import KubeletSettings
+from support.pod_lives import Life, Told, differences, life
+from support.scenario import Stage
+from support.up import Kubectl
+
+pytestmark = [pytest.mark.few_controllers, pytest.mark.node]
+
+RECORDED = Path(__file__).parent / "recorded"
+NODE = "node-3"
+GATE = "example.com/connected"
+
+KNOWN: Mapping[str, str] = {
+    "*: settled/*/isObserved": "Pods of the sandbox have no generation.",
+    "*: settled/*/fields/observedGeneration": "Pods of the sandbox have no generation.",
+    "*: settled/*/fields/resources": "What the whole pod has is not told.",
+    "*: settled/*/fields/allocatedResources": "What the whole pod has is not told.",
+    "*: settled/*/containers/*/resources": "What a container had that has ended is not told.",
+    "*: settled/*/containers/*/fields/resources": "What a container had that has ended is not told.",
+    "*: settled/*/conditions/PodReadyToStartContainers/*": "Older kubelets give no reason.",
+    "*: values/conditions.PodReadyToStartContainers": "Older kubelets give no reason.",
+    "one_that_crashes: settled/*/restartCount": "It is told at once that a container waits, not in the next round.",
+    "one_that_crashes: settled/*/message": "It is told at once that a container waits, not in the next round.",
+    "one_that_crashes: values/main.restartCount": "It is told at once that a container waits.",
+    "one_that_lacks_a_config_map: values/main.state": "What has come takes a moment to start, and that is told.",
+    "one_that_lacks_a_config_map: values/conditions.*": "The first status that is told is that it waits.",
+}
+"""Differences that are meant, by a pattern of `<life>: <path>`, with the reason."""
+
+
+@pytest.fixture
+def cluster_settings() -> ClusterSettings:
+    kubelet = KubeletSettings(
+        lease_s=None,
+        init_s=1.0,
+        resize_s=1.0,
+        observed_generation=True,
+        report_pending_after_s=0.0,
+        report_stopped=True,
+    )
+    return ClusterSettings(nodes=4, kubelet=kubelet, start_s=1.0, ready_s=0.0, stop_s=1.0)
+
+
+def pod(name: str, spec: Document | None = None, /, **main: Any) -> Document:
+    """A pod with the container `main` on one of the nodes."""
+    own = {"nodeName": NODE, "automountServiceAccountToken": False}
+    containers = [{"name": "main", "image": "web:1", **main}]
+    return {"metadata": {"name": name}, "spec": {**own, "containers": containers, **(spec or {})}}
+
+
+def is_ready(told: Told) -> bool:
+    return bool(told["conditions"].get("Ready", {}).get("status") == "True")
+
+
+def main_of(told: Told) -> Told:
+    found: Told = told["containers"].get(
+        "main", {"state": {}, "lastState": {}, "restartCount": 0, "image": ""}
+    )
+    return found
+
+
+def waits_for(told: Told, container: str = "main") -> str:
+    found: str = (
+        told["containers"].get(container, {"state": {}})["state"].get("waiting", {}).get("reason", "")
+    )
+    return found
+
+
+async def an_ordinary_one(stage: Stage) -> Life:
+    async with life(stage, pod("ordinary")) as it:
+        await it.step("ready", is_ready)
+        await stage.delete("ordinary", resource=PODS)
+        await it.gone()
+    return it
+
+
+async def one_with_init_containers_and_sidecars(stage: Stage) -> Life:
+    init = {"name": "init", "image": "init:1", "command": ["true"]}
+    sidecar = {"name": "sidecar", "image": "sidecar:1", "restartPolicy": "Always"}
+    doc = pod("sidecars", {"initContainers": [init, sidecar]})
+    async with life(stage, doc) as it:
+        await it.step("ready", is_ready)
+        await change(
+            stage, "sidecars", {"spec": {"initContainers": [{"name": "sidecar", "image": "sidecar:2"}]}}
+        )
+        await it.step(
+            "sidecar updated",
+            lambda told: told["containers"]["sidecar"]["restartCount"] == 1 and is_ready(told),
+        )
+        await stage.delete("sidecars", resource=PODS)
+        await it.gone()
+    return it
+
+
+async def one_whose_image_changes(stage: Stage) -> Life:
+    doc = pod("images")
+    doc["spec"]["containers"].append({"name": "other", "image": "other:1"})
+    async with life(stage, doc) as it:
+        await it.step("ready", is_ready)
+        await change(stage, "images", {"spec": {"containers": [{"name": "main", "image": "web:2"}]}})
+        await it.step("updated", lambda told: main_of(told)["restartCount"] == 1 and is_ready(told))
+        await stage.delete("images", resource=PODS)
+        await it.gone()
+    return it
+
+
+async def one_whose_image_cannot_be_pulled(stage: Stage) -> Life:
+    async with life(stage, pod("broken", image="team/broken:1")) as it:
+        await it.step("backs off", lambda told: waits_for(told) == "ImagePullBackOff")
+        await change(stage, "broken", {"spec": {"containers": [{"name": "main", "image": "web:1"}]}})
+        await it.step("ready", is_ready)
+        await stage.delete("broken", resource=PODS)
+        await it.gone()
+    return it
+
+
+async def one_that_crashes(stage: Stage) -> Life:
+    follow(stage, Rule(pod="crash", exit_code=3, after_s=2.0))
+    async with life(stage, pod("crash", command=["sh", "-c", "sleep 2; exit 3"])) as it:
+        await it.step("backs off", lambda told: waits_for(told) == "CrashLoopBackOff")
+        await stage.delete("crash", resource=PODS)
+        await it.gone()
+    return it
+
+
+async def one_that_completes(stage: Stage) -> Life:
+    follow(stage, Rule(pod="complete", exit_code=0, after_s=2.0))
+    doc = pod("complete", {"restartPolicy": "Never"}, command=["sleep", "2"])
+    async with life(stage, doc) as it:
+        await it.step("over", lambda told: told["phase"] == "Succeeded")
+        await stage.delete("complete", resource=PODS)
+        await it.gone()
+    return it
+
+
+async def one_that_fails(stage: Stage) -> Life:
+    follow(stage, Rule(pod="fail", exit_code=3, after_s=2.0))
+    doc = pod("fail", {"restartPolicy": "Never"}, command=["sh", "-c", "sleep 2; exit 3"])
+    async with life(stage, doc) as it:
+        await it.step("over", lambda told: told["phase"] == "Failed")
+        await stage.delete("fail", resource=PODS)
+        await it.gone()
+    return it
+
+
+async def one_with_a_readiness_gate(stage: Stage) -> Life:
+    doc = pod("gate", {"readinessGates": [{"conditionType": GATE}]})
+    async with life(stage, doc) as it:
+        await it.step("running", lambda told: told["phase"] == "Running")
+        for status in ("True", "False"):
+            await change(
+                stage,
+                "gate",
+                {"status": {"conditions": [{"type": GATE, "status": status}]}},
+                subresource="status",
+            )
+            await it.step(
+                f"gate is {status}", lambda told, status=status: is_ready(told) == (status == "True")
+            )
+        await stage.delete("gate", resource=PODS)
+        await it.gone()
+    return it
+
+
+async def one_that_lacks_a_config_map(stage: Stage) -> Life:
+    variable = {"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "colours", "key": "first"}}}
+    async with life(stage, pod("lacking", env=[variable])) as it:
+        await it.step("waits", lambda told: waits_for(told) == "CreateContainerConfigError")
+        await stage.create({"metadata": {"name": "colours"}, "data": {"first": "red"}}, resource=CONFIG_MAPS)
+        await it.step("ready", is_ready)
+        await stage.delete("lacking", resource=PODS)
+        await it.gone()
+    return it
+
+
+async def one_that_is_resized(stage: Stage) -> Life:
+    before, after = ({"requests": {"cpu": cpu}, "limits": {"cpu": "400m"}} for cpu in ("100m", "200m"))
+    async with life(stage, pod("resized", resources=before)) as it:
+        await it.step("ready", is_ready)
+        patch = {"spec": {"containers": [{"name": "main", "resources": after}]}}
+        await change(stage, "resized", patch, subresource="resize")
+        wanted = after["requests"]
+        await it.step("resized", lambda told: (main_of(told)["resources"] or {}).get("requests") == wanted)
+        await stage.delete("resized", resource=PODS)
+        await it.gone()
+    return it
+
+
+async def one_that_ends_slowly(stage: Stage) -> Life:
+    hook = {"preStop": {"sleep": {"seconds": 3}}}
+    async with life(stage, pod("slow", lifecycle=hook)) as it:
+        await it.step("ready", is_ready)
+        await stage.delete("slow", resource=PODS)
+        await it.gone()
+    return it
+
+
+async def one_whose_probe_fails(stage: Stage) -> Life:
+    follow(stage, Rule(pod="probed", never_ready=True))
+    probe = {"exec": {"command": ["test", "-e", "/tmp/ready"]}, "periodSeconds": 1}
+    async with life(stage, pod("probed", readinessProbe=probe)) as it:
+        await it.step("unready", lambda told: told["phase"] == "Running")
+        follow(stage) if not has_nodes(stage) else exec_in(stage, "probed", "touch", "/tmp/ready")
+        await it.step("ready", is_ready)
+        follow(stage, Rule(pod="probed", never_ready=True)) if not has_nodes(stage) else exec_in(
+            stage, "probed", "rm", "/tmp/ready"
+        )
+        await it.step("unready again", lambda told: not is_ready(told))
+        await stage.delete("probed", resource=PODS)
+        await it.gone()
+    return it
+
+
+LIVES: tuple[Callable[[Stage], Awaitable[Life]], ...] = (
+    an_ordinary_one,
+    one_with_init_containers_and_sidecars,
+    one_whose_image_changes,
+    one_whose_image_cannot_be_pulled,
+    one_that_crashes,
+    one_that_completes,
+    one_that_fails,
+    one_with_a_readiness_gate,
+    one_that_lacks_a_config_map,
+    one_that_is_resized,
+    one_that_ends_slowly,
+    one_whose_probe_fails,
+)
+
+
+async def change(stage: Stage, name: str, patch: Document, *, subresource: str = "") -> None:
+    await stage.client.patch(
+        PODS, stage.namespace, name, patch, patch_type=PatchType.STRATEGIC, subresource=subresource
+    )
+
+
+def has_nodes(stage: Stage) -> bool:
+    return stage._nodes is not None
+
+
+def follow(stage: Stage, *rules: Rule) -> None:
+    """What simulated kubelets play; real ones do it."""
+    if not has_nodes(stage):
+        stage.kubelets.set_rules(rules)
+
+
+def exec_in(stage: Stage, pod: str, *command: str) -> None:
+    plane = stage.nodes.plane
+    kubectl = Kubectl(plane.kubeconfig, program=str(plane.binary("kubectl")))
+    kubectl.says("-n", stage.namespace, "exec", pod, "--", *command)
+
+
+@pytest.mark.parametrize("lived", LIVES, ids=lambda one: one.__name__)
+async def test_simulated_kubelets_tell_what_real_ones_tell(
+    stage: Stage, pytestconfig: pytest.Config, lived: Callable[[Stage], Awaitable[Life]]
+) -> None:
+    name = lived.__name__
+    told = json.loads(json.dumps((await lived(stage)).told))
+    file = RECORDED / f"pod_lives_{os.environ.get('KUBERNETES') or '1.37'}" / f"{name}.json"
+    if pytestconfig.getoption("--record"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
+    recorded = json.loads(file.read_text())
+    found = [
+        f"{name}: {path}\n  real: {real}\n  here: {here}"
+        for path, real, here in differences(recorded, told)
+        if not any(fnmatch(f"{name}: {path}", known) for known in KNOWN)
+    ]
+    assert not found, "\n".join(found)

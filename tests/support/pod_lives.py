@@ -1,0 +1,196 @@
+"""What happens to pods, told in the same words by a simulated and by a real kubelet.
+
+life(stage, pod) as Life: create, steps ──watch──▶ statuses ──told_of()──▶ Told: settled states, each field's values
+
+Told apart are only things that a client can rely on. Times, addresses and ids are told by whether they are there.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.resources import PODS
+from support.scenario import Stage
+
+Told = dict[str, Any]
+
+THERE = "there"
+QUIET_S = 1.5
+"""A status that has not changed for so long has settled."""
+
+_HEX = re.compile(r"[0-9a-f]{64}")
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A pod as stored."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    document: Document
+
+
+def project(raw: bytes | msgspec.Raw) -> Stored:
+    """All of a pod."""
+    doc = decode(raw)
+    meta = doc["metadata"]
+    return Stored(meta["namespace"], meta["name"], meta["uid"], int(meta["resourceVersion"]), doc)
+
+
+class Life:
+    """One pod, watched from its creation on. `settled`: what it had come to after each step."""
+
+    def __init__(self, stage: Stage, name: str) -> None:
+        self.stage = stage
+        self.name = name
+        self.settled: dict[str, Told] = {}
+        self.seen: list[Told] = []
+        self._is_gone = False
+
+    async def step(self, what: str, is_done: Callable[[Told], Any]) -> None:
+        """Wait until the pod is so, and for the end of what happens to it then."""
+        await self.stage.until(lambda: self.seen and is_done(self.seen[-1]), what=f"{self.name}: {what}")
+        count = 0
+        while count != len(self.seen):
+            count = len(self.seen)
+            await asyncio.sleep(QUIET_S)
+        self.settled[what] = self.seen[-1]
+
+    async def gone(self) -> None:
+        """Wait until it is deleted."""
+        await self.stage.until(lambda: self._is_gone, what=f"{self.name} is gone")
+
+    @property
+    def told(self) -> Told:
+        """All of it, as a document."""
+        return {"settled": self.settled, "values": dict(_values(self.seen))}
+
+    def hear(self, change: Change[Stored]) -> None:
+        """A change of the pod."""
+        if change.key.name != self.name:
+            return
+        if change.new is None:
+            self._is_gone = True
+        elif (told := told_of(change.new.document)) not in self.seen[-1:]:
+            self.seen.append(told)
+
+
+@asynccontextmanager
+async def life(stage: Stage, pod: Document) -> AsyncIterator[Life]:
+    """The life of a pod that is created now."""
+    watched = Life(stage, pod["metadata"]["name"])
+    cache: Cache[Stored] = Cache(
+        stage.client, PODS, project=project, namespace=stage.namespace, clock=stage.clock, rng=stage.rng
+    )
+    cache.subscribe(watched.hear)
+    running = asyncio.create_task(cache.run())
+    try:
+        await cache.wait_synced()
+        await stage.create(pod, resource=PODS)
+        yield watched
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def told_of(pod: Document) -> Told:
+    """A pod's status in words that do not differ from run to run."""
+    status = pod.get("status") or {}
+    told: Told = {
+        "phase": status.get("phase"),
+        "conditions": {one["type"]: _condition(one) for one in status.get("conditions") or ()},
+        "fields": dict.fromkeys(sorted(set(status) - {"phase", "conditions"}), THERE),
+        "containers": {},
+    }
+    for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        for one in status.get(kind) or ():
+            told["containers"][one["name"]] = _container(one)
+    if pod["metadata"].get("deletionTimestamp"):
+        told["isTerminating"] = True
+    if "observedGeneration" in status:
+        told["isObserved"] = status["observedGeneration"] == pod["metadata"]["generation"]
+    return _without_ids(told, pod)
+
+
+def _condition(one: Document) -> Told:
+    return {key: one[key] for key in ("status", "reason", "message") if one.get(key)}
+
+
+def _container(one: Document) -> Told:
+    return {
+        "state": _state(one.get("state") or {}),
+        "lastState": _state(one.get("lastState") or {}),
+        "ready": one["ready"],
+        "started": one.get("started"),
+        "restartCount": one["restartCount"],
+        "image": one["image"],
+        "imageID": one["imageID"],
+        "resources": one.get("resources"),
+        "allocatedResources": one.get("allocatedResources"),
+        "fields": dict.fromkeys(sorted(set(one) - {"state", "lastState"}), THERE),
+    }
+
+
+def _state(state: Document) -> Told:
+    return {
+        kind: {key: value for key, value in found.items() if not key.endswith("At")}
+        | {key: THERE for key in found if key.endswith("At")}
+        for kind, found in state.items()
+    }
+
+
+def _without_ids(value: Any, pod: Document) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_ids(found, pod) for key, found in value.items()}
+    if isinstance(value, list):
+        return [_without_ids(found, pod) for found in value]
+    if isinstance(value, str):
+        text = value.replace(pod["metadata"]["namespace"], "<namespace>")
+        return _UID.sub("<uid>", _HEX.sub("<hex>", text))
+    return value
+
+
+def _values(seen: list[Told]) -> Iterator[tuple[str, list[Any]]]:
+    """Each field's values in the order in which they were first seen: how often each comes depends on moments."""
+    paths = dict.fromkeys(path for told in seen for path in _short(told))
+    for path in paths:
+        values: list[Any] = []
+        for told in seen:
+            value = _short(told).get(path)
+            if value not in values:
+                values.append(value)
+        yield path, values
+
+
+def _short(told: Told) -> dict[str, Any]:
+    """What is followed from change to change: no messages, which tell of moments."""
+    found = {"phase": told["phase"], "isTerminating": told.get("isTerminating", False)}
+    for kind, condition in told["conditions"].items():
+        found[f"conditions.{kind}"] = " ".join(filter(None, (condition["status"], condition.get("reason"))))
+    for name, one in told["containers"].items():
+        found[f"{name}.ready"] = one["ready"]
+        found[f"{name}.restartCount"] = one["restartCount"]
+        found[f"{name}.state"] = _word(one["state"])
+        found[f"{name}.lastState"] = _word(one["lastState"])
+    return found
+
+
+def _word(state: Told) -> str:
+    return next((" ".join(filter(None, (kind, found.get("reason")))) for kind, found in state.items()), "")
+
+
+def differences(recorded: Told, here: Told, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two tellings differ: the path, what was recorded, and what is here."""
+    if isinstance(recorded, Mapping) and isinstance(here, Mapping):
+        for key in {**recorded, **here}:
+            yield from differences(recorded.get(key), here.get(key), f"{path}/{key}" if path else key)
+    elif recorded != here:
+        yield path, recorded, here

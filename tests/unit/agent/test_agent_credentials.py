@@ -1,0 +1,93 @@
+"""Credentials that a node has of its own: credential provider plugins and a docker configuration."""
+
+import json
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from pykruise.agent.credential_plugins import Plugin, docker_configuration, load_providers
+from pykruise.kube.errors import ConfigurationError
+
+pytestmark = pytest.mark.real_time
+
+ANSWER = {
+    "kind": "CredentialProviderResponse",
+    "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+    "cacheKeyType": "Registry",
+    "cacheDuration": "10m",
+    "auth": {"*.example.com": {"username": "me", "password": "token"}},
+}
+
+
+class Time:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def write_plugin(folder: Path, script: str) -> None:
+    program = folder / "provider"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+def config(folder: Path, **entry: object) -> Path:
+    file = folder / "config.yaml"
+    provider = {
+        "name": "provider",
+        "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+        "matchImages": ["*.example.com"],
+        "defaultCacheDuration": "1m",
+        **entry,
+    }
+    file.write_text(json.dumps({"kind": "CredentialProviderConfig", "providers": [provider]}))
+    return file
+
+
+async def test_a_plugin_is_asked_about_its_images_and_its_answer_is_kept(tmp_path: Path) -> None:
+    # given a plugin that notes what it is asked
+    write_plugin(tmp_path, f"cat >> {tmp_path}/asked; echo >> {tmp_path}/asked; echo '{json.dumps(ANSWER)}'")
+    time = Time()
+    [plugin] = load_providers(config(tmp_path), tmp_path, clock=time)
+    # when
+    found = await plugin("eu.example.com/team/app")
+    # then
+    assert [one.text for one in found] == ["me:token"]
+    assert await plugin("eu.example.com/other") == found  # of the same registry
+    assert await plugin("elsewhere.com/app") == ()
+    time.now += 601
+    await plugin("eu.example.com/team/app")
+    asked = [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines() if line]
+    assert [one["image"] for one in asked] == ["eu.example.com/team/app"] * 2
+    assert asked[0]["kind"] == "CredentialProviderRequest"
+
+
+@pytest.mark.parametrize("script", ["exit 1", "echo nonsense", "echo '{}'"])
+async def test_a_plugin_that_fails_has_no_credentials(script: str, tmp_path: Path) -> None:
+    write_plugin(tmp_path, script)
+    [plugin] = load_providers(config(tmp_path), tmp_path, clock=Time())
+    assert await plugin("eu.example.com/app") == ()
+
+
+async def test_a_plugin_that_is_not_installed_has_none_either(tmp_path: Path) -> None:
+    [plugin] = load_providers(config(tmp_path), tmp_path, clock=Time())
+    assert isinstance(plugin, Plugin)
+    assert await plugin("eu.example.com/app") == ()
+
+
+async def test_no_file_means_no_plugins_and_a_wrong_one_is_told_of(tmp_path: Path) -> None:
+    assert load_providers(tmp_path / "none.yaml", tmp_path, clock=Time()) == []
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("providers: [{name: x}]")
+    with pytest.raises(ConfigurationError, match=r"wrong\.yaml"):
+        load_providers(wrong, tmp_path, clock=Time())
+
+
+async def test_the_docker_configuration_is_read_anew_at_each_pull(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    provide = docker_configuration([tmp_path / "none.json", file])
+    assert await provide("r.io/app") == ()
+    file.write_text(json.dumps({"auths": {"r.io": {"auth": b64encode(b"me:x").decode()}}}))
+    assert [one.text for one in await provide("r.io/app")] == ["me:x"]

@@ -1,0 +1,102 @@
+"""The agent's command line: that of OpenKruise's daemon."""
+
+import pytest
+
+from pykruise.agent.flags import FLAGS, Gates, Settings, help_text, parse
+from pykruise.kube.program.flags import FlagError
+from pykruise.kube.program.serving import Address
+
+NODE = {"NODE_NAME": "n1"}
+
+
+def settings(*argv: str) -> Settings:
+    found = parse(argv, environ=NODE)
+    assert found is not None
+    return found
+
+
+def test_the_defaults_are_the_daemon_s() -> None:
+    found = settings()
+    assert found.node == "n1"
+    assert (found.serving, found.diagnosis) == (Address("", 10221), Address("", 10222))
+    assert str(found.runtime_dir) == "/hostvarrun"
+    assert str(found.plugin_config) == "/kruise/CredentialProviderPlugin.yaml"
+    assert str(found.plugin_folder) == "/kruise/plugins"
+    assert found.most_pulls == 0
+    assert found.gates == Gates()
+    assert found.notes == ()
+
+
+def test_without_a_node_s_name_it_says_what_is_missing() -> None:
+    """operations case 30"""
+    with pytest.raises(FlagError, match="NODE_NAME"):
+        parse((), environ={})
+
+
+def test_flags_of_the_daemon_s_manifests_are_taken() -> None:
+    found = settings(
+        "--addr=:10221",
+        "--pprof-addr=localhost:10222",
+        "--enable-pprof=true",
+        "--logtostderr=true",
+        "-v=4",
+        "--feature-gates=ImagePullJobGate=true",
+        "--socket-file=",
+        "--rest-config-qps=50",
+    )
+    assert found.log.verbosity == 4
+    assert found.notes == ("--rest-config-qps has no effect: requests adapt to what the API server answers",)
+
+
+@pytest.mark.parametrize(
+    ("argv", "most"),
+    [
+        (("--max-workers-for-pull-image=2",), 2),
+        (("--max-workers-for-pull-image", "-1"), 0),
+        (("--max-concurrency=5",), 5),
+    ],
+)
+def test_the_limit_of_pulls_has_two_names(argv: tuple[str, ...], most: int) -> None:
+    """images pitfall q"""
+    assert settings(*argv).most_pulls == most
+
+
+@pytest.mark.parametrize(
+    ("text", "gates"),
+    [
+        ("DaemonWatchingPod=false", Gates(watches_pods=False)),
+        ("PodProbeMarkerGate=false", Gates(probes=False)),
+        ("InPlaceUpdateEnvFromMetadata=false,CloneSetShortHash=true", Gates(reports_environment=False)),
+        (
+            "KruiseDaemon=false,PodProbeMarkerGate=true",
+            Gates(watches_pods=False, reports_environment=False, probes=False),
+        ),
+        ("AllBeta=false", Gates(watches_pods=False, reports_environment=False, probes=False)),
+        (
+            "KruiseDaemon=true,AllBeta=false,PodProbeMarkerGate=true",
+            Gates(watches_pods=False, reports_environment=False, probes=True),
+        ),
+    ],
+)
+def test_it_goes_by_the_gates_that_are_about_it(text: str, gates: Gates) -> None:
+    assert settings(f"--feature-gates={text}").gates == gates
+
+
+@pytest.mark.parametrize(
+    ("argv", "what"),
+    [
+        (("--feature-gates=PodProbeMarkerGate=maybe",), "PodProbeMarkerGate"),
+        (("--adr=:1",), "did you mean --addr"),
+        (("--max-concurrency=x",), "--max-concurrency"),
+        (("--addr=nowhere",), "--addr"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_its_name(argv: tuple[str, ...], what: str) -> None:
+    with pytest.raises(FlagError, match=what):
+        settings(*argv)
+
+
+def test_help_names_every_flag() -> None:
+    assert parse(("--help",), environ={}) is None
+    text = help_text()
+    assert all(f"--{flag.name}" in text for flag in FLAGS)

@@ -1,0 +1,221 @@
+"""Probes and hooks over the network, against servers on loopback."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpclib.const
+import pytest
+from grpclib.server import Server
+
+from pykruise.agent.cri.errors import CallTimeoutError
+from pykruise.agent.cri.values import ExecResult
+from pykruise.agent.health_check import health_messages
+from pykruise.agent.hooks import HookError, run_pre_stop
+from pykruise.agent.http_get import http_get
+from pykruise.agent.probe_handlers import run_probe
+from pykruise.kube.clock import system_clock
+from pykruise.kube.node_agent.probe_checks import FAILED, SUCCEEDED
+from support.fake_runtime import FakeRuntime
+
+pytestmark = pytest.mark.real_time
+
+HOST = "127.0.0.1"
+Answer = Callable[[str], bytes]
+
+
+def reply(status: str, body: str = "", **headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", body]).encode()
+
+
+@asynccontextmanager
+async def serving(answer: Answer) -> AsyncIterator[tuple[int, list[str]]]:
+    """An HTTP server on loopback; its port, and the heads of what it was asked."""
+    asked: list[str] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        asked.append(head)
+        writer.write(answer(head.split()[1]))
+        writer.close()
+
+    server = await asyncio.start_server(handle, HOST, 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], asked
+
+
+async def probe(**handler: Any) -> tuple[str, str] | None:
+    return await run_probe(handler, FakeRuntime(system_clock), "id", HOST)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [("200 OK", SUCCEEDED), ("399 Odd", SUCCEEDED), ("404 Not Found", FAILED), ("500 Error", FAILED)],
+)
+async def test_an_http_probe_goes_by_the_status(status: str, outcome: str) -> None:
+    async with serving(lambda _: reply(status, "body")) as (port, asked):
+        found = await probe(httpGet={"port": port, "path": "/ready?x=1"})
+    assert found is not None
+    assert found[0] == outcome
+    assert found[1] == (
+        "body" if outcome == SUCCEEDED else f"HTTP probe failed with statuscode: {status[:3]}"
+    )
+    assert asked[0].startswith("GET /ready?x=1 HTTP/1.1\r\n")
+    assert "User-Agent: kube-probe/" in asked[0]
+    assert "Accept: */*" in asked[0]
+
+
+async def test_headers_that_are_given_replace_the_usual_ones() -> None:
+    headers = [
+        {"name": "Host", "value": "app.example"},
+        {"name": "Accept", "value": ""},
+        {"name": "X", "value": "y"},
+    ]
+    async with serving(lambda _: reply("200 OK")) as (port, asked):
+        await probe(httpGet={"port": port, "path": "/", "httpHeaders": headers})
+    assert "Host: app.example" in asked[0]
+    assert "X: y" in asked[0]
+    assert "Accept" not in asked[0]
+
+
+async def test_redirects_within_the_host_are_followed_and_others_are_the_answer() -> None:
+    def answer(path: str) -> bytes:
+        match path:
+            case "/start":
+                return reply("302 Found", Location="/end")
+            case "/away":
+                return reply("302 Found", Location="http://elsewhere.example/")
+            case "/round":
+                return reply("302 Found", Location="/round")
+        return reply("200 OK", "end")
+
+    async with serving(answer) as (port, asked):
+        assert await probe(httpGet={"port": port, "path": "/start"}) == (SUCCEEDED, "end")
+        away = await probe(httpGet={"port": port, "path": "/away"})
+        assert away is not None
+        assert away[0] == SUCCEEDED
+        found = await probe(httpGet={"port": port, "path": "/round"})
+        assert found == (FAILED, "stopped after 10 redirects")
+    assert len(asked) == 2 + 1 + 10
+
+
+async def test_a_body_is_cut_and_a_server_that_closes_has_not_answered() -> None:
+    async with serving(lambda _: reply("200 OK", "x" * 50_000)) as (port, _):
+        answer = await http_get(HOST, port, path="/", scheme="HTTP", headers=(), timeout_s=5.0)
+        assert len(answer.body) == 10 * 1024
+    async with serving(lambda _: b"") as (port, _):
+        found = await probe(httpGet={"port": port, "path": "/"})
+        assert found is not None
+        assert found[0] == FAILED
+
+
+async def test_nobody_there_is_a_failure() -> None:
+    async with serving(lambda _: b"") as (port, _):
+        pass
+    for handler in (
+        {"httpGet": {"port": port, "path": "/"}},
+        {"tcpSocket": {"port": port}},
+        {"grpc": {"port": port}},
+    ):
+        found = await probe(**handler)
+        assert found is not None
+        assert found[0] == FAILED
+
+
+async def test_a_tcp_probe_succeeds_where_somebody_listens() -> None:
+    async with serving(lambda _: b"") as (port, _):
+        assert await probe(tcpSocket={"port": str(port)}) == (SUCCEEDED, "")
+
+
+async def test_a_probe_without_a_handler_or_address_says_nothing() -> None:
+    assert await probe() is None
+    assert await run_probe({"tcpSocket": {"port": 1}}, FakeRuntime(system_clock), "id", "") is None  # type: ignore[arg-type]
+    assert await probe(tcpSocket={"port": "web"}) is None  # a name that the manager could not resolve
+
+
+class Health:
+    """A server with the health service: `ready` serves, `busy` does not."""
+
+    def __mapping__(self) -> dict[str, grpclib.const.Handler]:
+        takes, gives = health_messages()
+
+        async def check(stream: Any) -> None:
+            asked = await stream.recv_message()
+            await stream.send_message(gives(status={"ready": 1, "": 1}.get(asked.service, 2)))
+
+        kind = grpclib.const.Cardinality.UNARY_UNARY
+        return {"/grpc.health.v1.Health/Check": grpclib.const.Handler(check, kind, takes, gives)}
+
+
+async def test_a_grpc_probe_asks_for_the_service_s_health() -> None:
+    """containers pitfall o"""
+    server = Server([Health()])
+    await server.start(HOST, 0)
+    port = server._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
+    try:
+        assert await probe(grpc={"port": port, "service": "ready"}) == (SUCCEEDED, "service is SERVING")
+        assert await probe(grpc={"port": port, "service": "busy"}) == (FAILED, "service is NOT_SERVING")
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+async def test_a_command_that_takes_too_long_has_failed() -> None:
+    runtime = FakeRuntime(system_clock)
+    made = runtime.run_container("app", pod_uid="a")
+
+    async def hang(*_: Any, **__: Any) -> ExecResult:
+        raise CallTimeoutError("too long")
+
+    runtime.exec_sync = hang  # type: ignore[method-assign]
+    found = await run_probe({"exec": {"command": ["x"]}, "timeoutSeconds": 7}, runtime, made.id, "")  # type: ignore[arg-type]
+    assert found == (FAILED, "command timed out after 7 s")
+
+
+async def test_an_http_hook_finds_its_port_by_name_and_the_pod_by_its_address() -> None:
+    """containers pitfall l"""
+    async with serving(lambda _: reply("200 OK")) as (port, asked):
+        await run_pre_stop(
+            FakeRuntime(system_clock),  # type: ignore[arg-type]
+            "id",
+            {"httpGet": {"path": "/drain", "port": "admin"}},
+            ports=[{"name": "admin", "containerPort": port}],
+            ip=HOST,
+            timeout_s=5.0,
+        )
+    assert asked[0].startswith("GET /drain ")
+
+
+@pytest.mark.parametrize(
+    ("get", "ip", "problem"),
+    [
+        ({"port": 1, "path": "/"}, "", "no address"),
+        ({"port": "admin", "path": "/"}, HOST, "no port 'admin'"),
+    ],
+)
+async def test_a_hook_that_cannot_be_asked_says_why(get: Any, ip: str, problem: str) -> None:
+    with pytest.raises(HookError, match=problem):
+        await run_pre_stop(
+            FakeRuntime(system_clock),  # type: ignore[arg-type]
+            "id",
+            {"httpGet": get},
+            ports=(),
+            ip=ip,
+            timeout_s=1.0,
+        )
+
+
+async def test_a_hook_that_is_refused_has_failed() -> None:
+    async with serving(lambda _: reply("503 Busy")) as (port, _):
+        with pytest.raises(HookError, match="status 503"):
+            await run_pre_stop(
+                FakeRuntime(system_clock),  # type: ignore[arg-type]
+                "id",
+                {"httpGet": {"port": port, "path": "/"}},
+                ports=(),
+                ip=HOST,
+                timeout_s=5.0,
+            )
