@@ -65,9 +65,8 @@ def manifests() -> list[Any]:
 
 def workloads() -> list[Any]:
     """Those that make pods."""
-    others = {SIDECAR_SETS.kind, RESOURCE_DISTRIBUTIONS.kind, PERSISTENT_POD_STATES.kind, *PULLED, *BESIDE}
-    others |= {CONTAINER_RECREATE_REQUESTS.kind, POD_PROBE_MARKERS.kind}
-    return [one for one in manifests() if one.values[0]["kind"] not in others]
+    making_pods = RESOURCES.keys() - {SIDECAR_SETS.kind}
+    return [one for one in manifests() if one.values[0]["kind"] in making_pods]
 
 
 def of_kind(kind: str) -> list[Any]:

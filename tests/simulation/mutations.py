@@ -16,7 +16,7 @@ import msgspec
 
 from pykruise.kinds.cloneset import (
     in_place,
-    numbers,
+    limits,
     phase,
     plan,
     scale,
@@ -58,14 +58,14 @@ replace = msgspec.structs.replace
 MOST_SEEDS = 500
 
 
-def _numbers(change: Callable[[numbers.Numbers], numbers.Numbers]) -> Change:
+def _numbers(change: Callable[[limits.Numbers], limits.Numbers]) -> Change:
     def changed(original: Any) -> Any:
         return lambda *args, **kwargs: change(original(*args, **kwargs))
 
     return working_set, "numbers_of", changed
 
 
-def _limits(**changes: Callable[[numbers.Limits], int]) -> Change:
+def _limits(**changes: Callable[[limits.Limits], int]) -> Change:
     def changed(original: Any) -> Any:
         def limits_of(spec: CloneSetSpec) -> Any:
             limits, problems = original(spec)
@@ -103,7 +103,7 @@ def _write_once(_original: Any) -> Any:
 
 
 def _swapped_victims(original: Any) -> Any:
-    def victims(ws: WorkingSet, found: numbers.Numbers) -> Any:
+    def victims(ws: WorkingSet, found: limits.Numbers) -> Any:
         return original(ws, replace(found, remove_old=found.remove - min(found.remove, found.remove_old)))
 
     return victims
@@ -141,8 +141,8 @@ def _gone_is_ignored(original: Any) -> Any:
 
 MUTATIONS: dict[str, tuple[Change, ...]] = {
     "own writes are not seen until the watch tells them": ((cache.Cache, "observe_written", _tombless),),
-    "maxUnavailable is always rounded up": ((numbers, "resolve", _round(Rounding.UP)),),
-    "percentages are always rounded down": ((numbers, "resolve", _round(Rounding.DOWN)),),
+    "maxUnavailable is always rounded up": ((limits, "resolve", _round(Rounding.UP)),),
+    "percentages are always rounded down": ((limits, "resolve", _round(Rounding.DOWN)),),
     "the partition is one less": (_limits(partition=lambda limits: max(limits.partition - 1, 0)),),
     "the partition is forgotten when pods are created": (
         _numbers(lambda found: replace(found, create_old=0)),
