@@ -40,6 +40,7 @@ from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
 from pykruise.runtime.rollouts import RolloutMeter
 from pykruise.runtime.sources import Sources
+from pykruise.runtime.tracing import NO_SPANS, Span
 from pykruise.runtime.views import Views
 
 __all__ = ["Operator", "Work", "serve"]
@@ -79,6 +80,7 @@ class Operator:
     `namespace`: only objects of this one; empty: of all. `resync_s`: how often everything is looked at although nothing
     changed; None: never. `reports_ready`: statuses have the conditions of kstatus.py where a Control can say them.
     `pace`: of pods, see kube/event_batching.py. `on_work` is called when a controller is about to start.
+    `span` records turns (tracing.py).
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Operator:
         on_work: Callable[[], None] = lambda: None,
         tuning: Tuning = Tuning(),  # noqa: B008 - frozen
         reports_ready: bool = True,
+        span: Span = NO_SPANS,
         clock: Clock = system_clock,
         rng: random.Random | None = None,
         cpu_time: Callable[[], float] = time.thread_time,
@@ -116,7 +119,10 @@ class Operator:
             client=client,
             sources=self.sources,
             executor=Executor(
-                Writer(client, self.sources.observers), rng=rng, status_per_s=tuning.status_per_s
+                Writer(client, self.sources.observers),
+                rng=rng,
+                status_per_s=tuning.status_per_s,
+                span=span,
             ),
             clock=clock,
             rng=rng,
