@@ -134,18 +134,20 @@ test: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory test-nodes SELECTION='--brief tests/scenarios/test_real_nodes.py'
 
 # Tests wait much there, so there are more workers than processors, each with a control plane of its own. Time is
-# real and the machine may be shared: what fails is tried once more, alone, before it counts.
+# real and the machine may be shared: what fails is named, and tried once more, alone, before it counts.
+RETRIED = PYTHONPATH=tests $(BIN)/python -m support.retried
+LAST_FAILED := --last-failed --last-failed-no-failures none
 REAL_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real $(SELECTION) tests/conformance \
   tests/scenarios $(PYTEST_ARGS)
 
 test-real: $(VENV)/.ready-dev
-	@$(REAL_TESTS) -n $(WORKERS) || $(REAL_TESTS) --last-failed --last-failed-no-failures none
+	@$(REAL_TESTS) -n $(WORKERS) || { $(RETRIED) && $(REAL_TESTS) $(LAST_FAILED); }
 
 NODE_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real --real-nodes \
   $(or $(SELECTION),tests/scenarios) $(PYTEST_ARGS)
 
 test-nodes: $(VENV)/.ready-dev
-	@$(NODE_TESTS) -n $(NODE_WORKERS) || $(NODE_TESTS) --last-failed --last-failed-no-failures none
+	@$(NODE_TESTS) -n $(NODE_WORKERS) || { $(RETRIED) && $(NODE_TESTS) $(LAST_FAILED); }
 
 real: $(VENV)/.ready-dev
 	@$(REAL_CLUSTER) $(if $(REAL_NODES),--real --nodes $(REAL_NODES))

@@ -24,7 +24,7 @@ from support.sidecarsets import container, sidecarset
 from support.statefulsets import Sets
 from support.uniteddeployments import NAME, United
 
-pytestmark = pytest.mark.sandbox_only
+pytestmark = pytest.mark.few_controllers
 
 
 def phases(moments: Sequence[Object]) -> list[str]:
@@ -121,6 +121,7 @@ async def test_no_replicas_are_current(stage: Stage) -> None:
     await is_now(stage, CURRENT)
 
 
+@pytest.mark.virtual_time("a deadline of a minute")
 async def test_a_rollout_beyond_its_deadline_has_failed_until_it_is_put_right(stage: Stage) -> None:
     # given
     await stage.start_manager()
@@ -265,6 +266,7 @@ async def test_a_sidecarset_is_current_when_its_pods_run_the_new_sidecars(stage:
         assert_whole(seen.of("log"))
 
 
+@pytest.mark.sandbox_only  # it changes a definition
 async def test_a_definition_without_a_place_for_the_conditions_costs_one_write(stage: Stage) -> None:
     """That of the original for SidecarSets has none."""
     # given
@@ -291,6 +293,7 @@ async def test_a_definition_without_a_place_for_the_conditions_costs_one_write(s
     assert "conditions" not in (await stage.get("log", resource=SIDECAR_SETS))["status"]
 
 
+@pytest.mark.virtual_time("writes are counted for minutes")
 @pytest.mark.parametrize("budget", [1, 3], ids=["one-by-one", "in-batches"])
 async def test_the_conditions_cost_no_write_of_their_own(stage: Stage, budget: int) -> None:
     # given two rollouts of the same kind, one after another
@@ -313,6 +316,7 @@ async def test_the_conditions_cost_no_write_of_their_own(stage: Stage, budget: i
     assert writes[True] <= writes[False]
 
 
+@pytest.mark.virtual_time("writes are counted for minutes")
 async def test_a_status_of_the_original_is_completed_by_one_write(stage: Stage) -> None:
     # given: as the original leaves it, which knows no such condition
     await stage.start_manager(settings=Settings(ready_conditions=False))

@@ -45,6 +45,7 @@ from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason, WriteFault
 from pykruise.runtime.status import PER_SECOND
+from pykruise.runtime.tracing import NO_SPANS, Span
 
 __all__ = ["Executor", "Failure", "Outcome", "merged"]
 
@@ -173,8 +174,11 @@ class Executor:
         rng: random.Random,
         max_in_flight: int = MAX_IN_FLIGHT,
         status_per_s: float = PER_SECOND,
+        span: Span = NO_SPANS,
     ) -> None:
         self.status_per_s = status_per_s
+        self.span = span
+        """What turns and writes are recorded with."""
         self._writer = writer
         self._rng = rng
         self._max_in_flight = max_in_flight
@@ -239,7 +243,8 @@ class Executor:
     async def _chain(self, stage: Stage, chain: Chain, run: _Run) -> None:
         for number, step in enumerate(chain.steps):
             try:
-                with self._noted(step.action):
+                action = step.action
+                with self._noted(action), self.span("write", action.resource, action.key):
                     await self._write(step.action, priority=min(number, 1))
             except KubeError as error:
                 failure = Failure(stage.purpose, chain.subject, step, error)

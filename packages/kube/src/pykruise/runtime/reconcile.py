@@ -171,11 +171,17 @@ class Reconciler:
             if self._control.absent is None:
                 return None
             view = self._control.absent(key)
+        with self._executor.span("reconcile", self._resource, key):
+            return await self._reconcile(key, view)
+
+    async def _reconcile(self, key: Key, view: Any) -> float | None:
         read = self._read_for(view)
-        snapshot = await self._control.snapshot(view, read)
+        with self._executor.span("snapshot", self._resource, key):
+            snapshot = await self._control.snapshot(view, read)
         if snapshot is None:
             return None
-        plan = self._control.plan(snapshot)
+        with self._executor.span("plan", self._resource, key):
+            plan = self._control.plan(snapshot)
         if self._control.remember is not None:
             self._control.remember(read, snapshot, plan)
         return await self._carry_out(read, snapshot, plan)

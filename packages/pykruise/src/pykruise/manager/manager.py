@@ -34,6 +34,7 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.views import SHARED
 from pykruise.runtime.operator import Operator, Work
 from pykruise.runtime.rollouts import RolloutMeter
+from pykruise.runtime.tracing import NO_SPANS, Span
 
 __all__ = ["Manager", "ManagerStats"]
 
@@ -59,7 +60,7 @@ class Manager:
     same. `freeze_heap` takes what lives when the caches are full out of the garbage collector's sight: right for
     a process that is nothing but a manager. `pace`: of pods, see kube/event_batching.py. `kinds` that the settings'
     gates switch off are left out. Without `oversees` nobody looks every other second whether caches follow the cluster,
-    nor at CRDs that are stored anew: right where they cannot fail.
+    nor at CRDs that are stored anew: right where they cannot fail. `span` records turns (runtime/tracing.py).
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Manager:
         freeze_heap: bool = False,
         pace: Pace | None = None,
         oversees: bool = True,
+        span: Span = NO_SPANS,
     ) -> None:
         rng = rng or random.Random()
         self.settings = settings = settings or Settings()
@@ -100,6 +102,7 @@ class Manager:
             on_work=self._freeze,
             tuning=settings.tuning,
             reports_ready=settings.ready_conditions,
+            span=span,
             clock=clock,
             rng=rng,
             cpu_time=cpu_time,

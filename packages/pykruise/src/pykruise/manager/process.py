@@ -9,6 +9,7 @@ Settings, Connection ──▶ run_process(): transports ─ election ─ Manage
 
 import asyncio
 import logging
+import os
 import random
 import socket
 import sys
@@ -37,6 +38,7 @@ from pykruise.manager.manager import Manager
 from pykruise.manager.metrics import registry
 from pykruise.manager.settings import ServingSettings, Settings
 from pykruise.manager.state_metrics import state_registry
+from pykruise.manager.traces import spans_from
 from pykruise.manager.watchdog import Watchdog
 from pykruise.manager.webhooks import Webhooks
 from pykruise.pods.in_place import has_resize
@@ -85,6 +87,7 @@ async def run_process(connection: Connection, settings: Settings) -> None:
             rng=rng,
             freeze_heap=True,
             pace=AT_LEISURE,
+            span=spans_from(os.environ),
         )
         metrics = registry(manager, metered, host=urlsplit(connection.server).netloc)
         if webhooks is not None:

@@ -18,7 +18,7 @@ from pykruise.sandbox.apiserver import decoding, writes
 from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options, flag
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.managed import managers
-from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
+from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, difference
 from pykruise.sandbox.apiserver.managed.managers import (
     APPLY,
     Applied,
@@ -27,7 +27,7 @@ from pykruise.sandbox.apiserver.managed.managers import (
     conflict_message,
 )
 from pykruise.sandbox.apiserver.managed.shapes import Shape
-from pykruise.sandbox.apiserver.managed.values import fields_in
+from pykruise.sandbox.apiserver.managed.values import compare, fields_in
 from pykruise.sandbox.apiserver.negotiation import BODY_LIMIT, parse_yaml
 from pykruise.sandbox.apiserver.ownership import manager_of
 from pykruise.sandbox.apiserver.statuses import (
@@ -154,12 +154,19 @@ def _applied(core: Core, call: Call, live: Document, config: Document, kept: byt
 
 
 def _from_client_side(call: Call, live: Document, shape: Shape) -> FieldSet:
-    """What kubectl applied in its own way, before it went over to the server's: that is no conflict."""
+    """What kubectl applied in its own way, before it went over to the server's: that is no conflict.
+
+    Only fields that still have the value that it applied: others were given theirs by somebody else.
+    """
     if call.query.get("fieldManager") != _KUBECTL:
         return EMPTY
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(_LAST_APPLIED)
     try:
-        return fields_in(orjson.loads(text), shape) if isinstance(text, str) else EMPTY
+        applied = orjson.loads(text) if isinstance(text, str) else None
+        if not isinstance(applied, dict) or applied.get("apiVersion") != call.entry.api_version:
+            return EMPTY
+        changes = compare(applied, live, shape)
+        return difference(difference(fields_in(applied, shape), changes.modified), changes.removed)
     except (orjson.JSONDecodeError, InvalidError):
         return EMPTY
 
