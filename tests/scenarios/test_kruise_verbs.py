@@ -11,16 +11,26 @@ from pykruise.cli.insight.explaining import text
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import CLONE_SET as CLONE_SET_TEMPLATE
 from pykruise.kinds.uniteddeployment.workloads import DEPLOYMENT as DEPLOYMENT_TEMPLATE
 from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NAMESPACES, SERVICES, Resource
+from pykruise.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    PODS,
+    SERVICES,
+    Resource,
+)
 from pykruise.sandbox.faults import Rule
+from support.daemonsets import daemonset
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, rolling
 from support.statefulsets import statefulset
@@ -492,3 +502,68 @@ async def test_daemon_sets_and_schedules_take_their_verbs_too(stage: Stage) -> N
     assert "makes BroadcastJobs, not Jobs" in await kruise.refuses(
         "create", "job", "j", "--from", "acj/nightly"
     )
+
+
+@pytest.mark.parametrize(
+    ("resource", "kind", "available", "document"),
+    [
+        pytest.param(
+            ADVANCED_STATEFUL_SETS,
+            STATEFUL_SET,
+            "availableReplicas",
+            statefulset(replicas=4, updateStrategy=rolling(maxUnavailable=1)),
+            id="StatefulSet",
+        ),
+        pytest.param(
+            DAEMON_SETS,
+            DAEMON_SET,
+            "numberAvailable",
+            daemonset("web", updateStrategy=rolling(maxUnavailable=1)),
+            id="DaemonSet",
+        ),
+    ],
+)
+@pytest.mark.virtual_time("all four nodes get a pod")
+async def test_of_other_kinds_too_the_remedy_brings_all_pods_back(
+    stage: Stage, resource: Resource, kind: Any, available: str, document: Object
+) -> None:
+    # given a rollout that an image stops
+    await stage.start_manager()
+    kruise = Kruise(stage)
+    await stage.create(document, resource=resource)
+
+    async def count() -> int:
+        status = (await stage.get("web", resource=resource)).get("status") or {}
+        return int(status.get(available, 0))
+
+    async def has(number: int) -> bool:
+        return await count() == number
+
+    await stage.until(lambda: has(4))
+    stage.kubelets.set_rules([Rule(image="nginx:2", image_pull_error=True)])
+    await kruise.says("set", "image", f"{resource}/web", "*=nginx:2")
+    await stage.until(lambda: has(3))
+    await asyncio.sleep(stage.long_s / 5)
+    # when
+    found = await explained(stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=kind)
+    said = text(found, now=stage.clock())
+    assert not any("raise" in wait.remedy for wait in found.waits), said
+    (command,) = {
+        wait.remedy.partition("roll back: kubectl kruise ")[2]
+        for wait in found.waits
+        if "roll back: " in wait.remedy
+    }
+    undo, _, deletion = command.partition("; then kubectl delete pod ")
+    await kruise.says(*undo.split())
+    for name in deletion.partition(" -n ")[0].split():
+        await stage.delete(name, resource=PODS)
+    # then
+    least = 4
+
+    async def is_whole() -> bool:
+        nonlocal least
+        least = min(least, now := await count())
+        return now == 4
+
+    await stage.until(is_whole)
+    assert least == 3

@@ -122,6 +122,8 @@ class WorkloadInsight(Insight, frozen=True, kw_only=True):
     """Pods go to nodes by name, so all nodes have to be known."""
     has_known_names: bool = False
     """Pods that are made have names that are known beforehand."""
+    replaces_stuck: Callable[[Mapping[str, Any]], bool] = lambda _: True
+    """Of a spec: whether a pod that never became ready is replaced by itself when its template is taken back."""
 
 
 class JobInsight(Insight, frozen=True, kw_only=True):

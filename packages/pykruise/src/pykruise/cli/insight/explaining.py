@@ -374,7 +374,8 @@ def harmless(waits: Sequence[Wait], sight: Sight, plan: Plan, status: Mapping[st
         if wait.code in _LIMITS:
             remedy = first
         elif back and wait.code in _OF_THE_TEMPLATE:
-            remedy = f"{remedy}; or {back}" if remedy else back
+            whole = f"{back}{_and_delete(sight, wait.pods)}"
+            remedy = f"{remedy}; or {whole}" if remedy else whole
         found.append(msgspec.structs.replace(wait, remedy=remedy))
     return tuple(found)
 
@@ -389,6 +390,14 @@ def _way_back(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
         return ""
     meta, resource = sight.document["metadata"], sight.kind.resource
     return f"roll back: kubectl kruise rollout undo {resource}/{meta['name']} -n {meta['namespace']}"
+
+
+def _and_delete(sight: Sight, pods: Sequence[str]) -> str:
+    """What a rollback takes besides, where stuck pods are not replaced by themselves."""
+    insight, meta = workload_insight(sight.kind), sight.document["metadata"]
+    if insight.replaces_stuck(sight.document["spec"]):
+        return ""
+    return f"; then kubectl delete pod {' '.join(pods)} -n {meta['namespace']}"
 
 
 def _pods_are(count: int) -> str:

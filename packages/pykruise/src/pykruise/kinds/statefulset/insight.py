@@ -40,6 +40,8 @@ def has_claim(document: Document, claim: Document) -> bool:
 INSIGHT: Final = WorkloadInsight(
     names=frozenset({"asts", "advancedstatefulset"}),
     has_known_names=True,
+    # As in Kubernetes' own: with OrderedReady nothing is done to a pod until it is ready.
+    replaces_stuck=lambda spec: spec.get("podManagementPolicy") == "Parallel",
     strategy=strategy_by_policy(read_spec, min_ready_s=lambda spec: limits_of(spec)[0].min_ready_seconds),
     counts=counts_of,
     has_claim=has_claim,
