@@ -243,7 +243,7 @@ class Nodes:
             f"--egress={egress}",
             f"--registry={self.registry.folder}",
         ]
-        environment = {"PYTHONPATH": str(_HERE.parent)}
+        environment = {"PYTHONPATH": str(_HERE.parent), "PATH": SEARCH_PATH}
 
         async def takes_connections() -> bool:
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
