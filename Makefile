@@ -11,6 +11,7 @@
 #   make image  the manager's and the agent's images as OCI archives, of the distribution's packages, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make docs   the pages and parts of the chart that are made from the code
+#   make kubectl-kruise   the plugin for kubectl as one file, dist/kubectl-kruise; put it somewhere in PATH
 #   make lock   write the hashes of supply/ anew, after pyproject.toml or constraints.txt has changed
 #   make bench CLUSTER=real  a CloneSet of N=500 pods and the manager's process on a real control plane
 # The real control plane is built with Go, once; KUBERNETES=1.37 or 1.32 chooses its minor.
@@ -44,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: help demo up test lint unit docs bench real test-real test-nodes image simulate simulate-mutations lock clean
+.PHONY: kubectl-kruise help demo up test lint unit docs bench real test-real test-nodes image simulate simulate-mutations lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -102,6 +103,16 @@ lint: $(VENV)/.ready-dev
 	@$(BIN)/mypy -p testbed
 	@$(BIN)/lint-imports
 
+PEX := 2.105.2
+
+# Unpacks itself at its first start, and then starts as fast as an installed one.
+kubectl-kruise: $(VENV)/bin/python
+	@$(PYTHON) -m venv $(VENV)/.pex && $(VENV)/.pex/bin/python -m pip --quiet install pex==$(PEX)
+	@rm -rf dist/wheels && $(PIP) wheel --no-deps --wheel-dir dist/wheels ./packages/kube ./packages/pykruise
+	@$(VENV)/.pex/bin/pex dist/wheels/*.whl --constraints constraints.txt --venv prepend --sh-boot \
+	  --script kubectl-kruise --output-file dist/kubectl-kruise
+	@echo "dist/kubectl-kruise: put it into a folder of PATH, then: kubectl kruise"
+
 docs: $(VENV)/.ready
 	@$(BIN)/python -m pykruise.kinds.reference > docs/api.md
 	@$(BIN)/python -m pykruise.pods.reasons_page > docs/reasons.md
@@ -123,18 +134,20 @@ test: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory test-nodes SELECTION='--brief tests/scenarios/test_real_nodes.py'
 
 # Tests wait much there, so there are more workers than processors, each with a control plane of its own. Time is
-# real and the machine may be shared: what fails is tried once more, alone, before it counts.
+# real and the machine may be shared: what fails is named, and tried once more, alone, before it counts.
+RETRIED = PYTHONPATH=tests $(BIN)/python -m support.retried
+LAST_FAILED := --last-failed --last-failed-no-failures none
 REAL_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real $(SELECTION) tests/conformance \
   tests/scenarios $(PYTEST_ARGS)
 
 test-real: $(VENV)/.ready-dev
-	@$(REAL_TESTS) -n $(WORKERS) || $(REAL_TESTS) --last-failed --last-failed-no-failures none
+	@$(REAL_TESTS) -n $(WORKERS) || { $(RETRIED) && $(REAL_TESTS) $(LAST_FAILED); }
 
 NODE_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real --real-nodes \
   $(or $(SELECTION),tests/scenarios) $(PYTEST_ARGS)
 
 test-nodes: $(VENV)/.ready-dev
-	@$(NODE_TESTS) -n $(NODE_WORKERS) || $(NODE_TESTS) --last-failed --last-failed-no-failures none
+	@$(NODE_TESTS) -n $(NODE_WORKERS) || { $(RETRIED) && $(NODE_TESTS) $(LAST_FAILED); }
 
 real: $(VENV)/.ready-dev
 	@$(REAL_CLUSTER) $(if $(REAL_NODES),--real --nodes $(REAL_NODES))

@@ -111,7 +111,7 @@ def check() -> None:
     """Whether this machine can have real nodes; a MissingError says in one line what it lacks, and how to get it."""
     if sys.platform != "linux" or os.geteuid() != 0:
         raise MissingError("real nodes need root on Linux (they make namespaces and mounts of their own)")
-    if _run(["unshare", "--mount", "--net", "--pid", "--fork", "true"]).returncode:
+    if not _may_make_namespaces():
         raise MissingError("real nodes need the right to make namespaces, which root has not got here")
     lacking = [name for name in PROGRAMS if not shutil.which(name, path=SEARCH_PATH)]
     lacking += [str(path) for path in (CNI_PROGRAMS / "bridge", BUSYBOX) if not path.exists()]
@@ -119,6 +119,10 @@ def check() -> None:
         packages = " ".join((_HERE / "packages.txt").read_text().split())
         remedy = f"apt-get install --no-install-recommends {packages}"
         raise MissingError(f"real nodes need {', '.join(lacking)}: {remedy}")
+
+
+def _may_make_namespaces() -> bool:
+    return _run(["unshare", "--mount", "--net", "--pid", "--fork", "true"]).returncode == 0
 
 
 class Nodes:
@@ -412,7 +416,8 @@ class Node:
 
     def _write_run_files(self) -> None:
         plane = self._nodes.plane.settings
-        files = run_files(self.number, self._kubelet, cgroup=self._group)
+        kubelet = {"featureGates": dict(plane.feature_gates), **self._kubelet}
+        files = run_files(self.number, kubelet, cgroup=self._group)
         files["kubelet.kubeconfig"] = plane.kubeconfig(self.name).read_text()
         files["kube-proxy.kubeconfig"] = plane.kubeconfig(PROXY).read_text()
         for name, content in files.items():

@@ -96,6 +96,7 @@ from support.scenario import AdmissionSwitch, Audience, Stage, audience
 from support.stored_kinds import storage_with_kinds
 from support.webhooks import GATES, webhook_settings
 from testbed.control_plane import API_SERVER, ControlPlane
+from testbed.images import busybox_image
 from testbed.node import Nodes
 
 START = parse_time("2026-01-31T12:00:00Z")
@@ -126,6 +127,9 @@ COLLECTED = (
 """What `few_controllers` leaves: grids of faults start hundreds of clusters, and other controllers only watch."""
 
 REAL_NODES = 4
+OF_JOBS = "busybox:1"
+"""The image that jobs have in scenarios; its containers end by themselves."""
+
 _HERE = Path(__file__).parent
 _REAL_TEST_S = 400.0
 """The time limit of a test there: a busy machine is no reason to fail."""
@@ -370,6 +374,7 @@ def plane(
 def nodes(plane: ControlPlane) -> Iterator[Nodes]:
     """The real nodes of the control plane for the whole run."""
     nodes = asyncio.run(Nodes.start(plane, REAL_NODES, services=True))
+    nodes.registry.push(busybox_image("job", command=["sleep", "1"]), OF_JOBS)
     yield nodes
     asyncio.run(nodes.stop())
 

@@ -31,6 +31,7 @@ def holding(*, code: int = 0, after_s: float = 1e6, node: str = "") -> Rule:
     return Rule(labels=f"app={NAME}", node=node, exit_code=code, after_s=after_s)
 
 
+@pytest.mark.node
 async def test_each_node_runs_its_pod_once(stage: Stage, broadcast: Broadcast) -> None:
     """broadcastjob cases 1, 6, 14"""
     await stage.start_manager()
@@ -58,6 +59,7 @@ async def test_what_can_never_work_is_refused(stage: Stage, broadcast: Broadcast
         await broadcast.create(completionPolicy={"type": "Never", "ttlSecondsAfterFinished": 10})
 
 
+@pytest.mark.node
 async def test_never_more_than_parallelism_run(stage: Stage, broadcast: Broadcast) -> None:
     """broadcastjob case 7"""
     await stage.start_manager()
@@ -145,6 +147,7 @@ async def test_a_failure_pauses_the_job_until_a_person_resumes_it(
     assert len(await stage.events("Continue")) == 1
 
 
+@pytest.mark.node
 @pytest.mark.virtual_time("a deadline of a minute")
 async def test_a_deadline_ends_the_job_and_a_restarted_manager_keeps_it(
     stage: Stage, broadcast: Broadcast
@@ -170,6 +173,7 @@ async def _is_empty(broadcast: Broadcast) -> bool:
     return not await broadcast.pods()
 
 
+@pytest.mark.node
 @pytest.mark.parametrize("ttl", [0, 3])
 async def test_a_finished_job_is_deleted_with_its_pods(stage: Stage, broadcast: Broadcast, ttl: int) -> None:
     """broadcastjob case 25"""
@@ -324,6 +328,7 @@ async def test_a_status_that_conflicts_is_written_all_the_same(
     assert [one["type"] for one in status["conditions"]] == ["Complete"]
 
 
+@pytest.mark.node
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("kind", [posts])
 async def test_creations_whose_answers_are_lost_make_no_second_pod(
@@ -348,6 +353,7 @@ async def test_creations_whose_answers_are_lost_make_no_second_pod(
     assert await broadcast.all_ran_once()
 
 
+@pytest.mark.node
 async def test_a_run_that_another_manager_began_is_finished_and_no_node_is_run_twice(
     stage: Stage, pool: Pool, broadcast: Broadcast
 ) -> None:
@@ -386,6 +392,7 @@ async def test_a_run_that_another_manager_began_is_finished_and_no_node_is_run_t
     assert first <= {pod.uid for pod in await broadcast.pods()}
 
 
+@pytest.mark.node
 async def test_a_client_of_the_older_version_sees_the_same_job(stage: Stage, broadcast: Broadcast) -> None:
     await stage.start_manager()
     older = msgspec.structs.replace(BROADCAST_JOBS, version="v1alpha1")
@@ -399,6 +406,7 @@ async def test_a_client_of_the_older_version_sees_the_same_job(stage: Stage, bro
     assert found["status"]["succeeded"] == 4
 
 
+@pytest.mark.node
 async def test_a_run_costs_a_creation_a_pod_and_few_statuses(stage: Stage, broadcast: Broadcast) -> None:
     metered = MeteredTransport(stage.manager_transport())
     await stage.start_manager(metered)

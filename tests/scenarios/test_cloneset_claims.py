@@ -60,6 +60,7 @@ async def settled(stage: Stage, replicas: int) -> None:
     await stage.until(lambda: fitting(stage, replicas), what="each pod has its claim")
 
 
+@pytest.mark.node
 async def test_every_pod_gets_a_claim_of_its_own(stage: Stage) -> None:
     # given
     await stage.start_manager()
@@ -70,6 +71,7 @@ async def test_every_pod_gets_a_claim_of_its_own(stage: Stage) -> None:
     assert {one.controller_uid for one in (await claims(stage)).values()} == {found["metadata"]["uid"]}
 
 
+@pytest.mark.node
 async def test_with_reuse_the_successor_of_a_deleted_pod_has_its_name_and_its_claim(stage: Stage) -> None:
     """cloneset case 45"""
     # given
@@ -86,6 +88,7 @@ async def test_with_reuse_the_successor_of_a_deleted_pod_has_its_name_and_its_cl
     assert {one.uid for one in (await claims(stage)).values()} == {one.uid for one in before.values()}
 
 
+@pytest.mark.node
 async def test_without_reuse_a_deleted_pod_takes_its_claim_along(stage: Stage) -> None:
     """cloneset case 46"""
     # given
@@ -130,6 +133,7 @@ async def test_a_claim_that_comes_when_its_pod_is_gone_again_is_cleaned_up(stage
     await stage.until(lambda: fitting(stage, 0), what="the claim is gone again")
 
 
+@pytest.mark.node
 async def test_switching_reuse_off_cleans_up_what_was_kept(stage: Stage) -> None:
     """cloneset case 47"""
     # given a claim that waits for a pod which is not wanted
@@ -150,6 +154,7 @@ async def test_switching_reuse_off_cleans_up_what_was_kept(stage: Stage) -> None
     await settled(stage, 1)
 
 
+@pytest.mark.node
 @pytest.mark.parametrize("reuse", [True, False])
 async def test_an_update_that_recreates_pods_makes_new_claims(stage: Stage, reuse: bool) -> None:
     """cloneset case 48"""
@@ -165,6 +170,7 @@ async def test_an_update_that_recreates_pods_makes_new_claims(stage: Stage, reus
     assert not {*before} & {*await claims(stage)}
 
 
+@pytest.mark.node
 async def test_scaling_in_takes_the_claims_along(stage: Stage) -> None:
     # given
     await stage.start_manager()
@@ -176,6 +182,7 @@ async def test_scaling_in_takes_the_claims_along(stage: Stage) -> None:
     await settled(stage, 1)
 
 
+@pytest.mark.node
 async def test_a_released_pod_keeps_its_claim_and_its_name_is_left_alone(stage: Stage) -> None:
     # given
     await stage.start_manager()
@@ -194,6 +201,7 @@ async def test_a_released_pod_keeps_its_claim_and_its_name_is_left_alone(stage: 
     await settled(stage, 3)
 
 
+@pytest.mark.node
 async def test_claims_go_with_their_cloneset(stage: Stage) -> None:
     # given
     await stage.start_manager()
@@ -227,6 +235,7 @@ async def test_the_manager_is_killed_between_claim_and_pod(stage: Stage, reuse: 
     assert (made in await claims(stage)) is reuse
 
 
+@pytest.mark.node
 @pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("takes_effect", [True, False])
@@ -267,6 +276,7 @@ def pods_or_claims(request: Request) -> bool:
     )
 
 
+@pytest.mark.node
 async def test_a_claim_whose_answer_was_lost_is_the_pods_claim(stage: Stage) -> None:
     # given
     faulty = FaultyTransport(stage.manager_transport())
@@ -280,6 +290,7 @@ async def test_a_claim_whose_answer_was_lost_is_the_pods_claim(stage: Stage) -> 
     assert len({request.document["metadata"]["name"] for request in made}) == 3
 
 
+@pytest.mark.node
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("reuse", [True, False])
 @pytest.mark.parametrize("refused", ["/pods", "/persistentvolumeclaims"])

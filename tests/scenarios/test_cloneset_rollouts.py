@@ -21,6 +21,7 @@ from support.scenario import Audience, Stage, cloneset, rolling
 pytestmark = pytest.mark.few_controllers
 
 
+@pytest.mark.node
 async def test_a_cloneset_gets_its_pods_and_says_so(stage: Stage) -> None:
     """cloneset case 20"""
     # given
@@ -37,6 +38,7 @@ async def test_a_cloneset_gets_its_pods_and_says_so(stage: Stage) -> None:
     assert found["status"]["labelSelector"] == "app=web"
 
 
+@pytest.mark.node
 async def test_creations_are_told_in_one_event(stage: Stage) -> None:
     # given
     await stage.start_manager()
@@ -50,6 +52,7 @@ async def test_creations_are_told_in_one_event(stage: Stage) -> None:
     assert {event["involvedObject"]["name"] for event in events} == {"web"}
 
 
+@pytest.mark.node
 async def test_scaling_up_and_down_through_the_scale_subresource(stage: Stage) -> None:
     """cloneset case 94: what an autoscaler reads and writes"""
     # given
@@ -66,6 +69,7 @@ async def test_scaling_up_and_down_through_the_scale_subresource(stage: Stage) -
     await stage.settled(replicas=1)
 
 
+@pytest.mark.node
 async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: Audience) -> None:
     """cloneset case 62 with partition 0"""
     # given
@@ -82,6 +86,7 @@ async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: Au
     assert seen.created == 12
 
 
+@pytest.mark.node
 @pytest.mark.parametrize(
     ("budget", "told"),
     [({"maxUnavailable": 2}, 6), ({"maxUnavailable": 0, "maxSurge": 2}, 4)],
@@ -113,6 +118,7 @@ async def test_a_pod_that_is_replaced_for_an_update_is_told_as_such_and_costs_no
     assert "maxSurge" in budget or cost["PATCH pods"] == 0
 
 
+@pytest.mark.node
 async def test_surge_never_gives_up_a_pod_before_its_successor_serves(stage: Stage, seen: Audience) -> None:
     # given
     await stage.start_manager()
@@ -127,6 +133,7 @@ async def test_surge_never_gives_up_a_pod_before_its_successor_serves(stage: Sta
     assert seen.most == 6
 
 
+@pytest.mark.node
 async def test_a_partition_holds_pods_back_until_it_is_lowered(stage: Stage) -> None:
     """cloneset cases 62 and 87"""
     # given
@@ -146,6 +153,7 @@ async def test_a_partition_holds_pods_back_until_it_is_lowered(stage: Stage) -> 
     assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
 
 
+@pytest.mark.node
 async def test_scaled_to_nothing_within_a_rollout_all_pods_come_back_new(stage: Stage) -> None:
     """cloneset case 84, with a partition that held the rollout back"""
     # given a rollout that its partition holds
@@ -165,6 +173,7 @@ async def test_scaled_to_nothing_within_a_rollout_all_pods_come_back_new(stage: 
     await stage.settled(replicas=5, updated=5)
 
 
+@pytest.mark.node
 async def test_a_paused_rollout_stands_still_and_still_scales(stage: Stage) -> None:
     # given a rollout that is paused at once
     await stage.start_manager()
@@ -185,6 +194,7 @@ async def test_a_paused_rollout_stands_still_and_still_scales(stage: Stage) -> N
     assert not before & {pod.uid for pod in await stage.pods()}
 
 
+@pytest.mark.node
 async def test_going_back_to_a_template_finds_its_revision_again(stage: Stage) -> None:
     """cloneset case 52"""
     # given
@@ -202,6 +212,7 @@ async def test_going_back_to_a_template_finds_its_revision_again(stage: Stage) -
     assert len(listed.items) == 2
 
 
+@pytest.mark.node
 async def test_marked_pods_go_one_after_another_and_their_names_leave_the_list(
     stage: Stage, seen: Audience
 ) -> None:
@@ -225,6 +236,7 @@ async def test_marked_pods_go_one_after_another_and_their_names_leave_the_list(
     await stage.until(list_is_empty)
 
 
+@pytest.mark.node
 async def test_a_pod_that_fails_is_replaced(stage: Stage) -> None:
     """cloneset case 43"""
     # given
@@ -244,6 +256,7 @@ async def test_a_pod_that_fails_is_replaced(stage: Stage) -> None:
     assert (await stage.status())["replicas"] == 2
 
 
+@pytest.mark.node
 async def test_a_pod_that_no_longer_matches_is_let_go_and_replaced(stage: Stage) -> None:
     """cloneset case 44"""
     # given
@@ -259,6 +272,7 @@ async def test_a_pod_that_no_longer_matches_is_let_go_and_replaced(stage: Stage)
     assert not found["metadata"].get("ownerReferences")
 
 
+@pytest.mark.node
 async def test_deleting_the_cloneset_takes_its_pods_and_revisions_along(stage: Stage) -> None:
     # given
     await stage.start_manager()
@@ -275,6 +289,7 @@ async def test_deleting_the_cloneset_takes_its_pods_and_revisions_along(stage: S
     await stage.until(nothing_left)
 
 
+@pytest.mark.node
 async def test_a_settled_cloneset_costs_no_more_writes(stage: Stage) -> None:
     # given
     await stage.start_manager()
@@ -300,6 +315,7 @@ async def test_a_field_of_the_wrong_type_is_refused_with_its_path(stage: Stage) 
     assert not await stage.exists("web")
 
 
+@pytest.mark.node
 async def test_a_namespace_goes_with_all_that_is_in_it_although_the_manager_works(stage: Stage) -> None:
     """Its pods go first, and may not be replaced; the CloneSet is there until they are gone."""
     # given

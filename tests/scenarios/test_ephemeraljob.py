@@ -48,6 +48,7 @@ async def containers(stage: Stage) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.node
 async def test_every_pod_gets_the_containers_a_few_at_a_time(stage: Stage) -> None:
     """ephemeraljob case 32"""
     await stage.start_manager()
@@ -91,6 +92,7 @@ async def test_containers_that_fail_make_the_job_fail(stage: Stage) -> None:
     assert status["failed"] == 2
 
 
+@pytest.mark.node
 async def test_a_job_is_deleted_when_its_time_to_live_is_over(stage: Stage) -> None:
     """ephemeraljob case 40"""
     await stage.start_manager()
@@ -113,6 +115,7 @@ async def test_what_an_ephemeral_container_cannot_have_is_refused(stage: Stage) 
         )
 
 
+@pytest.mark.node
 async def test_a_lost_answer_puts_nothing_into_a_pod_twice(stage: Stage) -> None:
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(patches("/ephemeralcontainers"), DropAnswer(), None, DropAnswer())

@@ -12,6 +12,8 @@ import pytest
 
 from pykruise.kube.version import __version__
 from support.control_plane import running_plane
+from support.helm import Helm
+from support.helm import build as build_helm
 from support.up import Kubectl, pykruise
 from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
 from testbed.node import Nodes
@@ -19,6 +21,7 @@ from testbed.product_images import AGENT, MANAGER, product_images
 
 pytestmark = [pytest.mark.node_only, pytest.mark.real_time, pytest.mark.timeout(600)]
 
+CHART = Path(__file__).parents[2] / "charts" / "pykruise"
 SYSTEM = ("-n", "kruise-system")
 DEPLOYMENT = "deployment/kruise-controller-manager"
 
@@ -161,3 +164,26 @@ def test_uninstalled_nothing_is_left(kubectl: Kubectl, installed: Path) -> None:
     assert "kruise" not in left
     kubectl.until("get", "namespace", "-o", "name", shows="default")
     assert "kruise-system" not in kubectl.says("get", "namespaces", "-o", "name")
+
+
+def test_helm_installs_it_and_its_own_job_refuses_to_uninstall_what_is_in_use(
+    plane: ControlPlane, nodes: Nodes, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    # given
+    helm = Helm(build_helm(), home=tmp_path, kubeconfig=plane.kubeconfig)
+    helm.run("install", "kruise", str(CHART), "--wait", "--timeout=100s")
+    asyncio.run(plane.restart(CONTROLLER_MANAGER))
+    kubectl.says("apply", "-f", "-", stdin=web("web", 1))
+    ready = ("get", "cloneset", "web", "-o", "jsonpath={.status.readyReplicas}")
+    kubectl.until(*ready, shows="1", within_s=60)
+    # when there is something to lose
+    with pytest.raises(AssertionError, match="job kruise-finalizer failed"):
+        helm.run("uninstall", "kruise", "--timeout=40s")
+    # then it stays, until that is gone
+    assert kubectl.says(*SYSTEM, "get", DEPLOYMENT, "-o", "name")
+    kubectl.says("delete", "cloneset", "web", "--wait", "--timeout=50s")
+    helm.run("uninstall", "kruise", "--wait", "--timeout=100s")
+    left = kubectl.says(
+        "get", "crd,mutatingwebhookconfiguration,validatingwebhookconfiguration", "-o", "name"
+    )
+    assert "kruise" not in left

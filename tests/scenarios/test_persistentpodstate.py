@@ -89,6 +89,7 @@ async def remembered(stage: Stage, *, replicas: int = 3, **spec: Any) -> tuple[S
     return sets, await until_recorded(stage, *(f"web-{number}" for number in range(replicas)))
 
 
+@pytest.mark.node
 async def test_a_pod_that_is_deleted_comes_back_to_its_node(stage: Stage) -> None:
     """cases 1, 4, 27 and 30"""
     sets, before = await remembered(stage)
@@ -112,6 +113,7 @@ async def test_a_pod_that_is_deleted_comes_back_to_its_node(stage: Stage) -> Non
     assert await records(stage) == before
 
 
+@pytest.mark.node
 async def test_records_of_pods_that_are_not_wanted_go_with_them(stage: Stage) -> None:
     """case 15"""
     sets, _ = await remembered(stage)
@@ -120,6 +122,7 @@ async def test_records_of_pods_that_are_not_wanted_go_with_them(stage: Stage) ->
     await until_recorded(stage, "web-0")
 
 
+@pytest.mark.node
 async def test_records_may_be_kept_until_the_workload_is_deleted(stage: Stage) -> None:
     """cases 20 and 23"""
     sets, before = await remembered(stage, persistentPodStateRetentionPolicy="WhenDeleted")
@@ -136,6 +139,7 @@ async def test_records_may_be_kept_until_the_workload_is_deleted(stage: Stage) -
     await until_recorded(stage)
 
 
+@pytest.mark.node
 async def test_annotations_of_pods_are_recorded(stage: Stage) -> None:
     """case 10"""
     sets = Sets(stage)
@@ -151,6 +155,7 @@ async def test_annotations_of_pods_are_recorded(stage: Stage) -> None:
     assert "annotations" not in found["web-1"]
 
 
+@pytest.mark.node
 async def test_a_stateful_set_asks_for_one_by_annotations_and_gives_it_back(stage: Stage) -> None:
     """cases 40, 43, 44, 45 and 48"""
     sets = Sets(stage)
@@ -195,6 +200,7 @@ async def test_a_stateful_set_asks_for_one_by_annotations_and_gives_it_back(stag
     await stage.until(is_gone, what="it is deleted")
 
 
+@pytest.mark.node
 async def test_one_that_was_asked_for_goes_with_its_workload(stage: Stage) -> None:
     """case 49: garbage collection takes it"""
     sets = Sets(stage)
@@ -213,6 +219,7 @@ async def test_one_that_was_asked_for_goes_with_its_workload(stage: Stage) -> No
     await stage.until(is_gone, what="it is collected")
 
 
+@pytest.mark.node
 async def test_what_a_person_wrote_is_neither_changed_nor_deleted(stage: Stage) -> None:
     """case 47"""
     await stage.start_manager()
@@ -231,6 +238,7 @@ async def test_what_a_person_wrote_is_neither_changed_nor_deleted(stage: Stage) 
     assert (found["spec"], found["metadata"]["uid"]) == (written["spec"], written["metadata"]["uid"])
 
 
+@pytest.mark.node
 async def test_built_in_stateful_sets_are_remembered_too(stage: Stage) -> None:
     """cases 37 and 40"""
     await stage.start_manager()
@@ -365,6 +373,7 @@ async def define_game_sets(stage: Stage) -> None:
     await stage.until(is_served)
 
 
+@pytest.mark.node
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("is_late", ["the list", "the definition"])
 async def test_a_kind_that_the_white_list_names_at_run_time_asks_for_one(
@@ -489,6 +498,7 @@ async def test_faults_delay_records_and_do_not_change_them(stage: Stage, prepare
         assert record["nodeName"] == (await stage.get(name, resource=PODS))["spec"]["nodeName"]
 
 
+@pytest.mark.node
 async def test_a_manager_that_comes_later_keeps_what_is_recorded(stage: Stage) -> None:
     """Take-over: a pod that went while no manager was there comes back to its node"""
     sets, before = await remembered(stage)

@@ -84,6 +84,7 @@ async def test_a_pod_goes_and_the_next_one_only_when_it_is_replaced(stage: Stage
     await evict(stage, third)
 
 
+@pytest.mark.node
 async def test_a_scale_down_and_a_missing_workload_free_the_budget(stage: Stage) -> None:
     """podunavailablebudget cases 30 and 32"""
     await stage.start_manager()
@@ -95,6 +96,7 @@ async def test_a_scale_down_and_a_missing_workload_free_the_budget(stage: Stage)
     await becomes(stage, 2, 1, 2, 1)
 
 
+@pytest.mark.node
 async def test_pods_of_a_deployment_are_tied_by_its_name(stage: Stage) -> None:
     """podunavailablebudget cases 33 and 56"""
     labels = {"app": "web"}
@@ -280,6 +282,7 @@ async def test_after_a_scale_down_the_surplus_goes_in_the_steps_that_the_budget_
     assert seen.fewest_available >= desired
 
 
+@pytest.mark.node
 async def test_a_sidecarset_and_a_cloneset_that_update_the_same_pods_stay_within_the_budget_together(
     stage: Stage,
 ) -> None:

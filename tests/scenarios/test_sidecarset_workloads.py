@@ -64,6 +64,7 @@ def workload(kind: Resource, replicas: int) -> Document:
     return doc
 
 
+@pytest.mark.node
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
@@ -137,6 +138,7 @@ def main(image: str, cpu: str, further: Document) -> Document:
     }
 
 
+@pytest.mark.node
 async def test_a_cloneset_and_a_sidecarset_change_the_same_pods_at_once(stage: Stage) -> None:
     """issue 10: images and amounts of both change while managers are killed; all converge, no pod is made anew"""
     # given
@@ -175,6 +177,7 @@ async def test_a_cloneset_and_a_sidecarset_change_the_same_pods_at_once(stage: S
         assert running["main"].endswith("nginx:2")
 
 
+@pytest.mark.node
 async def test_a_hot_upgrade_ends_with_one_working_and_one_idle_container(stage: Stage) -> None:
     """cases 73 and 75"""
     # given
@@ -225,6 +228,7 @@ async def test_a_bad_sidecarset_is_refused_with_its_fields(stage: Stage) -> None
     }
 
 
+@pytest.mark.node
 async def test_a_revision_of_before_is_injected_when_it_is_asked_for(stage: Stage) -> None:
     """cases 48 and 51"""
     # given two revisions
@@ -264,6 +268,7 @@ async def test_a_revision_of_before_is_injected_when_it_is_asked_for(stage: Stag
     )
 
 
+@pytest.mark.node
 async def test_pods_recreated_by_their_workload_are_injected_afresh(stage: Stage) -> None:
     """section 6.13"""
     await create_set(stage, sidecarset(LOG, container(LOG)))
@@ -277,6 +282,7 @@ async def test_pods_recreated_by_their_workload_are_injected_afresh(stage: Stage
     assert all(names(one) == [LOG, "main"] for one in after)
 
 
+@pytest.mark.node
 async def test_a_sidecarset_that_goes_leaves_pods_as_they_are_and_takes_its_revisions(stage: Stage) -> None:
     """case 81"""
     await create_set(stage, sidecarset(LOG, container(LOG)))
@@ -294,6 +300,7 @@ async def test_a_sidecarset_that_goes_leaves_pods_as_they_are_and_takes_its_revi
     assert [names(one) for one in after] == [names(one) for one in before]
 
 
+@pytest.mark.node
 @pytest.mark.needs_admission
 async def test_a_startup_probe_must_be_complete(stage: Stage) -> None:
     """sidecarset section 4.3: liveness and readiness probes get defaults, startup probes do not"""

@@ -31,6 +31,7 @@ def retaining(*, scaled: str = "Retain", deleted: str = "Retain") -> Object:
     return {"whenScaled": scaled, "whenDeleted": deleted}
 
 
+@pytest.mark.node
 @pytest.mark.parametrize("parallel", [False, True], ids=["OrderedReady", "Parallel"])
 async def test_claims_go_with_pods_that_are_scaled_away_and_come_anew(
     stage: Stage, sets: Sets, parallel: bool
@@ -68,6 +69,7 @@ async def test_claims_go_with_pods_that_are_scaled_away_and_come_anew(
     await sets.until(are_new)
 
 
+@pytest.mark.node
 @pytest.mark.needs_admission
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
 async def test_what_becomes_of_claims_is_stored_with_every_set(
@@ -84,6 +86,7 @@ async def test_what_becomes_of_claims_is_stored_with_every_set(
     assert found["spec"]["persistentVolumeClaimRetentionPolicy"] == retaining()
 
 
+@pytest.mark.node
 async def test_claims_that_are_retained_again_stay(stage: Stage, sets: Sets) -> None:
     """statefulset case 67"""
     # given claims that were to go with the set
@@ -111,6 +114,7 @@ async def test_claims_that_are_retained_again_stay(stage: Stage, sets: Sets) -> 
     assert len(await claims(stage)) == 2
 
 
+@pytest.mark.node
 @pytest.mark.real
 async def test_a_claim_that_cannot_bind_is_named_and_the_set_goes_on_when_it_can(
     stage: Stage, sets: Sets
@@ -136,6 +140,7 @@ async def test_a_claim_that_cannot_bind_is_named_and_the_set_goes_on_when_it_can
     await sets.settled(replicas=2)
 
 
+@pytest.mark.node
 async def test_a_template_that_is_added_stops_nobody(stage: Stage, sets: Sets) -> None:
     """statefulset case 76"""
     # given
@@ -201,6 +206,7 @@ def growing(*templates: Object) -> Object:
     }
 
 
+@pytest.mark.node
 async def test_claims_grow_from_the_highest_and_nobody_is_restarted(stage: Stage, sets: Sets) -> None:
     """statefulset case 70"""
     # given
@@ -220,6 +226,7 @@ async def test_claims_grow_from_the_highest_and_nobody_is_restarted(stage: Stage
     assert sum(event["count"] for event in events) == 3
 
 
+@pytest.mark.node
 async def test_another_size_and_image_at_once(stage: Stage, sets: Sets) -> None:
     # given
     fast = await a_class(stage, "fast", expandable=True)
@@ -238,6 +245,7 @@ async def test_another_size_and_image_at_once(stage: Stage, sets: Sets) -> None:
     assert {one["status"]["capacity"]["storage"] for one in (await claims(stage)).values()} == {"2Gi"}
 
 
+@pytest.mark.node
 async def test_claims_that_cannot_grow_are_named_and_go_on_when_they_can(stage: Stage, sets: Sets) -> None:
     """statefulset case 71"""
     # given a class that does not let volumes grow, and a change that slips past admission

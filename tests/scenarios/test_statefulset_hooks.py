@@ -41,6 +41,7 @@ async def state_is(sets: Sets, number: int, state: str) -> None:
     await sets.until(is_there, what=f"pod {number} in {state}")
 
 
+@pytest.mark.node
 @BOTH
 async def test_pods_are_held_before_and_after_their_update(stage: Stage, sets: Sets, parallel: bool) -> None:
     """statefulset case 59"""
@@ -73,6 +74,7 @@ async def test_pods_are_held_before_and_after_their_update(stage: Stage, sets: S
     assert set((await sets.images()).values()) == {"nginx:2"}
 
 
+@pytest.mark.node
 @BOTH
 async def test_pods_are_held_before_they_go(stage: Stage, sets: Sets, parallel: bool) -> None:
     """statefulset case 56 and 58"""
@@ -91,6 +93,7 @@ async def test_pods_are_held_before_they_go(stage: Stage, sets: Sets, parallel: 
     await sets.settled(replicas=1)
 
 
+@pytest.mark.node
 @BOTH
 async def test_a_pod_that_is_wanted_again_comes_back(stage: Stage, sets: Sets, parallel: bool) -> None:
     """statefulset case 61"""
@@ -109,6 +112,7 @@ async def test_a_pod_that_is_wanted_again_comes_back(stage: Stage, sets: Sets, p
     assert await sets.uids() == before
 
 
+@pytest.mark.node
 @BOTH
 async def test_new_pods_wait_for_their_hook(stage: Stage, sets: Sets, parallel: bool) -> None:
     """statefulset case 62"""
@@ -132,6 +136,7 @@ async def test_new_pods_wait_for_their_hook(stage: Stage, sets: Sets, parallel: 
     await sets.settled(replicas=2)
 
 
+@pytest.mark.node
 @BOTH
 async def test_a_rollout_is_taken_back_while_a_pod_prepares(stage: Stage, sets: Sets, parallel: bool) -> None:
     """statefulset case 60"""
@@ -156,6 +161,7 @@ async def test_a_rollout_is_taken_back_while_a_pod_prepares(stage: Stage, sets: 
     assert await sets.uids() == before
 
 
+@pytest.mark.node
 @BOTH
 async def test_finalizers_hold_a_recreation(stage: Stage, sets: Sets, parallel: bool) -> None:
     # given pods with a finalizer that somebody takes off when he has done his part

@@ -41,6 +41,7 @@ def templates(*names: str) -> pytest.MarkDecorator:
 every_template = templates(*ALL_TEMPLATES)
 
 
+@pytest.mark.node
 @every_template
 async def test_each_zone_gets_its_part_and_a_new_template_reaches_all(stage: Stage, united: United) -> None:
     """uniteddeployment cases 18, 37"""
@@ -55,6 +56,7 @@ async def test_each_zone_gets_its_part_and_a_new_template_reaches_all(stage: Sta
     assert await united.images() == {("a", "nginx:2"): 2, ("b", "nginx:2"): 3}
 
 
+@pytest.mark.node
 @every_template
 @pytest.mark.few_on_real(2)
 async def test_scaling_goes_through_the_scale_subresource(stage: Stage, united: United) -> None:
@@ -70,6 +72,7 @@ async def test_scaling_goes_through_the_scale_subresource(stage: Stage, united: 
     await united.settled(a=0, b=0)
 
 
+@pytest.mark.node
 @templates(CLONE_SET, ADVANCED_STATEFUL_SET, STATEFUL_SET)
 async def test_a_partition_holds_a_zone_back_until_it_is_let_go(stage: Stage, united: United) -> None:
     """uniteddeployment cases 37, 46"""
@@ -94,6 +97,7 @@ async def test_a_partition_holds_a_zone_back_until_it_is_let_go(stage: Stage, un
     assert await united.images() == {("a", "nginx:2"): 2, ("b", "nginx:2"): 2}
 
 
+@pytest.mark.node
 @every_template
 @pytest.mark.few_on_real(2)
 async def test_a_subset_is_removed_and_no_replica_is_lost(stage: Stage, united: United) -> None:
@@ -112,6 +116,7 @@ async def test_a_subset_is_removed_and_no_replica_is_lost(stage: Stage, united: 
     await stage.until(is_forgotten)
 
 
+@pytest.mark.node
 async def test_another_kind_of_workload_takes_over(stage: Stage, united: United) -> None:
     """uniteddeployment cases 15 and 23"""
     await stage.start_manager()
@@ -125,6 +130,7 @@ async def test_another_kind_of_workload_takes_over(stage: Stage, united: United)
     assert not await united.workloads(CLONE_SET)
 
 
+@pytest.mark.node
 async def test_patches_and_tolerations_reach_the_pods_of_their_subset(
     stage: Stage, pool: Pool, united: United
 ) -> None:
@@ -158,6 +164,7 @@ async def test_patches_and_tolerations_reach_the_pods_of_their_subset(
     assert united.condition(status, "SubsetUpdated")["status"] == "True"
 
 
+@pytest.mark.node
 @templates(CLONE_SET, ADVANCED_STATEFUL_SET, STATEFUL_SET)
 @pytest.mark.few_on_real(3)
 async def test_workloads_with_claims_are_updated_too(stage: Stage, united: United) -> None:
@@ -180,6 +187,7 @@ async def test_workloads_with_claims_are_updated_too(stage: Stage, united: Unite
     await united.settled(a=2, b=2)
 
 
+@pytest.mark.node
 async def test_old_versions_are_read_and_answered(stage: Stage, united: United) -> None:
     """uniteddeployment cases 60 and 61"""
     await stage.start_manager()
@@ -230,6 +238,7 @@ async def lose_zone(united: United, zone: str) -> None:
             await united.stage.delete(pod.name, resource=PODS)
 
 
+@pytest.mark.node
 @every_template
 @pytest.mark.few_on_real(2)
 async def test_a_zone_goes_and_its_pods_move_on_and_it_comes_back(stage: Stage, united: United) -> None:
@@ -261,6 +270,7 @@ async def test_a_zone_goes_and_its_pods_move_on_and_it_comes_back(stage: Stage, 
     await united.settled(a=2, b=3)
 
 
+@pytest.mark.node
 @templates(CLONE_SET, DEPLOYMENT)
 async def test_pods_of_a_lost_zone_are_kept_in_reserve(stage: Stage, united: United) -> None:
     """uniteddeployment cases 52, 53, 59"""
@@ -372,6 +382,7 @@ async def test_a_workload_that_is_refused_is_told_and_tried_again(stage: Stage, 
     assert united.condition(status, "SubsetProvisioned")["status"] == "True"
 
 
+@pytest.mark.node
 async def test_what_was_stored_counts_though_the_watch_does_not_tell(stage: Stage, united: United) -> None:
     """uniteddeployment case 62: own writes are known at once, so nothing is decided on what was before"""
     faulty = FaultyTransport(stage.manager_transport())
@@ -392,6 +403,7 @@ async def test_what_was_stored_counts_though_the_watch_does_not_tell(stage: Stag
     assert (await united.workloads())["a"]["metadata"]["generation"] <= 3, "it does not come and go"
 
 
+@pytest.mark.node
 async def test_a_revision_that_cannot_be_stored_is_told(stage: Stage, united: United) -> None:
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(posts("/controllerrevisions"), lambda _: Answer(403, message="exceeded quota"))
@@ -405,6 +417,7 @@ async def test_a_revision_that_cannot_be_stored_is_told(stage: Stage, united: Un
     await united.settled(a=1, b=1)
 
 
+@pytest.mark.node
 async def test_an_answer_that_is_lost_makes_no_second_workload(stage: Stage, united: United) -> None:
     """uniteddeployment case 20"""
     faulty = FaultyTransport(stage.manager_transport())

@@ -31,6 +31,7 @@ def kinds(*resources: Resource) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("resource", resources, ids=lambda one: one.kind)
 
 
+@pytest.mark.node
 @kinds(*ALL_KINDS)
 async def test_the_first_subset_gets_its_maximum_and_the_next_the_rest(
     spread: Spread, stage: Stage, resource: Resource
@@ -46,6 +47,7 @@ async def test_the_first_subset_gets_its_maximum_and_the_next_the_rest(
     assert await spread.column("Spread") == "a 2/2, b 3"
 
 
+@pytest.mark.node
 @kinds(CLONE_SETS, DEPLOYMENTS)
 async def test_scaling_down_and_up_keeps_the_spread(spread: Spread, stage: Stage, resource: Resource) -> None:
     # given
@@ -66,6 +68,7 @@ async def test_scaling_down_and_up_keeps_the_spread(spread: Spread, stage: Stage
     await spread.settled(a=2, b=2)
 
 
+@pytest.mark.node
 @kinds(CLONE_SETS, DEPLOYMENTS)
 async def test_a_rollout_ends_with_the_same_spread(spread: Spread, stage: Stage, resource: Resource) -> None:
     # given
@@ -85,6 +88,7 @@ async def test_a_rollout_ends_with_the_same_spread(spread: Spread, stage: Stage,
     await spread.settled(a=2, b=2)
 
 
+@pytest.mark.node
 @kinds(CLONE_SETS, DEPLOYMENTS)
 async def test_a_zone_that_takes_no_pods_is_passed_over(
     spread: Spread, stage: Stage, resource: Resource
@@ -104,6 +108,7 @@ async def test_a_zone_that_takes_no_pods_is_passed_over(
     assert (condition["status"], condition["reason"]) == ("False", "PodUnschedulable")
 
 
+@pytest.mark.node
 async def test_a_zone_goes_away_and_comes_back(
     spread: Spread, stage: Stage, request: pytest.FixtureRequest
 ) -> None:
@@ -140,6 +145,7 @@ async def test_a_zone_goes_away_and_comes_back(
     await spread.settled(a=2, b=5)
 
 
+@pytest.mark.node
 @kinds(CLONE_SETS, DEPLOYMENTS)
 async def test_pods_that_were_there_before_are_adopted(
     spread: Spread, stage: Stage, resource: Resource
@@ -173,6 +179,7 @@ async def _surplus_is_alone(stage: Stage, *, pods: int, noted: dict[str, int]) -
     return all((pod.deletion_cost > 0) == bool(noted_in(pod)) for pod in found)
 
 
+@pytest.mark.node
 @kinds(CLONE_SETS, DEPLOYMENTS)
 async def test_pods_beyond_what_all_subsets_take_are_left_alone_and_go_first(
     spread: Spread, stage: Stage, resource: Resource
@@ -199,6 +206,7 @@ async def test_pods_beyond_what_all_subsets_take_are_left_alone_and_go_first(
     await spread.settled(a=1, b=1)
 
 
+@pytest.mark.node
 @kinds(CLONE_SETS)
 async def test_of_pods_that_were_there_before_no_more_are_adopted_than_a_subset_takes(
     spread: Spread, stage: Stage, resource: Resource
@@ -232,6 +240,7 @@ async def test_of_pods_that_were_there_before_no_more_are_adopted_than_a_subset_
     assert await spread.status() == {"a": (1, 0), "b": (2, 0)}
 
 
+@pytest.mark.node
 @kinds(CLONE_SETS)
 async def test_a_place_is_free_again_when_its_pod_goes(
     spread: Spread, stage: Stage, resource: Resource
@@ -253,6 +262,7 @@ async def test_a_place_is_free_again_when_its_pod_goes(
     await spread.settled(a=2, b=2)
 
 
+@pytest.mark.node
 @kinds(CLONE_SETS)
 async def test_managers_may_end_at_any_time(spread: Spread, stage: Stage, resource: Resource) -> None:
     # given
@@ -277,6 +287,7 @@ async def test_managers_may_end_at_any_time(spread: Spread, stage: Stage, resour
     assert found["b"][0] <= 3
 
 
+@pytest.mark.node
 @kinds(CLONE_SETS, STATEFUL_SETS, ADVANCED_STATEFUL_SETS)
 async def test_a_patch_is_tried_with_the_volumes_of_claims(
     spread: Spread, stage: Stage, resource: Resource

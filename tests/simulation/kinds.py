@@ -26,6 +26,7 @@ from simulation import (
     generate_broadcastjob,
     generate_cloneset,
     generate_daemonset,
+    generate_handover,
     generate_podunavailablebudget,
     generate_sidecarset,
     generate_statefulset,
@@ -37,6 +38,7 @@ from simulation.budget_rules import BudgetRules
 from simulation.cloneset_rules import CloneSetRules
 from simulation.cron_rules import CronRules
 from simulation.daemonset_rules import DaemonSetRules
+from simulation.handover_rules import HandOverRules
 from simulation.job_rules import JobRules
 from simulation.rules import WorkloadRules
 from simulation.script import Script
@@ -76,6 +78,7 @@ def _guarded(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) ->
 
 KINDS: Mapping[str, SimulatedKind] = {
     "cloneset": SimulatedKind(CLONE_SETS, CloneSetRules),
+    "handover": SimulatedKind(CLONE_SETS, HandOverRules),
     "daemonset": SimulatedKind(DAEMON_SETS, DaemonSetRules),
     "statefulset": SimulatedKind(ADVANCED_STATEFUL_SETS, StatefulSetRules),
     "broadcastjob": SimulatedKind(BROADCAST_JOBS, JobRules),
@@ -100,12 +103,14 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "broadcastjob": generate_broadcastjob.generate,
     "advancedcronjob": generate_advancedcronjob.generate,
     "blind": generate_blind.generate,
+    "handover": generate_handover.generate,
     "workloadspread": generate_workloadspread.generate,
     "sidecarset": generate_sidecarset.generate,
     "uniteddeployment": generate_uniteddeployment.generate,
     "podunavailablebudget": generate_podunavailablebudget.generate,
 }
-"""Scripts by chance: of each kind, and `blind` of CloneSets whose manager is kept in the dark."""
+"""Scripts by chance: of each kind; `blind` of CloneSets whose manager is kept in the dark, `handover` of CloneSets
+whose managers follow each other."""
 
 
 PLAIN = 500

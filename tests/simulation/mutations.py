@@ -37,7 +37,7 @@ from pykruise.kinds.statefulset import update as set_update
 from pykruise.kinds.statefulset import working_set as set_working_set
 from pykruise.kinds.statefulset.building import RevisionChoice
 from pykruise.kinds.statefulset.types import StatefulSetSpec
-from pykruise.kube import cache, reflector
+from pykruise.kube import cache, hand_over, reflector
 from pykruise.kube.errors import KubeError
 from pykruise.kube.int_or_percent import Rounding
 from pykruise.plans import in_place as in_place_steps
@@ -308,8 +308,21 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
 }
 
 
+async def _at_once(_self: Any, cache: Any, seen: Any) -> None:
+    await cache.wait_synced()
+    seen.set()
+
+
+HANDOVER: dict[str, tuple[Change, ...]] = {
+    "Hand-over: a new leader does not wait for what the one before wrote": (
+        (hand_over.HandOver, "_catch_up", lambda _original: _at_once),
+    ),
+}
+
+
 EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **MUTATIONS,
+    **HANDOVER,
     **DAEMONSET,
     **STATEFULSET,
     **WORKLOADSPREAD,
@@ -339,6 +352,7 @@ UNSEEN = frozenset(
 def generator_of(name: str) -> str:
     """Which scripts a mutation is hunted with."""
     by_kind: Mapping[str, Collection[str]] = {
+        "handover": HANDOVER,
         "daemonset": DAEMONSET,
         "statefulset": STATEFULSET,
         "workloadspread": WORKLOADSPREAD,

@@ -46,6 +46,8 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True):
     is_versioned: bool = False
     """Whether a WorkloadSpread tells revisions of the CloneSet apart (--ws-enabled-versioned-status)."""
     nodes: int = 4
+    managers: int = 1
+    """More than one: they stand for election, and faults may end the one that leads."""
     deeds: tuple[Deed, ...] = ()
     faults: tuple[Fault, ...] = ()
     latency_s: float = 0.02

@@ -20,6 +20,7 @@ from simulation.world import run
 
 SEEDS = {
     "cloneset": 40,
+    "handover": 20,
     "daemonset": 25,
     "statefulset": 30,
     "workloadspread": 10,

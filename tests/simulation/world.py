@@ -24,6 +24,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time
 from pykruise.kube.controller import unmeasured
 from pykruise.kube.event_batching import Pace
+from pykruise.kube.leases import LeaderElector
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -64,7 +65,10 @@ PATIENCE_S = 3600.0
 REST_S = 60.0
 """So long a restarted manager is watched for writes that nothing calls for."""
 MOST_WRITES = 3000
-MANAGER_KINDS = ("crash", "second leader", "clock jump", "compact", "graceful restart")
+MANAGER_KINDS = (
+    *("crash", "second leader", "clock jump", "compact", "graceful restart"),
+    *("kill leader", "stop leader", "cut leader"),
+)
 """Faults of the manager itself, or of everybody."""
 
 
@@ -116,10 +120,21 @@ def run(script: Script) -> Outcome:
 class _Life:
     """One manager from its start to its end."""
 
-    def __init__(self, manager: Manager, wire: Wire, task: "asyncio.Task[None]") -> None:
+    def __init__(self, manager: Manager, wires: tuple[Wire, ...], task: "asyncio.Task[None]") -> None:
         self.manager = manager
-        self.wire = wire
+        self.wires = wires
+        """Of the manager, and of its elector where it has one."""
         self.task = task
+
+    @property
+    def writes(self) -> int:
+        """Of the manager; renewals of its Lease are none."""
+        return self.wires[0].writes
+
+    def cut(self, *, is_cut: bool) -> None:
+        """Nothing leaves or reaches it any more, or all does again."""
+        for wire in self.wires:
+            wire.dead = is_cut
 
 
 class _World:
@@ -189,7 +204,8 @@ class _World:
                 first=script.object,
                 beside=(self._beside, script.beside) if self._beside else None,
             )
-            self._start_manager()
+            for _ in range(script.managers):
+                self._start_manager()
             if script.beside:
                 await self._deeds.do(Deed(0.0, "create_beside"))
             await self._client.create(self._resource, NAMESPACE, script.object)
@@ -247,6 +263,20 @@ class _World:
                     await asyncio.wait({life.task}, timeout=60.0)
                 await self._kill()
                 self._start_manager()
+            case "kill leader" | "stop leader" if (leader := self._leader()) is not None:
+                if fault.kind == "kill leader":
+                    await self._kill(leader)
+                else:
+                    leader.manager.stop()
+                    await asyncio.wait({leader.task}, timeout=60.0)
+                    await self._kill(leader)
+                await asyncio.sleep(fault.seconds)
+                self._start_manager()
+            case "cut leader" if (leader := self._leader()) is not None:
+                # A network that comes back: what was sent travels on, and who was cut off stands again.
+                leader.cut(is_cut=True)
+                await asyncio.sleep(fault.seconds)
+                leader.cut(is_cut=False)
             case "second leader":
                 life = self._start_manager()
                 await asyncio.sleep(fault.seconds)
@@ -297,16 +327,33 @@ class _World:
 
     # ── managers ─────────────────────────────────────────────────────────────
 
-    def _start_manager(self) -> _Life:
-        self._count += 1
-        name = f"manager-{self._count}"
-        wire = Wire(
+    def _leader(self) -> _Life | None:
+        return next((life for life in self._lives if life.manager.is_leading), None)
+
+    def _wire(self, name: str) -> Wire:
+        return Wire(
             self._cluster.transport_for(name),
             name=name,
             weather=self._weather,
             rng=self._branch(),
             latency_s=self._script.latency_s,
         )
+
+    def _elector(self, name: str, wire: Wire) -> LeaderElector:
+        return LeaderElector(
+            Client(wire, clock=self._clock, rng=self._branch()),
+            namespace=NAMESPACE,
+            name="kruise-manager",
+            identity=name,
+            clock=self._clock,
+            rng=self._branch(),
+        )
+
+    def _start_manager(self) -> _Life:
+        self._count += 1
+        name = f"manager-{self._count}"
+        wire = self._wire(name)
+        wires = (wire,) if self._script.managers == 1 else (wire, self._wire(name))
 
         def clock() -> float:
             return self._clock() + self._skew_s
@@ -318,6 +365,7 @@ class _World:
             settings=Settings(
                 gates=self._kind.gates, flags={"ws-enabled-versioned-status": self._versioned()}
             ),
+            elector=self._elector(name, wires[1]) if len(wires) > 1 else None,
             clock=clock,
             rng=self._branch(),
             cpu_time=unmeasured,
@@ -326,7 +374,7 @@ class _World:
         )
         for controller in manager.controllers:
             self._watch_turns(name, manager, wire, controller)
-        life = _Life(manager, wire, asyncio.get_running_loop().create_task(manager.run()))
+        life = _Life(manager, wires, asyncio.get_running_loop().create_task(manager.run()))
         life.task.add_done_callback(self._ended)
         self._lives.append(life)
         return life
@@ -356,10 +404,10 @@ class _World:
         for one in [life] if life else tuple(self._lives):
             if one in self._lives:
                 self._lives.remove(one)
-            one.wire.dead = True
+            one.cut(is_cut=True)
             one.task.cancel()
             await asyncio.gather(one.task, return_exceptions=True)
-            self._writes += one.wire.writes
+            self._writes += one.writes
 
     # ── what is seen ─────────────────────────────────────────────────────────
 
@@ -373,11 +421,11 @@ class _World:
 
     def _stop_if_it_never_ends(self) -> None:
         """A manager that writes for ever is cut off: what is known by then is enough."""
-        writes = self._writes + sum(life.wire.writes for life in self._lives)
+        writes = self._writes + sum(life.writes for life in self._lives)
         if writes > MOST_WRITES and not self._found:
             self._break("writes", f"{writes} writes are too many for so few pods")
             for life in self._lives:
-                life.wire.dead = True
+                life.cut(is_cut=True)
 
     def _break(self, rule: str, what: str) -> None:
         self._found.append(Violation(rule, what, self._now()))
@@ -447,7 +495,9 @@ class _World:
         before = len(self._storage.trace)
         await asyncio.sleep(REST_S)
         extra = [
-            line for line in self._storage.trace[before:] if "manager" in line and " events " not in line
+            line
+            for line in self._storage.trace[before:]
+            if "manager" in line and " events " not in line and " leases." not in line
         ]
         if extra:
             self._break("rest", f"at rest, but written to after a restart: {extra[:5]}")

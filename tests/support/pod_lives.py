@@ -59,7 +59,7 @@ class Life:
         """Wait until the pod is so, and for the end of what happens to it then."""
         await self.stage.until(lambda: self.seen and is_done(self.seen[-1]), what=f"{self.name}: {what}")
         count = 0
-        while count != len(self.seen):
+        while count != len(self.seen) or not is_done(self.seen[-1]):
             count = len(self.seen)
             await asyncio.sleep(QUIET_S)
         self.settled[what] = self.seen[-1]

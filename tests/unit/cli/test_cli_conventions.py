@@ -80,3 +80,48 @@ def test_pictures_stand_side_by_side_with_axes_the_wanted_number_and_marks() -> 
     assert "wanted 5" in picture
     assert "node-1 is drained</title>" in picture
     assert "web-x" not in picture
+
+
+def test_a_verb_of_kubectl_kruise_loads_neither_kinds_nor_what_only_others_need() -> None:
+    """It starts in a fraction of a second because of what it does not load."""
+    # given everything that `rollout` and `set` need
+    modules = (
+        "entry",
+        "rollout",
+        "rollout_status",
+        "setting",
+        "scaling",
+        "changing",
+        "printing",
+        "revisions",
+    )
+    names = ", ".join(modules)
+    unwanted = (
+        "pykruise.kinds",
+        "click",
+        "aiohttp",
+        "kubernetes",
+        "cryptography",
+        "rich",
+        "pykruise.sandbox",
+    )
+    program = (
+        f"import sys; from pykruise.cli.kubectl import {names}; import pykruise.kube.config, pykruise.kube.http;"
+        f" print([one for one in {unwanted!r} if one in sys.modules])"
+    )
+    # then
+    done = subprocess.run(
+        [PYKRUISE[0], "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_plugin_is_installed_with_its_names() -> None:
+    from importlib.metadata import entry_points
+
+    scripts = {
+        one.name: one.value for one in entry_points(group="console_scripts") if "pykruise" in one.value
+    }
+    assert scripts["kubectl-kruise"] == "pykruise.cli.kubectl.entry:main"
+    assert scripts["kubectl_complete-kruise"] == "pykruise.cli.kubectl.entry:complete_main"
+    assert scripts["resourcedistributiongenerator"] == "pykruise.cli.kubectl.generating:main"

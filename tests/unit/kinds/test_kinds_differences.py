@@ -29,7 +29,7 @@ def test_each_difference_has_a_reason_and_is_there_once() -> None:
 
 def test_they_are_about_kinds_or_parts_of_the_manager() -> None:
     kinds = {crd["spec"]["names"]["kind"] for crd in crds()}
-    parts = {"admission", "all kinds", "manager"}
+    parts = {"admission", "agent on nodes", "all kinds", "manager"}
     assert {one.about for one in DIFFERENCES} <= kinds | parts
     assert {"CloneSet", "DaemonSet", "SidecarSet", "StatefulSet", "WorkloadSpread"} <= {
         one.about for one in DIFFERENCES

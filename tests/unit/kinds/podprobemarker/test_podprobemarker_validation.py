@@ -41,6 +41,11 @@ def test_a_selector_must_select_something(selector: Any) -> None:
     assert errors(probe(), selector=selector) == [("spec.selector", "Invalid")]
 
 
+def test_a_grpc_health_check_is_a_probe() -> None:
+    """containers pitfall o"""
+    assert errors(probe(on={"grpc": {"port": 80, "service": "game"}})) == []
+
+
 def test_there_must_be_a_probe() -> None:
     assert errors() == [("spec.probes", "Invalid")]
 
@@ -53,7 +58,8 @@ def test_there_must_be_a_probe() -> None:
         (probe("Ready"), "name", "Invalid"),
         (probe(containerName=""), "containerName", "Required"),
         (probe(on={}), "probe", "Required"),
-        (probe(on={"grpc": {"port": 80}}), "probe", "Required"),
+        (probe(on={"grpc": {"port": 0}}), "probe.grpc.port", "Invalid"),
+        (probe(on={**EXEC, "grpc": {"port": 80}}), "probe.grpc", "Forbidden"),
         (probe(on={**EXEC, "tcpSocket": {"port": 80}}), "probe.tcpSocket", "Forbidden"),
         (probe(on={"exec": {}}), "probe.exec.command", "Required"),
         (probe(on={**EXEC, "periodSeconds": -1}), "probe.periodSeconds", "Invalid"),

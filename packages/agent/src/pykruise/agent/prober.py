@@ -54,6 +54,8 @@ _log = logging.getLogger(__name__)
 
 WORKERS: Final = 64
 LEAST_PAUSE_S: Final = 0.05
+GATHER_S: Final = 0.2
+"""Outcomes of many probes are one write."""
 
 Asked = tuple[Mapping[str, Any], Mapping[str, Any]]
 """A pod of the spec, and one of its probes."""
@@ -149,7 +151,7 @@ class Prober:
             return 0.0 if name in self._asked else None
         check = self._checks[name] = advance_check(rules, before, seen, now)
         if before is None or (check.state, check.said_at) != (before.state, before.said_at):
-            self.reports.queue.add(self._key)
+            self.reports.queue.add_after(self._key, GATHER_S)
         return max(LEAST_PAUSE_S, due_at(rules, check) - self._clock())
 
     async def _seen(

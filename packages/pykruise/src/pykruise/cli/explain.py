@@ -15,20 +15,23 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
 from pykruise.cli.insight.explaining import Explanation, explain, text
 from pykruise.cli.insight.gates import given_settings, manager_settings
+from pykruise.cli.insight.injected import refused_origin
 from pykruise.cli.insight.known import kind_named, named, workloads
-from pykruise.cli.insight.look import look
+from pykruise.cli.insight.look import Sight, look
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.outputs import rendered
 from pykruise.kube.client import Client
-from pykruise.kube.clock import Instant
+from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import decode
-from pykruise.kube.errors import NotFoundError
+from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import PODS
+from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S
+from pykruise.kube.resources import EVENTS, PODS
 from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind
+from pykruise.pods.reasons import NOT_WRITTEN, Code
 
 __all__ = [
     "BROKEN",
@@ -57,7 +60,62 @@ async def explained(
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
         raise CommandError(f"there is no {kind.resource.kind} {key}: {error}") from error
-    return explain(sight, sight.plan())
+    found = await with_tries(client, explain(sight, sight.plan()), uid=sight.uid)
+    return await with_origin(client, found, sight)
+
+
+async def with_origin(client: Client, found: Explanation, sight: Sight) -> Explanation:
+    """The same, and where refused pods are not the template's fault, what puts into them what is refused."""
+    if not any(wait.code == Code.WRITE_FAILED for wait in found.waits):
+        return found
+    origin = await refused_origin(client, sight)
+    if origin is None:
+        return found
+    waits = tuple(
+        msgspec.structs.replace(
+            wait, words=f"{wait.words}; the field comes from {origin}", remedy=f"correct {origin}"
+        )
+        if wait.code == Code.WRITE_FAILED
+        else wait
+        for wait in found.waits
+    )
+    return msgspec.structs.replace(found, waits=waits)
+
+
+async def with_tries(client: Client, found: Explanation, *, uid: str) -> Explanation:
+    """The same, and of writes that are refused when they were last tried, and when they will be: from their events.
+
+    Each failure waits twice as long as the one before, so the next wait is about as long as all before it; where
+    events may not be read, nothing is said.
+    """
+    if not uid or not any(wait.code in REFUSED_WRITES for wait in found.waits):
+        return found
+    try:
+        listed = await client.list(
+            EVENTS, found.namespace or "default", field_selector=f"involvedObject.uid={uid}"
+        )
+    except ApiError:
+        return found
+    events = [decode(raw) for raw in listed.items]
+    failed = [
+        one for one in events if one.get("type") == "Warning" and str(one.get("reason")).startswith("Failed")
+    ]
+    times = [(one.get("firstTimestamp"), one.get("lastTimestamp")) for one in failed]
+    known = [(parse_time(first), parse_time(last)) for first, last in times if first and last]
+    if not known:
+        return found
+    first, last = max(known, key=lambda pair: pair[1])
+    again = last + min(max(last - first, BASE_DELAY_S), MAX_DELAY_S)
+    waits = tuple(
+        msgspec.structs.replace(wait, tried=format_time(last), again=format_time(again))
+        if wait.code in REFUSED_WRITES
+        else wait
+        for wait in found.waits
+    )
+    return msgspec.structs.replace(found, waits=waits)
+
+
+REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
 
 
 async def explained_pod(

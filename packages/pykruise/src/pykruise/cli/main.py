@@ -445,6 +445,7 @@ def plan(
             output=output,
             feature_gates=feature_gates,
             say=click.echo,
+            note=lambda text: click.echo(text, err=True),
         )
     )
     raise click.exceptions.Exit(code or 0)

@@ -3,11 +3,12 @@
 manifests or a live object, with --set ──▶ forecast() for each ──▶ text or JSON, exit code 0, 2 or 1
 """
 
+import asyncio
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -48,8 +49,10 @@ async def run_plan(
     say: Callable[[str], None],
     feature_gates: str = "",
     reach: Reach = reached,
+    note: Callable[[str], object] = lambda _: None,
 ) -> int:
-    """Print what would happen; returns the exit code. Raises CommandError and KubeError for what fails."""
+    """Print what would happen; returns the exit code. Raises CommandError and KubeError for what fails. `note` is told
+    what is planned just now when it takes long."""
     if output not in ("text", "json", "yaml"):
         raise CommandError(f"-o {output}: there is text, json and yaml")
     if (file is None) == (target is None):
@@ -66,20 +69,38 @@ async def run_plan(
         if target is not None:
             documents = [await live_document(client, there, *named(target))]
         found = [
-            await planned(
-                client,
-                changed_by(document, sets),
-                namespace=namespace or document["metadata"].get("namespace") or default_namespace,
-                now=time.time(),
-                settings=settings,
+            await _told_if_long(
+                planned(
+                    client,
+                    changed_by(document, sets),
+                    namespace=namespace or document["metadata"].get("namespace") or default_namespace,
+                    now=time.time(),
+                    settings=settings,
+                ),
+                f"planning {document['kind']} {document['metadata']['name']} ({number} of {len(documents)}) …",
+                note,
             )
-            for document in documents
+            for number, document in enumerate(documents, start=1)
         ]
     if output != "text":
         say(rendered([msgspec.to_builtins(one) for one in found], output))
     else:
         say("\n\n".join(["\n".join(described(one)) for one in found] + _not_looked_at(others)))
     return exit_code(found)
+
+
+T = TypeVar("T")
+
+LONG_S: Final = 2.0
+"""What takes longer is told on the way."""
+
+
+async def _told_if_long(work: Awaitable[T], what: str, note: Callable[[str], object]) -> T:
+    handle = asyncio.get_running_loop().call_later(LONG_S, note, what)
+    try:
+        return await work
+    finally:
+        handle.cancel()
 
 
 async def planned(

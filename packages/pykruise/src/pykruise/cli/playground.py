@@ -34,8 +34,9 @@ from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
+from pykruise.kube.resources import CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from pykruise.manager.manager import Manager
+from pykruise.manager.roles import aggregated_roles
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, Settings
 from pykruise.plans.review import live_lookups
 from pykruise.plans.views import MARKER_VIEWS
@@ -157,6 +158,10 @@ async def playground(
     for name in (NAMESPACE, SECRETS_NAMESPACE):
         with suppress(AlreadyExistsError):
             await cluster.client.create(NAMESPACES, "", {"metadata": {"name": name}})
+    if settings.rbac:  # who may view, edit or administer a namespace may do so with our kinds too
+        for role in aggregated_roles():
+            with suppress(AlreadyExistsError):
+                await cluster.client.create(CLUSTER_ROLES, "", role)
     if contents.dump is not None:
         loaded = await load(cluster.client, contents.dump)
         if on_loaded is not None:

@@ -2,8 +2,7 @@
 
 DIFFERENCES ──▶ table() ──▶ Markdown; `python -m pykruise.kinds.differences docs/migration.md` puts it there
 
-A test compares, so what is here is what people read. The agent of real nodes, which is not here yet, stands in
-docs/status.md.
+A test compares, so what is here is what people read.
 """
 
 import sys
@@ -727,6 +726,55 @@ _CONTAINER_RECREATE_REQUEST: Final = _of(
     ),
 )
 
+_AGENT: Final = _of(
+    "agent on nodes",
+    (
+        "a digest is asked for as `name:sha256:…`, which runtimes refuse",
+        "as `name@sha256:…`, and found by the image's digests",
+        "images are named by digests",
+    ),
+    (
+        "which probe of a container found what is mixed up when it has two",
+        "each probe has a result of its own",
+        "they say different things",
+    ),
+    (
+        "a changed `periodSeconds` counts when the probe is made anew; gRPC probes fail",
+        "it counts from the next check on; gRPC health checks are made",
+        "what is written is what happens",
+    ),
+    (
+        "preStop hooks over HTTP fail: the pod's address is not known",
+        "the address is the runtime's",
+        "hooks run as the kubelet runs them",
+    ),
+    (
+        "a request whose containers wait says nothing of it",
+        "each container's state has a message",
+        "nothing hangs without one",
+    ),
+    (
+        "containers and their metadata are matched by position",
+        "by name",
+        "statuses come in any order",
+    ),
+    (
+        "an event of a container comes with the next change of an object, or not",
+        "events of the runtime (where it has them) wake what waits; else it is asked every second",
+        "a request goes on when the container does",
+    ),
+    (
+        "an unknown feature gate ends it",
+        "gates that are none of its own are left to the manager",
+        "kinds of others have gates too",
+    ),
+    (
+        "its role may write pods and NodeImages",
+        "statuses and events alone; `get` of secrets in one namespace",
+        "an agent that is taken over can do less",
+    ),
+)
+
 DIFFERENCES: Final = (
     *_EVERYWHERE,
     *_CLONE_SET,
@@ -744,6 +792,7 @@ DIFFERENCES: Final = (
     *_EPHEMERAL_JOB,
     *_CONTAINER_RECREATE_REQUEST,
     *_POD_PROBE_MARKER,
+    *_AGENT,
     *_ADMISSION,
     *_MANAGER,
 )

@@ -3,13 +3,13 @@
 kinds/nodeimage, kinds/imagepulljob ──▶ these ──▶ node_images.py (how decisions see them)
 """
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 
 from pykruise.kube.api import Count, Int32, Int64, ObjectReference, Status, Time, Typed
 from pykruise.kube.crds import schema
-from pykruise.kube.resources import Resource
+from pykruise.kube.node_agent.image_pulls import NODE_IMAGES
 from pykruise.pods.image_api import SandboxConfig
 
 __all__ = [
@@ -26,8 +26,6 @@ __all__ = [
     "TagSpec",
     "TagStatus",
 ]
-
-NODE_IMAGES: Final = Resource("apps.kruise.io", "v1beta1", "nodeimages", "NodeImage", namespaced=False)
 
 
 class TagPullPolicy(Typed, frozen=True, kw_only=True):

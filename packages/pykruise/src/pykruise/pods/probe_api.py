@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.api import Int64, Probe, Selector, Status, Time, Typed
+from pykruise.kube.node_agent.probe_checks import NODE_POD_PROBES
 from pykruise.kube.resources import Resource
 
 __all__ = [
@@ -26,10 +27,6 @@ __all__ = [
 ]
 
 POD_PROBE_MARKERS: Final = Resource("apps.kruise.io", "v1alpha1", "podprobemarkers", "PodProbeMarker")
-
-NODE_POD_PROBES: Final = Resource(
-    "apps.kruise.io", "v1alpha1", "nodepodprobes", "NodePodProbe", namespaced=False
-)
 
 
 class MarkerPolicy(Typed, frozen=True, kw_only=True):
@@ -55,7 +52,7 @@ class ContainerProbe(Typed, frozen=True, kw_only=True):
     pod_condition_type: str = ""
     """Type of the pod's condition that shows the outcome."""
     probe: Probe
-    """The check: exec, httpGet or tcpSocket."""
+    """The check: exec, httpGet, tcpSocket or grpc."""
 
 
 class PodProbeMarkerSpec(Typed, frozen=True, kw_only=True):

@@ -50,6 +50,10 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     pods: tuple[str, ...] = ()
     """Names of pods; of nodes where the words are about nodes."""
     since: str = ""
+    tried: str = ""
+    """Of a write that is refused: when it was last tried; empty: unknown."""
+    again: str = ""
+    """... and about when it is tried next."""
     remedy: str = ""
 
 
@@ -159,12 +163,18 @@ def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document) -> str:
 def _done(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
     if not isinstance(sight.kind.insight, WorkloadInsight):
         return
-    revision = sight.kind.insight.counts(sight.document, status, plan).revision
+    counts = sight.kind.insight.counts(sight.document, status, plan)
+    revision = counts.revision
     target = revision.rpartition("-")[2]
     new = [pod for pod in sight.snapshot.pods if pod.is_active and pod.revision == target and target]
     serving = [pod for pod in new if pod.is_serving]
-    if new:
-        yield f"{_pods_are(len(new))} of {revision}, {len(serving)} of them serving"
+    if not new:
+        return
+    words = f"{_pods_are(len(new))} of {revision}, {len(serving)} of them serving"
+    surplus = len(new) - counts.wanted
+    if sight.kind.insight.is_per_node and surplus > 0:
+        words += f"; {surplus} of them on nodes that are to have none, which is not counted above"
+    yield words
 
 
 # Waits
@@ -473,6 +483,11 @@ def _wait_lines(wait: Wait, now: Instant) -> list[str]:
         shown = ", ".join(wait.pods[:6]) + (f", and {len(wait.pods) - 6} more" if len(wait.pods) > 6 else "")
         who = f"{shown}: "
     age = f" (for {shown_age(max(now - parse_time(wait.since), 0))})" if wait.since else ""
+    if wait.tried:
+        age += f"; last tried {shown_age(max(now - parse_time(wait.tried), 0))} ago"
+    if wait.again:
+        left = parse_time(wait.again) - now
+        age += f", next try {f'in about {shown_age(left)}' if left > 0 else 'now'}"
     lines = [f"  {wait.code}: {who}{wait.words}{age}"]
     if wait.remedy:
         lines.append(f"    → {wait.remedy}")

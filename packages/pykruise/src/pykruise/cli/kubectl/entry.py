@@ -103,7 +103,9 @@ async def run_async(argv: Sequence[str], around: Surroundings) -> int:
         around.err(f"{text}\n")
     module, _, function = command.run.partition(":")
     do = getattr(import_module(f"pykruise.cli.kubectl.{module}"), function)
-    async with Session(call, around, command=" ".join(path)) as session:
+    async with Session(
+        call, around, command=" ".join(path), typed=" ".join((around.program, *argv))
+    ) as session:
         try:
             errors: Sequence[Exception] = await do(session) or ()
         except ExitCode as end:

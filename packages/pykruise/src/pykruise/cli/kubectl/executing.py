@@ -25,6 +25,9 @@ __all__ = ["container_of", "exec_command", "exit_code_of"]
 HOT_UPGRADE: Final = "kruise.io/sidecarset-working-hotupgrade-container"
 PROTOCOL: Final = "v5.channel.k8s.io"
 STDIN, STDOUT, STDERR, ERROR, CLOSE = 0, 1, 2, 3, 255
+NOT_IMPLEMENTED: Final = 501
+"""What the sandbox's API server answers."""
+
 DEFAULT: Final = "kubectl.kubernetes.io/default-container"
 
 
@@ -165,12 +168,12 @@ async def _run(session: Session, path: str, *, with_stdin: bool, is_tty: bool) -
                 max_msg_size=0,
             )
         except aiohttp.WSServerHandshakeError as error:
-            raise KubectlError(
-                f"unable to upgrade the connection: {error.status} {error.message}; pods of a sandbox run on paper,"
-                " so nothing can be executed in them"
-                if error.status in (404, 405, 501)
-                else str(error)
-            ) from error
+            hint = (
+                "; pods of a sandbox run on paper, so nothing runs in them"
+                if error.status == NOT_IMPLEMENTED
+                else ""
+            )
+            raise KubectlError(f"unable to upgrade the connection: HTTP {error.status}{hint}") from error
         except aiohttp.ClientError as error:
             raise KubectlError(f"exec: {error}") from error
         async with socket:

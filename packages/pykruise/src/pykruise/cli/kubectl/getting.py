@@ -3,12 +3,14 @@
 objects ──▶ rows_of() (pure) ──▶ table()      workload, revisions, pods ──▶ tree_of() ──▶ tree_lines() (trees.py)
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
 
 from pykruise.cli.kubectl.discovery import Served
+from pykruise.cli.kubectl.drawing import draw
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import KRUISE, ROLLOUTS
 from pykruise.cli.kubectl.pods import age
@@ -239,11 +241,24 @@ async def get_command(session: Session) -> list[Error]:
 
         return await show_tree(session, [given[0].partition("/")[2]])
     if given[0] == "all":
-        return await _get_all(session)
+        return await (_watch_all(session) if call.is_on("watch") else _get_all(session, session.say))
     return await _get_types(session, given)
 
 
-async def _get_all(session: Session) -> list[Error]:
+async def _watch_all(session: Session) -> list[Error]:
+    """The tables anew whenever they change; ages alone are no change."""
+    shown: list[str] = []
+    while True:
+        lines: list[str] = []
+        if errors := await _get_all(session, lines.append):
+            return errors
+        if [line.rsplit(maxsplit=1)[:1] for line in lines] != [line.rsplit(maxsplit=1)[:1] for line in shown]:
+            draw(session, lines, before=len(shown))
+            shown = lines
+        await asyncio.sleep(1.0)
+
+
+async def _get_all(session: Session, say: Callable[[str], None]) -> list[Error]:
     call, mapper = session.call, await session.mapper()
     everywhere = call.is_on("all-namespaces")
     namespace = "" if everywhere else await session.namespace()
@@ -260,10 +275,11 @@ async def _get_all(session: Session) -> list[Error]:
             continue
         found += documents
         if documents and not call.text("output"):
-            session.say(f"\n{served.resource}:")
+            say("")
+            say(f"{served.resource}:")
             is_wide = everywhere and served.resource.namespaced
             for line in table(rows_of(documents, columns, now=session.now, everywhere=is_wide)):
-                session.say(line)
+                say(line)
     if call.text("output"):
         _print(
             session, {"apiVersion": "v1", "items": found, "kind": "List", "metadata": {"resourceVersion": ""}}

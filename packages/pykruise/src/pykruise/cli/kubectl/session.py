@@ -110,8 +110,10 @@ class _Warning(WrappedTransport):
 class Session:
     """See above. `async with` it: connections are closed at the end."""
 
-    def __init__(self, call: Call, around: Surroundings, *, command: str = "") -> None:
+    def __init__(self, call: Call, around: Surroundings, *, command: str = "", typed: str = "") -> None:
         self.call = call
+        self.typed = typed
+        """The whole command line, as `--record` notes it."""
         self.around = around
         self.command = command
         self.warnings: list[str] = []

@@ -15,9 +15,10 @@ from pykruise.cli.kubectl.errors import KubectlError, SeveralErrors, UsageError
 from pykruise.cli.kubectl.kinds import WorkloadKind, kind_of, pod_specs_of
 from pykruise.cli.kubectl.printing import printer_of
 from pykruise.cli.kubectl.resources import Error, Info, find
+from pykruise.cli.kubectl.revisions import CHANGE_CAUSE
 from pykruise.cli.kubectl.rollout import put
 from pykruise.cli.kubectl.session import Session, dry_run_of
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import KubeError
 from pykruise.kube.go_text import quoted
 from pykruise.kube.quantities import format_quantity
@@ -69,7 +70,10 @@ async def apply(
         problems: list[str] = []
 
         def do(document: Document, info: Info = info, problems: list[str] = problems) -> None:
+            before = deep_copy(document)
             problems[:] = mutate(info, document) or []
+            if call.is_on("record") and document != before:
+                put(document, ("metadata", "annotations", CHANGE_CAUSE), session.typed)
 
         try:
             changed = await change(session, info, do, manager=MANAGER, is_local=is_local)

@@ -99,8 +99,12 @@ _OUTPUT: Final = (
 )
 _DRY_RUN: Final = _text("dry-run", "none, client or server.", default="none", alone="unchanged")
 _MANAGER: Final = _text("field-manager", "Who managedFields names.")
-_RECORD: Final = _bool(
-    "record", "Write the command into the annotation kubernetes.io/change-cause (deprecated)."
+_RECORD: Final = Flag(
+    name="record",
+    type="bool",
+    default="false",
+    help="Write the command into the annotation kubernetes.io/change-cause.",
+    deprecated="--record will be removed in the future",
 )
 _LOCAL: Final = _bool("local", "Ask no cluster: change the files' objects and print them.")
 _TIMEOUT: Final = Flag(name="timeout", type="seconds", default="0", help="How long to wait; 0: for ever.")

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from pykruise.cli.kubectl.drawing import draw
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import KINDS, ROLLOUTS, group_of, kind_of
 from pykruise.cli.kubectl.pods import age, pods_of, ready_count, restarts_of, state_of
@@ -208,22 +209,13 @@ async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
     async for tree in _trees(session, info):
         lines = tree_lines(tree, colours=colours)
         if lines != drawn:
-            _draw(session, lines, before=len(drawn))
+            draw(session, lines, before=len(drawn))
             drawn = lines
         if tree.is_done:
             return []
         if ends is not None and session.now >= ends:
             return [TimedOutError("timed out waiting for the condition")]
     return []
-
-
-def _draw(session: Session, lines: Sequence[str], *, before: int) -> None:
-    """Over what was there on a terminal; else below it, after an empty line."""
-    if session.around.is_terminal:
-        start = f"\x1b[{before}A\x1b[J" if before else ""
-        session.around.out(start + "\n".join(lines) + "\n")
-        return
-    session.around.out(("\n" if before else "") + "\n".join(lines) + "\n")
 
 
 async def _trees(session: Session, info: Info) -> AsyncIterator[Tree]:

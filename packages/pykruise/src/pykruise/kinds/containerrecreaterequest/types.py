@@ -21,7 +21,7 @@ from pykruise.kube.api import (
     Typed,
 )
 from pykruise.kube.crds import integer, schema
-from pykruise.kube.resources import Resource
+from pykruise.kube.node_agent.recreations import REQUESTS
 
 __all__ = [
     "CONTAINER_RECREATE_REQUESTS",
@@ -40,9 +40,7 @@ __all__ = [
     "StopHook",
 ]
 
-CONTAINER_RECREATE_REQUESTS: Final = Resource(
-    "apps.kruise.io", "v1beta1", "containerrecreaterequests", "ContainerRecreateRequest"
-)
+CONTAINER_RECREATE_REQUESTS: Final = REQUESTS
 
 PHASES: Final = ("Pending", "Recreating", "Succeeded", "Failed", "Completed")
 

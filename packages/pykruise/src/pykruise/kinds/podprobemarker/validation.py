@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from pykruise.kube.api import ExecAction, HttpGetAction, Probe, TcpSocketAction
+from pykruise.kube.api import ExecAction, GrpcAction, HttpGetAction, Probe, TcpSocketAction
 from pykruise.kube.documents import get_path, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
@@ -102,6 +102,7 @@ def _probe_errors(probe: Probe, path: str) -> Iterator[Cause]:
             ("exec", probe.exec),
             ("httpGet", probe.http_get),
             ("tcpSocket", probe.tcp_socket),
+            ("grpc", probe.grpc),
         )
         if action is not None
     ]
@@ -121,10 +122,15 @@ def _probe_errors(probe: Probe, path: str) -> Iterator[Cause]:
         yield from check_not_negative(value, f"{path}.{field}")
 
 
-def _action_errors(action: ExecAction | HttpGetAction | TcpSocketAction, path: str) -> Iterator[Cause]:
+def _action_errors(
+    action: ExecAction | HttpGetAction | TcpSocketAction | GrpcAction, path: str
+) -> Iterator[Cause]:
     if isinstance(action, ExecAction):
         if not action.command:
             yield required(f"{path}.command")
+        return
+    if isinstance(action, GrpcAction):
+        yield from check_port(action.port, f"{path}.port")
         return
     if action.host:
         yield invalid(f"{path}.host", action.host, "must not be set: the pod itself is asked")

@@ -22,9 +22,10 @@ from pykruise.kinds.sidecarterminator.groups import (
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
+from pykruise.kube.node_agent.recreations import REQUESTS
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS, Resource
+from pykruise.kube.resources import PODS
 from pykruise.plans.phases import pod_key
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import NodeView
@@ -36,10 +37,6 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["REQUESTS", "Snapshot", "plan_termination", "request_name"]
-
-REQUESTS: Final = Resource(
-    "apps.kruise.io", "v1beta1", "containerrecreaterequests", "ContainerRecreateRequest"
-)
 
 EVENT: Final = "SidecarTerminator"
 RETRY_S: Final = 5.0

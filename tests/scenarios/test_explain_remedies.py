@@ -1,0 +1,275 @@
+"""`pykruise explain`: what it names and does not blame, and its exit codes; `doctor` where nobody answers."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pykruise.cli.doctor import joined
+from pykruise.cli.errors import CommandError
+from pykruise.cli.explain import explained, read_targets, run_explain
+from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.cli.insight.injected import origin_of
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.manager.doctor.findings import fault, fine
+from pykruise.sandbox.faults import Rule
+from support.scenario import Object, Stage, cloneset, rolling
+from support.up import pykruise
+
+QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
+
+
+async def found_of(stage: Stage, name: str = "web") -> tuple[Explanation, str]:
+    """The explanation of a CloneSet, and its text."""
+    found = await explained(stage.client, Key(stage.namespace, name), now=stage.clock(), kind=CLONE_SET)
+    return found, text(found, now=stage.clock())
+
+
+async def until_caused(stage: Stage, cause: str) -> tuple[Explanation, str]:
+    """The same, once that is the cause."""
+    found: list[tuple[Explanation, str]] = []
+
+    async def is_caused() -> bool:
+        found[:] = [await found_of(stage)]
+        return found[0][0].cause == cause
+
+    await stage.until(is_caused, what=f"the cause is {cause}")
+    return found[0]
+
+
+@pytest.mark.virtual_time("it is about the times of tries")
+async def test_a_write_that_is_refused_says_when_it_was_tried_and_will_be(stage: Stage) -> None:
+    # given a quota that lets no pod be
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "team"},
+        "spec": {"hard": {"pods": "0"}},
+    }
+    await stage.create(quota, resource=QUOTAS)
+    await stage.start_manager()
+    await stage.create(cloneset())
+    await asyncio.sleep(60.0)
+    # when
+    found, said = await until_caused(stage, "Quota")
+    # then
+    assert found.waits[0].tried
+    assert found.waits[0].again > found.waits[0].tried
+    assert "last tried " in said
+    assert "next try in about " in said or "next try now" in said
+    # and all tries are one event with a count
+    (event,) = await stage.events("FailedCreate")
+    assert event["count"] > 3
+    assert "web-" not in event["message"]
+
+
+@pytest.mark.needs_admission
+async def test_a_field_that_a_workloadspread_puts_into_pods_is_named_as_its(stage: Stage) -> None:
+    # given a patch that makes pods which API servers refuse, but the spread's own admission takes
+    await stage.start_manager()
+    patch = {"spec": {"tolerations": [{"key": "x", "operator": "Exists", "value": "no"}]}}
+    spread = {
+        "apiVersion": WORKLOAD_SPREADS.api_version,
+        "kind": WORKLOAD_SPREADS.kind,
+        "metadata": {"name": "zones"},
+        "spec": {
+            "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"},
+            "subsets": [{"name": "a", "patch": patch}],
+        },
+    }
+    await stage.create(spread, resource=WORKLOAD_SPREADS)
+    await stage.create(cloneset())
+    # when
+    found, _ = await until_caused(stage, "WriteFailed")
+    # then
+    assert found.waits[0].remedy == "correct spec.subsets[0].patch of WorkloadSpread zones"
+
+
+def test_a_container_beyond_the_templates_is_of_a_sidecarset() -> None:
+    workload = {
+        "spec": {"template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{}, {}]}}}
+    }
+    sets = [
+        {
+            "metadata": {"name": name},
+            "spec": {"selector": {"matchLabels": labels}, "containers": [{"name": name}]},
+        }
+        for name, labels in (("b", {"app": "web"}), ("a", {"app": "web"}), ("other", {"app": "x"}))
+    ]
+    assert str(origin_of("spec.containers[2].image", workload, sets)) == "spec.containers[0] of SidecarSet a"
+    assert (
+        str(origin_of("spec.containers[3].ports[0]", workload, sets)) == "spec.containers[0] of SidecarSet b"
+    )
+    assert origin_of("spec.containers[1].image", workload, sets) is None
+    assert origin_of("spec.nodeName", workload, sets) is None
+
+
+async def test_the_label_of_a_hook_is_named_in_the_condition_too(stage: Stage) -> None:
+    # given pods that a label holds
+    await stage.start_manager()
+    document = cloneset()
+    document["spec"]["lifecycle"] = {"preDelete": {"labelsHandler": {"hook": "on"}}}
+    document["spec"]["template"]["metadata"]["labels"]["hook"] = "on"
+    await stage.create(document)
+    await stage.settled(replicas=3)
+    # when one is to go
+    await stage.merge("web", {"spec": {"replicas": 2}})
+    found, said = await until_caused(stage, "PreDeleteHook")
+    # then
+    assert "label hook=on" in said
+
+    async def is_in_condition() -> bool:
+        return "label hook=on" in (await found_of(stage))[0].condition or "label hook=on" in str(
+            await stage.status()
+        )
+
+    await stage.until(is_in_condition)
+    assert found.needs_a_person
+
+
+async def test_no_partition_is_blamed_where_there_is_none(stage: Stage) -> None:
+    # given an update that goes by surge, with new pods that take their time
+    await stage.start_manager()
+    await stage.create(cloneset(updateStrategy=rolling(maxSurge=1, maxUnavailable=0)))
+    await stage.settled(replicas=3)
+    stage.kubelets.set_rules([Rule(image="nginx:2", never_ready=True)])
+    await stage.set_image("web", "nginx:2")
+    await asyncio.sleep(stage.long_s / 5)
+    # then
+    found, said = await found_of(stage)
+    assert "Partition" not in {wait.code for wait in found.waits}, said
+    assert "partition" not in said
+
+
+async def test_the_claim_and_its_missing_storage_class_are_named(stage: Stage) -> None:
+    await stage.start_manager()
+    document = cloneset(replicas=1)
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "nobody-knows",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    document["spec"]["volumeClaimTemplates"] = [claim]
+    await stage.create(document)
+    found, said = await until_caused(stage, "UnboundClaims")
+    assert "PVC data-web-" in said
+    assert "wants storage class nobody-knows, which is not there" in said
+    assert found.needs_a_person
+
+
+async def test_in_place_only_says_so_first_and_nothing_of_budgets(stage: Stage) -> None:
+    # given a change that cannot be made in place, where nothing else is allowed
+    await stage.start_manager()
+    strategy = rolling(podUpdatePolicy="InPlaceOnly", maxUnavailable=1)
+    await stage.create(cloneset(updateStrategy=strategy))
+    await stage.settled(replicas=3)
+    await stage.merge("web", {"spec": {"template": {"spec": {"priorityClassName": "", "hostname": "x"}}}})
+    # then
+    found, said = await until_caused(stage, "NotInPlace")
+    assert not {wait.code for wait in found.waits} & {"Budget", "MaxUnavailable", "Turn"}, said
+
+
+async def test_an_overlap_of_selectors_is_named(stage: Stage) -> None:
+    await stage.start_manager()
+    await stage.create(cloneset())
+    await stage.settled(replicas=3)
+    other = cloneset("other", replicas=1)
+    other["spec"]["selector"] = {"matchLabels": {"app": "web"}}
+    other["spec"]["template"]["metadata"]["labels"] = {"app": "web"}
+    await stage.create(other)
+
+    async def is_named() -> bool:
+        return "SelectorOverlap" in (await found_of(stage))[1]
+
+    await stage.until(is_named)
+
+
+# ── arguments and exit codes ─────────────────────────────────────────────────
+
+
+async def explain(stage: Stage, *targets: str, **given: Any) -> tuple[int, str]:
+    """Exit code and text of the command."""
+    from contextlib import asynccontextmanager
+
+    @asynccontextmanager
+    async def reach(*_: object) -> Any:
+        yield stage.client, stage.namespace
+
+    told: list[str] = []
+    fixed: dict[str, Any] = {"namespace": None, "watch": False, "output": "text", "every_s": 0.5}
+    code = await run_explain(
+        *targets, **(fixed | given), kubeconfig=None, context=None, say=told.append, reach=reach
+    )
+    return code, "\n".join(told)
+
+
+async def test_objects_are_said_as_to_kubectl_and_the_worst_gives_the_exit_code(stage: Stage) -> None:
+    # given one that is done, and one that needs a person
+    await stage.start_manager()
+    await stage.create(cloneset("good"))
+    await stage.settled("good", replicas=3)
+    stage.kubelets.set_rules([Rule(image="bad:1", image_pull_error=True)])
+    await stage.create(cloneset("bad", image="bad:1"))
+
+    async def is_stuck() -> bool:
+        return "ImagePull" in (await explain(stage, "clone/bad"))[1]
+
+    await stage.until(is_stuck)
+    # then
+    assert (await explain(stage, "clone", "good"))[0] == 0
+    assert (await explain(stage, "clonesets/bad"))[0] == 3
+    code, both = await explain(stage, "clone/good", "clone/bad")
+    assert code == 3
+    assert both.count(f"CloneSet {stage.namespace}/") == 2
+    for words in (("clone",), ("clonesets",), ("all",), ("clone", "good", "bad")):
+        assert (await explain(stage, *words))[1].count(f"CloneSet {stage.namespace}/") == 2
+    assert "good" in (await explain(stage, "clone", everywhere=True))[1]
+    assert (await explain(stage, "clone", selector="app=nobody"))[0] == 0
+    # and who watches is not kept for ever
+    assert (await explain(stage, "clone/bad", watch=True, timeout_s=0.1))[0] == 3
+
+
+def test_targets_that_cannot_be_meant_are_one_line() -> None:
+    for words in ((), ("clone/a", "b"), ("ships",)):
+        with pytest.raises(CommandError):
+            read_targets(words)
+
+
+def test_the_same_fault_of_many_kinds_is_one_line() -> None:
+    found = joined(
+        [
+            fault("crds", "a.x is not installed", "apply"),
+            fault("crds", "b.x is not installed", "apply"),
+            fine("lease", "held by one"),
+        ]
+    )
+    assert [one.line() for one in found] == [
+        "fault    crds: a.x, b.x is not installed — fix: apply",
+        "ok       lease: held by one",
+    ]
+
+
+@pytest.mark.real_time
+def test_the_doctor_says_one_line_where_nobody_answers(tmp_path: Any) -> None:
+    config: Object = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+    }
+    import yaml
+
+    file = tmp_path / "config"
+    file.write_text(yaml.safe_dump(config))
+    done = pykruise("doctor", "--kubeconfig", str(file))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("error: the API server is not there: ")

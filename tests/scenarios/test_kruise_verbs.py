@@ -1,0 +1,416 @@
+"""`kubectl kruise` against a cluster with the manager: every verb that writes, of every kind, in both versions."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.explaining import text
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kube.documents import decode
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NAMESPACES, SERVICES, Resource
+from pykruise.sandbox.faults import Rule
+from support.kruise import Kruise
+from support.scenario import Object, Stage, cloneset, rolling
+from support.statefulsets import statefulset
+
+ROLLOUTS = Resource("rollouts.kruise.io", "v1beta1", "rollouts", "Rollout")
+
+
+async def started(stage: Stage, *documents: Object) -> Kruise:
+    """The manager, and CloneSets that have settled."""
+    await stage.start_manager()
+    for document in documents or (cloneset(),):
+        await stage.create(document)
+        await stage.settled(document["metadata"]["name"], replicas=document["spec"]["replicas"])
+    return Kruise(stage)
+
+
+async def template_of(stage: Stage, name: str = "web") -> Object:
+    found: Object = (await stage.get(name))["spec"]["template"]
+    return found
+
+
+# ── rollout ──────────────────────────────────────────────────────────────────
+
+
+async def test_a_rollout_is_undone_whole_and_its_history_told(stage: Stage) -> None:
+    """cli cases 15, 18, 19, 20"""
+    kruise = await started(stage)
+    before = await template_of(stage)
+    # given a new template with one label more
+    await stage.merge(
+        "web",
+        {"spec": {"template": {"metadata": {"labels": {"extra": "x"}}}}},
+    )
+    await kruise.says("set", "image", "clone/web", "main=nginx:2")
+    await stage.settled(replicas=3, updated=3)
+    assert "REVISION" in await kruise.says("rollout", "history", "clone/web")
+    # when it is looked at, and then done
+    version = (await stage.get("web"))["metadata"]["resourceVersion"]
+    shown = await kruise.says("rollout", "undo", "clone/web", "--to-revision=1", "--dry-run=client")
+    assert "nginx:1" in shown
+    assert (await stage.get("web"))["metadata"]["resourceVersion"] == version
+    assert "rolled back" in await kruise.says("rollout", "undo", "clone/web", "--to-revision=1")
+    # then the label is gone too
+    after = await template_of(stage)
+    assert after["metadata"]["labels"] == before["metadata"]["labels"]
+    assert "extra" not in after["metadata"]["labels"]
+    assert after["spec"]["containers"][0]["image"] == before["spec"]["containers"][0]["image"]
+    await stage.settled(replicas=3, updated=3)
+    rows = (await kruise.says("rollout", "history", "clone/web")).splitlines()
+    newest = [row.split()[0] for row in rows if row[:1].isdecimal()][-1]
+    said = await kruise.says("rollout", "undo", "clone/web", f"--to-revision={newest}")
+    assert "skipped rollback (current template already matches revision" in said
+
+
+async def test_of_two_clonesets_both_restart_and_are_waited_for(stage: Stage) -> None:
+    """cli cases 11, 25, 26"""
+    kruise = await started(stage, cloneset("a"), cloneset("b"))
+    said = await kruise.says("rollout", "restart", "clone/a", "clone/b")
+    assert said.count("restarted") == 2
+    for name in ("a", "b"):
+        (variable,) = (await template_of(stage, name))["spec"]["containers"][0]["env"]
+        assert variable["name"] == "RESTARTED_AT"
+    lines = (await kruise.says("rollout", "status", "clone/a", "clone/b", "--timeout=120s")).splitlines()
+    assert sum("rolling update complete" in line for line in lines) == 2
+
+
+async def test_an_object_of_v1alpha1_is_worked_on_as_well(stage: Stage) -> None:
+    """cli case 61"""
+    kruise = await started(stage)
+    manifest = {"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "metadata": {"name": "web"}}
+    for verb, expected in (("pause", True), ("resume", False)):
+        await kruise.says("rollout", verb, "-f", "-", stdin=json.dumps(manifest))
+        strategy = (await stage.get("web"))["spec"]["updateStrategy"]
+        assert bool(strategy["rollingUpdate"].get("paused")) is expected
+    await kruise.says("set", "partition", "-f", "-", "30%", stdin=json.dumps(manifest))
+    assert (await stage.get("web"))["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == "30%"
+
+
+async def test_status_ends_with_the_reason_and_the_way_back(stage: Stage) -> None:
+    """cli cases 8, 9: an image that there is not"""
+    kruise = await started(stage, cloneset(replicas=5, updateStrategy=rolling(maxUnavailable=1)))
+    stage.kubelets.set_rules([Rule(image="nginx:2", image_pull_error=True)])
+    await kruise.says("set", "image", "clone/web", "main=nginx:2")
+    await stage.until(lambda: _waits_for_image(kruise))
+    # when nobody waits
+    said = await kruise.run("rollout", "status", "clone/web", "-w=false")
+    assert (said.code, len(said.out.splitlines())) == (0, 1)
+    # when somebody does
+    said = await kruise.run("rollout", "status", "clone/web", "--timeout=1s")
+    assert said.code == 1
+    assert "ImagePull" in said.err
+    assert "timed out waiting for the condition" in said.err
+    assert f"kubectl kruise rollout undo clonesets.apps.kruise.io/web -n {stage.namespace}" in said.err
+    as_json = json.loads(
+        (await kruise.run("rollout", "status", "clone/web", "--timeout=1s", "-o", "json")).out
+    )
+    assert as_json[0]["waits"][0]["code"] == "ImagePull"
+
+
+async def _waits_for_image(kruise: Kruise) -> bool:
+    return "ImagePull" in (await kruise.run("rollout", "status", "clone/web", "-w=false")).err
+
+
+@pytest.mark.parametrize(
+    "fault", [{"image_pull_error": True}, {"exit_code": 3, "after_s": 0.0}, {"never_ready": True}]
+)
+async def test_who_follows_each_remedy_to_the_letter_never_has_fewer_pods(stage: Stage, fault: Any) -> None:
+    # given a rollout that is stuck within its budget
+    kruise = await started(stage, cloneset(replicas=5, updateStrategy=rolling(maxUnavailable=1)))
+    stage.kubelets.set_rules([Rule(image="nginx:2", **fault)])
+    await kruise.says("set", "image", "clone/web", "main=nginx:2")
+
+    async def is_stuck() -> bool:
+        return (await stage.status()).get("availableReplicas") == 4
+
+    await stage.until(is_stuck)
+    await asyncio.sleep(stage.long_s / 5)
+    found = await explained(stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET)
+    said = text(found, now=stage.clock())
+    # then nothing tells to raise a limit
+    assert not any("raise" in wait.remedy for wait in found.waits), said
+    # and the command that is written out brings all pods back
+    (command,) = {
+        wait.remedy.partition("roll back: kubectl kruise ")[2]
+        for wait in found.waits
+        if "roll back: " in wait.remedy
+    }
+    least = 5
+
+    async def is_whole() -> bool:
+        nonlocal least
+        available = (await stage.status()).get("availableReplicas", 0)
+        least = min(least, available)
+        return bool(available == 5)
+
+    await kruise.says(*command.split())
+    await stage.until(is_whole)
+    assert least >= 4
+
+
+# ── set, scale, expose ───────────────────────────────────────────────────────
+
+
+async def test_variables_are_listed_and_tried_without_a_write(stage: Stage) -> None:
+    """cli cases 32, 33, 34, 35"""
+    kruise = await started(stage)
+    await kruise.says("set", "env", "clone/web", "A=1")
+    version = (await stage.get("web"))["metadata"]["generation"]
+    assert "A=1" in await kruise.says("set", "env", "clone/web", "--list")
+    await kruise.says("set", "env", "clone/web", "A=2", "--dry-run=client")
+    await kruise.says("set", "env", "clone/web", "A=2", "--dry-run=server")
+    assert "already has a value (1)" in await kruise.refuses(
+        "set", "env", "clone/web", "A=2", "--overwrite=false"
+    )
+    assert await kruise.says("set", "env", "clone/web", "A=1") == ""
+    assert (await stage.get("web"))["metadata"]["generation"] == version
+
+
+async def test_chosen_pods_go_in_one_update(stage: Stage) -> None:
+    """cli cases 44, 45, 46"""
+    kruise = await started(stage)
+    names = [pod.name for pod in await stage.pods()]
+    said = await kruise.says("scaledown", "clone/web", "--pods", f"{names[0]}, {names[1]}")
+    assert said.startswith(f"# web delete pods [{names[0]} {names[1]}] successfully\n")
+    await stage.settled(replicas=1)
+    assert [pod.name for pod in await stage.pods()] == [names[2]]
+    assert "has no pod stranger" in await kruise.refuses("scaledown", "clone/web", "--pods", "stranger")
+
+
+async def test_pods_of_a_stateful_set_are_chosen_by_their_label(stage: Stage) -> None:
+    await stage.start_manager()
+    await stage.create(statefulset(replicas=3), resource=ADVANCED_STATEFUL_SETS)
+    kruise = Kruise(stage)
+    await kruise.says("rollout", "status", "asts/web", "--timeout=120s")
+    said = await kruise.run("scaledown", "asts/web", "--pods", "web-2")
+    assert said.code == 0, said
+    assert (await stage.get("web", resource=ADVANCED_STATEFUL_SETS))["spec"]["replicas"] == 2
+
+
+async def test_a_cloneset_is_exposed_by_its_own_ports(stage: Stage) -> None:
+    """cli cases 40, 41"""
+    document = cloneset()
+    document["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 8080}]
+    kruise = await started(stage, document)
+    assert await kruise.says("expose", "clone/web") == "service/web exposed\n"
+    service = await stage.get("web", resource=SERVICES)
+    assert [(one["port"], one["targetPort"]) for one in service["spec"]["ports"]] == [(8080, 8080)]
+
+
+# ── other kinds ──────────────────────────────────────────────────────────────
+
+
+async def test_a_sidecarset_is_set_paused_and_rolled_back(stage: Stage) -> None:
+    await stage.start_manager()
+    name = f"log-{stage.namespace}"
+    body = {
+        "apiVersion": SIDECAR_SETS.api_version,
+        "kind": SIDECAR_SETS.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "selector": {"matchLabels": {"app": "nobody"}},
+            "containers": [{"name": "log", "image": "log:1"}],
+        },
+    }
+    await stage.create(body, resource=SIDECAR_SETS)
+    kruise = Kruise(stage)
+    await stage.until(lambda: _has_revisions(kruise, name, 1))
+    await kruise.says("set", "image", f"sidecarset/{name}", "*=log:2")
+    await stage.until(lambda: _has_revisions(kruise, name, 2))
+    await kruise.says("rollout", "undo", f"sidecarset/{name}")
+    spec = decode(await stage.client.get(SIDECAR_SETS, "", name))["spec"]
+    assert spec["containers"][0]["image"] == "log:1"
+    await kruise.says("rollout", "pause", f"sidecarset/{name}")
+    assert decode(await stage.client.get(SIDECAR_SETS, "", name))["spec"]["updateStrategy"]["paused"] is True
+    await stage.client.delete(SIDECAR_SETS, "", name)
+
+
+async def _has_revisions(kruise: Kruise, name: str, count: int) -> bool:
+    said = await kruise.says("rollout", "history", f"sidecarset/{name}")
+    return sum(line[:1].isdecimal() for line in said.splitlines()) == count
+
+
+async def test_a_broadcast_job_is_made_and_waited_for(stage: Stage) -> None:
+    """cli cases 52, 53"""
+    await stage.start_manager()
+    kruise = Kruise(stage)
+    stage.kubelets.set_rules([Rule(image="once:1", exit_code=0, after_s=1.0)])
+    assert "broadcastjob.apps.kruise.io/now created" in await kruise.says(
+        "create", "broadcastJob", "now", "--image=once:1", "--wait", "--timeout=120s"
+    )
+    assert (await stage.get("now", resource=BROADCAST_JOBS))["status"]["succeeded"] >= 1
+    assert "either --image or --from" in await kruise.refuses("create", "broadcastJob", "x")
+
+
+async def test_get_all_shows_what_is_there_and_the_tree_its_pods(stage: Stage) -> None:
+    """cli case 57"""
+    kruise = await started(stage)
+    shown = await kruise.says("get", "all")
+    assert "clonesets.apps.kruise.io:" in shown
+    tree = await kruise.says("get", "rollout", "web")
+    assert tree.count("□ web-") == 3
+    assert "✔ Healthy" in tree
+    described = await kruise.says("describe", "clone/web")
+    assert "Revisions:" in described
+    assert "SuccessfulCreate" in described
+    rows = await kruise.says("get", "all", "-l", "app=nobody")
+    assert "clonesets" not in rows
+
+
+# ── migrate ──────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.virtual_time("it polls every second")
+async def test_a_deployment_moves_to_a_cloneset_within_its_surge(stage: Stage) -> None:
+    """cli cases 47, 48, 49"""
+    await stage.start_manager()
+    kruise = Kruise(stage)
+    document = cloneset("old", replicas=4)
+    document |= {"apiVersion": "apps/v1", "kind": "Deployment"}
+    document["spec"].pop("updateStrategy", None)
+    await stage.create(document, resource=DEPLOYMENTS)
+    common = (
+        "migrate",
+        "CloneSet",
+        "--from",
+        "Deployment",
+        "-n",
+        stage.namespace,
+        "--src-name",
+        "old",
+        "--dst-name",
+        "new",
+    )
+    assert '"namespace" not set' in await kruise.refuses(*common[:4], *common[6:])
+    # when it is made, and looked at
+    assert (
+        await kruise.says(*common, "--create") == "Successfully created from Deployment/old to CloneSet/new\n"
+    )
+    assert (await stage.get("new"))["spec"]["replicas"] == 0
+    assert "already exists" in await kruise.refuses(*common, "--create")
+    plan = await kruise.says(*common, "--max-surge", "2", "--plan")
+    assert "never fewer than 4 pods, never more than 6" in plan
+    assert (await stage.get("new"))["spec"]["replicas"] == 0
+    # and then moved
+    said = await kruise.says(*common, "--max-surge", "2")
+    assert said.endswith("Successfully migrated 4 replicas from Deployment/old to CloneSet/new\n")
+    assert (await stage.get("new"))["spec"]["replicas"] == 4
+    assert (await stage.get("old", resource=DEPLOYMENTS))["spec"]["replicas"] == 0
+
+
+# ── Rollouts, a kind that is not ours ────────────────────────────────────────
+
+
+async def rollouts_defined(stage: Stage) -> None:
+    """The definition of Rollouts, as far as the commands look at it."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1beta1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "properties": {"spec": anything, "status": anything}}
+        },
+    }
+    names = {"plural": "rollouts", "singular": "rollout", "kind": "Rollout", "listKind": "RolloutList"}
+    body = {
+        "metadata": {"name": "rollouts.rollouts.kruise.io"},
+        "spec": {"group": "rollouts.kruise.io", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    await stage.client.create(
+        CUSTOM_RESOURCE_DEFINITIONS,
+        "",
+        {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", **body},
+    )
+
+    async def is_served() -> bool:
+        try:
+            await stage.client.list(ROLLOUTS, stage.namespace)
+        except Exception:
+            return False
+        return True
+
+    await stage.until(is_served)
+
+
+@pytest.mark.virtual_time("a definition is the whole cluster's")
+async def test_rollouts_are_approved_paused_shown_and_undone_through_their_workload(stage: Stage) -> None:
+    """cli cases 21, 28, 58"""
+    kruise = await started(stage)
+    await rollouts_defined(stage)
+    steps = [{"replicas": "10%"}, {"replicas": "50%"}, {"replicas": "100%"}]
+    ref = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}
+    kind = {"apiVersion": ROLLOUTS.api_version, "kind": ROLLOUTS.kind}
+    body = {
+        **kind,
+        "metadata": {"name": "r"},
+        "spec": {"workloadRef": ref, "strategy": {"canary": {"steps": steps}}},
+    }
+    await stage.create(body, resource=ROLLOUTS)
+    # before it has a status
+    assert "Step:         0/3" in await kruise.says("describe", "rollout", "r")
+    assert "it is in no step" in await kruise.refuses("rollout", "approve", "rollout/r")
+    # at a step
+    status = {
+        "phase": "Progressing",
+        "canaryStatus": {"currentStepIndex": 2, "currentStepState": "StepPaused"},
+    }
+    await stage.merge("r", {"status": status}, resource=ROLLOUTS, subresource="status")
+    assert "2: replicas 50%, traffic -  (StepPaused)" in await kruise.says("describe", "rollout", "r")
+    assert await kruise.says("rollout", "approve", "rollouts/r") == "rollout.rollouts.kruise.io/r approved\n"
+    state = (await stage.get("r", resource=ROLLOUTS))["status"]["canaryStatus"]
+    assert state == {"currentStepIndex": 2, "currentStepState": "StepReady"}
+    assert "'StepReady'" in await kruise.refuses("rollout", "approve", "rollouts/r")
+    await kruise.says("rollout", "undo", "rollouts/r", "--fast")
+    assert (await stage.get("r", resource=ROLLOUTS))["status"]["canaryStatus"]["nextStepIndex"] == 1
+    await kruise.says("rollout", "pause", "rollouts/r")
+    assert (await stage.get("r", resource=ROLLOUTS))["spec"]["strategy"]["paused"] is True
+    # its workload is rolled back once, however often it is named
+    await kruise.says("set", "image", "clone/web", "main=nginx:2")
+    await stage.settled(replicas=3, updated=3)
+    assert (await kruise.says("rollout", "undo", "rollouts/r", "clone/web")).count("rolled back") == 1
+    assert "⟳ web" in await kruise.says("get", "rollout", "r")
+
+
+# ── what is asked of shells, and of nobody ───────────────────────────────────
+
+
+async def test_words_are_completed_from_the_cluster(stage: Stage) -> None:
+    kruise = await started(stage)
+    assert await kruise.says("__complete", "rollout", "pause", "clone/w") == "clone/web\n:4\n"
+    assert "clonesets.apps.kruise.io\n" in await kruise.says("__complete", "rollout", "pause", "clones")
+    assert "--to-revision" in await kruise.says("__complete", "rollout", "undo", "--to")
+
+
+async def test_the_namespace_of_a_manifest_must_not_contradict(stage: Stage) -> None:
+    kruise = await started(stage)
+    manifest = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "CloneSet",
+        "metadata": {"name": "web", "namespace": stage.namespace},
+    }
+    said = await kruise.refuses(
+        "rollout", "pause", "-f", "-", "-n", "kube-system", stdin=json.dumps(manifest)
+    )
+    assert 'does not match the namespace "kube-system"' in said
+    assert NAMESPACES.plural not in said
+
+
+async def test_a_rollout_that_is_deleted_while_it_is_waited_for_is_an_error(stage: Stage) -> None:
+    """cli case 10"""
+    kruise = await started(stage)
+    stage.kubelets.set_rules([Rule(image="nginx:2", never_ready=True)])
+    await kruise.says("set", "image", "clone/web", "main=nginx:2")
+    waiting = asyncio.create_task(kruise.run("rollout", "status", "clone/web", "--timeout=120s"))
+    await asyncio.sleep(1.0)
+    await stage.delete("web")
+    assert "object has been deleted" in (await waiting).err

@@ -1,0 +1,30 @@
+"""What holds for a CloneSet while leaders follow each other: never a pod too many, whoever lags behind.
+
+Other rules ask what a manager could know. Here that is no excuse: a new leader waits until it knows what the one before
+it has written (kube/hand_over.py).
+"""
+
+from collections.abc import Iterator
+
+from simulation.cloneset_rules import CloneSetRules
+from simulation.history import Commit
+from simulation.rules import PODS, Violation
+
+__all__ = ["HandOverRules"]
+
+
+class HandOverRules(CloneSetRules):
+    """The rules of CloneSets, and an absolute bound: of scripts that scale and update, nothing else."""
+
+    _most = 0
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]:
+        yield from super().on_commit(commit)
+        if self.wishes:
+            self._most = max(self._most, self.wishes[-1].replicas + self.wishes[-1].max_surge)
+        if commit.shelf == PODS and commit.old is None:
+            active = [pod.name for pod in self.pods.latest() if pod.is_active]
+            if len(active) > self._most:
+                yield self._broken(
+                    commit, "doubled", f"{len(active)} pods, at most {self._most} were asked for"
+                )

@@ -1,0 +1,74 @@
+"""`kubectl kruise` as typed, against a scenario's cluster: in this process, over the stage's own transport.
+
+Kruise(stage).run("rollout", "pause", "clone/web") ──▶ Said: exit code, standard output, standard error
+"""
+
+from typing import Any
+
+import msgspec
+
+from pykruise.cli.kubectl.entry import run_async
+from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.session import Reached, Surroundings
+from pykruise.kube.transport import Transport, WrappedTransport
+from support.scenario import Stage
+
+__all__ = ["Kruise", "Said"]
+
+
+class Said(msgspec.Struct, frozen=True):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class _Kept(WrappedTransport):
+    """Not closed by a command: the stage goes on."""
+
+    async def close(self) -> None:
+        return
+
+
+class _Reached(msgspec.Struct, frozen=True):
+    transport: Transport
+    namespace: str
+
+
+class Kruise:
+    """The command line in the stage's namespace."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    async def run(self, *words: str, stdin: str = "", **around: Any) -> Said:
+        """Run a command to its end."""
+        out: list[str] = []
+        err: list[str] = []
+
+        async def connect(_call: Call) -> Reached:
+            return _Reached(_Kept(self._stage.client.transport), self._stage.namespace)
+
+        surroundings = Surroundings(
+            out=out.append,
+            err=err.append,
+            read_stdin=lambda: stdin,
+            connect=connect,
+            clock=self._stage.clock,
+            **around,
+        )
+        code = await run_async(words, surroundings)
+        return Said(code, "".join(out), "".join(err))
+
+    async def says(self, *words: str, **more: Any) -> str:
+        """Standard output of a command that must succeed."""
+        said = await self.run(*words, **more)
+        assert said.code == 0, (words, said)
+        return said.out
+
+    async def refuses(self, *words: str, **more: Any) -> str:
+        """Standard error of a command that must fail with exit code 1."""
+        said = await self.run(*words, **more)
+        assert said.code == 1, (words, said)
+        return said.err

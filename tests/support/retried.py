@@ -1,0 +1,30 @@
+"""`python -m support.retried`: what failed on a real cluster and is about to be tried once more, counted and named.
+
+pytest's cache of the run before ──▶ one line a test ──▶ exit 1 when they are more than PYKRUISE_MOST_RETRIED
+
+Time is real there, and the machine may be shared, so one failure is no proof; several are.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["main"]
+
+CACHE = Path(".pytest_cache/v/cache/lastfailed")
+
+
+def main(environ: Mapping[str, str] = os.environ, cache: Path = CACHE) -> int:
+    """The exit code. Without a limit everything may be tried again."""
+    failed = sorted(json.loads(cache.read_text())) if cache.exists() else []
+    most = environ.get("PYKRUISE_MOST_RETRIED")
+    print(f"{len(failed)} failed, and are tried once more" + (f" (at most {most} may)" if most else ""))
+    for one in failed:
+        print(f"  {one}")
+    return int(most is not None and len(failed) > int(most))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

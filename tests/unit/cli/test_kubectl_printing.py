@@ -1,0 +1,249 @@
+"""`-o` of `kubectl kruise`: YAML and KYAML as kubectl writes them, its own JSONPath, trees and generated documents."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.generating import generated
+from pykruise.cli.kubectl.jsonpath import JsonPath
+from pykruise.cli.kubectl.printing import as_kyaml, as_yaml, formatter, printer_of
+from pykruise.cli.kubectl.resources import Info
+from pykruise.cli.kubectl.trees import tree_lines, tree_of
+from pykruise.kube.resources import Resource
+
+DOCUMENT: dict[str, Any] = {
+    "kind": "X",
+    "metadata": {
+        "name": "a",
+        "annotations": {"n": "1", "t": "true", "time": "2026-01-01T00:00:00Z", "m": "a\nb\n"},
+    },
+    "items": [{"name": "x", "n": 1, "ok": True}, {"name": "y", "n": 2, "tags": ["p", "q"]}],
+    "empty": {},
+    "none": [],
+}
+
+
+def test_yaml_is_written_as_kubectl_writes_it() -> None:
+    assert as_yaml(DOCUMENT) == (
+        "empty: {}\n"
+        "items:\n"
+        '- "n": 1\n'
+        "  name: x\n"
+        "  ok: true\n"
+        '- "n": 2\n'
+        '  name: "y"\n'
+        "  tags:\n"
+        "  - p\n"
+        "  - q\n"
+        "kind: X\n"
+        "metadata:\n"
+        "  annotations:\n"
+        "    m: |\n"
+        "      a\n"
+        "      b\n"
+        '    "n": "1"\n'
+        '    t: "true"\n'
+        '    time: "2026-01-01T00:00:00Z"\n'
+        "  name: a\n"
+        "none: []\n"
+    )
+
+
+def test_kyaml_is_yaml_and_written_as_kubectl_writes_it() -> None:
+    text = as_kyaml(DOCUMENT)
+    assert yaml.safe_load(text) == DOCUMENT
+    assert '  items: [{\n    name: "x",\n    "n": 1,\n    ok: true,\n  }, {\n    name: "y",' in text
+    assert '    tags: [\n      "p",\n      "q",\n    ],' in text
+    assert "  empty: {},\n  none: [],\n}\n" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("{.items[*].name}", "x y"),
+        (".metadata.name", "a"),
+        ("{.items[0].n}", "1"),
+        ("{.items[-1:].name}", "y"),
+        ('{.items[?(@.name=="y")].n}', "2"),
+        ("{.items[?(@.n>1)].name}", "y"),
+        ('{range .items[*]}{.name}={.n}{"\\n"}{end}', "x=1\ny=2\n"),
+        ("{.metadata.annotations['n']}", "1"),
+        ("{..name}", "a x y"),
+        ("{.nope}", ""),
+        ("name: {.metadata.name}!", "name: a!"),
+        ("{.items[1].tags}", '["p","q"]'),
+        ("{.items[*]['name','n']}", "x 1 y 2"),
+    ],
+)
+def test_jsonpath_is_kubectls(path: str, text: str) -> None:
+    assert JsonPath(path).text(DOCUMENT) == text
+
+
+@pytest.mark.parametrize("path", ["{.a", "{end}", "{range .items[*]}"])
+def test_a_path_that_cannot_be_read_is_an_error(path: str) -> None:
+    with pytest.raises(KubectlError, match="error parsing jsonpath"):
+        JsonPath(path).text(DOCUMENT)
+
+
+def test_an_unknown_format_names_those_that_there_are() -> None:
+    with pytest.raises(KubectlError, match='"nope", allowed formats are: go-template,go-template-file,json'):
+        formatter("nope", "")
+
+
+def test_go_templates_are_rendered() -> None:
+    assert formatter("go-template", "{{.metadata.name}}")(DOCUMENT) == "a"
+
+
+def test_a_dry_run_says_so() -> None:
+    info = Info(
+        resource=Resource("apps.kruise.io", "v1beta1", "clonesets", "CloneSet"),
+        namespace="",
+        name="web",
+        document={},
+    )
+    assert printer_of(Call(), dry_run="server").text(info, "paused") == (
+        "cloneset.apps.kruise.io/web paused (server dry run)\n"
+    )
+
+
+def test_a_tree_shows_revisions_pods_and_why_one_waits() -> None:
+    # given a pod of each revision, the new one without its image
+    def pod(name: str, revision: str, state: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "metadata": {
+                "name": name,
+                "labels": {"controller-revision-hash": f"web-{revision}"},
+                "creationTimestamp": "1970-01-01T00:00:00Z",
+            },
+            "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+            "status": {
+                "phase": "Running",
+                "containerStatuses": [
+                    {"name": "main", "ready": not state, "restartCount": 2, "state": state}
+                ],
+            },
+        }
+
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    document = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "CloneSet",
+        "metadata": {"name": "web", "generation": 1},
+        "spec": {"replicas": 2},
+        "status": {"observedGeneration": 1, "updateRevision": "web-new", "replicas": 2, "updatedReplicas": 1},
+    }
+    info = Info(
+        resource=Resource("apps.kruise.io", "v1beta1", "clonesets", "CloneSet"),
+        namespace="shop",
+        name="web",
+        document=document,
+    )
+    # when
+    tree = tree_of(info, [], [pod("web-a", "old", {}), pod("web-b", "new", waiting)], now=60.0)
+    plain, coloured = tree_lines(tree, colours=False), tree_lines(tree, colours=True)
+    # then
+    text = "\n".join(plain)
+    assert "└──□ web-b" in text
+    assert "ready:0/1,restarts:2,no such image" in text
+    assert "new new" in text
+    assert "old old" in text
+    assert "\x1b" not in text
+    assert "\x1b[31m" in "\n".join(coloured)
+
+
+# ── the generator for kustomize ──────────────────────────────────────────────
+
+
+def config(**more: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "share"},
+        "resource": {"resourceKind": "ConfigMap", "resourceName": "cm", "literals": ["a=1", 'b="2"']},
+        "targets": {"includedNamespaces": ["x"]},
+        **more,
+    }
+
+
+def test_a_distribution_is_generated_from_files_and_literals(tmp_path: Path) -> None:
+    (tmp_path / "app.conf").write_text("text")
+    (tmp_path / "blob").write_bytes(b"\xff\x00")
+    (tmp_path / "vars.env").write_text("# no\nE=3\n")
+    resource = {
+        "resourceKind": "ConfigMap",
+        "resourceName": "cm",
+        "literals": ["a=1"],
+        "files": ["app.conf", "bin=blob"],
+        "envs": ["vars.env"],
+        "resourceOptions": {"immutable": True, "labels": {"l": "1"}},
+    }
+    made = generated(config(resource=resource, options={"labels": {"own": "1"}}), folder=tmp_path)
+    assert made["metadata"] == {"name": "share", "labels": {"own": "1"}}
+    assert made["spec"]["resource"] == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "cm", "labels": {"l": "1"}},
+        "data": {"app.conf": "text", "a": "1", "E": "3"},
+        "binaryData": {"bin": "/wA="},
+        "immutable": True,
+    }
+    assert made["spec"]["targets"] == {"includedNamespaces": {"list": [{"name": "x"}]}}
+
+
+def test_secrets_are_encoded_and_have_a_type(tmp_path: Path) -> None:
+    resource = {"resourceKind": "Secret", "resourceName": "s", "literals": ["a=1"]}
+    made = generated(config(resource=resource), folder=tmp_path)["spec"]["resource"]
+    assert (made["data"], made["type"]) == ({"a": "MQ=="}, "Opaque")
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    """cli case 60"""
+    selector = {
+        "matchExpressions": [
+            {"key": "b", "operator": "Exists"},
+            {"key": "a", "operator": "In", "values": ["1"]},
+        ]
+    }
+    given = config(targets={"namespaceLabelSelector": selector})
+    first, second = (yaml.safe_dump(generated(given, folder=tmp_path)) for _ in range(2))
+    assert first == second
+    assert first.index("key: a") < first.index("key: b")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"metadata": {}}, "metadata.name is required"),
+        ({"resource": {"resourceKind": "Pod", "resourceName": "x"}}, "must be ConfigMap or Secret"),
+        ({"resource": {"resourceKind": "Secret"}}, "resourceName is required"),
+        ({"targets": {}}, "targets must name namespaces"),
+        ({"resource": {"resourceKind": "Secret", "resourceName": "x", "literals": ["a=", "a="]}}, "'a' is there twice"),
+        ({"resource": {"resourceKind": "Secret", "resourceName": "x", "literals": ["a/b=1"]}}, "no valid key"),
+        ({"resource": {"resourceKind": "Secret", "resourceName": "x", "files": ["../x"]}}, "outside of the working"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_generated_is_one_line(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    """cli case 60"""
+    with pytest.raises(KubectlError, match=words):
+        generated(config(**change), folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ({"operator": "In", "values": ["x"]}, "key is required"),
+        ({"key": "k", "operator": "Near"}, "operator must be one of"),
+        ({"key": "k", "operator": "In"}, "values are required"),
+        ({"key": "k", "operator": "In", "values": ["x", "x"]}, "must not repeat"),
+        ({"key": "k", "operator": "In", "values": [""]}, "must not be empty"),
+        ({"key": "k", "operator": "Exists", "values": ["x"]}, "Exists has no values"),
+    ],
+)
+def test_expressions_that_select_nothing_sensible_are_refused(
+    tmp_path: Path, expression: dict[str, Any], words: str
+) -> None:
+    targets = {"namespaceLabelSelector": {"matchExpressions": [expression]}}
+    with pytest.raises(KubectlError, match=words):
+        generated(config(targets=targets), folder=tmp_path)

@@ -1,0 +1,640 @@
+"""What each verb of `kubectl kruise` does to an object: plain functions, a document in, a change or words out."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.cli.kubectl.creating import job_from, recreate_request
+from pykruise.cli.kubectl.environment import Changes, changed_env, read_changes, referring
+from pykruise.cli.kubectl.errors import KubectlError, ResourceError
+from pykruise.cli.kubectl.executing import container_of, exit_code_of
+from pykruise.cli.kubectl.flags import Flag, FlagError, parse
+from pykruise.cli.kubectl.getting import split_image
+from pykruise.cli.kubectl.kinds import KINDS, KRUISE, kind_of, pod_specs_of
+from pykruise.cli.kubectl.migrating import Counts, Move, cloneset_from, moved, moves
+from pykruise.cli.kubectl.resources import Info, asked_for
+from pykruise.cli.kubectl.revisions import Revision, differences
+from pykruise.cli.kubectl.rollout import (
+    approval,
+    fast_step,
+    restart_template,
+    set_paused,
+    target_of,
+    undo_patch,
+)
+from pykruise.cli.kubectl.scaling import check_victims, scaled_down, service_for, victims_of
+from pykruise.cli.kubectl.setting import read_amount, set_amounts, set_images, set_strategy
+from pykruise.cli.kubectl.statuses import RolloutFailed, partition_of, status_of
+from pykruise.cli.kubectl.tree import ROOT, all_commands, lookup
+from pykruise.kinds import kinds
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.json_patch import apply_json_patch
+from pykruise.kube.resources import CONTROLLER_REVISIONS, REPLICA_SETS
+
+
+def workload(kind: str, api_version: str = "apps.kruise.io/v1beta1", **spec: Any) -> Document:
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}, {"name": "side", "image": "side:1"}]},
+    }
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": "web", "namespace": "shop", "uid": "u", "generation": 2},
+        "spec": {"replicas": 5, "selector": {"matchLabels": {"app": "web"}}, "template": template, **spec},
+    }
+
+
+def with_status(document: Document, **status: Any) -> Document:
+    return {**document, "status": {"observedGeneration": 2, **status}}
+
+
+def rolling(**fields: Any) -> Document:
+    return {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": fields}}
+
+
+# ── the table of kinds ───────────────────────────────────────────────────────
+
+
+def test_the_table_of_kinds_says_where_fields_are_as_the_kinds_do() -> None:
+    ours = {(one.resource.group, one.resource.kind): one for one in kinds() if one.insight is not None}
+    compared = 0
+    for key, known in KINDS.items():
+        if key[0] != KRUISE or key not in ours or ours[key].insight is None:
+            continue
+        fields = ours[key].insight.fields  # type: ignore[union-attr]
+        for name, attribute in (
+            ("paused", "paused"),
+            ("partition", "partition"),
+            ("maxUnavailable", "max_unavailable"),
+            ("maxSurge", "max_surge"),
+        ):
+            field = getattr(known, attribute)
+            if name in fields:
+                assert field is not None, (key, name)
+                assert field.path == tuple(fields[name]), (key, name)
+                compared += 1
+    assert compared > 10
+
+
+def test_all_commands_can_be_loaded() -> None:
+    from importlib import import_module
+
+    for path, command in all_commands():
+        if command.run:
+            module, _, function = command.run.partition(":")
+            found = import_module(f"pykruise.cli.kubectl.{module}")
+            assert callable(getattr(found, function)), path
+
+
+# ── flags and arguments ──────────────────────────────────────────────────────
+
+FLAGS = (
+    Flag(name="output", short="o", help=""),
+    Flag(name="watch", short="w", type="bool", default="true", help=""),
+    Flag(name="dry-run", alone="unchanged", help=""),
+    Flag(name="replicas", type="int", help=""),
+    Flag(name="filename", short="f", type="words", help=""),
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("-o yaml", "output", "yaml"),
+        ("-oyaml", "output", "yaml"),
+        ("-o=yaml", "output", "yaml"),
+        ("--output=yaml", "output", "yaml"),
+        ("-w=false", "watch", False),
+        ("--watch", "watch", True),
+        ("--dry_run", "dry-run", "unchanged"),
+        ("--dry-run=server", "dry-run", "server"),
+        ("--replicas -1", "replicas", -1),
+        ("-f a -f b,c", "filename", ("a", "b", "c")),
+    ],
+)
+def test_flags_are_read_as_kubectl_reads_them(line: str, name: str, value: object) -> None:
+    call = parse([*line.split(), "clone/web", "--", "-x"], FLAGS)
+    assert call.values[name] == value
+    assert (call.arguments, call.after_dashes) == (("clone/web",), ("-x",))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--nope", "unknown flag: --nope"),
+        ("-z", "unknown shorthand flag: 'z' in -z"),
+        ("--output", "flag needs an argument: --output"),
+        (
+            "--replicas=x",
+            'invalid argument "x" for "--replicas" flag: strconv.ParseInt: parsing "x": invalid syntax',
+        ),
+    ],
+)
+def test_flags_that_cannot_be_meant_are_told_in_kubectls_words(line: str, words: str) -> None:
+    with pytest.raises(FlagError, match="^" + words.replace("(", r"\(")):
+        parse([line], FLAGS)
+
+
+def test_flags_may_stand_between_the_words_of_a_command() -> None:
+    command, path, rest = lookup(["-n", "shop", "rollout", "--context=x", "status", "clone/web"])
+    assert (command.name, path) == ("status", ("rollout", "status"))
+    assert rest == ["-n", "shop", "--context=x", "clone/web"]
+
+
+def test_types_and_names_are_said_in_either_form() -> None:
+    assert asked_for(["clone/a", "asts/b"], allow_all=False).pairs == (("clone", "a"), ("asts", "b"))
+    assert asked_for(["clone,asts", "a", "b"], allow_all=False).pairs == (
+        ("clone", "a"),
+        ("clone", "b"),
+        ("asts", "a"),
+        ("asts", "b"),
+    )
+    assert asked_for(["clone"], allow_all=True).types == ("clone",)
+
+
+# ── rollout status ───────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("partition", "replicas", "kept"),
+    [
+        ("20%", 10, 2),
+        ("99%", 10, 9),
+        ("100%", 10, 10),
+        (3, 10, 3),
+        (None, 10, 0),
+        ("15%", 10, 2),
+        ("50%", 1, 1),
+    ],
+)
+def test_a_partition_counts_pods(partition: Any, replicas: int, kept: int) -> None:
+    """cli cases 6, 7"""
+    assert partition_of(partition, replicas=replicas) == kept
+
+
+def cloneset_status(**status: Any) -> Document:
+    document = workload("CloneSet", replicas=10, **rolling(partition="20%"))
+    return with_status(document, readyReplicas=10, **status)
+
+
+def test_a_cloneset_is_done_at_its_partition() -> None:
+    """cli case 6"""
+    done = status_of(cloneset_status(updatedReplicas=8, updatedReadyReplicas=8))
+    assert done.is_done
+    waiting = status_of(cloneset_status(updatedReplicas=7, updatedReadyReplicas=7))
+    assert not waiting.is_done
+    assert (
+        waiting.line == "Waiting for partitioned roll out to finish: 7 out of 8 new pods have been updated..."
+    )
+
+
+@pytest.mark.parametrize("kind", ["CloneSet", "StatefulSet", "DaemonSet", "SidecarSet", "UnitedDeployment"])
+def test_what_is_not_observed_is_never_done(kind: str) -> None:
+    """cli case 5"""
+    document = workload(kind)
+    document["status"] = {"observedGeneration": 1, "updatedReplicas": 5, "readyReplicas": 5}
+    found = status_of(document)
+    assert not found.is_done
+    assert "spec update to be observed" in found.line
+
+
+def test_updated_pods_that_are_not_ready_are_waited_for() -> None:
+    document = with_status(workload("CloneSet"), updatedReplicas=5, updatedReadyReplicas=3, readyReplicas=3)
+    assert status_of(document).line == "Waiting for 2 updated pods to be ready..."
+
+
+def test_a_sidecarset_shows_its_numbers() -> None:
+    """cli case 12"""
+    document = {
+        "apiVersion": "apps.kruise.io/v1alpha1",
+        "kind": "SidecarSet",
+        "metadata": {"name": "log", "generation": 1},
+        "spec": {"updateStrategy": {"partition": 0}},
+        "status": {
+            "observedGeneration": 1,
+            "matchedPods": 3,
+            "updatedPods": 3,
+            "readyPods": 3,
+            "updatedReadyPods": 3,
+        },
+    }
+    assert (
+        status_of(document).line == 'SidecarSet "log" successfully rolled out: 3 matched, 3 updated, 3 ready'
+    )
+
+
+def test_a_broadcast_job_that_failed_is_an_error() -> None:
+    document = workload("BroadcastJob")
+    document["status"] = {"desired": 3, "failed": 2, "phase": "failed"}
+    with pytest.raises(RolloutFailed, match="2 of 3 pods failed"):
+        status_of(document)
+
+
+# ── pause, restart, approve ──────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "path"),
+    [
+        ("CloneSet", "v1beta1", ("updateStrategy", "rollingUpdate", "paused")),
+        ("CloneSet", "v1alpha1", ("updateStrategy", "paused")),
+        ("StatefulSet", "v1beta1", ("updateStrategy", "rollingUpdate", "paused")),
+        ("DaemonSet", "v1alpha1", ("updateStrategy", "rollingUpdate", "paused")),
+        ("SidecarSet", "v1alpha1", ("updateStrategy", "paused")),
+        ("BroadcastJob", "v1alpha1", ("paused",)),
+        ("AdvancedCronJob", "v1beta1", ("paused",)),
+    ],
+)
+def test_pause_and_resume_set_the_field_of_the_kind_and_version(
+    kind: str, version: str, path: tuple[str, ...]
+) -> None:
+    """cli cases 23, 24"""
+    document = workload(kind, f"apps.kruise.io/{version}")
+
+    def value() -> Any:
+        found = document["spec"]
+        for name in path:
+            found = found[name]
+        return found
+
+    set_paused(document, label="it", is_paused=True)
+    assert value() is True
+    with pytest.raises(ResourceError, match="it is already paused"):
+        set_paused(document, label="it", is_paused=True)
+    set_paused(document, label="it", is_paused=False)
+    assert value() is False
+    with pytest.raises(ResourceError, match="it is not paused"):
+        set_paused(document, label="it", is_paused=False)
+
+
+def test_a_restart_sets_the_variable_in_every_container_and_the_next_replaces_it() -> None:
+    """cli case 25"""
+    document = workload("CloneSet")
+    restart_template(document, label="it", at="T1")
+    restart_template(document, label="it", at="T2")
+    for container in document["spec"]["template"]["spec"]["containers"]:
+        assert container["env"] == [{"name": "RESTARTED_AT", "value": "T2"}]
+
+
+def test_a_paused_deployment_is_not_restarted() -> None:
+    """cli case 27"""
+    with pytest.raises(ResourceError, match="can't restart paused deployment"):
+        restart_template(workload("Deployment", "apps/v1", paused=True), label="it", at="T")
+
+
+def rollout(state: str = "StepPaused", step: int = 4, **more: Any) -> Document:
+    steps = [
+        {"replicas": "10%"},
+        {"replicas": "50%"},
+        {"replicas": "60%", "traffic": "20%"},
+        {"replicas": "100%"},
+    ]
+    return {
+        "apiVersion": "rollouts.kruise.io/v1beta1",
+        "kind": "Rollout",
+        "metadata": {"name": "r"},
+        "spec": {"strategy": {"canary": {"steps": steps}}},
+        "status": {
+            "phase": "Progressing",
+            "canaryStatus": {"currentStepIndex": step, "currentStepState": state},
+        },
+        **more,
+    }
+
+
+def test_a_step_that_is_paused_is_approved_and_no_other() -> None:
+    """cli case 28"""
+    assert approval(rollout(), label="r") == {"status": {"canaryStatus": {"currentStepState": "StepReady"}}}
+    with pytest.raises(ResourceError, match="'StepUpgrade'"):
+        approval(rollout("StepUpgrade"), label="r")
+    with pytest.raises(ResourceError, match="approving is not supported"):
+        approval(workload("CloneSet"), label="c")
+
+
+def test_fast_goes_back_to_the_largest_step_without_traffic() -> None:
+    """cli case 22"""
+    assert fast_step(rollout(step=4)) == ("canaryStatus", 2)
+    with pytest.raises(KubectlError, match="already at the first step"):
+        fast_step(rollout(step=1))
+    with pytest.raises(KubectlError, match="not in progressing"):
+        fast_step(rollout(status={"phase": "Healthy"}))
+
+
+# ── history and undo ─────────────────────────────────────────────────────────
+
+
+def revision(number: int, content: Document, *, of_deployment: bool = False, **annotations: str) -> Revision:
+    document = {"metadata": {"name": f"web-{number}", "annotations": annotations}}
+    resource = REPLICA_SETS if of_deployment else CONTROLLER_REVISIONS
+    info = Info(resource=resource, namespace="shop", name=f"web-{number}", document=document)
+    return Revision(number=number, content=content, info=info)
+
+
+def test_an_undo_replaces_the_template_whole() -> None:
+    """cli case 19: labels that the old template did not have are gone afterwards"""
+    document = workload("CloneSet")
+    old = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "nginx:0"}]},
+    }
+    document["spec"]["template"]["metadata"]["labels"]["extra"] = "x"
+    known = kind_of(document)
+    assert known is not None
+    changed = apply_json_patch(document, undo_patch(document, revision(1, {"template": old}), known))
+    assert changed["spec"]["template"] == old
+
+
+def test_an_undo_to_what_is_there_writes_nothing() -> None:
+    """cli case 18"""
+    document = workload("CloneSet")
+    known = kind_of(document)
+    assert known is not None
+    assert undo_patch(document, revision(1, {"template": document["spec"]["template"]}), known) == []
+
+
+def test_the_second_newest_is_rolled_back_to() -> None:
+    """cli case 17"""
+    document = workload("CloneSet")
+    three = [revision(number, {}) for number in (1, 2, 3)]
+    assert target_of(document, three, 0).number == 2
+    assert target_of(document, three, 1).number == 1
+    with pytest.raises(KubectlError, match="unable to find specified revision 9 in history"):
+        target_of(document, three, 9)
+    with pytest.raises(KubectlError, match="no last revision to roll back to"):
+        target_of(document, three[:1], 0)
+
+
+def test_a_deployment_in_the_canary_of_a_rollout_goes_back_to_its_newest_set() -> None:
+    """cli case 18: the paused Deployment has not recorded its new template"""
+    document = workload("Deployment", "apps/v1", paused=True)
+    document["metadata"]["annotations"] = {"rollouts.kruise.io/in-progressing": "{}"}
+    old = {"template": {**document["spec"]["template"], "metadata": {"labels": {"app": "old"}}}}
+    only = revision(1, old, of_deployment=True)
+    assert target_of(document, [only], 0) is only
+
+
+def test_a_deployments_own_annotations_stay_and_the_revisions_come_back() -> None:
+    document = workload("Deployment", "apps/v1")
+    document["metadata"]["annotations"] = {
+        "deployment.kubernetes.io/revision": "3",
+        "rollouts.kruise.io/x": "y",
+        "now": "1",
+    }
+    old = {
+        "template": {
+            "metadata": {"labels": {"app": "web", "pod-template-hash": "h"}},
+            "spec": {"containers": []},
+        }
+    }
+    target = revision(1, old, of_deployment=True, **{"deployment.kubernetes.io/revision": "1", "note": "old"})
+    known = kind_of(document)
+    assert known is not None
+    changed = apply_json_patch(document, undo_patch(document, target, known))
+    assert changed["metadata"]["annotations"] == {
+        "deployment.kubernetes.io/revision": "3",
+        "rollouts.kruise.io/x": "y",
+        "note": "old",
+    }
+    assert changed["spec"]["template"]["metadata"]["labels"] == {"app": "web"}
+
+
+def test_what_changed_between_revisions_is_told_by_field() -> None:
+    old = {"containers": [{"name": "main", "image": "a"}], "x": 1}
+    new = {"containers": [{"name": "main", "image": "b"}], "y": True}
+    assert differences(old, new) == [
+        "containers[main].image: a → b",
+        "x: 1 → (none)",
+        "y: (none) → true",
+    ]
+
+
+# ── set ──────────────────────────────────────────────────────────────────────
+
+
+def test_images_are_set_by_container_and_by_wildcard() -> None:
+    """cli case 29"""
+    document = workload("CloneSet")
+    specs = pod_specs_of(document)
+    assert set_images(specs, {"main": "nginx:2", "nope": "x"}) == ['unable to find container named "nope"']
+    assert [one["image"] for one in specs[0]["containers"]] == ["nginx:2", "side:1"]
+    set_images(specs, {"*": "all:1"})
+    assert {one["image"] for one in specs[0]["containers"]} == {"all:1"}
+
+
+def test_the_templates_of_every_kind_are_found() -> None:
+    inner = workload("CloneSet")["spec"]["template"]
+    united = workload("UnitedDeployment", template={"cloneSetTemplate": {"spec": {"template": inner}}})
+    cron = workload("AdvancedCronJob", template={"broadcastJobTemplate": {"spec": {"template": inner}}})
+    sidecars = workload("SidecarSet", containers=[{"name": "log", "image": "a"}])
+    for document, names in ((united, {"main", "side"}), (cron, {"main", "side"}), (sidecars, {"log"})):
+        assert {one["name"] for spec in pod_specs_of(document) for one in spec["containers"]} == names
+
+
+def test_variables_change_where_they_stand_and_new_ones_come_behind() -> None:
+    """cli cases 34, 38"""
+    old = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    changes = read_changes(["A=9", "C=3", "B-", "NOPE-"])
+    assert changed_env(old, changes) == [{"name": "A", "value": "9"}, {"name": "C", "value": "3"}]
+    assert changed_env(old, Changes()) == old
+    with pytest.raises(KubectlError, match="can not both modify and remove"):
+        read_changes(["A=1", "A-"])
+
+
+def test_keys_of_a_secret_become_variables_in_order() -> None:
+    """cli case 36"""
+    secret = {"kind": "Secret", "metadata": {"name": "s"}, "data": {"k-2": "", "k-1": ""}}
+    assert referring(secret, [], "P_") == [
+        {"name": "P_K_1", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k-1"}}},
+        {"name": "P_K_2", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k-2"}}},
+    ]
+    assert [one["name"] for one in referring(secret, ["k-1"], "")] == ["K_1"]
+
+
+def test_amounts_are_merged_key_by_key_and_zero_stays() -> None:
+    document = workload("CloneSet")
+    specs = pod_specs_of(document)
+    specs[0]["containers"][0]["resources"] = {"limits": {"memory": "1Gi"}}
+    set_amounts(specs, "main", {"limits": {"cpu": "0"}, "requests": {}})
+    assert specs[0]["containers"][0]["resources"] == {"limits": {"memory": "1Gi", "cpu": "0"}}
+    with pytest.raises(KubectlError, match="unable to find container named nope"):
+        set_amounts(specs, "nope", {"limits": {"cpu": "1"}})
+
+
+@pytest.mark.parametrize("text", ["-1", "101%", "5 %", "many", ""])
+def test_amounts_that_admission_would_refuse_are_refused(text: str) -> None:
+    with pytest.raises(KubectlError, match="neither a count"):
+        read_amount(text, "partition")
+
+
+def test_a_strategy_is_written_as_the_version_has_it() -> None:
+    new, old = workload("CloneSet"), workload("CloneSet", "apps.kruise.io/v1alpha1")
+    for document in (new, old):
+        known = kind_of(document)
+        assert known is not None
+        set_strategy(document, known, "InPlaceOnly")
+    assert new["spec"]["updateStrategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly"},
+    }
+    assert old["spec"]["updateStrategy"] == {"type": "InPlaceOnly"}
+
+
+# ── scale down, expose, migrate ──────────────────────────────────────────────
+
+
+def test_chosen_pods_are_listed_once_and_replicas_follow() -> None:
+    """cli cases 44, 45"""
+    document = workload("CloneSet", scaleStrategy={"podsToDelete": ["a"]})
+    names = victims_of("a, b ,b")
+    assert names == ["a", "b"]
+    scaled_down(document, names, by_list=True)
+    assert document["spec"]["replicas"] == 4
+    assert document["spec"]["scaleStrategy"]["podsToDelete"] == ["a", "b"]
+    with pytest.raises(KubectlError, match="cannot go, replicas is only 1"):
+        scaled_down(workload("CloneSet", replicas=1), ["a", "b"], by_list=True)
+    info = Info(resource=CONTROLLER_REVISIONS, namespace="", name="web", document=document)
+    with pytest.raises(KubectlError, match="has no pod x"):
+        check_victims(["a", "x"], [{"metadata": {"name": "a"}}], info)
+
+
+def test_ports_of_a_cloneset_are_derived() -> None:
+    """cli case 40"""
+    document = workload("CloneSet")
+    document["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80}]
+    made = service_for(document, {})
+    assert made["spec"] == {
+        "ports": [{"protocol": "TCP", "port": 80, "targetPort": 80}],
+        "selector": {"app": "web"},
+    }
+    document["spec"]["selector"]["matchExpressions"] = [{"key": "a", "operator": "Exists"}]
+    with pytest.raises(KubectlError, match="couldn't retrieve selectors"):
+        service_for(document, {})
+    assert service_for(document, {"selector": "a=b"})["spec"]["selector"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(("wanted", "surge"), [(10, 2), (10, 1), (3, 5), (1, 1), (10, 100)])
+def test_a_migration_never_exceeds_its_surge_and_never_goes_below(wanted: int, surge: int) -> None:
+    """cli cases 49, 50"""
+    counts = Counts(wanted=wanted, surge=surge, source=10)
+    for move in moves(counts):
+        counts = moved(counts, move)
+        assert 10 <= counts.source + counts.scaled_out <= 10 + surge
+    assert (counts.scaled_in, counts.scaled_out, counts.source) == (wanted, wanted, 10 - wanted)
+
+
+def test_nothing_is_scaled_in_while_new_pods_are_not_available() -> None:
+    counts = Counts(wanted=4, surge=2, source=4, scaled_out=2, is_available=False)
+    assert list(moves(counts)) == []
+    assert next(iter(moves(Counts(wanted=4, surge=2, source=4, scaled_out=2)))) == Move(scale_in=2)
+
+
+def test_a_cloneset_made_of_a_deployment_begins_empty_unless_copied() -> None:
+    """cli case 48"""
+    source = workload("Deployment", "apps/v1", minReadySeconds=5, strategy={"rollingUpdate": {"maxSurge": 1}})
+    source["metadata"] |= {
+        "annotations": {"deployment.kubernetes.io/revision": "3", "a": "b"},
+        "finalizers": ["x"],
+    }
+    made = cloneset_from(source, name="cs", api_version="apps.kruise.io/v1beta1", copies_replicas=False)
+    assert (made["spec"]["replicas"], made["spec"]["minReadySeconds"]) == (0, 5)
+    assert made["metadata"] == {"name": "cs", "annotations": {"a": "b"}}
+    assert made["spec"]["updateStrategy"]["rollingUpdate"] == {"podUpdatePolicy": "ReCreate", "maxSurge": 1}
+    copied = cloneset_from(source, name="cs", api_version="apps.kruise.io/v1alpha1", copies_replicas=True)
+    assert copied["spec"]["replicas"] == 5
+    assert copied["spec"]["updateStrategy"] == {"type": "ReCreate", "maxSurge": 1}
+
+
+# ── create and exec ──────────────────────────────────────────────────────────
+
+POD: Document = {
+    "metadata": {"name": "p", "namespace": "shop", "annotations": {}},
+    "spec": {
+        "containers": [
+            {"name": "main", "ports": [{"containerPort": 80}], "lifecycle": {"preStop": {}}},
+            {"name": "agent"},
+            {"name": "agent-2"},
+        ]
+    },
+    "status": {"phase": "Running"},
+}
+REQUEST = {
+    "failure-policy": "Fail",
+    "ordered": False,
+    "force": False,
+    "unreadyGracePeriodSeconds": 0,
+    "minStartedSeconds": 10,
+    "terminationGracePeriodSeconds": -1,
+    "active-deadline-seconds": 300,
+    "ttl": 1800,
+}
+
+
+def test_a_recreate_request_sends_names_alone_and_the_flags() -> None:
+    """cli cases 54, 55, 56"""
+    made = recreate_request(
+        POD, api_version="apps.kruise.io/v1beta1", name="r", containers=["main"], flags=REQUEST
+    )
+    assert made["spec"]["containers"] == [{"name": "main"}]
+    assert made["spec"]["strategy"] == {
+        "failurePolicy": "Fail",
+        "orderedRecreate": False,
+        "unreadyGracePeriodSeconds": 0,
+        "minStartedSeconds": 10,
+    }
+    with pytest.raises(KubectlError, match="container nope not found"):
+        recreate_request(POD, api_version="v", name="r", containers=["nope"], flags=REQUEST)
+
+
+def test_a_job_made_by_hand_knows_its_schedule_and_is_not_counted_by_it() -> None:
+    source = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "n", "uid": "u"}}
+    made = job_from(source, {"spec": {"x": 1}}, api_version="batch/v1", kind="Job", name="j")
+    assert made["metadata"]["annotations"] == {"cronjob.kubernetes.io/instantiate": "manual"}
+    assert "controller" not in made["metadata"]["ownerReferences"][0]
+
+
+def test_the_container_that_works_for_a_sidecar_is_chosen_and_announced() -> None:
+    """cli cases 42, 43"""
+    pod = {
+        **POD,
+        "metadata": {
+            **POD["metadata"],
+            "annotations": {"kruise.io/sidecarset-working-hotupgrade-container": '{"agent":"agent-2"}'},
+        },
+    }
+    assert container_of(pod, container="", sidecar="agent")[0] == "agent-2"
+    assert container_of(POD, container="", sidecar="agent") == ("agent", "")
+    with pytest.raises(KubectlError, match="sidecar nope is no container"):
+        container_of(POD, container="", sidecar="nope")
+    assert container_of(POD, container="", sidecar="") == (
+        "main",
+        'Defaulted container "main" out of: main, agent, agent-2',
+    )
+    with pytest.raises(KubectlError, match="completed pod; current phase is Succeeded"):
+        container_of({**POD, "status": {"phase": "Succeeded"}}, container="", sidecar="")
+
+
+def test_the_remote_exit_code_is_the_commands() -> None:
+    """cli case 43"""
+    failure = {"status": "Failure", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}
+    assert exit_code_of({"status": "Success"}) == 0
+    assert exit_code_of(failure) == 3
+    with pytest.raises(KubectlError, match="no such file"):
+        exit_code_of({"status": "Failure", "message": "no such file"})
+
+
+@pytest.mark.parametrize(
+    ("image", "parts"),
+    [
+        ("nginx", ("nginx", "latest")),
+        ("a.b:5000/nginx", ("a.b:5000/nginx", "latest")),
+        ("a.b:5000/nginx:1", ("a.b:5000/nginx", "1")),
+        ("nginx@sha256:1", ("nginx", "sha256:1")),
+    ],
+)
+def test_images_are_split_as_node_images_keep_them(image: str, parts: tuple[str, str]) -> None:
+    assert split_image(image) == parts
+
+
+def test_every_command_stands_under_a_heading() -> None:
+    assert all(one.group or one.is_hidden for one in ROOT.children)

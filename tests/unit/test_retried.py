@@ -1,0 +1,19 @@
+"""What failed on a real cluster is tried again only while it is little."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.retried import main
+
+
+@pytest.mark.parametrize(("most", "code"), [(None, 0), ("2", 0), ("1", 1)])
+def test_what_is_tried_again_is_named_and_bounded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], most: str | None, code: int
+) -> None:
+    cache = tmp_path / "lastfailed"
+    cache.write_text(json.dumps({"tests/a.py::one": True, "tests/b.py::two": True}))
+    environ = {} if most is None else {"PYKRUISE_MOST_RETRIED": most}
+    assert main(environ, cache) == code
+    assert capsys.readouterr().out.splitlines()[1:] == ["  tests/a.py::one", "  tests/b.py::two"]

@@ -1,0 +1,50 @@
+"""What real nodes are made of, as far as it can be said without one."""
+
+import ipaddress
+import json
+import os
+
+import pytest
+
+from testbed import node
+from testbed.build import MissingError
+from testbed.node_settings import CRI_SOCKET, address_of, network_commands, pods_of, run_files
+from testbed.settings import MOST_NODES
+
+
+def test_without_root_it_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(MissingError, match=r"^real nodes need root on Linux[^\n]*$"):
+        node.check()
+
+
+def test_packages_that_are_missing_are_named_with_the_command_that_installs_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # given a machine with the rights, and without the programs
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(node, "_may_make_namespaces", lambda: True)
+    monkeypatch.setattr(node, "PROGRAMS", ("no-such-program",))
+    # then
+    with pytest.raises(
+        MissingError, match=r"no-such-program.*: apt-get install .*containerd runc .*iptables"
+    ):
+        node.check()
+
+
+def test_nodes_have_addresses_of_their_own_and_know_the_way_to_each_others_pods() -> None:
+    numbers = range(1, MOST_NODES + 1)
+    networks = [ipaddress.ip_network(pods_of(number)) for number in numbers]
+    assert not any(one.overlaps(other) for one in networks for other in networks if one is not other)
+    for number in numbers:
+        commands = network_commands(number)
+        others = set(numbers) - {number}
+        ways = {f"route add {pods_of(other)} via {address_of(other)}" for other in others}
+        assert ways <= set(commands)
+
+
+def test_fields_of_the_kubelets_configuration_may_be_changed() -> None:
+    files = run_files(1, {"maxPods": 7}, cgroup="/group/node-1")
+    config = json.loads(files["kubelet.yaml"])
+    assert (config["maxPods"], config["cgroupRoot"]) == (7, "/group/node-1")
+    assert config["containerRuntimeEndpoint"] == f"unix://{CRI_SOCKET}"
