@@ -20,10 +20,11 @@ from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, Resource
 from pykruise.runtime.actions import Action, Create, Patch
 from pykruise.runtime.control import Control
 from pykruise.runtime.objects import DocumentView, object_views, owner_reference_to
-from pykruise.runtime.operator import Work, serve
+from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason
+from pykruise.runtime.serving import serve
 from pykruise.runtime.wakes import by_owner, itself
 
 SITES = Resource("example.com", "v1", "sites", "Site")

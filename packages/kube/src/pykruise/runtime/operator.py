@@ -18,21 +18,17 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.config import load
 from pykruise.kube.controller import Controller
 from pykruise.kube.event_batching import Pace
 from pykruise.kube.hand_over import HandOver
-from pykruise.kube.http import HttpTransport
 from pykruise.kube.ids import Key
 from pykruise.kube.leases import FencedTransport, LeaderElector, LeaseLostError
-from pykruise.kube.program.process import stop_on_signals
 from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
 from pykruise.runtime.assemble import KindContext, Tuning, controller_for, views_of
@@ -43,7 +39,7 @@ from pykruise.runtime.sources import Sources
 from pykruise.runtime.tracing import NO_SPANS, Span
 from pykruise.runtime.views import Views
 
-__all__ = ["Operator", "Work", "serve"]
+__all__ = ["Operator", "Work"]
 
 _log = logging.getLogger(__name__)
 
@@ -219,18 +215,3 @@ class Operator:
         self._on_work()
         _log.info("%s: caches are synced, the controller starts", running.name)
         await running.controller.run()
-
-
-async def serve(work: Sequence[Work], *, kubeconfig: str | Path | None = None, namespace: str = "") -> None:
-    """Run an operator alone against the cluster of a kubeconfig (None: as kube/config.py finds it) until SIGTERM or
-    SIGINT. `namespace`: only objects of this one. Raises ConfigurationError.
-
-    For several replicas, health checks and metrics build an Operator with an elector, and see kube/program.
-    """
-    transport = HttpTransport(await load(kubeconfig))
-    try:
-        operator = Operator(Client(transport), work, namespace=namespace)
-        stop_on_signals(operator.stop)
-        await operator.run()
-    finally:
-        await transport.close()
