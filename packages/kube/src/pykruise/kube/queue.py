@@ -30,7 +30,7 @@ import msgspec
 
 from pykruise.kube.histogram import Histogram, HistogramStats
 
-__all__ = ["QueueClosedError", "QueueStats", "WorkQueue"]
+__all__ = ["BASE_DELAY_S", "MAX_DELAY_S", "QueueClosedError", "QueueStats", "WorkQueue"]
 
 K = TypeVar("K", bound=Hashable)
 

@@ -670,6 +670,23 @@ def _print_budget(budget: Doc, now: Instant) -> list[Any]:
     return [_name(budget), *limits, _status(budget).get("disruptionsAllowed") or 0, _age(budget, now)]
 
 
+def _print_autoscaler(autoscaler: Doc, now: Instant) -> list[Any]:
+    spec, status = _spec(autoscaler), _status(autoscaler)
+    target = spec.get("scaleTargetRef") or {}
+    metric = ((spec.get("metrics") or [{}])[0].get("resource") or {}) if spec.get("metrics") else {}
+    wanted = (metric.get("target") or {}).get("averageUtilization")
+    shown = f"{metric.get('name')}: <unknown>/{wanted}%" if wanted is not None else "<unknown>"
+    return [
+        _name(autoscaler),
+        f"{target.get('kind')}/{target.get('name')}",
+        shown,
+        str(spec.get("minReplicas") or 1),
+        spec.get("maxReplicas") or 0,
+        status.get("currentReplicas") or 0,
+        _age(autoscaler, now),
+    ]
+
+
 def _print_webhooks(configuration: Doc, now: Instant) -> list[Any]:
     return [_name(configuration), len(configuration.get("webhooks") or ()), _age(configuration, now)]
 
@@ -780,6 +797,7 @@ _PRINTERS: Final[Mapping[str, _Print]] = {
     "coordination.k8s.io/v1/leases": _print_lease,
     "discovery.k8s.io/v1/endpointslices": _print_endpoint_slice,
     "events.k8s.io/v1/events": _print_event,
+    "autoscaling/v2/horizontalpodautoscalers": _print_autoscaler,
     "policy/v1/poddisruptionbudgets": _print_budget,
     "rbac.authorization.k8s.io/v1/clusterrolebindings": _print_role_binding,
     "rbac.authorization.k8s.io/v1/clusterroles": _print_name_and_creation,

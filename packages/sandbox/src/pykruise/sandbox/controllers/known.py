@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pykruise.sandbox.controllers.autoscaling import Autoscalers
 from pykruise.sandbox.controllers.base import Loop
 from pykruise.sandbox.controllers.cluster_roles import AggregatedRoles
 from pykruise.sandbox.controllers.cron_jobs import CronJobs
@@ -38,4 +39,5 @@ KINDS: Sequence[type[Loop]] = (
     PodCollector,
     AggregatedRoles,
     EphemeralVolumes,
+    Autoscalers,
 )

@@ -26,6 +26,7 @@ from pykruise.sandbox.apiserver.builtin.pods import PodStrategy
 from pykruise.sandbox.apiserver.builtin.policies import (
     AdmissionPolicyBindingStrategy,
     AdmissionPolicyStrategy,
+    HorizontalPodAutoscalerStrategy,
     LeaseStrategy,
     PodDisruptionBudgetStrategy,
     PriorityClassStrategy,
@@ -69,6 +70,7 @@ _STRATEGIES: Final[Mapping[str, _Make]] = {
     "endpointslices.discovery.k8s.io": EndpointSliceStrategy,
     "events": EventStrategy,
     "events.events.k8s.io": partial(EventStrategy, subject="regarding"),
+    "horizontalpodautoscalers.autoscaling": HorizontalPodAutoscalerStrategy,
     "jobs.batch": JobStrategy,
     "leases.coordination.k8s.io": LeaseStrategy,
     "limitranges": LimitRangeStrategy,

@@ -87,6 +87,46 @@ def _check_budget(spec: Doc) -> Causes:
         yield not_supported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
 
 
+class HorizontalPodAutoscalerStrategy(Strategy):
+    """HorizontalPodAutoscalers."""
+
+    has_status = True
+
+    def prepare_create(self, doc: Document) -> Document:
+        doc.pop("status", None)
+        return doc
+
+    def default(self, doc: Document) -> Document:
+        spec = doc.setdefault("spec", {})
+        if spec.get("minReplicas") is None:
+            spec["minReplicas"] = 1
+        if not spec.get("metrics"):
+            target = {"type": "Utilization", "averageUtilization": 80}
+            spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_autoscaler(doc.get("spec") or {}))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        return list(_check_autoscaler(new.get("spec") or {}))
+
+
+def _check_autoscaler(spec: Doc) -> Causes:
+    least, most = spec.get("minReplicas", 1), spec.get("maxReplicas") or 0
+    if least < 1:
+        yield invalid("spec.minReplicas", least, "must be greater than or equal to 1")
+    if most < 1:
+        yield invalid("spec.maxReplicas", most, "must be greater than 0")
+    if most < least:
+        text = "must be greater than or equal to `minReplicas`"
+        yield invalid("spec.maxReplicas", most, text)
+    target = spec.get("scaleTargetRef") or {}
+    for field in ("kind", "name"):
+        if not target.get(field):
+            yield required(f"spec.scaleTargetRef.{field}", "")
+
+
 class LeaseStrategy(Strategy):
     """Leases."""
 

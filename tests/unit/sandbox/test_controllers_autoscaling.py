@@ -1,0 +1,90 @@
+"""HorizontalPodAutoscalers scale workloads of any kind by a metric that the test says."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import DEPLOYMENTS
+from pykruise.sandbox.controllers.autoscaling import AUTOSCALERS, METRIC, wanted_replicas
+from support.sandbox import small_cluster
+
+
+def autoscaler(**spec: Any) -> dict[str, Any]:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    return {
+        "metadata": {"name": "web"},
+        "spec": {"scaleTargetRef": target, "maxReplicas": 6, **spec},
+    }
+
+
+DEPLOYMENT = {
+    "metadata": {"name": "web"},
+    "spec": {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("current", "metric", "wanted"),
+    [
+        (2, "160", 4),
+        (2, "85", 2),  # within the tolerance
+        (2, "40", 1),
+        (4, "800", 6),  # its bound
+        (3, "", 3),
+        (3, "nonsense", 3),
+        (0, "800", 0),  # it is off
+    ],
+)
+def test_how_many_pods_it_wants(current: int, metric: str, wanted: int) -> None:
+    utilization = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+    spec = {"maxReplicas": 6, "metrics": [{"type": "Resource", "resource": utilization}]}
+    assert wanted_replicas(spec, current=current, metric=metric) == wanted
+
+
+def test_an_amount_is_a_target_as_well() -> None:
+    source = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "100m"}}
+    spec = {"maxReplicas": 9, "metrics": [{"type": "Pods", "pods": source}]}
+    assert wanted_replicas(spec, current=2, metric="0.2") == 4
+
+
+async def test_it_scales_up_and_down_with_its_metric() -> None:
+    async with small_cluster() as place:
+        await place.create(DEPLOYMENTS, DEPLOYMENT)
+        made = await place.create(AUTOSCALERS, autoscaler())
+        assert made["spec"]["minReplicas"] == 1
+        assert made["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] == 80
+
+        async def say(metric: str, wanted: int) -> None:
+            patch = {"metadata": {"annotations": {METRIC: metric}}}
+            await place.client.patch(AUTOSCALERS, "default", "web", patch, patch_type=PatchType.MERGE)
+
+            async def has_scaled() -> bool:
+                return bool((await place.get(DEPLOYMENTS, "web"))["spec"]["replicas"] == wanted)
+
+            await place.until(has_scaled)
+
+        await say("160", 4)
+        await asyncio.sleep(60)
+        # the same share again: it is the average over more pods now
+        assert (await place.get(AUTOSCALERS, "web"))["status"]["desiredReplicas"] == 6
+        await say("10", 1)
+
+
+async def test_what_it_names_has_to_be_there() -> None:
+    async with small_cluster() as place:
+        await place.create(AUTOSCALERS, autoscaler())
+
+        async def says_so() -> bool:
+            status = (await place.get(AUTOSCALERS, "web")).get("status") or {}
+            return [one["reason"] for one in status.get("conditions") or ()] == ["FailedGetScale"]
+
+        await place.until(says_so)
