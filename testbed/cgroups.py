@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,12 @@ def make(path: str) -> list[Path]:
             _allow_processors(parent, folder)
         made.append(folder)
     return made
+
+
+def may_make() -> bool:
+    """Whether control groups can be made here: the hierarchies are there, and can be written to."""
+    roots = [root for root, _ in _hierarchies()]
+    return bool(roots) and all(os.access(root, os.W_OK) for root in roots)
 
 
 def _hierarchies() -> Iterator[tuple[Path, str]]:

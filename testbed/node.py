@@ -111,8 +111,10 @@ def check() -> None:
     """Whether this machine can have real nodes; a MissingError says in one line what it lacks, and how to get it."""
     if sys.platform != "linux" or os.geteuid() != 0:
         raise MissingError("real nodes need root on Linux (they make namespaces and mounts of their own)")
-    if not _may_make_namespaces():
-        raise MissingError("real nodes need the right to make namespaces, which root has not got here")
+    if not (_may_make_namespaces() and cgroups.may_make()):
+        raise MissingError(
+            "real nodes need the right to make namespaces and control groups, which is not given here"
+        )
     lacking = [name for name in PROGRAMS if not shutil.which(name, path=SEARCH_PATH)]
     lacking += [str(path) for path in (CNI_PROGRAMS / "bridge", BUSYBOX) if not path.exists()]
     if lacking:
@@ -241,7 +243,7 @@ class Nodes:
             f"--egress={egress}",
             f"--registry={self.registry.folder}",
         ]
-        environment = {"PYTHONPATH": str(_HERE.parent)}
+        environment = {"PYTHONPATH": str(_HERE.parent), "PATH": SEARCH_PATH}
 
         async def takes_connections() -> bool:
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:

@@ -11,11 +11,15 @@ from pykruise.cli.explain import explained, read_targets, run_explain
 from pykruise.cli.insight.explaining import Explanation, text
 from pykruise.cli.insight.injected import origin_of
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
+from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import Resource
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import NODES, Resource
 from pykruise.manager.doctor.findings import fault, fine
 from pykruise.sandbox.faults import Rule
+from support.daemonsets import daemonset
 from support.scenario import Object, Stage, cloneset, rolling
 from support.up import pykruise
 
@@ -273,3 +277,29 @@ def test_the_doctor_says_one_line_where_nobody_answers(tmp_path: Any) -> None:
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith("error: the API server is not there: ")
+
+
+@pytest.mark.virtual_time("it taints a node")
+async def test_pods_on_nodes_that_are_to_have_none_do_not_contradict_the_headline(stage: Stage) -> None:
+    # given a DaemonSet, one of whose nodes takes no more pods, but keeps the one that it has
+    await stage.start_manager()
+    await stage.create(daemonset("agent"), resource=DAEMON_SETS)
+
+    async def is_done() -> bool:
+        status = (await stage.get("agent", resource=DAEMON_SETS)).get("status") or {}
+        return bool(status.get("numberAvailable") == 4)
+
+    await stage.until(is_done)
+    taint = {"spec": {"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}}
+    await stage.client.patch(NODES, "", "node-1", taint, patch_type=PatchType.MERGE)
+
+    async def is_misscheduled() -> bool:
+        return bool((await stage.get("agent", resource=DAEMON_SETS))["status"].get("numberMisscheduled") == 1)
+
+    await stage.until(is_misscheduled)
+    # when
+    key = Key(stage.namespace, "agent")
+    found = await explained(stage.client, key, now=stage.clock(), kind=DAEMON_SET)
+    # then
+    assert "3 of 3 available" in found.headline
+    assert "1 of them on nodes that are to have none, which is not counted above" in found.done[0]

@@ -8,10 +8,15 @@ import pytest
 
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import text
+from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
+from pykruise.kinds.uniteddeployment.workloads import CLONE_SET as CLONE_SET_TEMPLATE
+from pykruise.kinds.uniteddeployment.workloads import DEPLOYMENT as DEPLOYMENT_TEMPLATE
 from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NAMESPACES, SERVICES, Resource
@@ -19,6 +24,7 @@ from pykruise.sandbox.faults import Rule
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, rolling
 from support.statefulsets import statefulset
+from support.uniteddeployments import united_document
 
 ROLLOUTS = Resource("rollouts.kruise.io", "v1beta1", "rollouts", "Rollout")
 
@@ -414,3 +420,75 @@ async def test_a_rollout_that_is_deleted_while_it_is_waited_for_is_an_error(stag
     await asyncio.sleep(1.0)
     await stage.delete("web")
     assert "object has been deleted" in (await waiting).err
+
+
+@pytest.mark.parametrize("kind", [CLONE_SET_TEMPLATE, DEPLOYMENT_TEMPLATE])
+async def test_a_uniteddeployment_is_set_restarted_and_rolled_back(stage: Stage, kind: str) -> None:
+    await stage.start_manager()
+    kruise = Kruise(stage)
+    document = united_document(kind, [{"name": "a"}], replicas=2)
+    name = f"ud/{document['metadata']['name']}"
+    await stage.create(document, resource=UNITED_DEPLOYMENTS)
+    await stage.until(lambda: _revisions(kruise, name, 1))
+    before = (await _united(stage, document))["spec"]["template"]
+    await kruise.says("set", "image", name, "*=other:2")
+    await stage.until(lambda: _revisions(kruise, name, 2))
+    assert (await _united(stage, document))["spec"]["template"] != before
+    # when
+    assert "rolled back" in await kruise.says("rollout", "undo", name)
+    # then
+    assert "other:2" not in str((await _united(stage, document))["spec"]["template"])
+    await kruise.says("rollout", "restart", name)
+    assert "RESTARTED_AT" in str((await _united(stage, document))["spec"]["template"])
+    assert "pausing is not supported" in await kruise.refuses("rollout", "pause", name)
+
+
+async def _united(stage: Stage, document: Object) -> Object:
+    return await stage.get(document["metadata"]["name"], resource=UNITED_DEPLOYMENTS)
+
+
+async def _revisions(kruise: Kruise, name: str, count: int) -> bool:
+    said = await kruise.says("rollout", "history", name)
+    return sum(line[:1].isdecimal() for line in said.splitlines()) == count
+
+
+async def test_daemon_sets_and_schedules_take_their_verbs_too(stage: Stage) -> None:
+    await stage.start_manager()
+    kruise = Kruise(stage)
+    labels = {"app": "ag"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "ag:1"}]}}
+    agents = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "ag"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    await stage.create(agents, resource=DAEMON_SETS)
+    await kruise.says("rollout", "status", "ads/ag", "--timeout=120s")
+    await kruise.says("rollout", "restart", "ads/ag")
+    await kruise.says("set", "maxunavailable", "ads/ag", "50%")
+    await kruise.says("rollout", "status", "ads/ag", "--timeout=120s")
+    job = {
+        "spec": {
+            "template": {"spec": {"containers": [{"name": "main", "image": "x:1"}], "restartPolicy": "Never"}}
+        }
+    }
+    nightly = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "AdvancedCronJob",
+        "metadata": {"name": "nightly"},
+        "spec": {"schedule": "0 0 1 1 *", "template": {"broadcastJobTemplate": job}},
+    }
+    await stage.create(nightly, resource=ADVANCED_CRON_JOBS)
+    await kruise.says("rollout", "pause", "acj/nightly")
+    assert (await stage.get("nightly", resource=ADVANCED_CRON_JOBS))["spec"]["paused"] is True
+    assert "nightly image updated (dry run)" in await kruise.says(
+        "set", "image", "acj/nightly", "main=x:2", "--dry-run=client"
+    )
+    # and a job of it is made by hand
+    await kruise.says("create", "broadcastJob", "now", "--from", "acj/nightly")
+    made = await stage.get("now", resource=BROADCAST_JOBS)
+    assert made["metadata"]["annotations"]["cronjob.kubernetes.io/instantiate"] == "manual"
+    assert "makes BroadcastJobs, not Jobs" in await kruise.refuses(
+        "create", "job", "j", "--from", "acj/nightly"
+    )

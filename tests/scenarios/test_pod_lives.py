@@ -216,15 +216,18 @@ async def one_that_ends_slowly(stage: Stage) -> Life:
 
 
 async def one_whose_probe_fails(stage: Stage) -> Life:
+    def succeed(does: bool) -> None:
+        follow(stage, *([] if does else [Rule(pod="probed", never_ready=True)]))
+        if stage.has_nodes:
+            exec_in(stage, "probed", "touch" if does else "rm", "/tmp/ready")
+
     follow(stage, Rule(pod="probed", never_ready=True))
     probe = {"exec": {"command": ["test", "-e", "/tmp/ready"]}, "periodSeconds": 1}
     async with life(stage, pod("probed", readinessProbe=probe)) as it:
         await it.step("unready", lambda told: told["phase"] == "Running")
-        follow(stage) if not has_nodes(stage) else exec_in(stage, "probed", "touch", "/tmp/ready")
+        succeed(True)
         await it.step("ready", is_ready)
-        follow(stage, Rule(pod="probed", never_ready=True)) if not has_nodes(stage) else exec_in(
-            stage, "probed", "rm", "/tmp/ready"
-        )
+        succeed(False)
         await it.step("unready again", lambda told: not is_ready(told))
         await stage.delete("probed", resource=PODS)
         await it.gone()
@@ -253,13 +256,9 @@ async def change(stage: Stage, name: str, patch: Document, *, subresource: str =
     )
 
 
-def has_nodes(stage: Stage) -> bool:
-    return stage._nodes is not None
-
-
 def follow(stage: Stage, *rules: Rule) -> None:
     """What simulated kubelets play; real ones do it."""
-    if not has_nodes(stage):
+    if not stage.has_nodes:
         stage.kubelets.set_rules(rules)
 
 

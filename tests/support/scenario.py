@@ -118,6 +118,11 @@ class Stage:
         return self._kubelets
 
     @property
+    def has_nodes(self) -> bool:
+        """Whether its nodes are real."""
+        return self._nodes is not None
+
+    @property
     def nodes(self) -> Nodes:
         """The real nodes; a scenario that asks for them is marked `node_only`."""
         assert self._nodes, "this scenario needs real nodes"

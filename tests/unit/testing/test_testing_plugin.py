@@ -48,7 +48,7 @@ def run_pytest(
 
 
 def test_the_page_has_an_example_of_each_kind() -> None:
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 6  # the last is about real nodes
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3])

@@ -17,17 +17,17 @@ from pykruise.kube.program.flags import (
     LOG_FLAGS,
     Flag,
     FlagError,
-    address,
-    boolean,
-    duration,
     help_lines,
-    one_of,
+    read_address,
+    read_boolean,
+    read_duration,
+    read_one_of,
+    read_texts,
+    read_value,
+    read_whole,
     switch,
     text_flag,
-    texts,
     unused_notes,
-    value,
-    whole,
 )
 from pykruise.kube.program.logs import LogSettings
 from pykruise.kube.program.serving import Address
@@ -40,8 +40,8 @@ FLAGS: Final[Sequence[Flag]] = (
     text_flag("kubeconfig", "", "Which cluster; else $KUBECONFIG, in-cluster, ~/.kube/config."),
     text_flag("context", "", "Context of the kubeconfig."),
     text_flag("feature-gates", "", "A=true,B=false, as the manager has them.", is_list=True),
-    text_flag("addr", ":10221", "Where /metrics and /healthz are served; 0: nowhere.", read=address),
-    text_flag("pprof-addr", ":10222", "Where thread dumps and memory figures are served.", read=address),
+    text_flag("addr", ":10221", "Where /metrics and /healthz are served; 0: nowhere.", read=read_address),
+    text_flag("pprof-addr", ":10222", "Where thread dumps and memory figures are served.", read=read_address),
     switch("enable-pprof", "true", "Serve --pprof-addr."),
     text_flag("socket-file", "", "The one socket below --runtime-dir to use; empty: all that are known."),
     text_flag("runtime-dir", "/hostvarrun", "Where the host's run directory is."),
@@ -51,11 +51,13 @@ FLAGS: Final[Sequence[Flag]] = (
         "Credential providers, as the kubelet's.",
     ),
     text_flag("plugin-bin-dir", "/kruise/plugins", "Where their programs are."),
-    text_flag("max-workers-for-pull-image", "-1", "Images pulled at once; below 1: no limit.", read=whole()),
+    text_flag(
+        "max-workers-for-pull-image", "-1", "Images pulled at once; below 1: no limit.", read=read_whole()
+    ),
     text_flag("max-concurrency", "", "The same, as OpenKruise's manual calls it."),
-    text_flag("logging-format", "text", "text or json.", read=one_of("text", "json")),
-    text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=whole(0)),
-    text_flag("shutdown-timeout", "8s", "How long writes in flight may take at the end.", read=duration),
+    text_flag("logging-format", "text", "text or json.", read=read_one_of("text", "json")),
+    text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=read_whole(0)),
+    text_flag("shutdown-timeout", "8s", "How long writes in flight may take at the end.", read=read_duration),
     # Taken for the sake of manifests that pass them.
     text_flag("rest-config-qps", "0", "No effect.", unused=_ADAPTS),
     text_flag("rest-config-burst", "0", "No effect.", unused=_ADAPTS),
@@ -115,10 +117,10 @@ def help_text() -> str:
 def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Settings | None:
     """The settings that a command line and an environment mean; None: help is asked for. Raises FlagError."""
     known = {flag.name: flag for flag in FLAGS}
-    given = texts(argv, known)
+    given = read_texts(argv, known)
     if any(name in given for name in HELP):
         return None
-    values = {name: value(flag, given.get(name)) for name, flag in known.items()}
+    values = {name: read_value(flag, given.get(name)) for name, flag in known.items()}
     node = environ.get("NODE_NAME", "")
     if not node:
         raise FlagError(
@@ -160,7 +162,7 @@ def _gates(given: Iterable[str]) -> Gates:
             continue
         name, equals, text = (part.strip() for part in item.partition("="))
         try:
-            asked[name] = boolean(text if equals else "")
+            asked[name] = read_boolean(text if equals else "")
         except ValueError as error:
             raise FlagError(f"--feature-gates: gate {name}: {error}") from error
     default = asked.get("AllBeta", True)

@@ -18,18 +18,18 @@ from pykruise.kube.program.flags import (
     LOG_FLAGS,
     Flag,
     FlagError,
-    address,
-    duration,
     help_lines,
-    name_list,
-    one_of,
-    positive,
+    read_address,
+    read_duration,
+    read_names,
+    read_one_of,
+    read_positive,
+    read_texts,
+    read_value,
+    read_whole,
     switch,
     text_flag,
-    texts,
     unused_notes,
-    value,
-    whole,
 )
 from pykruise.kube.program.logs import LogSettings
 from pykruise.manager.settings import (
@@ -62,46 +62,60 @@ _OWN: Sequence[Flag] = (
     text_flag("context", "", "Context of the kubeconfig."),
     text_flag("feature-gates", "", "A=true,B=false; see docs/operations.md.", is_list=True),
     text_flag("namespace", "", "Work on objects of this namespace only."),
-    text_flag("metrics-addr", ":8080", "Where /metrics is served; 0: nowhere.", read=address),
+    text_flag("metrics-addr", ":8080", "Where /metrics is served; 0: nowhere.", read=read_address),
     switch("state-metrics", "false", "Serve /state-metrics there: how each object is (docs/monitoring.md)."),
-    text_flag("state-metrics-namespaces", "", "Only of these, comma-separated (empty: all).", read=name_list),
-    text_flag("health-probe-addr", ":8000", "Where /healthz and /readyz are served.", read=address),
-    text_flag("pprof-addr", ":8090", "Where thread dumps and memory figures are served.", read=address),
+    text_flag(
+        "state-metrics-namespaces", "", "Only of these, comma-separated (empty: all).", read=read_names
+    ),
+    text_flag("health-probe-addr", ":8000", "Where /healthz and /readyz are served.", read=read_address),
+    text_flag("pprof-addr", ":8090", "Where thread dumps and memory figures are served.", read=read_address),
     switch("enable-pprof", "true", "Serve --pprof-addr."),
     switch("enable-leader-election", "true", "Only the holder of the Lease runs controllers."),
     text_flag("leader-election-namespace", "kruise-system", "Where the Lease is; empty: the own namespace."),
     text_flag("leader-election-id", "kruise-manager", "Name of the Lease."),
-    text_flag("leader-election-resource-lock", "leases", "Only leases.", read=one_of("leases")),
-    text_flag("leader-election-lease-duration", "15s", "How long a silent leader keeps it.", read=positive),
+    text_flag("leader-election-resource-lock", "leases", "Only leases.", read=read_one_of("leases")),
     text_flag(
-        "leader-election-renew-deadline", "10s", "When a leader that cannot renew stops.", read=positive
+        "leader-election-lease-duration", "15s", "How long a silent leader keeps it.", read=read_positive
     ),
-    text_flag("leader-election-retry-period", "2s", "Between tries to take or renew it.", read=positive),
+    text_flag(
+        "leader-election-renew-deadline", "10s", "When a leader that cannot renew stops.", read=read_positive
+    ),
+    text_flag("leader-election-retry-period", "2s", "Between tries to take or renew it.", read=read_positive),
     text_flag("sync-period", "", "How often all objects are looked at again (empty: 10h, 0: never)."),
-    text_flag("controller-cache-sync-timeout", "2m", "When unfilled caches are an error.", read=duration),
-    text_flag("webhook-initialize-timeout", "60s", "When missing certificates are an error.", read=duration),
-    text_flag("rate-limiter-base-delay", "5ms", "A key's wait after its first failure.", read=positive),
-    text_flag("rate-limiter-max-delay", "1000s", "A key's longest wait.", read=positive),
-    text_flag("rate-limiter-qps", "10", "Retries a second of all keys of a controller.", read=whole(1)),
-    text_flag("rate-limiter-bucket-size", "100", "Retries at once before that.", read=whole(1)),
+    text_flag(
+        "controller-cache-sync-timeout", "2m", "When unfilled caches are an error.", read=read_duration
+    ),
+    text_flag(
+        "webhook-initialize-timeout", "60s", "When missing certificates are an error.", read=read_duration
+    ),
+    text_flag("rate-limiter-base-delay", "5ms", "A key's wait after its first failure.", read=read_positive),
+    text_flag("rate-limiter-max-delay", "1000s", "A key's longest wait.", read=read_positive),
+    text_flag("rate-limiter-qps", "10", "Retries a second of all keys of a controller.", read=read_whole(1)),
+    text_flag("rate-limiter-bucket-size", "100", "Retries at once before that.", read=read_whole(1)),
     switch("allow-privileged", "true", "Templates may have privileged containers."),
     text_flag("protection-log-path", "/log", "Folder of protection.log."),
-    text_flag("logging-format", "text", "text or json.", read=one_of("text", "json")),
-    text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=whole(0)),
+    text_flag("logging-format", "text", "text or json.", read=read_one_of("text", "json")),
+    text_flag("v", "0", "Verbosity; from 5 on, debug lines.", read=read_whole(0)),
     switch("verbose", "false", "The same as --v=5."),
     text_flag(
-        "watchdog-timeout", "30s", "End a process whose event loop stands still; 0: never.", read=duration
+        "watchdog-timeout",
+        "30s",
+        "End a process whose event loop stands still; 0: never.",
+        read=read_duration,
     ),
     switch(
         "ready-conditions",
         "true",
         "Ready, Reconciling and Stalled in the status of workloads (docs/gitops.md).",
     ),
-    text_flag("shutdown-timeout", "8s", "How long writes in flight may take at the end.", read=duration),
-    text_flag("shutdown-delay", "3s", "How long webhooks go on at the end, at least.", read=duration),
+    text_flag("shutdown-timeout", "8s", "How long writes in flight may take at the end.", read=read_duration),
+    text_flag("shutdown-delay", "3s", "How long webhooks go on at the end, at least.", read=read_duration),
     switch("enable-webhooks", "true", "Serve webhooks; without, defaults and checks are the schemas' alone."),
     text_flag(
-        "webhook-addr", "", "Where webhooks are served (empty: everywhere, at WEBHOOK_PORT).", read=address
+        "webhook-addr",
+        "",
+        "Where webhooks are served (empty: everywhere, at WEBHOOK_PORT).",
+        read=read_address,
     ),
     text_flag(
         "webhook-client-ca-file",
@@ -126,7 +140,7 @@ def all_flags() -> Sequence[Flag]:
     """Every flag that is known."""
     own = {kind.control.name for kind in kinds() if kind.control is not None}
     workers = [
-        text_flag(f"{name}-workers", "3", f"Reconciles at once of {name}.", read=whole(1))
+        text_flag(f"{name}-workers", "3", f"Reconciles at once of {name}.", read=read_whole(1))
         for name in sorted(own)
     ]
     return (*_OWN, *workers, *_flags_of_kinds())
@@ -140,14 +154,14 @@ def _flags_of_kinds() -> list[Flag]:
 
 def _flag_of(source: FromFlag, default: Any) -> Flag:
     flag = _READERS[type(default)](source.name, default, source.help)
-    return flag if source.most is None else msgspec.structs.replace(flag, read=whole(0, source.most))
+    return flag if source.most is None else msgspec.structs.replace(flag, read=read_whole(0, source.most))
 
 
 _READERS: Mapping[type, Callable[[str, Any, str], Flag]] = {
     bool: lambda name, default, help: switch(name, str(default).lower(), help),
-    tuple: lambda name, default, help: text_flag(name, ",".join(default), help, read=name_list),
-    int: lambda name, default, help: text_flag(name, str(default), help, read=whole(0)),
-    float: lambda name, default, help: text_flag(name, f"{default:g}s", help, read=duration),
+    tuple: lambda name, default, help: text_flag(name, ",".join(default), help, read=read_names),
+    int: lambda name, default, help: text_flag(name, str(default), help, read=read_whole(0)),
+    float: lambda name, default, help: text_flag(name, f"{default:g}s", help, read=read_duration),
     str: text_flag,
 }
 """By the type of a field's default: its flag."""
@@ -168,10 +182,10 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
     Raises FlagError for what cannot be meant, `feature_gates.GateError` for gates.
     """
     known = {flag.name: flag for flag in all_flags()}
-    given = texts(argv, known)
+    given = read_texts(argv, known)
     if any(name in given for name in HELP):
         return Parsed(settings=Settings(), wants_help=True)
-    values = {name: value(flag, given.get(name)) for name, flag in known.items()}
+    values = {name: read_value(flag, given.get(name)) for name, flag in known.items()}
     notes = unused_notes(given, known)
     resync_s = _resync(values["sync-period"], notes)
     gates = feature_gates.parse(given.get("feature-gates", ()), environ=environ)
@@ -221,7 +235,7 @@ def _resync(text: str, notes: list[str]) -> float | None:
     if not text:
         return RESYNC_S
     try:
-        return duration(text) or None
+        return read_duration(text) or None
     except ValueError as error:
         notes.append(f"--sync-period: {error}; the default applies")
         return RESYNC_S

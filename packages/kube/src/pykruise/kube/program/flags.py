@@ -1,6 +1,6 @@
 """Command lines as Go programs take them, from a table of flags.
 
-argv, table ──▶ texts() ──▶ what was written for each flag ──▶ value() ──▶ its value      help_lines() ──▶ --help
+argv, table ──▶ read_texts() ──▶ what was written for each flag ──▶ read_value() ──▶ its value      help_lines()
 
 Pure. `--name=value`, `--name value`, one dash or two; a boolean alone means true. A flag that is not known is refused.
 One that has no effect here is taken, so that manifests can be used as they are, and says so.
@@ -20,19 +20,19 @@ __all__ = [
     "LOG_FLAGS",
     "Flag",
     "FlagError",
-    "address",
-    "boolean",
-    "duration",
     "help_lines",
-    "name_list",
-    "one_of",
-    "positive",
+    "read_address",
+    "read_boolean",
+    "read_duration",
+    "read_names",
+    "read_one_of",
+    "read_positive",
+    "read_texts",
+    "read_value",
+    "read_whole",
     "switch",
     "text_flag",
-    "texts",
     "unused_notes",
-    "value",
-    "whole",
 ]
 
 HELP: Final = ("help", "h")
@@ -61,7 +61,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
 # ── reading values ───────────────────────────────────────────────────────────
 
 
-def boolean(text: str) -> bool:
+def read_boolean(text: str) -> bool:
     """true or false, in the ways in which Go reads them."""
     if text in ("1", "t", "T", "true", "TRUE", "True"):
         return True
@@ -70,7 +70,7 @@ def boolean(text: str) -> bool:
     raise ValueError(f"{text!r} is not a boolean; write true or false")
 
 
-def whole(minimum: int | None = None, maximum: int | None = None) -> Callable[[str], int]:
+def read_whole(minimum: int | None = None, maximum: int | None = None) -> Callable[[str], int]:
     """A whole number within bounds."""
 
     def read(text: str) -> int:
@@ -86,7 +86,7 @@ def whole(minimum: int | None = None, maximum: int | None = None) -> Callable[[s
     return read
 
 
-def duration(text: str) -> float:
+def read_duration(text: str) -> float:
     """Seconds of `15s`, `2m0s`."""
     seconds = parse_duration(text)
     if seconds < 0:
@@ -94,15 +94,15 @@ def duration(text: str) -> float:
     return seconds
 
 
-def positive(text: str) -> float:
+def read_positive(text: str) -> float:
     """A duration longer than 0."""
-    seconds = duration(text)
+    seconds = read_duration(text)
     if seconds <= 0:
         raise ValueError(f"{text!r} is not longer than 0")
     return seconds
 
 
-def address(text: str) -> Address | None:
+def read_address(text: str) -> Address | None:
     """`host:port`, `:port` for all interfaces; `0` and nothing mean: not served."""
     if text in ("", "0"):
         return None
@@ -112,7 +112,7 @@ def address(text: str) -> Address | None:
     return Address(host.strip("[]"), int(port))
 
 
-def one_of(*values: str) -> Callable[[str], str]:
+def read_one_of(*values: str) -> Callable[[str], str]:
     """One of these words."""
 
     def read(text: str) -> str:
@@ -123,7 +123,7 @@ def one_of(*values: str) -> Callable[[str], str]:
     return read
 
 
-def name_list(text: str) -> tuple[str, ...]:
+def read_names(text: str) -> tuple[str, ...]:
     """Names between commas, in lower case."""
     return tuple(name.strip().lower() for name in text.split(",") if name.strip())
 
@@ -138,7 +138,7 @@ def text_flag(name: str, default: str, help: str, **more: Any) -> Flag:
 
 def switch(name: str, default: str, help: str, **more: Any) -> Flag:
     """A flag that is on or off."""
-    return Flag(name=name, default=default, read=boolean, help=help, is_boolean=True, **more)
+    return Flag(name=name, default=default, read=read_boolean, help=help, is_boolean=True, **more)
 
 
 _LOGS = "log files are not written here; logs go to standard error"
@@ -186,7 +186,7 @@ def unused_notes(given: Iterable[str], known: Mapping[str, Flag]) -> list[str]:
     ]
 
 
-def texts(argv: Sequence[str], known: Mapping[str, Flag]) -> dict[str, list[str]]:
+def read_texts(argv: Sequence[str], known: Mapping[str, Flag]) -> dict[str, list[str]]:
     """What was written for each flag, in order."""
     given: dict[str, list[str]] = {}
     rest = list(argv)
@@ -217,7 +217,7 @@ def _meant(name: str, known: Mapping[str, Flag]) -> str:
     return f"; did you mean --{close[0]}?" if close else ""
 
 
-def value(flag: Flag, texts: Iterable[str] | None) -> Any:
+def read_value(flag: Flag, texts: Iterable[str] | None) -> Any:
     """The last text counts; the others must be readable all the same."""
     value: Any = None
     for text in (flag.default,) if texts is None else texts:
