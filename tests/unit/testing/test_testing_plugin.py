@@ -75,7 +75,7 @@ def test_the_first_example_is_ten_lines() -> None:
 
 
 def test_the_operator_with_its_test_is_fifteen_lines() -> None:
-    lines = [line for line in EXAMPLES[3].split("WORKER =")[0].splitlines() if line.strip()]
+    lines = [line for line in EXAMPLES[2].split("WORKER =")[0].splitlines() if line.strip()]
     assert len([line for line in lines if not line.startswith(("from", "import"))]) <= 15
 
 
