@@ -293,5 +293,5 @@ def _counts(pod: Version) -> bool:
         pod.is_active
         and pod.is_ready
         and not any(label.startswith(UNAVAILABLE) for label in pod.labels)
-        and all(pod.running.get(name) == image for name, image in pod.images.items())
+        and all(pod.running.get(name, "").endswith(image) for name, image in pod.images.items())
     )
