@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
+from pykruise.cli.explain import explained
+from pykruise.kinds.ephemeraljob.kind import KIND
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import InvalidError
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.sandbox.faults import Rule
 from support.ephemeral_world import container
@@ -90,6 +93,19 @@ async def test_containers_that_fail_make_the_job_fail(stage: Stage) -> None:
     await stage.create(ephemeral_job(parallelism=2), resource=EPHEMERAL_JOBS)
     status = await phase(stage, "Failed")
     assert status["failed"] == 2
+
+
+async def test_explain_says_how_far_it_is_and_nothing_of_pods_that_it_does_not_own(stage: Stage) -> None:
+    # given
+    await stage.start_manager()
+    await with_pods(stage)
+    await stage.create(ephemeral_job(parallelism=2), resource=EPHEMERAL_JOBS)
+    await phase(stage, "Succeeded")
+    # when
+    found = await explained(stage.client, Key(stage.namespace, "look"), now=stage.clock(), kind=KIND)
+    # then
+    assert found.verdict == "done"
+    assert [wait for wait in found.waits if wait.pods] == []
 
 
 @pytest.mark.node

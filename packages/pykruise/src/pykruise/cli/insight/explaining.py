@@ -189,7 +189,9 @@ def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) ->
     down: list[str] = []
     causes: dict[str, Cause] = {}
     for pod in getattr(sight.snapshot, "pods", ()):
-        cause = _cause(sight, documents[pod.name], pod, strategy, now)
+        if (document := documents.get(pod.name)) is None:
+            continue  # the kind is about pods of others
+        cause = _cause(sight, document, pod, strategy, now)
         if cause is not None and (pod.is_active or pod.is_deleting):
             causes[pod.name] = cause
             if pod.is_active:
