@@ -8,7 +8,7 @@ import functools
 import logging
 import os
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -38,7 +38,7 @@ from pykruise.kube.program.metrics import (
     queue_metrics,
     request_metrics,
 )
-from pykruise.kube.program.process import DIAGNOSIS, return_memory, stop_on_signals
+from pykruise.kube.program.process import DIAGNOSIS, return_memory, run_beside_servers, stop_on_signals
 from pykruise.kube.program.serving import Answer, PlainServer, Query, Responder
 from pykruise.kube.version import __version__
 
@@ -71,7 +71,8 @@ async def run_process(connection: Connection, settings: Settings) -> None:
         agent = Agent(client, runtimes, settings, providers=providers, rng=rng)
         stop_on_signals(agent.stop)
         _log.info("this is the agent of node %s, version %s", settings.node, __version__)
-        await _together(agent, _servers(agent, metered, settings, urlsplit(connection.server).netloc))
+        servers = _servers(agent, metered, settings, urlsplit(connection.server).netloc)
+        await run_beside_servers(agent.run(), servers)
 
 
 async def _providers(settings: Settings) -> list[Provider]:
@@ -86,22 +87,6 @@ async def _providers(settings: Settings) -> list[Provider]:
     except ConfigurationError as error:
         _log.error("%s", error)
     return found
-
-
-async def _together(agent: Agent, servers: Sequence[PlainServer]) -> None:
-    """The agent, and beside it servers that tell how it is until its very end."""
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for server in servers:
-                tasks.create_task(server.run(), name=server.name)
-            await agent.run()
-            for server in servers:
-                await server.stop()
-    except BaseExceptionGroup as group:
-        # One cause is what a person wants to read.
-        if len(group.exceptions) == 1:
-            raise group.exceptions[0] from None
-        raise
 
 
 def _servers(agent: Agent, metered: MeteredTransport, settings: Settings, host: str) -> list[PlainServer]:

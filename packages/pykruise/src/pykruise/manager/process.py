@@ -7,7 +7,6 @@ Settings, Connection ──▶ run_process(): transports ─ election ─ Manage
     70  the event loop stood still (watchdog)
 """
 
-import asyncio
 import logging
 import os
 import random
@@ -15,7 +14,6 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
@@ -31,7 +29,7 @@ from pykruise.kube.http import HttpTransport
 from pykruise.kube.leases import LeaderElector
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.program.metrics import metrics_responder
-from pykruise.kube.program.process import DIAGNOSIS, return_memory, stop_on_signals
+from pykruise.kube.program.process import DIAGNOSIS, return_memory, run_beside_servers, stop_on_signals
 from pykruise.kube.program.serving import PlainServer
 from pykruise.manager.health import health_paths
 from pykruise.manager.manager import Manager
@@ -98,23 +96,7 @@ async def run_process(connection: Connection, settings: Settings) -> None:
             watchdog = Watchdog(timeout_s=settings.watchdog_s)
             watchdog.start()
             stack.callback(watchdog.stop)
-        await _together(manager, servers)
-
-
-async def _together(manager: Manager, servers: Sequence[PlainServer]) -> None:
-    """The manager, and beside it servers that tell how it is until its very end."""
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for server in servers:
-                tasks.create_task(server.run(), name=server.name)
-            await manager.run()
-            for server in servers:
-                await server.stop()
-    except BaseExceptionGroup as group:
-        # One cause is what a person wants to read.
-        if len(group.exceptions) == 1:
-            raise group.exceptions[0] from None
-        raise
+        await run_beside_servers(manager.run(), servers)
 
 
 async def _fitted(client: Client, settings: Settings) -> Settings:

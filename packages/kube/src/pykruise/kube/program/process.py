@@ -12,15 +12,15 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 import orjson
 
-from pykruise.kube.program.serving import Answer, Query, Responder
+from pykruise.kube.program.serving import Answer, PlainServer, Query, Responder
 
-__all__ = ["DIAGNOSIS", "return_memory", "stop_on_signals"]
+__all__ = ["DIAGNOSIS", "return_memory", "run_beside_servers", "stop_on_signals"]
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +37,22 @@ def return_memory() -> None:
         adjust = ctypes.CDLL(None).mallopt
         for option, value in _MALLOC.items():
             adjust(option, value)
+
+
+async def run_beside_servers(work: Coroutine[None, None, None], servers: Sequence[PlainServer]) -> None:
+    """The program's work, and beside it servers that tell how it is until its very end."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for server in servers:
+                tasks.create_task(server.run(), name=server.name)
+            await work
+            for server in servers:
+                await server.stop()
+    except BaseExceptionGroup as group:
+        # One cause is what a person wants to read.
+        if len(group.exceptions) == 1:
+            raise group.exceptions[0] from None
+        raise
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:
