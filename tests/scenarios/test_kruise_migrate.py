@@ -1,4 +1,4 @@
-"""`kubectl kruise migrate` of StatefulSets and DaemonSets: pods stay and change their owner, and go back as they came."""
+"""`kubectl kruise migrate` of StatefulSets and DaemonSets: pods stay and change their owner, and may go back."""
 
 from typing import Any
 
