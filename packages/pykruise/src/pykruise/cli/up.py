@@ -99,6 +99,7 @@ async def _serve(options: UpOptions, contents: Contents, manager_settings: Setti
             pulls_ahead=options.has_agents,
             recreates=options.has_agents,
             probes=options.has_agents,
+            reports_containers=options.has_agents,
             pull_s=PULL_S,
         ),
         rbac=options.rbac,
