@@ -46,8 +46,14 @@ from pykruise.sandbox.apiserver.storage import Storage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.loading import Dump, Loaded, load, node_spec_of
+from pykruise.sandbox.pod_state import KubeletSettings
 
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
+
+
+def with_agents(kubelet: KubeletSettings) -> KubeletSettings:
+    """Nodes that do what a node agent does too: pull ahead, recreate containers, probe."""
+    return msgspec.structs.replace(kubelet, pulls_ahead=True, recreates=True, probes=True)
 
 
 class Playground(msgspec.Struct, frozen=True):
