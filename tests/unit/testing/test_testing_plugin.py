@@ -79,10 +79,6 @@ def test_the_operator_with_its_test_is_fifteen_lines() -> None:
     assert len([line for line in lines if not line.startswith(("from", "import"))]) <= 15
 
 
-def test_the_example_without_pytest_runs() -> None:
-    exec(compile(EXAMPLES[5], str(PAGE), "exec"), {})
-
-
 def test_a_client_without_a_kubeconfig_has_an_address_a_token_and_a_certificate(tmp_path: Path) -> None:
     # given
     text = """

@@ -12,6 +12,7 @@ from typing import Never
 
 import msgspec
 
+from pykruise.admission.counts import LiveCounts
 from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents, Refusal, RefusalEvents
 from pykruise.admission.reviewers import reviewers
@@ -125,6 +126,7 @@ async def playground(
         reviewers=reviewers(
             admission_settings(manager_settings.gates),
             kind_settings=manager_settings.of,
+            counts=LiveCounts(lambda: cluster.client),
             lookups=live_lookups(
                 lambda: cluster.client,
                 namespace=NAMESPACE,
