@@ -3,9 +3,11 @@
 import pytest
 
 from pykruise.cli.kubelets import remark_on, take_off_not_ready
+from pykruise.kube.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS
 from pykruise.sandbox.cluster import ClusterSettings
+from support.faults import FaultyTransport, conflict, patches
 from support.scenario import Object, Stage
 from support.up import running
 from testbed.control_plane import ControlPlane
@@ -30,15 +32,19 @@ async def test_a_taint_that_nobody_takes_off_is_taken_off(stage: Stage) -> None:
     other = {**TAINT, "key": "example.com/own"}
     for name, taints in zip(names, ([TAINT], [TAINT, other], [other]), strict=True):
         await stage.client.create(NODES, "", node(name, *taints))
+    # and a controller that annotates one of them meanwhile
+    faulty = FaultyTransport(stage.client.transport)
+    faulty.on(patches(f"/nodes/{names[1]}"), conflict())
+    client = Client(faulty, clock=stage.clock)
     try:
         # when
-        taken = await take_off_not_ready(stage.client, set(names))
+        taken = await take_off_not_ready(client, set(names))
         # then
         assert taken == names[:2]
         assert f"({names[0]}, {names[1]})" in remark_on(taken)
         stored = [decode(await stage.client.get(NODES, "", name)) for name in names]
         assert [one["spec"].get("taints") for one in stored] == [None, [other], [other]]
-        assert await take_off_not_ready(stage.client, set(names)) == []
+        assert await take_off_not_ready(client, set(names)) == []
     finally:
         for name in names:
             await stage.client.delete(NODES, "", name)

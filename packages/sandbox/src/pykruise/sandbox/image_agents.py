@@ -33,9 +33,8 @@ from pykruise.kube.node_agent.image_pulls import (
     events_of,
     open_images,
     project_node_image,
-    status_of,
+    report_of,
 )
-from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
@@ -179,14 +178,11 @@ class ImageAgents:
 
     async def _report(self, view: NodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> float:
         """Write the status where it differs. Returns in how many seconds it may be written."""
-        patch = diff_merge(view.stored_status, status_of(view, pulls))
-        if not patch or not (view.wanted or view.stored_status):
-            return math.inf
         pace = self._paces.setdefault(view.name, StatusPace(filled_at=now))
-        wait_s = pace.wait_s(now)
-        if wait_s > 0:
-            return wait_s
-        body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": patch}
+        report = report_of(view, pulls, pace=pace, now=now)
+        if not report.patch:
+            return report.again_s
+        body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": report.patch}
         try:
             await self._writer.patch(
                 NODE_IMAGES,
