@@ -38,7 +38,7 @@ LEFT_OUT: Final = {
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("page", [one for one in READ if one.is_played], ids=lambda page: page.path.stem)
 def test_what_a_page_shows_is_what_comes(page: Page, tmp_path: Path) -> None:
-    """If outputs are all that changed: PYKRUISE_GOLDEN=write pytest tests/scenarios/test_docs.py"""
+    """If outputs are all that changed: PYKRUISE_GOLDEN=write pytest tests/scenarios/test_docs_pages.py"""
     problems = play(page, tmp_path)
     assert not problems, "\n\n".join(problems)
 
