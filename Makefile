@@ -59,7 +59,7 @@ $(VENV)/bin/python:
 	  || echo "going on with the pip that comes with $(PYTHON), which may take twice as long"
 
 # In the order in which they need each other.
-DISTRIBUTIONS := packages/kube packages/sandbox packages/agent packages/pykruise
+DISTRIBUTIONS := packages/kube packages/sandbox packages/agent packages/pykruise packages/dashboard
 EDITABLE = $(DISTRIBUTIONS:%=-e %)
 REQUIREMENTS := pyproject.toml constraints.txt $(DISTRIBUTIONS:%=%/pyproject.toml)
 
@@ -79,6 +79,7 @@ locked = $(PIP) install --no-compile --require-hashes -r supply/build.txt -r sup
 
 LOCK = $(VENV)/.lock/bin/uv pip compile --constraint constraints.txt --generate-hashes --universal \
   --python-version 3.11 --no-header --no-annotate --quiet \
+  --no-emit-package pykruise \
   $(patsubst packages/%,--no-emit-package pykruise-%,$(filter-out packages/pykruise,$(DISTRIBUTIONS)))
 PROJECTS := $(DISTRIBUTIONS:%=%/pyproject.toml)
 
@@ -86,6 +87,7 @@ lock:
 	@$(PYTHON) -m venv $(VENV)/.lock && $(VENV)/.lock/bin/python -m pip --quiet install uv==$(UV)
 	@$(LOCK) --output-file supply/manager.txt packages/pykruise/pyproject.toml
 	@$(LOCK) --output-file supply/agent.txt packages/agent/pyproject.toml
+	@$(LOCK) --output-file supply/dashboard.txt packages/dashboard/pyproject.toml
 	@$(LOCK) --output-file supply/runtime.txt $(PROJECTS)
 	@$(LOCK) --output-file supply/dev.txt $(PROJECTS) --group pyproject.toml:dev
 	@printf 'hatchling\neditables\n' | $(LOCK) --output-file supply/build.txt -
