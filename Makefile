@@ -11,6 +11,7 @@
 #   make image  the manager's and the agent's images as OCI archives, of the distribution's packages, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make docs   the pages and parts of the chart that are made from the code
+#   make screenshots   the pictures of docs/dashboard.md, made by the dashboard's tests in a browser
 #   make kubectl-kruise   the plugin for kubectl as one file, dist/kubectl-kruise; put it somewhere in PATH
 #   make lock   write the hashes of supply/ anew, after pyproject.toml or constraints.txt has changed
 #   make bench CLUSTER=real  a CloneSet of N=500 pods and the manager's process on a real control plane
@@ -45,7 +46,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: kubectl-kruise help demo up test lint unit docs bench real test-real test-nodes image simulate simulate-mutations lock clean
+.PHONY: kubectl-kruise help demo up test lint unit docs bench real test-real test-nodes image screenshots simulate simulate-mutations lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -160,6 +161,9 @@ bench: $(VENV)/.ready-dev
 
 image: $(VENV)/.ready-dev
 	@PYTHONPATH=. $(BIN)/python -m testbed.product_images $(or $(IMAGES),build/images)
+
+screenshots: $(VENV)/.ready-dev
+	@PYKRUISE_PICTURES=docs/dashboard $(BIN)/python -m pytest -q -n0 tests/scenarios/test_dashboard_pages.py -k pictures
 
 simulate: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m simulation --seeds $(SEEDS) --first $(FIRST) $(if $(PROCESSES),--processes $(PROCESSES))

@@ -156,12 +156,14 @@ function logIn(why) {
   const submit = async (event) => {
     event.preventDefault();
     const field = event.currentTarget.querySelector("input");
+    const token = field.value;
+    field.value = "";
     try {
-      await ask("login", { token: field.value });
-      field.value = "";
+      await ask("login", { token });
       await begin();
     } catch (error) {
       logIn(error.message);
+      field.focus();
     }
   };
   patch(main, [
