@@ -8,7 +8,7 @@
 #   make test-nodes  scenarios on real nodes too (root, and packages that it names); SELECTION=... for less
 #   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
-#   make image  the manager's and the agent's images as OCI archives, of the distribution's packages, without an engine
+#   make image  the images of manager, agent and dashboard as OCI archives, of the distribution's packages, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make docs   the pages and parts of the chart that are made from the code
 #   make screenshots   the pictures of docs/dashboard.md, made by the dashboard's tests in a browser
@@ -121,6 +121,7 @@ docs: $(VENV)/.ready
 	@$(BIN)/python -m pykruise.pods.reasons_page > docs/reasons.md
 	@$(BIN)/python -m pykruise.kinds.differences docs/migration.md
 	@$(BIN)/python -m pykruise.manager.chart charts/pykruise
+	@$(BIN)/python -m pykruise.dashboard.install charts/pykruise
 
 # Once, so that not each worker compiles all the tests for itself: that is two thirds of what collecting them costs.
 $(VENV)/.compiled: $(VENV)/.ready-dev

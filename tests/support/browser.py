@@ -127,12 +127,13 @@ class Browser:
         found: list[float] = self.run("return window.longTasks")
         return found
 
-    def picture(self, path: Path, *, height: int = 900, width: int = 1280) -> None:
-        """A screenshot of the page's upper part."""
-        self.driver.set_window_size(width, height)
+    def picture(self, path: Path, *, height: int = 900, width: int = 1100) -> None:
+        """A screenshot of what is in view, of this size."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         path.parent.mkdir(parents=True, exist_ok=True)
         self.driver.save_screenshot(str(path))
-        self.driver.set_window_size(1280, 900)
+        self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 @contextmanager

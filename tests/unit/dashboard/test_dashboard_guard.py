@@ -48,4 +48,5 @@ def test_a_proxys_name_counts_where_it_is_allowed() -> None:
 
 
 def test_kubelet_asks_for_health_by_the_pods_address() -> None:
-    assert OWN.refusal(asked(path="/healthz", host="10.1.2.3:8080")) == ""
+    for path in ("/healthz", "/kruise/healthz"):
+        assert OWN.refusal(asked(path=path, host="10.1.2.3:8080")) == ""

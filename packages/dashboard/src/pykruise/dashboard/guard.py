@@ -16,8 +16,8 @@ __all__ = ["OWN_HEADER", "Guard"]
 OWN_HEADER: Final = "x-pykruise-dashboard"
 """Every POST has it: other sites cannot add one without being asked first (CORS), and nobody is allowed to."""
 
-_OPEN: Final = frozenset({"/healthz"})
-"""Asked by kubelet, by the pod's address."""
+_OPEN: Final = "/healthz"
+"""Asked by kubelet, by the pod's address; what is before it is the base path."""
 
 
 class Guard:
@@ -29,7 +29,7 @@ class Guard:
     def refusal(self, request: Request) -> str:
         """Why a request is not answered; empty: it is."""
         host = request.headers.get("host", "").lower()
-        if request.path not in _OPEN and self._hosts and host not in self._hosts:
+        if not request.path.endswith(_OPEN) and self._hosts and host not in self._hosts:
             return f"this is no name of the dashboard: {host[:200]!r} (--allowed-host)"
         origin = request.headers.get("origin", "")
         if origin and not self._is_own(origin, host):

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import hmac
 import secrets
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
@@ -124,7 +125,7 @@ class TokenDoor:
             raise LoginError("the API server does not accept this token; make one: kubectl create token NAME")
         own = Connection(
             server=self._connection.server,
-            ssl_context=self._connection.ssl_context,
+            ssl_context=without_client_certificate(self._connection.ssl_context),
             credentials=bearer(token),
             server_name=self._connection.server_name,
             proxy=self._connection.proxy,
@@ -165,6 +166,20 @@ class TokenDoor:
             groups=tuple(found.get("groups") or ()),
             extra=found.get("extra") or {},
         )
+
+
+def without_client_certificate(context: ssl.SSLContext | None) -> ssl.SSLContext | None:
+    """A context that trusts the same authorities. With the dashboard's certificate a user would be the dashboard."""
+    if context is None:
+        return None
+    own = ssl.create_default_context()
+    own.check_hostname, own.verify_mode = context.check_hostname, context.verify_mode
+    if trusted := context.get_ca_certs(binary_form=True):
+        own = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        own.check_hostname, own.verify_mode = context.check_hostname, context.verify_mode
+        own.load_verify_locations(cadata=b"".join(trusted))
+    own.verify_flags = context.verify_flags
+    return own
 
 
 class Sessions:
