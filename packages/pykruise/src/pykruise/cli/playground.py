@@ -57,6 +57,11 @@ def with_agents(kubelet: KubeletSettings) -> KubeletSettings:
     return msgspec.structs.replace(kubelet, pulls_ahead=True, recreates=True, probes=True)
 
 
+def with_ready_nodes(settings: Settings) -> Settings:
+    """A manager's settings where nodes are ready as soon as they are there: images may be pulled on them at once."""
+    return msgspec.structs.replace(settings, flags={**settings.flags, "nodeimage-creation-delay": 0.0})
+
+
 class Playground(msgspec.Struct, frozen=True):
     """What runs."""
 
