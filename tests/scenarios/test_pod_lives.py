@@ -47,6 +47,15 @@ KNOWN: Mapping[str, str] = {
 }
 """Differences that are meant, by a pattern of `<life>: <path>`, with the reason."""
 
+KNOWN_OF: Mapping[str, Mapping[str, str]] = {
+    "1.32": {
+        "one_that_is_resized: settled/*/containers/main/allocatedResources": "Told since 1.33.",
+        "one_that_is_resized: values/conditions.PodResizeInProgress": "A condition since 1.33.",
+    },
+    "1.37": {},
+}
+"""Further ones of a minor of Kubernetes."""
+
 
 @pytest.fixture
 def cluster_settings() -> ClusterSettings:
@@ -274,14 +283,15 @@ async def test_simulated_kubelets_tell_what_real_ones_tell(
 ) -> None:
     name = lived.__name__
     told = json.loads(json.dumps((await lived(stage)).told))
-    file = RECORDED / f"pod_lives_{os.environ.get('KUBERNETES') or '1.37'}" / f"{name}.json"
-    if pytestconfig.getoption("--record"):
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
-    recorded = json.loads(file.read_text())
-    found = [
-        f"{name}: {path}\n  real: {real}\n  here: {here}"
-        for path, real, here in differences(recorded, told)
-        if not any(fnmatch(f"{name}: {path}", known) for known in KNOWN)
-    ]
-    assert not found, "\n".join(found)
+    minors = [os.environ.get("KUBERNETES") or "1.37"] if stage.has_nodes else list(KNOWN_OF)
+    for minor in minors:
+        file = RECORDED / f"pod_lives_{minor}" / f"{name}.json"
+        if pytestconfig.getoption("--record"):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
+        found = [
+            f"{name}: {path}\n  real {minor}: {real}\n  here: {here}"
+            for path, real, here in differences(json.loads(file.read_text()), told)
+            if not any(fnmatch(f"{name}: {path}", known) for known in {**KNOWN, **KNOWN_OF[minor]})
+        ]
+        assert not found, "\n".join(found)

@@ -299,7 +299,7 @@ def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None
     if not check:
         click.echo(
             "error: this command removes nothing; look first: pykruise uninstall --check,"
-            " then: pykruise install | kubectl delete -f -",
+            " then: pykruise install | kubectl delete --ignore-not-found -f -",
             err=True,
         )
         raise click.exceptions.Exit(1)

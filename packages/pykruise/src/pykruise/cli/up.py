@@ -16,7 +16,7 @@ from rich.console import Console
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.gates import given_settings
-from pykruise.cli.playground import Contents, playground
+from pykruise.cli.playground import Contents, playground, with_agents
 from pykruise.kube.clock import system_clock
 from pykruise.manager.install import CHART_GATES
 from pykruise.manager.settings import Settings
@@ -93,14 +93,10 @@ async def _serve(options: UpOptions, contents: Contents, manager_settings: Setti
     stop = _stop_on_signals()
     certificate = issue(now=system_clock())
     token = secrets.token_urlsafe(32)
+    kubelet = KubeletSettings(pull_s=PULL_S)
     settings = ClusterSettings(
         nodes=_nodes(options, contents),
-        kubelet=KubeletSettings(
-            pulls_ahead=options.has_agents,
-            recreates=options.has_agents,
-            probes=options.has_agents,
-            pull_s=PULL_S,
-        ),
+        kubelet=with_agents(kubelet) if options.has_agents else kubelet,
         rbac=options.rbac,
         service_accounts=options.service_accounts,
     )

@@ -108,6 +108,9 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether nodes recreate the containers that ContainerRecreateRequests name, as OpenKruise's daemon does."""
     probes: bool = False
     """Whether nodes make the checks that their NodePodProbes ask for, as OpenKruise's daemon does."""
+    reports_containers: bool = False
+    """Whether nodes report the containers of pods of OpenKruise's workloads in an annotation, and restart those whose
+    environment is old, as OpenKruise's daemon does."""
     workers: int = 64
     """Pods written to at the same time."""
 
