@@ -3,17 +3,20 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pykruise.dashboard.guard import OWN_HEADER
+from pykruise.dashboard.serve import DashboardOptions, dashboard_at
 from pykruise.dashboard.sessions import LaptopDoor
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.config import load
+from pykruise.kube.connection import bearer
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.http import HttpTransport
@@ -250,6 +253,19 @@ async def test_a_right_that_is_taken_away_empties_the_page(
         await make(client, "blue", "after-that")
         await stream.until(lambda one: not one.rows)
         assert "after-that" not in stream.sent
+
+
+async def test_with_a_kubeconfig_for_one_namespace_that_one_is_shown(cluster: Path, client: Client) -> None:
+    token = await token_of(client, "blue", "small-laptop", "*")
+    mine = replace(await load(cluster), credentials=bearer(token), namespace="blue")
+    async with (
+        dashboard_at(mine, DashboardOptions()) as served,
+        visitor(served) as browser,
+        browser.stream("rollouts") as stream,
+    ):
+        assert served.namespace == "blue"
+        await stream.until(lambda one: "web-of-blue" in names(one))
+        assert "crimson" not in stream.sent
 
 
 async def test_a_token_that_is_none_is_refused(cluster: Path, client: Client) -> None:

@@ -77,6 +77,8 @@ def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
         is_paused = bool(get_path(document, *known.paused.at(document)))
         verb = "resume" if is_paused else "pause"
         found.append(action(verb, verb.capitalize(), "rollout", verb, target))
+    if get_path(document, "status", "canaryStatus", "currentStepState") == "StepPaused":
+        found.append(action("approve", "Approve the step", "rollout", "approve", target))
     if known.restart:
         found.append(action("restart", "Restart", "rollout", "restart", target))
     if known.history:

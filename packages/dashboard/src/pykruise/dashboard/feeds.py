@@ -5,7 +5,7 @@ Cache ──Change──▶ Feeds ──rollout_row(), waiting_pod(), job_rows()
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ import orjson
 
 from pykruise.dashboard.board import Board, Row
 from pykruise.dashboard.jobs import job_resources, job_row
-from pykruise.dashboard.objects import ObjectView
+from pykruise.dashboard.objects import BY_UID, ObjectView
 from pykruise.dashboard.rollouts import rollout_resources, rollout_row, row_id
 from pykruise.dashboard.waiting import waiting_pod
 from pykruise.kube.cache import Cache, Change
@@ -22,6 +22,7 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, REPLICA_SETS, Resource
+from pykruise.runtime.views import BY_CONTROLLER
 
 __all__ = ["Feeds", "Listener"]
 
@@ -51,6 +52,8 @@ class Feeds:
                 cache.subscribe(partial(self._put_job, resource))
             if resource == PODS:
                 cache.subscribe(self._put_pod)
+            if resource in with_rollouts or resource in with_jobs or resource == REPLICA_SETS:
+                cache.subscribe(self._name_owner)
             cache.subscribe(partial(self._tell, resource))
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -104,12 +107,24 @@ class Feeds:
         else:
             self._put(self.pods, key, PODS, row.namespace, row)
 
+    def _name_owner(self, change: Change[ObjectView]) -> None:
+        """Pods may be heard of before what owns them."""
+        if change.old is None and change.new is not None:
+            for pod in self._owned(change.new.uid):
+                if pod.waits:
+                    self._put_pod(Change(Key(pod.namespace, pod.name), pod, pod))
+
+    def _owned(self, uid: str) -> Iterator[ObjectView]:
+        yield from self._caches[PODS].by_index(BY_CONTROLLER, uid)
+        for one in self._caches[REPLICA_SETS].by_index(BY_CONTROLLER, uid):
+            yield from self._caches[PODS].by_index(BY_CONTROLLER, one.uid)
+
     def _owner_of(self, pod: ObjectView) -> tuple[Resource, Document] | None:
         """The workload of a pod; of a Deployment's pod the Deployment."""
         if not pod.controller:
             return None
         for resource in (*rollout_resources(), *job_resources(), REPLICA_SETS):
-            found = self._caches[resource].by_index("uid", pod.controller)
+            found = self._caches[resource].by_index(BY_UID, pod.controller)
             if found and resource == REPLICA_SETS and found[0].controller:
                 return self._owner_of(found[0]) or (resource, found[0].document)
             if found:

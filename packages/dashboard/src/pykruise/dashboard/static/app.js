@@ -15,8 +15,8 @@ const TITLES = [
   ["jobs", "Jobs and images"],
   ["health", "Health"],
 ];
-const FIRST = 60; // rows at the first drawing
-const STEP = 120; // ... and more at each turn
+const FIRST = 25; // rows at the first drawing
+const STEP = 25; // ... and more at each turn
 const SAID_MS = 5_000;
 
 const top = document.getElementById("top");
@@ -82,7 +82,7 @@ function draw() {
   ]);
   document.title = `${found.title}: ${found.summary} – pykruise`;
   say(found.summary);
-  if (drawn < 20_000 && (found.left > 0 || drawn === FIRST)) {
+  if (found.left > 0) {
     drawn += STEP;
     setTimeout(redraw, 0);
   }

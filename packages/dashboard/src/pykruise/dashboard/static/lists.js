@@ -1,7 +1,7 @@
 // Pages that are lists: rollouts, pods that wait, jobs and images, health.
 
 import { h, lazy } from "./dom.js";
-import { address, command, link, more, name, progress, state, table, when, workloadLink } from "./parts.js";
+import { address, command, link, name, paged, progress, state, table, when, workloadLink } from "./parts.js";
 import { clean, count, many } from "./words.js";
 
 const ORDER = { person: 0, moves: 1, still: 2 };
@@ -37,7 +37,7 @@ function options(title, key, values, { query, go }) {
     title,
     h(
       "select",
-      { onchange: (event) => go({ [key]: event.target.value, limit: "" }), value: present },
+      { onchange: (event) => go({ [key]: event.target.value, from: "" }), value: present },
       h("option", { value: "" }, "all"),
       all.map((value) => h("option", { key: value, value, selected: value === present }, clean(value))),
     ),
@@ -61,18 +61,12 @@ export function filters(rows, around, ...further) {
         placeholder: "name, label:value, !not",
         "aria-keyshortcuts": "/",
         value: query.get("q") || "",
-        oninput: (event) => go({ q: event.target.value, limit: "" }, { replace: true }),
+        oninput: (event) => go({ q: event.target.value, from: "" }, { replace: true }),
       }),
     ),
     options("Namespace", "namespace", distinct(rows, "namespace"), around),
     ...further,
   );
-}
-
-/** The first rows; what is drawn grows a little at each turn, so that no turn takes long. */
-function cut(rows, { query, drawn }) {
-  const limit = query.get("limit") === "all" ? rows.length : 200;
-  return rows.slice(0, Math.min(limit, drawn));
 }
 
 function sorted(rows, keys, around, usual) {
@@ -118,14 +112,14 @@ export function rollouts(live, around) {
   const chip = (value, title, number) =>
     h(
       "a",
-      { href: address({ state: value, limit: "" }, query), "aria-current": (wanted || "") === value ? "true" : false },
+      { href: address({ state: value, from: "" }, query), "aria-current": (wanted || "") === value ? "true" : false },
       `${title} ${count(number)}`,
     );
-  const shown = cut(rows, around);
+  const { shown, links, left } = paged(rows, around);
   return {
     title: "Rollouts",
     summary: `${counts.person} need somebody, ${counts.moves} move, ${counts.still} are still`,
-    left: Math.min(rows.length, query.get("limit") === "all" ? rows.length : 200) - shown.length,
+    left,
     body: [
       filters(all, around, options("Kind", "kind", distinct(all, "kind"), around)),
       h(
@@ -152,7 +146,7 @@ export function rollouts(live, around) {
             { sort },
           )
         : h("p", null, all.length ? "No row is like that." : "There are no rollouts here that you may see."),
-      more(rows.length - (query.get("limit") === "all" ? rows.length : 200), query),
+      links,
     ],
   };
 }
@@ -189,11 +183,14 @@ export function pods(live, around) {
       Number(other[0].needs_a_person || false) - Number(one[0].needs_a_person || false) || other.length - one.length || (a < b ? -1 : 1),
   );
   const asked = order.filter(([one]) => !code || one === code);
-  let left = query.get("limit") === "all" ? Math.min(meant.length, around.drawn) : Math.min(200, around.drawn);
-  const sections = asked.map(([cause, rows]) => {
+  for (const [, rows] of asked) {
     rows.sort((a, b) => ((a.since || "") < (b.since || "") ? -1 : (a.since || "") > (b.since || "") ? 1 : a.id < b.id ? -1 : 1));
-    const shown = rows.slice(0, Math.max(left, 0));
-    left -= shown.length;
+  }
+  const { shown: visible, links, left } = paged(asked.flatMap(([, rows]) => rows), around);
+  const isVisible = new Set(visible);
+  const sections = asked.map(([cause, rows]) => {
+    const shown = rows.filter((row) => isVisible.has(row));
+    if (!shown.length) return null;
     const first = rows[0];
     return h(
       "section",
@@ -211,11 +208,11 @@ export function pods(live, around) {
   return {
     title: "Pods that wait",
     summary: `${many(meant.length, "pod")} wait, for ${many(groups.size, "cause")}`,
-    left: 0,
+    left,
     body: [
       filters(all, around, options("Cause", "code", [...groups.keys()].sort(), around)),
-      sections.length ? sections : h("p", null, all.length ? "No pod is like that." : "No pod waits that you may see."),
-      more(query.get("limit") === "all" ? 0 : asked.reduce((sum, [, rows]) => sum + rows.length, 0) - 200, query),
+      visible.length ? sections : h("p", null, all.length ? "No pod is like that." : "No pod waits that you may see."),
+      links,
     ],
   };
 }
@@ -250,19 +247,20 @@ export function jobs(live, around) {
     byState,
   );
   const nodes = meant.filter(isNode).sort((a, b) => byState(a, b));
+  const { shown, links, left } = paged([...found, ...nodes], around);
   const counts = { person: 0, moves: 0, still: 0 };
   for (const row of found) counts[row.state] += 1;
   return {
     title: "Jobs and images",
     summary: `${many(found.length, "job")}: ${counts.person} failed somewhere, ${counts.moves} run, ${counts.still} are still; images on ${many(nodes.length, "node")}`,
-    left: 0,
+    left,
     body: [
       filters(all, around, options("Kind", "kind", distinct(all, "kind"), around)),
       found.length
         ? table(
             `Jobs: ${many(found.length, "row")}`,
             [["State", "c-state", "state"], ["Kind", "c-kind", "kind"], ["Namespace / name", "c-name", "name"], ["Done", "c-progress"], ["Says", "c-waits"], ["Begun", "c-since", "begun"]],
-            cut(found, around).map((row) => lazy(row.id, row, () => jobRow(row))),
+            shown.filter((row) => !isNode(row)).map((row) => lazy(row.id, row, () => jobRow(row))),
             { sort },
           )
         : h("p", null, "There are no jobs here that you may see."),
@@ -270,10 +268,10 @@ export function jobs(live, around) {
         ? table(
             `Images on nodes: ${many(nodes.length, "node")}`,
             [["Node", "c-name"], ["Images", "c-waits"]],
-            cut(nodes, around).map((row) => lazy(row.id, row, () => nodeRow(row))),
+            shown.filter(isNode).map((row) => lazy(row.id, row, () => nodeRow(row))),
           )
         : null,
-      more(query.get("limit") === "all" ? 0 : Math.max(found.length, nodes.length) - 200, query),
+      links,
     ],
   };
 }

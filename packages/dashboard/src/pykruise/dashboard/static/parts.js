@@ -1,7 +1,7 @@
 // What several pages have: links that keep the state in the address, tables, ages, states, commands to copy.
 
 import { h } from "./dom.js";
-import { age, clean } from "./words.js";
+import { age, clean, count } from "./words.js";
 
 /** The address with other values; an empty one goes. */
 export function address(values, from = new URLSearchParams()) {
@@ -110,8 +110,24 @@ export function command(text) {
   );
 }
 
-/** Some of many, as a sentence with a link to all. */
-export function more(left, query) {
-  if (left <= 0) return null;
-  return h("p", null, `${left} more rows. `, h("a", { href: address({ limit: "all" }, query) }, "Show all"));
+const SIZE = 100; // rows of one page
+
+/** The rows of the page that the address names, and links to the others. What is drawn at first is less. */
+export function paged(rows, { query, drawn }) {
+  const from = Math.min(Math.max(Number(query.get("from")) || 0, 0), Math.max(rows.length - 1, 0));
+  const begin = from - (from % SIZE);
+  const end = Math.min(begin + SIZE, rows.length);
+  const to = (place, title) => h("a", { href: address({ from: place || "" }, query) }, title);
+  const links =
+    rows.length > SIZE
+      ? h(
+          "nav",
+          { class: "chips", "aria-label": "Rows" },
+          `Rows ${count(begin + 1)} to ${count(end)} of ${count(rows.length)}`,
+          begin > 0 ? to(begin - SIZE, "Previous") : null,
+          end < rows.length ? to(end, "Next") : null,
+        )
+      : null;
+  const shown = rows.slice(begin, Math.min(end, begin + drawn));
+  return { shown, links, left: end - begin - shown.length };
 }
