@@ -1,6 +1,6 @@
 """What it costs to have an image pulled on a thousand nodes: writes a node, wakes, time.
 
-PYTHONPATH=tests python -m bench.bench_images [--nodes 1000] [--parallelism 100] [--beside 50]
+PYTHONPATH=tests python -m bench.bench_images [--nodes 1000] [--parallelism 100] [--beside 50] [--pull-s 0.2]
 
 Nodes get their NodeImages, a job that never ends has all of them pull, one node's status changes alone, and the job is
 deleted. `--beside`: further jobs that never end, for other images; they must not be woken. Everything is in
@@ -130,12 +130,12 @@ async def _done() -> bool:
     return True
 
 
-async def run(*, nodes: int, parallelism: int, beside: int) -> None:
+async def run(*, nodes: int, parallelism: int, beside: int, pull_s: float) -> None:
     """Nodes, a job, one status, the end of the job."""
     settings = ClusterSettings(
         nodes=nodes,
         controllers=(),
-        kubelet=KubeletSettings(pulls_ahead=True, pull_s=0.2, lease_s=None),
+        kubelet=KubeletSettings(pulls_ahead=True, pull_s=pull_s, lease_s=None),
         tracks_fields=False,
     )
     async with Cluster(
@@ -187,9 +187,12 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--parallelism", type=int, default=100)
     parser.add_argument("--beside", type=int, default=50)
+    parser.add_argument("--pull-s", type=float, default=0.2, help="what a pull takes")
     asked = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(nodes=asked.nodes, parallelism=asked.parallelism, beside=asked.beside))
+        runner.run(
+            run(nodes=asked.nodes, parallelism=asked.parallelism, beside=asked.beside, pull_s=asked.pull_s)
+        )
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class Kubectl:
 @pytest.fixture
 def admin(tmp_path: Path) -> Iterator[Kubectl]:
     with HttpSandbox(tmp_path / "kubeconfig", nodes=1, rbac=True) as made:
-        yield Kubectl(made.kubeconfig)
+        yield Kubectl(Path(made.kubeconfig))
 
 
 def _account(admin: Kubectl, tmp_path: Path) -> Kubectl:

@@ -29,6 +29,8 @@ pytestmark = pytest.mark.few_controllers
 _MERGE = PatchType.MERGE
 SLOW = 1e6
 """Of a pull that does not end, in seconds."""
+LONG = 3.0
+"""Of a pull that is reported on its way, in seconds."""
 
 
 @pytest.fixture
@@ -49,6 +51,7 @@ def of(pulls: Pulls, *, node: str = "", **fields: object) -> Rule:
 
 async def test_every_node_pulls_the_image_one_after_another(stage: Stage, pool: Pool, pulls: Pulls) -> None:
     """images cases 1, 21, 35"""
+    stage.kubelets.set_rules([of(pulls, pull_s=LONG)])
     await stage.start_manager(settings=PULLING)
     await pulls.ready()
     most = 0

@@ -66,7 +66,7 @@ def kubeconfig(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
             yield kubectl.kubeconfig
     else:
         with HttpSandbox(tmp_path_factory.mktemp("clients") / "kubeconfig") as server:
-            yield server.kubeconfig
+            yield Path(server.kubeconfig)
 
 
 @pytest.fixture

@@ -436,4 +436,5 @@ async def test_nothing_is_written_once_it_is_settled(stage: Stage, united: Unite
     seen = FaultyTransport(stage.manager_transport())
     await stage.start_manager(seen)
     await asyncio.sleep(5)
-    assert [one.path for one in seen.log if workload_writes()(one)] == []
+    here = workload_writes(f"/namespaces/{stage.namespace}/")
+    assert [(one.path, one.document) for one in seen.log if here(one)] == []

@@ -99,7 +99,7 @@ class Watched(WrappedTransport):
 
 @asynccontextmanager
 async def client_of(sandbox: HttpSandbox) -> AsyncIterator[Client]:
-    transport = HttpTransport(await load(sandbox.kubeconfig))
+    transport = HttpTransport(await load(Path(sandbox.kubeconfig)))
     try:
         yield Client(transport)
     finally:

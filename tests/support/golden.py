@@ -3,6 +3,7 @@
 `PYKRUISE_GOLDEN=write pytest …` writes the files anew.
 """
 
+import difflib
 import os
 import re
 from pathlib import Path
@@ -34,4 +35,7 @@ def same_as(file: str | Path, told: str, *, namespace: str = "", with_ages: bool
     if os.environ.get("PYKRUISE_GOLDEN") == "write":
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(plain, "utf-8")
-    assert plain == path.read_text("utf-8").rstrip("\n") + "\n"
+    stored = path.read_text("utf-8").rstrip("\n") + "\n"
+    if plain != stored:
+        changes = difflib.unified_diff(stored.splitlines(), plain.splitlines(), "stored", "now", lineterm="")
+        raise AssertionError("\n".join(changes))

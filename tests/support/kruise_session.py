@@ -5,6 +5,7 @@ BUILT_IN ──▶ by_kubectl(), by_kruise() ──▶ Answer, masked      OURS 
 
 import re
 import shlex
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -39,6 +40,7 @@ def by_kubectl(kubectl: Kubectl, namespace: str, folder: Path) -> Callable[[Step
 
     def typed(step: Step) -> Answer:
         done = kubectl.kubectl("-n", namespace, *shlex.split(step.command.format(folder=folder)))
+        _wait_observed(kubectl, namespace)
         return _answer(step, done.returncode, done.stdout, done.stderr, namespace)
 
     return typed
@@ -58,9 +60,26 @@ def by_kruise(kubectl: Kubectl, namespace: str, folder: Path) -> Callable[[Step]
             *shlex.split(step.command.format(folder=folder)),
         ]
         code = run(words, Surroundings(out=out.append, err=err.append))
+        _wait_observed(kubectl, namespace)
         return _answer(step, code, "".join(out), "".join(err), namespace)
 
     return typed
+
+
+GENERATIONS: Final = "{range .items[*]}{.metadata.generation} {.status.observedGeneration}{'\\n'}{end}"
+PATIENCE_S: Final = 30.0
+
+
+def _wait_observed(kubectl: Kubectl, namespace: str) -> None:
+    """Until controllers have seen what was written: of two templates in quick succession they may see the last alone,
+    and then it has another revision."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        found = kubectl.says("get", "-n", namespace, "deploy,sts,ds", "-o", f"jsonpath={GENERATIONS}")
+        if all(len(set(line.split(" "))) == 1 for line in found.splitlines()):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"no controller has seen it: {found}")
 
 
 def _answer(step: Step, code: int, out: str, err: str, namespace: str) -> Answer:

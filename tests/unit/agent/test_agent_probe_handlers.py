@@ -5,19 +5,18 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import grpclib.const
 import pytest
 from grpclib.server import Server
 
 from pykruise.agent.cri.errors import CallTimeoutError
 from pykruise.agent.cri.values import ExecResult
-from pykruise.agent.health_check import health_messages
 from pykruise.agent.hooks import HookError, run_pre_stop
 from pykruise.agent.http_get import http_get
 from pykruise.agent.probe_handlers import run_probe
 from pykruise.kube.clock import system_clock
 from pykruise.kube.node_agent.probe_checks import FAILED, SUCCEEDED
 from support.fake_runtime import FakeRuntime
+from support.grpc_health import Health
 
 pytestmark = pytest.mark.real_time
 
@@ -134,20 +133,6 @@ async def test_a_probe_without_a_handler_or_address_says_nothing() -> None:
     assert await probe() is None
     assert await run_probe({"tcpSocket": {"port": 1}}, FakeRuntime(system_clock), "id", "") is None  # type: ignore[arg-type]
     assert await probe(tcpSocket={"port": "web"}) is None  # a name that the manager could not resolve
-
-
-class Health:
-    """A server with the health service: `ready` serves, `busy` does not."""
-
-    def __mapping__(self) -> dict[str, grpclib.const.Handler]:
-        takes, gives = health_messages()
-
-        async def check(stream: Any) -> None:
-            asked = await stream.recv_message()
-            await stream.send_message(gives(status={"ready": 1, "": 1}.get(asked.service, 2)))
-
-        kind = grpclib.const.Cardinality.UNARY_UNARY
-        return {"/grpc.health.v1.Health/Check": grpclib.const.Handler(check, kind, takes, gives)}
 
 
 async def test_a_grpc_probe_asks_for_the_service_s_health() -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kube.clock import Instant, format_time
@@ -15,10 +16,13 @@ from pykruise.kube.node_agent.image_pulls import (
     Pull,
     Pulled,
     PullFailure,
+    Report,
+    StatusPace,
     Wanted,
     advance_pulls,
     events_of,
     project_node_image,
+    report_of,
     status_of,
 )
 from pykruise.sandbox.faults import Rule, pull_of
@@ -188,3 +192,32 @@ def test_people_are_told_of_each_end_once_and_owners_of_failures() -> None:
     assert [event.message for event in events_of(asked, failed, done)] == [
         "node n1 pulled image nginx:1 in 2.0 s"
     ]
+
+
+def test_of_a_quick_pull_the_end_alone_is_reported() -> None:
+    agent, asked, pace = Agent(Attempt(1.5, GOOD.answer)), view({"tag": "1"}), StatusPace()
+    agent.until(asked, 100.0)
+    assert report_of(asked, agent.pulls, pace=pace, now=100.0) == Report({}, 2.0)
+    agent.until(asked, 101.5)
+    report = report_of(asked, agent.pulls, pace=pace, now=101.5)
+    assert report.patch["succeeded"] == 1
+    done = view({"tag": "1"}, status=report.patch)
+    assert report_of(done, agent.pulls, pace=pace, now=101.5) == Report({}, math.inf)
+
+
+def test_a_pull_that_takes_longer_is_reported_on_its_way_and_an_end_at_once() -> None:
+    agent, asked, pace = Agent(Attempt(9.0, GOOD.answer)), view({"tag": "1"}, {"tag": "2"}), StatusPace()
+    agent.until(asked, 100.0)
+    assert report_of(asked, agent.pulls, pace=pace, now=102.0).patch["pulling"] == 2
+    agent.pulls[NGINX] = msgspec.structs.replace(agent.pulls[NGINX], phase="Succeeded", completed_at=100.5)
+    assert report_of(asked, agent.pulls, pace=pace, now=100.5).patch["succeeded"] == 1
+
+
+def test_an_entry_that_is_gone_is_taken_out_of_the_status_at_once() -> None:
+    stored = {
+        "desired": 1,
+        "pulling": 1,
+        "imageStatuses": {"nginx": {"tags": [{"tag": "1", "phase": "Pulling"}]}},
+    }
+    report = report_of(view(status=stored), {}, pace=StatusPace(), now=0.0)
+    assert report.patch == {"desired": 0, "pulling": None, "imageStatuses": None}

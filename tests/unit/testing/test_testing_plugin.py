@@ -48,15 +48,15 @@ def run_pytest(
 
 
 def test_the_page_has_an_example_of_each_kind() -> None:
-    assert len(EXAMPLES) == 6  # the last is about real nodes
+    assert len(EXAMPLES) == 7  # the last is about real nodes
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 3])
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4])
 def test_the_examples_of_the_page_are_tests_that_pass(tmp_path: Path, number: int) -> None:
     if "kubectl" in EXAMPLES[number] and shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")
     (tmp_path / "web.yaml").write_text(MANIFEST)
-    needs_kinds = "(kruise)" in EXAMPLES[number]
+    needs_kinds = "(kruise" in EXAMPLES[number]
     # when
     done = run_pytest(
         tmp_path,
@@ -79,8 +79,56 @@ def test_the_operator_with_its_test_is_fifteen_lines() -> None:
     assert len([line for line in lines if not line.startswith(("from", "import"))]) <= 15
 
 
-def test_the_example_without_pytest_runs() -> None:
-    exec(compile(EXAMPLES[4], str(PAGE), "exec"), {})
+def test_a_client_without_a_kubeconfig_has_an_address_a_token_and_a_certificate(tmp_path: Path) -> None:
+    # given
+    text = """
+import json, ssl, urllib.request
+
+def test_it(kruise_server):
+    trust = ssl.create_default_context(cafile=kruise_server.ca_file)
+    path = f"{kruise_server.url}/apis/apps.kruise.io/v1beta1/clonesets"
+    request = urllib.request.Request(path, headers={"Authorization": f"Bearer {kruise_server.token}"})
+    with urllib.request.urlopen(request, context=trust) as answer:
+        assert json.load(answer)["kind"] == "CloneSetList"
+"""
+    # then
+    done = run_pytest(tmp_path, text, *KRUISE_PLUGINS, path=ALL_SOURCES)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_failures_of_a_served_cluster_change_while_it_runs(tmp_path: Path) -> None:
+    # given
+    text = """
+import time
+from kubernetes import client, config
+
+POD = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "shop:2"}]}}
+
+def test_it(sandbox_server):
+    sandbox_server.fail({"image": "shop:2", "image_pull_error": True})
+    with config.new_client_from_config(sandbox_server.kubeconfig) as api:
+        pods = client.CoreV1Api(api)
+        pods.create_namespaced_pod("default", POD)
+        until(lambda: waiting(pods) in ("ErrImagePull", "ImagePullBackOff"))
+        sandbox_server.fail()
+        pods.delete_namespaced_pod("a", "default", grace_period_seconds=0)
+        until(lambda: not pods.list_namespaced_pod("default").items)
+        pods.create_namespaced_pod("default", POD)
+        until(lambda: pods.read_namespaced_pod("a", "default").status.phase == "Running")
+
+def waiting(pods):
+    found = pods.read_namespaced_pod("a", "default").status.container_statuses or []
+    return next((one.state.waiting.reason for one in found if one.state.waiting), "")
+
+def until(claim):
+    end = time.monotonic() + 20
+    while not claim():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+"""
+    # then
+    done = run_pytest(tmp_path, text, *PLUGIN)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_an_unknown_option_of_the_marker_is_told(tmp_path: Path) -> None:

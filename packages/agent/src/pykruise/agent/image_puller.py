@@ -42,9 +42,8 @@ from pykruise.kube.node_agent.image_pulls import (
     advance_pulls,
     events_of,
     project_node_image,
-    status_of,
+    report_of,
 )
-from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
@@ -258,13 +257,10 @@ class ImagePuller:
 
     async def _report(self, view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> float:
         """Write the status where it differs. Returns in how many seconds it may be written; infinity: it is."""
-        patch = diff_merge(view.stored_status, status_of(view, pulls))
-        if not patch or not (view.wanted or view.stored_status):
-            return math.inf
-        wait_s = self._pace.wait_s(self._clock())
-        if wait_s > 0:
-            return wait_s
-        body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": patch}
+        report = report_of(view, pulls, pace=self._pace, now=self._clock())
+        if not report.patch:
+            return report.again_s
+        body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": report.patch}
         try:
             await self._writer.patch(
                 NODE_IMAGES, self._key, body, patch_type=PatchType.MERGE, subresource="status", uid=view.uid

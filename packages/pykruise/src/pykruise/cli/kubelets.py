@@ -11,7 +11,6 @@ import asyncio
 import random
 import signal
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +21,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.config import load
-from pykruise.kube.documents import decode, get_path
+from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.patches.types import PatchType
@@ -40,6 +39,8 @@ from pykruise.sandbox.running import run_beside
 
 PATIENCE_S: Final = 10.0
 """After the nodes are registered. Controllers take the taint off ready nodes within a second or two."""
+TRIES: Final = 5
+"""For a node that changes while its taint is taken off."""
 
 
 class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +108,7 @@ async def _serve(
             pulls_ahead=True,
             recreates=options.has_agents,
             probes=options.has_agents,
+            reports_containers=options.has_agents,
         ),
         clock=system_clock,
         rng=rng,
@@ -157,18 +159,40 @@ async def _greet(client: Client, kubelets: Kubelets, options: KubeletsOptions) -
 
 async def take_off_not_ready(client: Client, names: Collection[str]) -> list[str]:
     """Take the taint `node.kubernetes.io/not-ready` off these nodes; returns those that had it. Raises KubeError."""
-    taken = []
-    for node in map(decode, (await client.list(NODES)).items):
-        meta, taints = node["metadata"], get_path(node, "spec", "taints", default=[])
-        others = [taint for taint in taints if taint["key"] != NOT_READY]
-        if meta["name"] not in names or len(others) == len(taints):
-            continue
-        # Somebody may change the taints meanwhile; then they are looked after.
-        patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "spec": {"taints": others or None}}
-        with suppress(ConflictError, NotFoundError):
-            await client.patch(NODES, "", meta["name"], patch, patch_type=PatchType.MERGE)
-            taken.append(meta["name"])
+    taken: set[str] = set()
+    for _ in range(TRIES):
+        tainted = [
+            node
+            for node in map(decode, (await client.list(NODES)).items)
+            if node["metadata"]["name"] in names and len(_other_taints(node)) < len(_taints(node))
+        ]
+        taken |= {node["metadata"]["name"] for node in tainted if await _remove_taint(client, node)}
+        if taken.issuperset(node["metadata"]["name"] for node in tainted):
+            break
     return sorted(taken)
+
+
+async def _remove_taint(client: Client, node: Document) -> bool:
+    """False when the node has changed since it was read (controllers annotate new nodes), or is gone."""
+    meta = node["metadata"]
+    patch = {
+        "metadata": {"resourceVersion": meta["resourceVersion"]},
+        "spec": {"taints": _other_taints(node) or None},
+    }
+    try:
+        await client.patch(NODES, "", meta["name"], patch, patch_type=PatchType.MERGE)
+    except (ConflictError, NotFoundError):
+        return False
+    return True
+
+
+def _taints(node: Document) -> list[Document]:
+    found: list[Document] = get_path(node, "spec", "taints", default=[])
+    return found
+
+
+def _other_taints(node: Document) -> list[Document]:
+    return [taint for taint in _taints(node) if taint["key"] != NOT_READY]
 
 
 def remark_on(taken: Sequence[str]) -> str:

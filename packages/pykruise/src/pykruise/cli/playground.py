@@ -12,6 +12,7 @@ from typing import Never
 
 import msgspec
 
+from pykruise.admission.counts import LiveCounts
 from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents, Refusal, RefusalEvents
 from pykruise.admission.reviewers import reviewers
@@ -46,8 +47,21 @@ from pykruise.sandbox.apiserver.storage import Storage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.loading import Dump, Loaded, load, node_spec_of
+from pykruise.sandbox.pod_state import KubeletSettings
 
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
+
+
+def with_agents(kubelet: KubeletSettings) -> KubeletSettings:
+    """Nodes that do what a node agent does too: pull ahead, recreate containers, probe, report what runs."""
+    return msgspec.structs.replace(
+        kubelet, pulls_ahead=True, recreates=True, probes=True, reports_containers=True
+    )
+
+
+def with_ready_nodes(settings: Settings) -> Settings:
+    """A manager's settings where nodes are ready as soon as they are there: images may be pulled on them at once."""
+    return msgspec.structs.replace(settings, flags={**settings.flags, "nodeimage-creation-delay": 0.0})
 
 
 class Playground(msgspec.Struct, frozen=True):
@@ -119,6 +133,7 @@ async def playground(
         reviewers=reviewers(
             admission_settings(manager_settings.gates),
             kind_settings=manager_settings.of,
+            counts=LiveCounts(lambda: cluster.client),
             lookups=live_lookups(
                 lambda: cluster.client,
                 namespace=NAMESPACE,

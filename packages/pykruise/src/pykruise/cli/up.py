@@ -16,7 +16,7 @@ from rich.console import Console
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.gates import given_settings
-from pykruise.cli.playground import Contents, playground
+from pykruise.cli.playground import Contents, playground, with_agents, with_ready_nodes
 from pykruise.kube.clock import system_clock
 from pykruise.manager.install import CHART_GATES
 from pykruise.manager.settings import Settings
@@ -80,8 +80,7 @@ def _manager_settings(feature_gates: str) -> Settings:
     given = ",".join(one for one in (CHART_GATES, feature_gates) if one)
     if _PULL_GATE in feature_gates:
         given = feature_gates
-    found = given_settings(given)
-    return msgspec.structs.replace(found, flags={**found.flags, "nodeimage-creation-delay": 0.0})
+    return with_ready_nodes(given_settings(given))
 
 
 _PULL_GATE = "ImagePullJobGate"
@@ -93,14 +92,10 @@ async def _serve(options: UpOptions, contents: Contents, manager_settings: Setti
     stop = _stop_on_signals()
     certificate = issue(now=system_clock())
     token = secrets.token_urlsafe(32)
+    kubelet = KubeletSettings(pull_s=PULL_S)
     settings = ClusterSettings(
         nodes=_nodes(options, contents),
-        kubelet=KubeletSettings(
-            pulls_ahead=options.has_agents,
-            recreates=options.has_agents,
-            probes=options.has_agents,
-            pull_s=PULL_S,
-        ),
+        kubelet=with_agents(kubelet) if options.has_agents else kubelet,
         rbac=options.rbac,
         service_accounts=options.service_accounts,
     )

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.controller import Controller, unmeasured
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
@@ -33,19 +32,17 @@ from pykruise.kube.node_agent.image_pulls import (
     events_of,
     open_images,
     project_node_image,
-    status_of,
+    report_of,
 )
-from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.registry_credentials import Credential, credentials_in_secret, matching_credentials
 from pykruise.kube.resources import SECRETS
 from pykruise.kube.writer import Writer
+from pykruise.sandbox.agents import Agents
 from pykruise.sandbox.faults import pull_of
 from pykruise.sandbox.images import full_name
 from pykruise.sandbox.pod_state import World
-from pykruise.sandbox.running import run_beside
 
 __all__ = ["ImageAgents"]
 
@@ -53,12 +50,11 @@ __all__ = ["ImageAgents"]
 CONFLICT_S = 0.05
 
 
-class ImageAgents:
+class ImageAgents(Agents):
     """The agents of all simulated nodes.
 
     `images_of`: the images on a node, None when there is no such node or it is without power. `world`: how long
     pulls take, and what goes wrong. `most_at_once`: images that one node pulls at the same time; 0: no limit.
-    Component: `run()` until `stop()`.
     """
 
     def __init__(
@@ -75,7 +71,6 @@ class ImageAgents:
         self._client = client
         self._images_of = images_of
         self._world = world
-        self._clock = clock
         self._recorder = recorder
         self._most = most_at_once
         self.node_images = Cache(client, NODE_IMAGES, project=project_node_image, clock=clock, rng=rng)
@@ -84,19 +79,7 @@ class ImageAgents:
         self._pulls: dict[str, tuple[str, Mapping[ImageName, Pull]]] = {}
         self._paces: dict[str, StatusPace] = {}
         self.status_writes = 0
-        self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
-        self._controller = Controller(
-            "image agents", self._sync, queue=self._queue, workers=64, clock=clock, cpu_time=unmeasured
-        )
-
-    async def run(self) -> None:
-        """Pull until `stop()` or until cancelled."""
-        await run_beside(self._controller.run(), self.node_images.run())
-
-    async def stop(self) -> None:
-        """Finish the writes under way; `run()` returns."""
-        self._queue.close()
-        await self._controller.stop()
+        super().__init__("image agents", self.node_images, workers=64, clock=clock, rng=rng)
 
     def wake(self, node: str) -> None:
         """Something about the node is not as it was."""
@@ -179,14 +162,11 @@ class ImageAgents:
 
     async def _report(self, view: NodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> float:
         """Write the status where it differs. Returns in how many seconds it may be written."""
-        patch = diff_merge(view.stored_status, status_of(view, pulls))
-        if not patch or not (view.wanted or view.stored_status):
-            return math.inf
         pace = self._paces.setdefault(view.name, StatusPace(filled_at=now))
-        wait_s = pace.wait_s(now)
-        if wait_s > 0:
-            return wait_s
-        body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": patch}
+        report = report_of(view, pulls, pace=pace, now=now)
+        if not report.patch:
+            return report.again_s
+        body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": report.patch}
         try:
             await self._writer.patch(
                 NODE_IMAGES,

@@ -52,7 +52,7 @@ def sandbox_server(request: pytest.FixtureRequest, tmp_path: Path) -> "Iterator[
 @pytest.fixture
 def sandbox_kubeconfig(sandbox_server: "HttpSandbox") -> str:
     """The path of a kubeconfig for a cluster that listens on 127.0.0.1; gone after the test, with everything in it."""
-    return str(sandbox_server.kubeconfig)
+    return sandbox_server.kubeconfig
 
 
 def options_of(request: pytest.FixtureRequest) -> dict[str, Any]:

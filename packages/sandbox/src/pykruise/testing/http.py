@@ -1,6 +1,6 @@
 """A cluster that other people's clients can reach: HTTPS on 127.0.0.1, in a thread of the test's process.
 
-HttpSandbox ──▶ thread with an event loop ──▶ Cluster + HttpFront ──▶ kubeconfig (mode 0600)
+HttpSandbox ──▶ thread with an event loop ──▶ Cluster + HttpFront ──▶ kubeconfig (mode 0600), ca.crt
 
 Time is real here: what is on the other side of a socket cannot be told to wait.
 """
@@ -9,7 +9,8 @@ import asyncio
 import random
 import secrets
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,14 +28,16 @@ _START_S = 30.0
 
 
 class HttpSandbox:
-    """A cluster over HTTPS; enter it to start it. `kubeconfig`: where the file is written.
+    """A cluster over HTTPS; enter it to start it.
 
-    Options are those of Sandbox; containers start at once unless `start_s` says otherwise.
+    For clients: `kubeconfig`, the path where the file is written; or `url`, `token`, and `ca_file`, the path of the
+    certificate that signed the server's. All are strings. Options are those of Sandbox; containers start at once
+    unless `start_s` says otherwise.
     """
 
     def __init__(
         self,
-        kubeconfig: Path,
+        kubeconfig: str | Path,
         *,
         nodes: int = 3,
         seed: int = 0,
@@ -45,7 +48,8 @@ class HttpSandbox:
         stop_s: float | None = 0.0,
         rbac: bool = False,
     ) -> None:
-        self.kubeconfig = kubeconfig
+        self.kubeconfig = str(kubeconfig)
+        self.ca_file = str(Path(kubeconfig).with_name("ca.crt"))
         self.url = ""
         self.token = secrets.token_urlsafe(32)
         self._settings = ClusterSettings(
@@ -54,6 +58,7 @@ class HttpSandbox:
         self._seed = seed
         self._manifests = documents_of(manifests)
         self._rules = rules_of(failures)
+        self._cluster: Cluster | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._is_ready = threading.Event()
@@ -77,6 +82,34 @@ class HttpSandbox:
         if error is None and self._failure is not None:
             raise RuntimeError(f"the cluster ended: {self._failure}") from self._failure
 
+    # ── trouble ──────────────────────────────────────────────────────────────
+
+    def fail(self, *failures: Rule | Mapping[str, Any]) -> None:
+        """Replace the scripted failures: `fail({"image": "shop:2", "never_ready": True})`; none: all is well."""
+        rules = rules_of(failures)
+        self._inside(lambda cluster: cluster.kubelets.set_rules(rules))
+
+    def stop_node(self, name: str) -> None:
+        """The node loses power. KeyError: there is no such node."""
+        self._inside(lambda cluster: cluster.kubelets.stop_node(name))
+
+    def start_node(self, name: str) -> None:
+        """The node is back. KeyError: there is no such node."""
+        self._inside(lambda cluster: cluster.kubelets.start_node(name))
+
+    def _inside(self, change: Callable[[Cluster], None]) -> None:
+        """Do it in the cluster's thread; raises what it raises, RuntimeError where the cluster does not run."""
+        cluster, loop = self._cluster, self._loop
+        if cluster is None or loop is None:
+            raise RuntimeError("the cluster does not run")
+
+        async def changed() -> None:
+            change(cluster)
+
+        asyncio.run_coroutine_threadsafe(changed(), loop).result(_START_S)
+
+    # ── its thread ───────────────────────────────────────────────────────────
+
     def _main(self) -> None:
         try:
             asyncio.run(self._serve())
@@ -89,20 +122,32 @@ class HttpSandbox:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         certificate = issue(now=system_clock())
-        async with Cluster(self._settings, rng=random.Random(self._seed), rules=self._rules) as cluster:
+        async with self._running() as cluster:
+            self._cluster = cluster
             for doc in self._manifests:
                 await put(cluster.client, doc)
             front = HttpFront(cluster.server, token=self.token, port=0, certificate=certificate)
             await front.start()
             try:
                 self.url = front.url
-                document = kubeconfig_document(front.url, certificate.authority, self.token, "sandbox")
-                write_kubeconfig(self.kubeconfig, document)
+                self._write_files(certificate.authority)
                 self._is_ready.set()
                 stopping = asyncio.create_task(self._stop.wait())
                 failing = asyncio.create_task(cluster.wait_failed())
                 await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
                 for task in (stopping, failing):
                     task.cancel()
+                cluster.raise_failure()
             finally:
                 await front.stop()
+
+    def _write_files(self, authority: bytes) -> None:
+        document = kubeconfig_document(self.url, authority, self.token, "sandbox")
+        write_kubeconfig(Path(self.kubeconfig), document)
+        Path(self.ca_file).write_bytes(authority)
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[Cluster]:
+        """The cluster, from its start to its end."""
+        async with Cluster(self._settings, rng=random.Random(self._seed), rules=self._rules) as cluster:
+            yield cluster

@@ -1,6 +1,6 @@
 """What the agent of a node does about its NodeImage: pull, try again, give up, report.
 
-NodeImage (wanted) + pulls under way + now ──▶ advance_pulls() ──▶ pulls, when to look again ──▶ status_of()
+NodeImage (wanted) + pulls under way + now ──▶ advance_pulls() ──▶ pulls, when to look again ──▶ report_of()
 
 Pure. Rule: the real agent's, kruise-daemon: `backoffLimit` + 1 tries, each at most `timeoutSeconds`, pauses of 1, 2,
 4 … 30 s, all of it at most `activeDeadlineSeconds`; what has ended is not done again for the same version; an image
@@ -16,6 +16,7 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.image_references import ImageName
+from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.resources import Resource
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "PullEvent",
     "PullFailure",
     "Pulled",
+    "Report",
     "Sandbox",
     "SecretName",
     "StatusPace",
@@ -34,6 +36,7 @@ __all__ = [
     "events_of",
     "open_images",
     "project_node_image",
+    "report_of",
     "status_of",
 ]
 
@@ -45,6 +48,9 @@ LONGEST_PAUSE_S = 30.0
 STATUS_BURST: Final = 5
 STATUS_PER_S: Final = 0.5
 """Writes of a NodeImage's status. Rule: the original agent's."""
+
+QUICK_S: Final = 2.0
+"""Of a pull that takes less, the end alone is written: one write instead of two."""
 
 
 # ── what is wanted ───────────────────────────────────────────────────────────
@@ -321,11 +327,7 @@ def status_of(view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> Document:
 
     `firstSyncStatus` stays as it is; the agent sets it when everything that was asked for first has ended.
     """
-    stored = {
-        ImageName(name, tag["tag"]): tag
-        for name, image in (view.stored_status.get("imageStatuses") or {}).items()
-        for tag in image.get("tags") or ()
-    }
+    stored = _stored_tags(view)
     images: dict[str, list[Document]] = {}
     for image in view.wanted:
         pull = pulls.get(image)
@@ -348,6 +350,14 @@ def status_of(view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> Document:
         }
     first = view.stored_status.get("firstSyncStatus") or _first_sync(view, tags)
     return {**status, **({"firstSyncStatus": first} if first else {})}
+
+
+def _stored_tags(view: NodeImageView) -> dict[ImageName, Document]:
+    return {
+        ImageName(name, tag["tag"]): tag
+        for name, image in (view.stored_status.get("imageStatuses") or {}).items()
+        for tag in image.get("tags") or ()
+    }
 
 
 def _counted(name: str, count: int) -> Document:
@@ -393,6 +403,39 @@ class StatusPace(msgspec.Struct):
             self.tokens -= 1
             return 0.0
         return (1 - self.tokens) / STATUS_PER_S
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What is to be written of the status now."""
+
+    patch: Document
+    """A merge patch; empty: nothing."""
+    again_s: float
+    """In how many seconds to ask again; infinity: once something has changed."""
+
+
+def report_of(
+    view: NodeImageView, pulls: Mapping[ImageName, Pull], *, pace: StatusPace, now: Instant
+) -> Report:
+    """Where the stored status differs from what is so. A patch that is returned counts against the pace."""
+    patch = diff_merge(view.stored_status, status_of(view, pulls))
+    if not patch or not (view.wanted or view.stored_status):
+        return Report({}, math.inf)
+    wait_s = _due_at(view, pulls, now) - now
+    if wait_s <= 0:
+        wait_s = pace.wait_s(now)
+    return Report({}, wait_s) if wait_s > 0 else Report(patch, math.inf)
+
+
+def _due_at(view: NodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> Instant:
+    """When to write, as long as nothing else happens: at once, but for pulls that have just begun."""
+    stored = _stored_tags(view)
+    begun = (
+        now if pull.completed_at is not None else pull.started_at + QUICK_S
+        for image, pull in pulls.items()
+        if pull.started_at is not None and _tag_status(image, pull) != stored.get(image)
+    )
+    return min(begun, default=now)
 
 
 # ── what people are told ─────────────────────────────────────────────────────

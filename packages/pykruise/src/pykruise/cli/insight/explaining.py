@@ -28,6 +28,7 @@ from pykruise.runtime.plan import Plan, Step
 from pykruise.runtime.reasons import Reason
 
 __all__ = [
+    "NEEDS_A_PERSON",
     "Explanation",
     "Wait",
     "cleared_first",
@@ -85,10 +86,10 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def needs_a_person(self) -> bool:
         """Whether something in the way stays until a person does something."""
-        return self.verdict == "refused" or any(wait.code in _NEEDS_A_PERSON for wait in self.waits)
+        return self.verdict == "refused" or any(wait.code in NEEDS_A_PERSON for wait in self.waits)
 
 
-_NEEDS_A_PERSON: Final = frozenset(code for code in CODES if rank_of(code) < rank_of(Code.GRACE_PERIOD)) - {
+NEEDS_A_PERSON: Final = frozenset(code for code in CODES if rank_of(code) < rank_of(Code.GRACE_PERIOD)) - {
     Code.TERMINATING_OBJECT,
     Code.NO_MANAGER,
     Code.HOT_UPGRADE,

@@ -116,6 +116,11 @@ def explain_pod(sight: PodSight) -> Explanation:
     of_budget = explain_budget(sight.budget) if sight.budget is not None else None
     answers = dict(_answers(sight))
     waits = ranked([*_own_waits(sight), *(of_budget.waits if of_budget is not None else ())])
+    follows = (
+        *_told(answers),
+        *(says_disruption_budget(one) for one in sight.disruption),
+        *(of_budget.next if of_budget is not None else ()),
+    )
     return Explanation(
         kind="Pod",
         namespace=meta["namespace"],
@@ -124,11 +129,7 @@ def explain_pod(sight: PodSight) -> Explanation:
         headline=_headline(sight),
         done=of_budget.done if of_budget is not None else (),
         waits=waits,
-        next=(
-            *_told(answers),
-            *(says_disruption_budget(one) for one in sight.disruption),
-            *(of_budget.next if of_budget is not None else ()),
-        ),
+        next=tuple(dict.fromkeys(follows)),  # the budget's may be about the same PodDisruptionBudgets
     )
 
 

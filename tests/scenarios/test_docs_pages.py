@@ -1,0 +1,108 @@
+"""What README and the pages in docs/ show is what comes (support/pages.py says how they are written and played)."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+
+from pykruise.cli.main import app
+from pykruise.manager.flags import parse
+from support.pages import LANGUAGES, PAGES, ROOT, Page, commands_of, play, read_page, same_output
+
+pytestmark = [pytest.mark.sandbox_only, pytest.mark.real_time]
+
+READ: Final = tuple(map(read_page, PAGES))
+
+LEFT_OUT: Final = {
+    "README.md": [
+        "make demo    # a cluster in one process; a CloneSet is created, scaled up and down, and updated"
+    ],
+    "dashboard.md": [
+        "pip install ./packages/kube ./packages/sandbox ./packages/pykruise ./packages/dashboard   # from a checkout",
+        "helm upgrade … --set dashboard.enabled=true",
+    ],
+    "gitops.md": ["helm install web ./chart --wait    # Helm 4"],
+    "install.md": [
+        "pykruise doctor",
+        "make image      # OCI archives of both in build/images, made without an engine; or, with one:",
+        "pykruise manager --enable-leader-election=false --enable-webhooks=false",
+        "WEBHOOK_HOST=192.0.2.10 pykruise manager",
+    ],
+    "simulation.md": [
+        "make test                              # 40 seeds of CloneSets, 25 of DaemonSets, 30 of StatefulSets,"
+    ],
+    "testing.md": ["pip install pykruise[testing]"],
+}
+"""Blocks that cannot run here, by their first lines; their pages say why. Keep them few."""
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("page", [one for one in READ if one.is_played], ids=lambda page: page.path.stem)
+def test_what_a_page_shows_is_what_comes(page: Page, tmp_path: Path) -> None:
+    """If outputs are all that changed: PYKRUISE_GOLDEN=write pytest tests/scenarios/test_docs_pages.py"""
+    problems = play(page, tmp_path)
+    assert not problems, "\n\n".join(problems)
+
+
+def test_all_that_is_left_out_is_listed_here() -> None:
+    left_out = {page.path.name: [one.first_line for one in page.blocks if one.not_run] for page in READ}
+    assert {name: lines for name, lines in left_out.items() if lines} == LEFT_OUT
+
+
+@pytest.mark.parametrize(
+    "page", [one for one in READ if one.path.name != "kubectl.md"], ids=lambda page: page.path.stem
+)
+def test_every_block_says_what_it_is(page: Page) -> None:
+    shown = [
+        one
+        for one in page.blocks
+        if one.line and one.language not in ("setup", "apply", "failures", "cluster")
+    ]
+    assert [one.first_line for one in shown if one.language not in LANGUAGES] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        command.line
+        for page in READ
+        for block in page.blocks
+        if block.not_run and "pykruise" in block.text
+        for command in commands_of(block)
+        if "pip" not in command.line and "podman" not in command.line
+    ],
+)
+def test_a_command_that_is_left_out_is_known_with_its_options(line: str) -> None:
+    words = shlex.split(re.sub(r"^[A-Z_]+=\S+ ", "", line.strip()), comments=True)[1:]
+    if words[:1] == ["manager"]:
+        parse(words[1:], environ={})
+        return
+    with app.make_context("pykruise", words) as context:
+        name, command, rest = app.resolve_command(context, words)
+        assert isinstance(command, click.Command), name
+        command.make_context(name, rest, parent=context).close()
+
+
+def test_the_readme_fits_one_screen() -> None:
+    text = re.sub(r"<!--.*?-->\n", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert len(text.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("shown", "said", "is_same"),
+    [
+        ("web-4wbgv  ready", "web-x7k2m    ready", True),
+        ("web-4wbgv ready", "db-x7k2m ready", False),
+        ("in 18s", "in 4m44s", True),
+        ("a\n…\nd", "a\nb\nc\nd", True),
+        ("a\n…\nd", "a\nd\ne", False),
+        ("begins … ends", "begins with something and ends", True),
+        ("3 of 4 pods serve", "2 of 4 pods serve", False),
+        ("", "something", False),
+    ],
+)
+def test_outputs_are_compared_without_what_differs_each_time(shown: str, said: str, is_same: bool) -> None:
+    assert (same_output(shown, said) is not None) == is_same
