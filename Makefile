@@ -8,9 +8,10 @@
 #   make test-nodes  scenarios on real nodes too (root, and packages that it names); SELECTION=... for less
 #   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
-#   make image  the manager's and the agent's images as OCI archives, of the distribution's packages, without an engine
+#   make image  the images of manager, agent and dashboard as OCI archives, of the distribution's packages, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make docs   the pages and parts of the chart that are made from the code
+#   make screenshots   the pictures of docs/dashboard.md, made by the dashboard's tests in a browser
 #   make kubectl-kruise   the plugin for kubectl as one file, dist/kubectl-kruise; put it somewhere in PATH
 #   make lock   write the hashes of supply/ anew, after pyproject.toml or constraints.txt has changed
 #   make bench CLUSTER=real  a CloneSet of N=500 pods and the manager's process on a real control plane
@@ -45,7 +46,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: kubectl-kruise help demo up test lint unit docs bench real test-real test-nodes image simulate simulate-mutations lock clean
+.PHONY: kubectl-kruise help demo up test lint unit docs bench real test-real test-nodes image screenshots simulate simulate-mutations lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -59,7 +60,7 @@ $(VENV)/bin/python:
 	  || echo "going on with the pip that comes with $(PYTHON), which may take twice as long"
 
 # In the order in which they need each other.
-DISTRIBUTIONS := packages/kube packages/sandbox packages/agent packages/pykruise
+DISTRIBUTIONS := packages/kube packages/sandbox packages/agent packages/pykruise packages/dashboard
 EDITABLE = $(DISTRIBUTIONS:%=-e %)
 REQUIREMENTS := pyproject.toml constraints.txt $(DISTRIBUTIONS:%=%/pyproject.toml)
 
@@ -79,6 +80,7 @@ locked = $(PIP) install --no-compile --require-hashes -r supply/build.txt -r sup
 
 LOCK = $(VENV)/.lock/bin/uv pip compile --constraint constraints.txt --generate-hashes --universal \
   --python-version 3.11 --no-header --no-annotate --quiet \
+  --no-emit-package pykruise \
   $(patsubst packages/%,--no-emit-package pykruise-%,$(filter-out packages/pykruise,$(DISTRIBUTIONS)))
 PROJECTS := $(DISTRIBUTIONS:%=%/pyproject.toml)
 
@@ -86,6 +88,7 @@ lock:
 	@$(PYTHON) -m venv $(VENV)/.lock && $(VENV)/.lock/bin/python -m pip --quiet install uv==$(UV)
 	@$(LOCK) --output-file supply/manager.txt packages/pykruise/pyproject.toml
 	@$(LOCK) --output-file supply/agent.txt packages/agent/pyproject.toml
+	@$(LOCK) --output-file supply/dashboard.txt packages/dashboard/pyproject.toml
 	@$(LOCK) --output-file supply/runtime.txt $(PROJECTS)
 	@$(LOCK) --output-file supply/dev.txt $(PROJECTS) --group pyproject.toml:dev
 	@printf 'hatchling\neditables\n' | $(LOCK) --output-file supply/build.txt -
@@ -118,6 +121,7 @@ docs: $(VENV)/.ready
 	@$(BIN)/python -m pykruise.pods.reasons_page > docs/reasons.md
 	@$(BIN)/python -m pykruise.kinds.differences docs/migration.md
 	@$(BIN)/python -m pykruise.manager.chart charts/pykruise
+	@$(BIN)/python -m pykruise.dashboard.install charts/pykruise
 
 # Once, so that not each worker compiles all the tests for itself: that is two thirds of what collecting them costs.
 $(VENV)/.compiled: $(VENV)/.ready-dev
@@ -158,6 +162,9 @@ bench: $(VENV)/.ready-dev
 
 image: $(VENV)/.ready-dev
 	@PYTHONPATH=. $(BIN)/python -m testbed.product_images $(or $(IMAGES),build/images)
+
+screenshots: $(VENV)/.ready-dev
+	@PYKRUISE_PICTURES=docs/dashboard $(BIN)/python -m pytest -q -n0 tests/scenarios/test_dashboard_pages.py -k pictures
 
 simulate: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m simulation --seeds $(SEEDS) --first $(FIRST) $(if $(PROCESSES),--processes $(PROCESSES))

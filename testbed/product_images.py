@@ -1,10 +1,10 @@
-"""The images of the manager and of the agent without an engine: the distribution's Python and our wheels.
+"""The images of the manager, the agent and the dashboard without an engine: the distribution's Python and our wheels.
 
     apt-get download ──dpkg-deb -x──▶ layer   (Python and what it needs)
     supply/*.txt ──pip──────────────▶ layer   (every package by its hash)
     packages/ ──pip wheel──pip──────▶ layer   (pykruise)   ──▶ image() ──▶ a registry, or an OCI archive
 
-What is in them is what Containerfile and Containerfile.agent have. ``python -m testbed.product_images FOLDER`` writes
+What is in them is what the files Containerfile* have. ``python -m testbed.product_images FOLDER`` writes
 archives that ``ctr images import`` and ``skopeo`` read. It needs Debian or Ubuntu, but no engine; packages come from
 where apt and pip get theirs.
 """
@@ -64,6 +64,15 @@ MANAGER = Recipe(
     command=(PYTHON, "-m", "pykruise"),
     arguments=("manager",),
     program=("manager", MANAGER_PROGRAM),
+    user="65534:65534",
+)
+DASHBOARD = Recipe(
+    name="pykruise/kruise-dashboard",
+    requirements="dashboard.txt",
+    parts=("kube", "sandbox", "pykruise", "dashboard"),
+    command=(PYTHON, "-m", "pykruise"),
+    arguments=("dashboard", "--shared"),
+    program=("dashboard", f'#!/bin/sh\nexec {PYTHON} -m pykruise dashboard --shared "$@"\n'),
     user="65534:65534",
 )
 AGENT = Recipe(
@@ -187,7 +196,7 @@ def main() -> int:
     parser.add_argument("--tag", default="dev")
     options = parser.parse_args()
     try:
-        made = product_images(MANAGER, AGENT)
+        made = product_images(MANAGER, AGENT, DASHBOARD)
         options.folder.mkdir(parents=True, exist_ok=True)
         for recipe, found in made.items():
             name = f"docker.io/{recipe.name}:{options.tag}"

@@ -5,6 +5,7 @@ import functools
 import gc
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="with --cluster=real: keep what the real API server answers to tests/conformance",
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what needs a browser, where there is none; with PYKRUISE_REQUIRE_BROWSER=1 it fails then."""
+    missing = [one for one in ("chromium", "chromedriver") if shutil.which(one) is None]
+    if not missing or os.environ.get("PYKRUISE_REQUIRE_BROWSER") == "1":
+        return
+    reason = f"no {' and no '.join(missing)}: apt-get install $(cat testbed/browser-packages.txt)"
+    for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -20,6 +20,10 @@ LEFT_OUT: Final = {
     "README.md": [
         "make demo    # a cluster in one process; a CloneSet is created, scaled up and down, and updated"
     ],
+    "dashboard.md": [
+        "pip install ./packages/kube ./packages/sandbox ./packages/pykruise ./packages/dashboard   # from a checkout",
+        "helm upgrade … --set dashboard.enabled=true",
+    ],
     "gitops.md": ["helm install web ./chart --wait    # Helm 4"],
     "install.md": [
         "pykruise doctor",

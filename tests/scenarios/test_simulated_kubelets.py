@@ -4,14 +4,16 @@ import pytest
 
 from pykruise.cli.kubelets import remark_on, take_off_not_ready
 from pykruise.kube.client import Client
-from pykruise.kube.documents import decode
-from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS
+from pykruise.kube.documents import annotations_of, decode
+from pykruise.kube.node_agent.container_metadata import ANNOTATION
+from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.sandbox.cluster import ClusterSettings
 from support.faults import FaultyTransport, conflict, patches
-from support.scenario import Object, Stage
+from support.scenario import Object, Stage, cloneset, rolling
 from support.up import running
 from testbed.control_plane import ControlPlane
 
+LEVEL = "example.com/level"
 TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
@@ -70,6 +72,35 @@ async def test_the_command_binds_claims_and_takes_the_taint_off(
     finally:
         for number in (1, 2):
             await stage.client.delete(NODES, "", f"{prefix}{number}")
+
+
+@pytest.mark.real
+async def test_the_command_plays_the_agent(stage: Stage, real_plane: ControlPlane) -> None:
+    # given a pod on a node of the command, with an environment that an annotation feeds
+    prefix = f"late-{stage.namespace}-"
+    command = ("kubelets", "--kubeconfig", str(real_plane.kubeconfig), "--nodes", "1", "--prefix", prefix)
+    await stage.start_manager()
+    strategy = rolling(podUpdatePolicy="InPlaceOnly")
+    doc = cloneset(replicas=1, updateStrategy=strategy)
+    template = doc["spec"]["template"]
+    template["metadata"]["annotations"] = {LEVEL: "1"}
+    source = {"fieldRef": {"fieldPath": f"metadata.annotations['{LEVEL}']"}}
+    template["spec"]["containers"][0]["env"] = [{"name": "LEVEL", "valueFrom": source}]
+    template["spec"]["nodeSelector"] = {"kubernetes.io/hostname": f"{prefix}1"}
+    try:
+        with running(*command, "--agent", says=f"({prefix}1)"):
+            await stage.create(doc)
+            await stage.settled(replicas=1)
+            # when the annotation changes
+            changed = {"template": {"metadata": {"annotations": {LEVEL: "2"}}}}
+            await stage.merge("web", {"spec": changed})
+            await stage.settled(replicas=1, updated=1)
+            # then the container was started again, and that is reported
+            (pod,) = await stage.stored(PODS)
+            assert [one["restartCount"] for one in pod["status"]["containerStatuses"]] == [1]
+            assert '"restartCount":1' in annotations_of(pod)[ANNOTATION]
+    finally:
+        await stage.client.delete(NODES, "", f"{prefix}1")
 
 
 async def is_bound(stage: Stage) -> bool:

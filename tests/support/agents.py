@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,15 @@ def _resource(kind: str) -> Resource:
 class Agents:
     """One agent a node."""
 
+    program: Sequence[str] = (
+        sys.executable,
+        "-m",
+        "pykruise.agent.main",
+        "--runtime-dir=/run",
+        "--enable-pprof=false",
+        "--v=5",
+    )
+
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -45,14 +55,9 @@ class Agents:
             command = node.command(
                 "/usr/bin/env",
                 f"NODE_NAME={node.name}",
-                sys.executable,
-                "-m",
-                "pykruise.agent.main",
+                *self.program,
                 f"--kubeconfig={self._kubeconfig}",
-                "--runtime-dir=/run",
                 f"--addr={ADDRESS}",
-                "--enable-pprof=false",
-                "--v=5",
                 *flags,
             )
             self._running[node.name] = self._popen(node.name, command)
@@ -102,12 +107,19 @@ class Agents:
 
     async def _account(self) -> Path:
         """The agents' ServiceAccount with its roles; a kubeconfig with its token."""
-        client = self._stage.client
         for name in (NAMESPACE, SECRETS_NAMESPACE):
-            await _create(client, NAMESPACES, "", {"metadata": {"name": name}})
-        await _create(client, SERVICE_ACCOUNTS, NAMESPACE, {"metadata": {"name": DAEMON}})
-        for role in daemon_roles(Gates(), namespace=NAMESPACE):
-            await client.patch(
+            await self.make_namespace(name)
+        await self.grant(*daemon_roles(Gates(), namespace=NAMESPACE))
+        return await self.kubeconfig(DAEMON)
+
+    async def make_namespace(self, name: str) -> None:
+        """A namespace, unless it is there."""
+        await _create(self._stage.client, NAMESPACES, "", {"metadata": {"name": name}})
+
+    async def grant(self, *roles: dict[str, Any]) -> None:
+        """Roles and their bindings."""
+        for role in roles:
+            await self._stage.client.patch(
                 _resource(role["kind"]),
                 role["metadata"].get("namespace", ""),
                 role["metadata"]["name"],
@@ -116,13 +128,18 @@ class Agents:
                 field_manager="scenario",
                 force=True,
             )
+
+    async def kubeconfig(self, account: str) -> Path:
+        """Of a ServiceAccount, which is made."""
+        client = self._stage.client
+        await _create(client, SERVICE_ACCOUNTS, NAMESPACE, {"metadata": {"name": account}})
         asked = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
             "spec": {"expirationSeconds": 7200},
         }
-        answer = await client.create(SERVICE_ACCOUNTS, NAMESPACE, asked, name=DAEMON, subresource="token")
-        return self._stage.nodes.kubeconfig(DAEMON, decode(answer)["status"]["token"])
+        answer = await client.create(SERVICE_ACCOUNTS, NAMESPACE, asked, name=account, subresource="token")
+        return self._stage.nodes.kubeconfig(account, decode(answer)["status"]["token"])
 
 
 async def _create(client: Any, resource: Any, namespace: str, doc: dict[str, Any]) -> None:

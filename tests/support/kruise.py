@@ -37,10 +37,11 @@ class _Reached(msgspec.Struct, frozen=True):
 
 
 class Kruise:
-    """The command line in the stage's namespace."""
+    """The command line in the stage's namespace; over another transport where one is given."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, transport: Transport | None = None) -> None:
         self._stage = stage
+        self._transport = transport or stage.client.transport
 
     async def run(self, *words: str, stdin: str = "", **around: Any) -> Said:
         """Run a command to its end."""
@@ -48,7 +49,7 @@ class Kruise:
         err: list[str] = []
 
         async def connect(_call: Call) -> Reached:
-            return _Reached(_Kept(self._stage.client.transport), self._stage.namespace)
+            return _Reached(_Kept(self._transport), self._stage.namespace)
 
         surroundings = Surroundings(
             out=out.append,

@@ -125,3 +125,11 @@ def test_the_plugin_is_installed_with_its_names() -> None:
     assert scripts["kubectl-kruise"] == "pykruise.cli.kubectl.entry:main"
     assert scripts["kubectl_complete-kruise"] == "pykruise.cli.kubectl.entry:complete_main"
     assert scripts["resourcedistributiongenerator"] == "pykruise.cli.kubectl.generating:main"
+
+
+def test_without_the_dashboard_its_command_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    done = CliRunner().invoke(app, ["dashboard", "--port", "1"])
+    assert done.exit_code == 1
+    assert "pip install pykruise-dashboard" in done.output
+    assert CliRunner().invoke(app, ["dashboard", "-h"]).exit_code == 0

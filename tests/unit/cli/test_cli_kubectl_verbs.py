@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pykruise.cli.kubectl.adopting import counterpart
 from pykruise.cli.kubectl.creating import job_from, recreate_request
 from pykruise.cli.kubectl.environment import Changes, changed_env, read_changes, referring
 from pykruise.cli.kubectl.errors import KubectlError, ResourceError
@@ -543,6 +544,45 @@ def test_a_cloneset_made_of_a_deployment_begins_empty_unless_copied() -> None:
     copied = cloneset_from(source, name="cs", api_version="apps.kruise.io/v1alpha1", copies_replicas=True)
     assert copied["spec"]["replicas"] == 5
     assert copied["spec"]["updateStrategy"] == {"type": "ReCreate", "maxSurge": 1}
+
+
+def test_a_statefulset_has_a_counterpart_of_the_other_group_and_back() -> None:
+    rolling = {"partition": 1, "maxUnavailable": 1}
+    source = workload(
+        "StatefulSet",
+        "apps/v1",
+        minReadySeconds=5,
+        serviceName="db",
+        updateStrategy={"type": "RollingUpdate", "rollingUpdate": rolling},
+    )
+    source["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "{}", "a": "b"}
+    ours = counterpart(source, api_version="apps.kruise.io/v1beta1", name="web")
+    assert ours.lost == ()
+    assert ours.document["metadata"] == {"name": "web", "annotations": {"a": "b"}}
+    assert "minReadySeconds" not in ours.document["spec"]
+    assert ours.document["spec"]["updateStrategy"]["rollingUpdate"] == {**rolling, "minReadySeconds": 5}
+    # and as it came, where nothing of OpenKruise's own was added
+    back = counterpart(ours.document, api_version="apps/v1", name="web")
+    assert back.lost == ()
+    assert back.document["spec"] == {
+        **source["spec"],
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
+    }
+
+
+def test_fields_that_kubernetes_lacks_are_named_and_what_held_pods_back_still_holds_them() -> None:
+    source = workload(
+        "DaemonSet",
+        burstReplicas="10%",
+        lifecycle={"preDelete": {"labelsHandler": {"a": "b"}}},
+        updateStrategy={"rollingUpdate": {"rollingUpdateType": "Standard", "paused": True, "maxSurge": 0}},
+    )
+    made = counterpart(source, api_version="apps/v1", name="web")
+    assert made.lost == (
+        *("spec.replicas", "spec.burstReplicas", "spec.lifecycle"),
+        "spec.updateStrategy.rollingUpdate.paused",
+    )
+    assert made.document["spec"]["updateStrategy"] == {"type": "OnDelete"}
 
 
 # ── create and exec ──────────────────────────────────────────────────────────

@@ -3,7 +3,7 @@
 import asyncio
 import time
 import tracemalloc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
@@ -24,6 +24,8 @@ class Ticks:
         self._left = count
         self._size = size
         self.closed = asyncio.Event()
+
+    headers: Mapping[str, str] = {}
 
     async def chunk(self) -> bytes:
         self._left -= 1

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from pykruise.kube.node_agent.container_metadata import container_hash
 from pykruise.pods import keys
 from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.in_place import (
@@ -19,7 +20,7 @@ from pykruise.pods.in_place import (
 )
 from pykruise.pods.in_place.images import image_name, is_running, mean_the_same
 from pykruise.pods.in_place.pod import RUNTIME_META_ANNOTATION
-from pykruise.pods.in_place.runtime_meta import container_hash, environment_hash
+from pykruise.pods.in_place.runtime_meta import environment_hash
 from pykruise.pods.in_place.state import state_text
 from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_document
 

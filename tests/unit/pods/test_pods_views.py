@@ -311,6 +311,16 @@ def test_a_condition_is_found_by_its_type() -> None:
     assert view().condition("Other") is None
 
 
+def test_a_resize_that_waits_is_a_condition_also_where_kubelets_say_it_otherwise() -> None:
+    """Kubernetes 1.32 says it in `status.resize`, later ones by a condition."""
+    doc = document()
+    doc["status"]["resize"] = "Infeasible"
+    expected = ConditionView("PodResizePending", "True", "Infeasible", "")
+    assert project_pod(orjson.dumps(doc)).condition("PodResizePending") == expected
+    doc["status"]["resize"] = "InProgress"
+    assert project_pod(orjson.dumps(doc)).condition("PodResizePending") is None
+
+
 def test_something_that_is_no_pod_is_refused() -> None:
     with pytest.raises(msgspec.DecodeError):
         project_pod(b'{"kind":"Status"}')

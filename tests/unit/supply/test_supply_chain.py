@@ -47,7 +47,7 @@ def pins(text: str) -> dict[str, str]:
     return {sbom.normalized(pin[1]): pin[2] for pin in found if pin is not None}
 
 
-@pytest.mark.parametrize("name", ["manager", "runtime", "dev", "build"])
+@pytest.mark.parametrize("name", ["manager", "dashboard", "runtime", "dev", "build"])
 def test_every_locked_package_has_hashes_and_the_version_of_the_constraints(name: str) -> None:
     """make lock"""
     text = (SUPPLY / f"{name}.txt").read_text()

@@ -26,12 +26,11 @@ from pykruise.kube.controller import Controller
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.node_agent.container_metadata import (
-    ANNOTATION,
     NodePod,
     Reported,
     needs_report,
     project_pod,
-    report,
+    report_patch,
     stale_containers,
 )
 from pykruise.kube.node_agent.environment import EnvSource, environment_hash
@@ -193,12 +192,11 @@ class MetadataReporter:
         return environment_in(found.stdout)
 
     async def _write(self, pod: NodePod, found: Sequence[Reported]) -> None:
-        body = {"metadata": {"uid": pod.uid, "annotations": {ANNOTATION: report(found)}}}
         try:
             await self._writer.patch(
                 PODS,
                 Key(pod.namespace, pod.name),
-                body,
+                report_patch(pod, found),
                 patch_type=PatchType.STRATEGIC,
                 subresource="status",
                 uid=pod.uid,

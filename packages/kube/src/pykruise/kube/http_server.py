@@ -30,7 +30,7 @@ import os
 import socket
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, cast
@@ -114,6 +114,11 @@ class Streamed(Protocol):
     @property
     def content_type(self) -> str:
         """Its media type."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Further headers of the answer, names in lower case."""
         ...
 
     async def chunk(self) -> bytes:
@@ -554,7 +559,10 @@ class _Connection(asyncio.Protocol):
         # Who speaks the older version knows the end of an answer by the end of the connection.
         is_chunked = self._parser.get_http_version() != "1.0"
         try:
-            transport.write(self._server.heads.head_of_stream(answer.content_type, chunked=is_chunked))
+            head = self._server.heads.head_of_stream(
+                answer.content_type, chunked=is_chunked, headers=answer.headers
+            )
+            transport.write(head)
             while part := await answer.chunk():
                 transport.write(chunk_of(part) if is_chunked else part)
                 await self._until_taken(request, limit_s)

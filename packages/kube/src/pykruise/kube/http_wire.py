@@ -23,6 +23,7 @@ _CLOSE: Final = b"Connection: close\r\n"
 _MOST_REMEMBERED: Final = 256
 _ASCII: Final = "".join(map(chr, range(0x21, 0x7F)))
 _NO_QUERY: Final[Mapping[str, str]] = {}
+_NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 class Request:
@@ -123,9 +124,12 @@ class HeadWriter:
         length = b"" if answer.status == 204 else b"Content-Length: %d\r\n" % len(answer.body)
         return b"".join((begun, self._dated(), length, b"\r\n" if stays else _CLOSE + b"\r\n"))
 
-    def head_of_stream(self, content_type: str, *, chunked: bool) -> bytes:
-        """Status line and headers of an answer of unknown length."""
-        head = _begun(200, (("Content-Type", content_type), ("Cache-Control", "no-cache, private")))
+    def head_of_stream(
+        self, content_type: str, *, chunked: bool, headers: Mapping[str, str] = _NO_HEADERS
+    ) -> bytes:
+        """Status line and headers of an answer of unknown length; it is not to be kept, unless they say so."""
+        said = {"content-type": content_type, "cache-control": "no-cache, private", **headers}
+        head = _begun(200, tuple(said.items()))
         ends = b"Transfer-Encoding: chunked\r\n\r\n" if chunked else _CLOSE + b"\r\n"
         return b"".join((head, self._dated(), ends))
 

@@ -242,8 +242,8 @@ class Executor:
 
     async def _chain(self, stage: Stage, chain: Chain, run: _Run) -> None:
         for number, step in enumerate(chain.steps):
+            action = step.action
             try:
-                action = step.action
                 with self._noted(action), self.span("write", action.resource, action.key):
                     await self._write(step.action, priority=min(number, 1))
             except KubeError as error:
@@ -257,9 +257,11 @@ class Executor:
                     if not failure.is_stale:
                         run.incomplete.add(stage.purpose)
                 for note in () if failure.is_stale else step.notes_when_failed:
-                    said = str(error).replace(f'"{chain.subject}" ', "") if note.is_nameless else str(error)
+                    subject, said = chain.subject, str(error)
+                    if chain.has_random_name:
+                        subject, said = "", said.replace(f'"{action.key.name}" ', "")
                     message = f"{note.message}: {said}"
-                    run.notes.append((chain.subject, msgspec.structs.replace(note, message=message)))
+                    run.notes.append((subject, msgspec.structs.replace(note, message=message)))
                 return
             run.written += 1
             run.notes += [(chain.subject, note) for note in step.notes_when_done]
@@ -439,9 +441,8 @@ def merged(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
 
 
 def _listed(note: Note, others: Sequence[str]) -> Note:
+    others = [one for one in others if one]
     if not others:
-        return note
-    if note.is_nameless:
-        return note  # the event's count says how many
+        return note  # of those without a name the event's count says how many
     shown = ", ".join(others[:20]) + (", …" if len(others) > 20 else "")
     return msgspec.structs.replace(note, message=f"{note.message} (and {len(others)} more: {shown})")

@@ -42,9 +42,6 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     """The same note about the same object is told again only after this time; 0: each time."""
     same_as: str = ""
     """Notes of a reason with the same value here are the same note, however they are worded; empty: the message."""
-    is_nameless: bool = False
-    """The subject's name was chosen for this try alone: it is left out of errors and lists, so that tries that fail in
-    the same way are one event with a count."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +71,9 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
     subject: str
     steps: tuple[Step, ...]
+    has_random_name: bool = False
+    """Whether names of what it makes were chosen for this plan alone, with a random end: events of failures leave them
+    out, so that tries that fail in the same way are one event with a count."""
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from pykruise.manager.doctor.examine import examine
 from pykruise.manager.doctor.findings import Finding, Level
 from pykruise.manager.doctor.live import Live
 
-__all__ = ["joined", "run_doctor"]
+__all__ = ["examined", "joined", "run_doctor"]
 
 
 async def run_doctor(
@@ -36,13 +36,7 @@ async def run_doctor(
     if output not in ("text", "json", "yaml"):
         raise CommandError(f"-o {output}: there is text, json and yaml")
     async with reach(kubeconfig, context) as (given, _):
-        client = Client(given.transport, user_agent="pykruise-doctor", retry=RetryPolicy(reads=1, writes=0))
-        await _check_reached(client)
-        note = ""
-        findings = joined(await examine(Live(client, namespace=namespace, clock=system_clock)))
-        if await _is_sandbox(client):
-            findings = [one for one in findings if one.check in _IN_A_SANDBOX]
-            note = _SANDBOX
+        findings, note = await examined(given, namespace=namespace)
     if output != "text":
         say(rendered([msgspec.to_builtins(one) for one in findings], output))
     else:
@@ -54,6 +48,16 @@ async def run_doctor(
     faults = sum(finding.level is Level.FAULT for finding in findings)
     if faults:
         raise CommandError(f"{faults} {'fault' if faults == 1 else 'faults'} found")
+
+
+async def examined(given: Client, *, namespace: str) -> tuple[list[Finding], str]:
+    """What is found, and what to say about all of it; raises CommandError when there is nobody to ask."""
+    client = Client(given.transport, user_agent="pykruise-doctor", retry=RetryPolicy(reads=1, writes=0))
+    await _check_reached(client)
+    findings = joined(await examine(Live(client, namespace=namespace, clock=system_clock)))
+    if not await _is_sandbox(client):
+        return findings, ""
+    return [one for one in findings if one.check in _IN_A_SANDBOX], _SANDBOX
 
 
 _SANDBOX = "This is a sandbox (pykruise up): its manager is in its process, so no installation was looked at."

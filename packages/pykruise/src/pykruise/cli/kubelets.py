@@ -108,6 +108,7 @@ async def _serve(
             pulls_ahead=True,
             recreates=options.has_agents,
             probes=options.has_agents,
+            reports_containers=options.has_agents,
         ),
         clock=system_clock,
         rng=rng,

@@ -552,6 +552,38 @@ def simulate(
     raise click.exceptions.Exit(code)
 
 
+@app.command(
+    short_help="Show what moves and what waits, in a browser.",
+    # Another distribution's, which knows its own flags.
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+    add_help_option=False,
+)
+@click.pass_context
+def dashboard(context: click.Context) -> None:
+    """Show what moves, what waits, and why, in a browser. Comes with pykruise-dashboard."""
+    from importlib.metadata import entry_points
+
+    found = entry_points(group="pykruise.commands", name="dashboard")
+    if not found:
+        _say_how_to_install(context)
+        return
+    command: click.Command = next(iter(found)).load()
+    with command.make_context("pykruise dashboard", list(context.args), parent=context.parent) as own:
+        command.invoke(own)
+
+
+def _say_how_to_install(context: click.Context) -> None:
+    if set(context.args) & {"-h", "--help"}:
+        click.echo(context.get_help())
+        return
+    click.echo(
+        "error: the dashboard is a package of its own; install pykruise-dashboard of the same version beside"
+        " pykruise: pip install pykruise-dashboard, or from a checkout: pip install ./packages/dashboard",
+        err=True,
+    )
+    raise click.exceptions.Exit(1)
+
+
 @app.command()
 def version() -> None:
     """Print the version."""

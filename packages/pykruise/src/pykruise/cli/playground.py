@@ -53,8 +53,10 @@ MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
 
 
 def with_agents(kubelet: KubeletSettings) -> KubeletSettings:
-    """Nodes that do what a node agent does too: pull ahead, recreate containers, probe."""
-    return msgspec.structs.replace(kubelet, pulls_ahead=True, recreates=True, probes=True)
+    """Nodes that do what a node agent does too: pull ahead, recreate containers, probe, report what runs."""
+    return msgspec.structs.replace(
+        kubelet, pulls_ahead=True, recreates=True, probes=True, reports_containers=True
+    )
 
 
 def with_ready_nodes(settings: Settings) -> Settings:

@@ -245,6 +245,7 @@ class _Condition(msgspec.Struct, gc=False, rename="camel"):
 class _Status(msgspec.Struct, gc=False, rename="camel"):
     phase: str | None = None
     pod_ip: str | None = msgspec.field(name="podIP", default=None)
+    resize: str | None = None
     conditions: tuple[_Condition, ...] | None = None
     container_statuses: tuple[RawStatus, ...] | None = None
     init_container_statuses: tuple[RawStatus, ...] | None = None
@@ -265,6 +266,8 @@ _PLACED_PODS: Final = ("apps.kruise.io", "BroadcastJob")
 _NO_SPEC: Final = _Spec()
 _POLICIES: Final = {"Never": "Never", "OnFailure": "OnFailure"}
 _NO_STATUS: Final = _Status()
+_RESIZE_PENDING: Final = ("Deferred", "Infeasible")
+"""In `status.resize`: what kubelets before 1.33 say where later ones have a condition."""
 _GRACE: Final = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
 _IN_PLACE: Final = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION, *_GRACE)
 _UNSHARED_LABELS: Final = frozenset(
@@ -301,8 +304,11 @@ class PodProjector:
         phase = status.phase or ""
         statuses = status.container_statuses or ()
         gates = tuple([gate.condition_type for gate in spec.readiness_gates]) if spec.readiness_gates else ()
-        conditions = self._conditions(status.conditions) if status.conditions else ()
-        ready, ready_since, held = _readiness(status.conditions or ())
+        reported = status.conditions or ()
+        if status.resize in _RESIZE_PENDING:
+            reported = (*reported, _Condition("PodResizePending", "True", status.resize))
+        conditions = self._conditions(reported) if reported else ()
+        ready, ready_since, held = _readiness(reported)
         # A condition that is none of the pod's gates holds nobody back, whoever sets it.
         is_ready = ready and phase == "Running" and not (held and keys.IN_PLACE_READY in gates)
         created_at = parse_time(meta.creation_timestamp) if meta.creation_timestamp else None

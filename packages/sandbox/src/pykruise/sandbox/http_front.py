@@ -167,6 +167,10 @@ class _Watch:
     def content_type(self) -> str:
         return self._opened.content_type
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {}
+
     async def chunk(self) -> bytes:
         lines = await self._opened.batch(most=_CHUNK_LINES)
         return b"\n".join(lines) + b"\n" if lines else b""

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.controller import Controller, unmeasured
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
@@ -36,15 +35,14 @@ from pykruise.kube.node_agent.image_pulls import (
     report_of,
 )
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.registry_credentials import Credential, credentials_in_secret, matching_credentials
 from pykruise.kube.resources import SECRETS
 from pykruise.kube.writer import Writer
+from pykruise.sandbox.agents import Agents
 from pykruise.sandbox.faults import pull_of
 from pykruise.sandbox.images import full_name
 from pykruise.sandbox.pod_state import World
-from pykruise.sandbox.running import run_beside
 
 __all__ = ["ImageAgents"]
 
@@ -52,12 +50,11 @@ __all__ = ["ImageAgents"]
 CONFLICT_S = 0.05
 
 
-class ImageAgents:
+class ImageAgents(Agents):
     """The agents of all simulated nodes.
 
     `images_of`: the images on a node, None when there is no such node or it is without power. `world`: how long
     pulls take, and what goes wrong. `most_at_once`: images that one node pulls at the same time; 0: no limit.
-    Component: `run()` until `stop()`.
     """
 
     def __init__(
@@ -74,7 +71,6 @@ class ImageAgents:
         self._client = client
         self._images_of = images_of
         self._world = world
-        self._clock = clock
         self._recorder = recorder
         self._most = most_at_once
         self.node_images = Cache(client, NODE_IMAGES, project=project_node_image, clock=clock, rng=rng)
@@ -83,19 +79,7 @@ class ImageAgents:
         self._pulls: dict[str, tuple[str, Mapping[ImageName, Pull]]] = {}
         self._paces: dict[str, StatusPace] = {}
         self.status_writes = 0
-        self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
-        self._controller = Controller(
-            "image agents", self._sync, queue=self._queue, workers=64, clock=clock, cpu_time=unmeasured
-        )
-
-    async def run(self) -> None:
-        """Pull until `stop()` or until cancelled."""
-        await run_beside(self._controller.run(), self.node_images.run())
-
-    async def stop(self) -> None:
-        """Finish the writes under way; `run()` returns."""
-        self._queue.close()
-        await self._controller.stop()
+        super().__init__("image agents", self.node_images, workers=64, clock=clock, rng=rng)
 
     def wake(self, node: str) -> None:
         """Something about the node is not as it was."""

@@ -29,9 +29,11 @@ from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
 from pykruise.kube.writer import Writer
+from pykruise.sandbox.agents import Agents
 from pykruise.sandbox.faults import Rule, failed_probe
 from pykruise.sandbox.image_agents import ImageAgents
 from pykruise.sandbox.images import ImageTable, full_name
+from pykruise.sandbox.metadata_agents import MetadataAgents
 from pykruise.sandbox.nodes import (
     LEASE_DURATION_S,
     LEASE_NAMESPACE,
@@ -56,6 +58,7 @@ from pykruise.sandbox.pod_state import (
     recover,
     wants_resize,
     with_added,
+    with_power_lost,
     with_stopped,
 )
 from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
@@ -186,6 +189,15 @@ class Kubelets:
                 rng=rng,
                 recorder=probe_recorder,
             )
+        self._reporting: MetadataAgents | None = None
+        if self.settings.reports_containers:
+            self._reporting = MetadataAgents(
+                client,
+                runs_of=self._runs_of,
+                stop_container=self._stop_container,
+                clock=clock,
+                rng=rng,
+            )
         self._node_controller = Controller(
             "kubelet nodes",
             self._sync_node,
@@ -212,12 +224,7 @@ class Kubelets:
         background = [self._node_controller.run()]
         if self._owns_cache:
             background.append(self.pods.run())
-        if self.agents is not None:
-            background.append(self.agents.run())
-        if self._recreating is not None:
-            background.append(self._recreating.run())
-        if self.probing is not None:
-            background.append(self.probing.run())
+        background += [one.run() for one in self._parts_of_agents()]
         await run_beside(self._pod_controller.run(), *background)
 
     async def wait_registered(self) -> None:
@@ -228,14 +235,14 @@ class Kubelets:
         """Finish the writes under way; `run()` returns."""
         self._node_queue.close()
         self._pod_queue.close()
-        if self.agents is not None:
-            await self.agents.stop()
-        if self._recreating is not None:
-            await self._recreating.stop()
-        if self.probing is not None:
-            await self.probing.stop()
+        for one in self._parts_of_agents():
+            await one.stop()
         await self._node_controller.stop()
         await self._pod_controller.stop()
+
+    def _parts_of_agents(self) -> list[Agents]:
+        parts = (self.agents, self._recreating, self.probing, self._reporting)
+        return [one for one in parts if one is not None]
 
     def stats(self) -> KubeletsStats:
         """How they are now."""
@@ -266,13 +273,22 @@ class Kubelets:
         self._nodes[name].is_stopped = True
 
     def start_node(self, name: str) -> None:
-        """The node is back, its pods as they were. KeyError: no such node."""
+        """The node is there again, and starts the containers of its pods anew. KeyError: no such node."""
         node = self._nodes[name]
+        if node.is_stopped:
+            self._restart_containers_on(name)
         node.is_stopped = False
         node.beat_at = 0.0
         self._node_queue.add(name)
         self._wake_pods_on(name)
         self._wake_agents(name)
+
+    def _restart_containers_on(self, node: str) -> None:
+        now = self._clock()
+        for key, state in self._states.items():
+            pod = self.pods.get(key)
+            if pod is not None and pod.node_name == node and pod.uid == state.uid:
+                self._states[key] = with_power_lost(state, pod, now)
 
     def _wake_agents(self, node: str) -> None:
         if self.agents is not None:
@@ -352,6 +368,8 @@ class Kubelets:
         if state is not before:
             if self._recreating is not None:
                 self._recreating.wake(key)
+            if self._reporting is not None:
+                self._reporting.note_started(key, pod.uid)
             for run in state.runs:
                 if run.state is RunState.RUNNING:
                     node.images.add(full_name(run.image))
@@ -415,22 +433,28 @@ class Kubelets:
                     missing[container] = f"couldn't find key {key} in ConfigMap {pod.namespace}/{name}"
         return missing
 
-    def _containers_of(self, key: Key, uid: str) -> Mapping[str, OnNode] | None:
-        """What the runtime of the pod's node has; None: it is on none of these nodes, or its node is without power."""
+    def _runs_of(self, key: Key, uid: str) -> Mapping[str, Run] | None:
+        """The pod's containers that were started; None: it is on none of these nodes, or its node is without power."""
         pod = self.pods.get(key)
         node = self._nodes.get(pod.node_name) if pod is not None else None
         state = self._states.get(key)
         if node is None or node.is_stopped or state is None or state.uid != uid:
             return None
+        return {run.name: run for run in state.runs if run.number}
+
+    def _containers_of(self, key: Key, uid: str) -> Mapping[str, OnNode] | None:
+        """What the runtime of the pod's node has; None as of `_runs_of`."""
+        runs = self._runs_of(key, uid)
+        if runs is None:
+            return None
         return {
-            run.name: OnNode(
+            name: OnNode(
                 id=run.container_id,
                 restart_count=run.number - 1,
                 is_running=run.state is RunState.RUNNING,
                 started_at=run.since,
             )
-            for run in state.runs
-            if run.number
+            for name, run in runs.items()
         }
 
     def _has_power(self, name: str) -> bool:

@@ -13,7 +13,6 @@ from typing import Any
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.controller import Controller, unmeasured
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.node_agent.probe_checks import (
@@ -31,11 +30,10 @@ from pykruise.kube.node_agent.probe_checks import (
 )
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import PODS
 from pykruise.kube.writer import Writer
-from pykruise.sandbox.running import run_beside
+from pykruise.sandbox.agents import Agents
 
 __all__ = ["ProbeAgents", "SeenBy"]
 
@@ -43,11 +41,10 @@ SeenBy = Callable[[Key, str, str, str], Seen | None]
 """Pod, its uid, container and probe to what the probe finds now; None: no such container has been started."""
 
 
-class ProbeAgents:
+class ProbeAgents(Agents):
     """The agents of all simulated nodes.
 
-    `has_power`: whether there is such a node, and it works. `seen_by`: what a probe finds. Component: `run()` until
-    `stop()`.
+    `has_power`: whether there is such a node, and it works. `seen_by`: what a probe finds.
     """
 
     def __init__(
@@ -62,26 +59,13 @@ class ProbeAgents:
     ) -> None:
         self._has_power = has_power
         self._seen_by = seen_by
-        self._clock = clock
         self._recorder = recorder
         self.node_probes = Cache(client, NODE_POD_PROBES, project=project_node_probes, clock=clock, rng=rng)
         self.node_probes.subscribe(self._on_change)
         self._writer = Writer(client, {NODE_POD_PROBES: self.node_probes})
         self._checks: dict[str, dict[CheckKey, Check]] = {}
         self.status_writes = 0
-        self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
-        self._controller = Controller(
-            "probe agents", self._sync, queue=self._queue, workers=32, clock=clock, cpu_time=unmeasured
-        )
-
-    async def run(self) -> None:
-        """Check until `stop()` or until cancelled."""
-        await run_beside(self._controller.run(), self.node_probes.run())
-
-    async def stop(self) -> None:
-        """Finish the writes under way; `run()` returns."""
-        self._queue.close()
-        await self._controller.stop()
+        super().__init__("probe agents", self.node_probes, clock=clock, rng=rng)
 
     def wake(self, node: str) -> None:
         """Something about the node is not as it was."""

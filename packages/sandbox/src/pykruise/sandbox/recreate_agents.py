@@ -13,7 +13,6 @@ from typing import Any, Final
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, format_time
-from pykruise.kube.controller import Controller, unmeasured
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
@@ -30,20 +29,19 @@ from pykruise.kube.node_agent.recreations import (
     stop_grace_s,
 )
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.queue import WorkQueue
 from pykruise.kube.writer import Writer
-from pykruise.sandbox.running import run_beside
+from pykruise.sandbox.agents import Agents
 
 __all__ = ["RecreateAgents"]
 
 _BY_POD: Final = "pod"
 
 
-class RecreateAgents:
+class RecreateAgents(Agents):
     """The agents of all simulated nodes.
 
     `containers_of`: the containers of a pod with this uid on its node, by name; None where no agent of a node with
-    power has such a pod. `stop`: stops one of them, within these seconds. Component: `run()` until `stop()`.
+    power has such a pod. `stop_container`: stops one of them, within these seconds.
     """
 
     def __init__(
@@ -57,26 +55,13 @@ class RecreateAgents:
     ) -> None:
         self._containers_of = containers_of
         self._stop_container = stop_container
-        self._clock = clock
         indexes: dict[str, Callable[[Request], tuple[Hashable, ...]]] = {_BY_POD: lambda one: (one.pod,)}
         self._requests = Cache(
             client, REQUESTS, project=project_request, indexes=indexes, clock=clock, rng=rng
         )
         self._requests.subscribe(self._on_change)
         self._writer = Writer(client, {REQUESTS: self._requests})
-        self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
-        self._controller = Controller(
-            "recreate agents", self._sync, queue=self._queue, workers=32, clock=clock, cpu_time=unmeasured
-        )
-
-    async def run(self) -> None:
-        """Carry out requests until `stop()` or until cancelled."""
-        await run_beside(self._controller.run(), self._requests.run())
-
-    async def stop(self) -> None:
-        """Finish the writes under way; `run()` returns."""
-        self._queue.close()
-        await self._controller.stop()
+        super().__init__("recreate agents", self._requests, clock=clock, rng=rng)
 
     def wake(self, pod: Key) -> None:
         """Something about the pod's containers is not as it was."""

@@ -13,10 +13,22 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document
 from pykruise.kube.go_text import go_json
+from pykruise.kube.hashing import bytes_hash
 from pykruise.kube.node_agent.environment import EnvSource, env_sources, environment_hash
 
-__all__ = ["ANNOTATION", "NodePod", "Reported", "needs_report", "project_pod", "report", "stale_containers"]
+__all__ = [
+    "ANNOTATION",
+    "NodePod",
+    "Reported",
+    "container_hash",
+    "needs_report",
+    "project_pod",
+    "report",
+    "report_patch",
+    "stale_containers",
+]
 
 ANNOTATION: Final = "apps.kruise.io/runtime-containers-meta"
 SIDECARSET_HASH: Final = "kruise.io/sidecarset-hash"
@@ -243,6 +255,16 @@ def report(containers: Sequence[Reported]) -> str:
         for one in containers
     ]
     return go_json({"containers": entries})
+
+
+def report_patch(pod: NodePod, containers: Sequence[Reported]) -> Document:
+    """A merge patch of the pod with the annotation."""
+    return {"metadata": {"uid": pod.uid, "annotations": {ANNOTATION: report(containers)}}}
+
+
+def container_hash(name: str, image: str) -> int:
+    """The kubelet's hash of a container: changes exactly when it is made anew. Since Kubernetes 1.31."""
+    return bytes_hash(go_json({"image": image, "name": name}).encode())
 
 
 def stale_containers(pod: NodePod, containers: Sequence[Reported]) -> list[str]:

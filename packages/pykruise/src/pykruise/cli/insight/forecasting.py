@@ -34,7 +34,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.sandbox.nodes import NodeSpec
 
-__all__ = ["Forecast", "forecast"]
+__all__ = ["Forecast", "forecast", "forecast_and_play"]
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +78,14 @@ async def forecast(
     client: Client, document: Document, *, namespace: str, now: Instant, settings: Settings | None = None
 ) -> Forecast:
     """Look, ask admission in a dry run, and play. Writes nothing. Raises KubeError for what cannot be read."""
+    found, _ = await forecast_and_play(client, document, namespace=namespace, now=now, settings=settings)
+    return found
+
+
+async def forecast_and_play(
+    client: Client, document: Document, *, namespace: str, now: Instant, settings: Settings | None = None
+) -> tuple[Forecast, Played | None]:
+    """The same, with what was played, for a chart; None: it is refused."""
     settings = settings or Settings()
     workload = of_document(document)
     insight = workload_insight(workload)
@@ -88,7 +96,7 @@ async def forecast(
     verdict = await asked(client, resource, key, document)
     live, wanted = verdict.live, verdict.wanted
     if wanted is None:
-        return Forecast(**known, change=verdict.change, errors=verdict.errors)
+        return Forecast(**known, change=verdict.change, errors=verdict.errors), None
     if live is None:
         nodes = await nodes_of(client) if insight.is_per_node else {}
         given = Play(
@@ -100,15 +108,15 @@ async def forecast(
             settings=settings,
         )
         played = await asyncio.to_thread(play, given)
-        return _told(known, "created", workload, None, wanted, played, settings)
+        return _told(known, "created", workload, None, wanted, played, settings), played
     sight = await look(client, workload, key, now=now, settings=settings)
     played = await asyncio.to_thread(play, await _copy(client, sight, wanted, now=now, settings=settings))
     found = _told(known, verdict.change, workload, sight, wanted, played, settings)
     if not found.batches:
-        return found
+        return found, played
     budgets = await read_budgets(client, namespace, are_asked=insight.asks_budgets(settings.of(workload)))
     notes = gone_below(budgets, sight.snapshot.pods, lowest=found.lowest_available)
-    return msgspec.structs.replace(found, notes=tuple(notes))
+    return msgspec.structs.replace(found, notes=tuple(notes)), played
 
 
 # Admission

@@ -1,8 +1,10 @@
 """`migrate CloneSet --from Deployment`: a CloneSet made of a Deployment, and replicas moved from one to the other.
 
+arguments ──▶ migrate() ──▶ here; StatefulSets and DaemonSets: adopting.py, where pods stay
 Deployment ──▶ cloneset_from() ──▶ CloneSet      (numbers of both, what is wanted) ──▶ next_move() ──▶ Move, until done
 
-Pure but for migrate(). `--plan` says the moves without making one; whoever stops half way is told the way back.
+Pure but for migrate(). The moves are said before the first is made, and with `--plan` only said; who stops half way is
+told the way back.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from pykruise.cli.kubectl.discovery import Served
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import KRUISE
 from pykruise.cli.kubectl.resources import Error
@@ -115,15 +118,91 @@ def moved(counts: Counts, move: Move) -> Counts:
 
 
 async def migrate(session: Session) -> list[Error]:
-    """`migrate CloneSet --from Deployment -n NS --src-name A --dst-name B`."""
+    """`migrate CloneSet --from Deployment …` and `migrate StatefulSet --from StatefulSet …`, as the tree has them."""
     call = session.call
-    _check(session)
-    namespace = call.text("namespace")
-    client = await session.client()
-    served = (await session.mapper()).in_group(KRUISE, "CloneSet")
-    if served is None:
-        raise KubectlError('the server doesn\'t have a resource type "clonesets"')
-    source, target = call.text("src-name"), call.text("dst-name")
+    target_kind, source_kind = _kinds(session)
+    for flag in ("namespace", "src-name"):
+        _require(session, flag)
+    mapper = await session.mapper()
+    source, target = mapper.in_group(*source_kind), mapper.in_group(*target_kind)
+    for word, served in ((target_kind[1], target), (source_kind[1], source)):
+        if served is None:
+            raise KubectlError(f'the server doesn\'t have a resource type "{word.lower()}s"')
+    assert source is not None
+    assert target is not None
+    if target_kind[1] != "CloneSet":
+        from pykruise.cli.kubectl.adopting import adopt
+
+        if given := call.given & _OF_CLONE_SETS:
+            raise KubectlError(
+                f"--{min(given)} is for a CloneSet: here pods stay, and all of them move at once"
+            )
+        return await adopt(session, source, target)
+    return await _to_cloneset(session, target)
+
+
+_OF_CLONE_SETS: Final = frozenset({"create", "copy", "replicas", "max-surge"})
+
+_WORDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("cloneset", "clonesets", "clone"), "CloneSet"),
+    **dict.fromkeys(("deployment", "deployments", "deploy"), "Deployment"),
+    **dict.fromkeys(("statefulset", "statefulsets", "sts", "asts"), "StatefulSet"),
+    **dict.fromkeys(("daemonset", "daemonsets", "ds", "ads", "daemon"), "DaemonSet"),
+}
+
+_GroupKind = tuple[str, str]
+
+_PAIRS: Final[frozenset[tuple[_GroupKind, _GroupKind]]] = frozenset(
+    {
+        ((KRUISE, "CloneSet"), ("apps", "Deployment")),
+        *(
+            pair
+            for kind in ("StatefulSet", "DaemonSet")
+            for pair in (((KRUISE, kind), ("apps", kind)), (("apps", kind), (KRUISE, kind)))
+        ),
+    }
+)
+"""Target and source."""
+
+
+def _kinds(session: Session) -> tuple[_GroupKind, _GroupKind]:
+    """Target and source. Without a group the target is OpenKruise's and the source Kubernetes'. Raises KubectlError."""
+    given, source_word = session.call.arguments, session.call.text("from")
+    if len(given) != 1:
+        raise KubectlError("exactly one destination kind is required: migrate CloneSet --from Deployment")
+    target = _kind_of(given[0], group=KRUISE)
+    if target is None or all(target != one for one, _ in _PAIRS):
+        raise KubectlError(
+            f"unsupported destination kind {given[0]}: only CloneSet, StatefulSet and DaemonSet"
+        )
+    if not source_word:
+        raise KubectlError('required flag(s) "from" not set')
+    source = _kind_of(source_word, group="apps")
+    if source is None or (target, source) not in _PAIRS:
+        wanted = next(f"{kind}.{group}" for one, (group, kind) in _PAIRS if one == target)
+        raise KubectlError(f"unsupported source kind {source_word} of {given[0]}: only {wanted}")
+    return target, source
+
+
+def _kind_of(word: str, *, group: str) -> _GroupKind | None:
+    name, _, given = word.lower().partition(".")
+    kind = _WORDS.get(name)
+    return (given or (KRUISE if name in ("asts", "ads", "daemon") else group), kind) if kind else None
+
+
+def _require(session: Session, flag: str) -> None:
+    if not session.call.text(flag):
+        raise KubectlError(f'required flag(s) "{flag}" not set')
+
+
+async def _to_cloneset(session: Session, served: Served) -> list[Error]:
+    call, client = session.call, await session.client()
+    _require(session, "dst-name")
+    if call.number("replicas") == 0:
+        raise KubectlError("--replicas must not be 0")
+    if call.number("max-surge") < 1:
+        raise KubectlError("--max-surge must be at least 1")
+    namespace, source, target = call.text("namespace"), call.text("src-name"), call.text("dst-name")
     deployment: Document = orjson.loads(await client.get(DEPLOYMENTS, namespace, source))
     if call.is_on("create"):
         made = cloneset_from(
@@ -139,28 +218,6 @@ async def migrate(session: Session) -> list[Error]:
         session.say(f"{word} from Deployment/{source} to CloneSet/{target}")
         return []
     return await _move(session, served.resource, deployment)
-
-
-def _check(session: Session) -> None:
-    call = session.call
-    given = call.arguments
-    if len(given) != 1:
-        raise KubectlError("exactly one destination kind is required: migrate CloneSet --from Deployment")
-    if given[0].lower() not in ("cloneset", "clonesets", "clone"):
-        raise KubectlError(f"unsupported destination kind {given[0]}: only CloneSet")
-    if call.text("from").lower() not in ("deployment", "deployments", "deploy"):
-        raise KubectlError(
-            'required flag(s) "from" not set'
-            if not call.text("from")
-            else f"unsupported source kind {call.text('from')}: only Deployment"
-        )
-    for flag in ("namespace", "src-name", "dst-name"):
-        if not call.text(flag):
-            raise KubectlError(f'required flag(s) "{flag}" not set')
-    if call.number("replicas") == 0:
-        raise KubectlError("--replicas must not be 0")
-    if call.number("max-surge") < 1:
-        raise KubectlError("--max-surge must be at least 1")
 
 
 async def _refuse_existing(session: Session, resource: Resource, namespace: str, name: str) -> None:
@@ -179,9 +236,9 @@ async def _move(session: Session, resource: Resource, deployment: Document) -> l
     own = deployment["spec"].get("replicas", 1)
     wanted = own if call.number("replicas") < 0 else min(call.number("replicas"), own)
     counts = Counts(wanted=wanted, surge=call.number("max-surge"), source=own)
+    for line in plan_lines(counts, source, target, cloneset["spec"].get("replicas", 0)):
+        session.say(line)
     if call.is_on("plan") or dry_run_of(call, session.warn) != "none":
-        for line in plan_lines(counts, source, target, cloneset["spec"].get("replicas", 0)):
-            session.say(line)
         return []
     first_source, first_target = own, cloneset["spec"].get("replicas", 0)
     timeout_s = call.seconds("timeout-seconds")

@@ -3,7 +3,7 @@
 Info, Session ──▶ read_revisions() ──▶ Revision, oldest first      the rest: pure
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +16,16 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.go_text import quoted
 
-__all__ = ["Revision", "differences", "history_table", "of_number", "previous", "read_revisions", "templates"]
+__all__ = [
+    "Revision",
+    "differences",
+    "history_table",
+    "of_number",
+    "previous",
+    "read_revisions",
+    "revisions_in",
+    "templates",
+]
 
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 NUMBER: Final = "deployment.kubernetes.io/revision"
@@ -56,7 +65,13 @@ async def read_revisions(session: Session, info: Info) -> list[Revision]:
         raise KubectlError("the API server serves no revisions (apps/v1)")
     selector = _selector_of(info, known)
     listed = await list_all(session, served, info.namespace, selector=selector)
-    owned = [one for one in listed if _is_of(one, info, known)]
+    return revisions_in(listed, info, known)
+
+
+def revisions_in(listed: Iterable[Info], owner: Info, known: WorkloadKind) -> list[Revision]:
+    """Those of the workload, oldest first."""
+    owned = [one for one in listed if _is_of(one, owner, known)]
+    is_sets = known.history == "replicasets"
     found = [_of_set(one) if is_sets else _of_revision(one, known) for one in owned]
     return sorted(found, key=lambda one: one.number)
 
@@ -72,7 +87,8 @@ def _selector_of(info: Info, known: WorkloadKind) -> str:
 
 def _is_of(one: Info, owner: Info, known: WorkloadKind) -> bool:
     if known.revision_label:
-        return True
+        labels = one.document["metadata"].get("labels") or {}
+        return bool(labels.get(known.revision_label) == owner.name)
     uid = owner.document["metadata"].get("uid")
     owners = one.document["metadata"].get("ownerReferences") or ()
     return any(ref.get("controller") and ref.get("uid") == uid for ref in owners)

@@ -25,7 +25,7 @@ from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError
 
-__all__ = ["Tree", "show_tree", "tree_lines", "tree_of"]
+__all__ = ["RevisionGroup", "Tree", "groups_of", "pod_wait", "show_tree", "tree_lines", "tree_of"]
 
 REDRAW_S: Final = 0.2
 AGES_S: Final = 1.0
@@ -95,33 +95,54 @@ def tree_of(info: Info, revisions: Sequence[Revision], pods: Sequence[Document],
     return Tree(tuple(head), (top, *_revision_lines(revisions, pods, status, now)), is_done)
 
 
-def _revision_lines(
-    revisions: Sequence[Revision], pods: Sequence[Document], status: Document, now: float
-) -> list[Line]:
+class RevisionGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Pods of one revision."""
+
+    hash: str
+    """As pods carry it; empty: none."""
+    number: int = 0
+    """Of the revision; 0: it is not stored."""
+    is_newest: bool = False
+    pods: Sequence[Document]
+
+
+def groups_of(
+    revisions: Sequence[Revision], pods: Sequence[Document], status: Document
+) -> list[RevisionGroup]:
+    """Pods by their revision, the newest first."""
     groups: dict[str, list[Document]] = {}
     for pod in pods:
         groups.setdefault(_revision_of(pod), []).append(pod)
-    numbers = {_hash(one.name): one for one in revisions}
+    numbers = {_hash(one.name): one.number for one in revisions}
     newest = _hash(status.get("updateRevision") or (revisions[-1].name if revisions else ""))
-    order = sorted(groups, key=lambda name: -(numbers[name].number if name in numbers else 0))
+    found = [
+        RevisionGroup(hash=name, number=numbers.get(name, 0), is_newest=name == newest, pods=own)
+        for name, own in groups.items()
+    ]
+    return sorted(found, key=lambda one: -one.number)
+
+
+def _revision_lines(
+    revisions: Sequence[Revision], pods: Sequence[Document], status: Document, now: float
+) -> list[Line]:
+    groups = groups_of(revisions, pods, status)
     lines: list[Line] = []
-    for place, name in enumerate(order):
-        is_last = place == len(order) - 1
-        number = f"revision:{numbers[name].number}" if name in numbers else name or "no revision"
-        tag = "new" if name == newest else "old"
+    for place, group in enumerate(groups):
+        is_last = place == len(groups) - 1
+        number = f"revision:{group.number}" if group.number else group.hash or "no revision"
+        tag = "new" if group.is_newest else "old"
         lines.append(
             Line(
                 "└──" if is_last else "├──",
                 f"# {number}",
                 "",
-                f"{len(groups[name])} pods",
+                f"{len(group.pods)} pods",
                 "",
-                f"{tag} {name}",
+                f"{tag} {group.hash}",
             )
         )
-        own = groups[name]
-        for count, pod in enumerate(own):
-            branch = ("   " if is_last else "│  ") + ("└──" if count == len(own) - 1 else "├──")
+        for count, pod in enumerate(group.pods):
+            branch = ("   " if is_last else "│  ") + ("└──" if count == len(group.pods) - 1 else "├──")
             lines.append(_pod_line(branch, pod, now))
     return lines
 
@@ -130,7 +151,7 @@ def _pod_line(branch: str, pod: Document, now: float) -> Line:
     info = [f"ready:{ready_count(pod)}"]
     if restarts := restarts_of(pod):
         info.append(f"restarts:{restarts}")
-    if why := _waits_for(pod):
+    if why := pod_wait(pod):
         info.append(why)
     meta = pod["metadata"]
     return Line(
@@ -143,7 +164,8 @@ def _pod_line(branch: str, pod: Document, now: float) -> Line:
     )
 
 
-def _waits_for(pod: Document) -> str:
+def pod_wait(pod: Document) -> str:
+    """What kubelet or the scheduler says that it waits for, in one short line; empty: nothing."""
     status = pod.get("status") or {}
     for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         if message := ((one.get("state") or {}).get("waiting") or {}).get("message"):

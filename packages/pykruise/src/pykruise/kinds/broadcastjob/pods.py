@@ -31,11 +31,9 @@ def creations(snapshot: Snapshot, nodes: Sequence[str]) -> Iterator[Chain]:
             action=Create(resource=PODS, key=Key(snapshot.job.namespace, name), body=document),
             because=f"node {node} has not run its pod",
             done=Note(reason="SuccessfulCreate", message=f"created pod {name} for node {node}"),
-            failed=Note(
-                reason="FailedCreate", message=f"failed to create a pod for node {node}", warning=True
-            ),
+            failed=Note(reason="FailedCreate", message="failed to create a pod", warning=True),
         )
-        yield Chain(subject=name, steps=(step,))
+        yield Chain(subject=name, steps=(step,), has_random_name=True)
 
 
 def deletion(pod: PodView, because: str) -> Chain:

@@ -116,7 +116,7 @@ def _create_step(document: Document, *, pod: str) -> Step:
     return Step(
         action=Create(resource=PERSISTENT_VOLUME_CLAIMS, key=key, body=document),
         because=f"pod {pod} mounts it",
-        failed=Note(reason="FailedCreate", message=f"failed to create claim {name}", warning=True),
+        failed=Note(reason="FailedCreate", message="failed to create a claim", warning=True),
     )
 
 

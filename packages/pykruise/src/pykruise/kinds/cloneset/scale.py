@@ -122,9 +122,9 @@ def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...])
         action=Create(resource=PODS, key=Key(document["metadata"]["namespace"], name), body=document),
         because=because,
         done=Note(reason="SuccessfulCreate", message=f"created pod {name}"),
-        failed=Note(reason="FailedCreate", message="failed to create a pod", warning=True, is_nameless=True),
+        failed=Note(reason="FailedCreate", message="failed to create a pod", warning=True),
     )
-    return Chain(subject=name, steps=(*claims, step))
+    return Chain(subject=name, steps=(*claims, step), has_random_name=True)
 
 
 def pod_documents(ws: WorkingSet, revision: RevisionView, ids: Sequence[InstanceId]) -> Iterator[Document]:

@@ -82,9 +82,9 @@ def _creation(document: Document, node: str, why: str) -> Chain:
         action=Create(resource=PODS, key=Key(metadata["namespace"], name), body=document),
         because=f"node {node} {why}",
         done=Note(reason="SuccessfulCreate", message=f"created pod {name} for node {node}"),
-        failed=Note(reason="FailedCreate", message=f"failed to create a pod for node {node}", warning=True),
+        failed=Note(reason="FailedCreate", message="failed to create a pod", warning=True),
     )
-    return Chain(subject=name, steps=(step,))
+    return Chain(subject=name, steps=(step,), has_random_name=True)
 
 
 def pod_documents(ws: WorkingSet, nodes: Sequence[str]) -> Iterator[tuple[Document, str]]:

@@ -176,7 +176,7 @@ def _creations(snapshot: Snapshot, images: Sequence[str]) -> Iterator[Chain]:
                 warning=True,
             ),
         )
-        yield Chain(subject=name, steps=(step,))
+        yield Chain(subject=name, steps=(step,), has_random_name=True)
 
 
 def _deletion(child: PullJobView) -> Chain:

@@ -58,7 +58,7 @@ def creation(wanted: Wanted, united: UnitedView, *, name: str) -> Chain:
             warning=True,
         ),
     )
-    return Chain(subject=wanted.subset.name, steps=(step,))
+    return Chain(subject=wanted.subset.name, steps=(step,), has_random_name=True)
 
 
 def update(workload: SubsetWorkload, body: Document, wanted: Wanted) -> Chain:

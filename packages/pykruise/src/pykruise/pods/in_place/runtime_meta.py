@@ -11,16 +11,14 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from pykruise.kube.go_text import go_json
-from pykruise.kube.hashing import bytes_hash
 from pykruise.kube.node_agent import environment
+from pykruise.kube.node_agent.container_metadata import container_hash
 from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.in_place.annotations import AnnotationError
 from pykruise.pods.in_place.pod import RUNTIME_META_ANNOTATION, UpdatablePod
 
 __all__ = [
     "ContainerMeta",
-    "container_hash",
     "environment_hash",
     "lacking_environment",
     "runs_as_specified",
@@ -71,11 +69,6 @@ def runtime_meta_of(pod: UpdatablePod) -> Mapping[str, ContainerMeta] | None:
         )
         for one in wire.containers or ()
     }
-
-
-def container_hash(name: str, image: str) -> int:
-    """The kubelet's hash of a container: changes exactly when it is made anew."""
-    return bytes_hash(go_json({"image": image, "name": name}).encode())
 
 
 def environment_hash(

@@ -312,6 +312,8 @@ class DaemonSets(Loop):
             pods.by_index(BY_CONTROLLER, owner.uid),
             pods.by_index("orphans", owner.namespace),
         )
+        if owner.is_deleting:
+            return None  # its revisions may be gone or orphaned, so nothing can be said of its pods
         revision = await self.revisions.sync(owner, owner.count("status", "collisionCount"))
         if revision is None:
             status = {**owner.status, "collisionCount": owner.count("status", "collisionCount") + 1}

@@ -15,7 +15,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS, Resource
 from pykruise.runtime.objects import DocumentView, owner_reference_to, project_document
 from pykruise.runtime.views import BY_CONTROLLER
-from pykruise.sandbox.controllers.base import Shared
+from pykruise.sandbox.controllers.base import Shared, claim
 
 __all__ = ["REVISION_LABEL", "Revisions", "template_of"]
 
@@ -51,8 +51,11 @@ class Revisions:
     async def sync(self, owner: DocumentView, collisions: int) -> DocumentView | None:
         """The newest revision, which keeps the present template; None when its name is taken by another.
 
-        One that is there already (the answer to its creation was lost) is found by a live read.
+        One that is there already (the answer to its creation was lost) is found by a live read. Orphans that it
+        selects are adopted.
         """
+        orphans = self.cache.by_index("orphans", owner.namespace)
+        await claim(self._shared, self._resource, owner, CONTROLLER_REVISIONS, (), orphans)
         history = self.of(owner)
         data = {"spec": {"template": {**owner.spec["template"], "$patch": "replace"}}}
         equal = [one for one in history if same(one.doc.get("data"), data)]

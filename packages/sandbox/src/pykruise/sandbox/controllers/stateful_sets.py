@@ -52,6 +52,8 @@ class StatefulSets(Loop):
             pods.by_index(BY_CONTROLLER, owner.uid),
             [pod for pod in orphans if ordinal_of(owner, pod.name) is not None],
         )
+        if owner.is_deleting and not self.revisions.of(owner):
+            return None  # orphaned with its pods: another would not be theirs
         update = await self.revisions.sync(owner, owner.count("status", "collisionCount"))
         if update is None:
             status = {**owner.status, "collisionCount": owner.count("status", "collisionCount") + 1}

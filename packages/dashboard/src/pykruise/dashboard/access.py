@@ -1,0 +1,153 @@
+"""Who may see which rows: the right to list a resource, in a namespace or everywhere.
+
+(resource, namespace) of rows ──learn()──▶ SubjectAccessReview, kept for a moment ──▶ may_see()
+
+On a laptop the caches were filled with the user's own rights, so everything in them may be seen. In a cluster they are
+the dashboard's, and the API server is asked for each user: first whether the resource may be listed everywhere, and
+where it may not, namespace by namespace. What is not known, or could not be asked, may not be seen.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+import msgspec
+import orjson
+
+from pykruise.kube.client import Client
+from pykruise.kube.errors import KubeError, error_for
+from pykruise.kube.transport import Request
+
+__all__ = ["Access", "FullAccess", "ReviewedAccess", "User"]
+
+ALLOWED_S: Final = 60.0
+"""How long an answer counts."""
+DENIED_S: Final = 300.0
+"""... of a namespace that may not be looked into: a user of one of a thousand namespaces is not asked about all others
+once a minute."""
+UNKNOWN_S: Final = 5.0
+"""... where the API server could not be asked, which counts as a no."""
+_AT_ONCE: Final = 16
+
+_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+Right = tuple[str, str]
+"""A resource (`clonesets.apps.kruise.io`) and a namespace; empty: all of them."""
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True):
+    """Who looks, as a TokenReview says it."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, Any] = {}
+
+
+class Access(Protocol):
+    """What one user may see."""
+
+    @property
+    def epoch(self) -> int:
+        """Another number when an answer is another than before: what was sent may not count any more."""
+        ...
+
+    async def learn(self, rights: Iterable[Right]) -> None:
+        """Ask for what is not known, or was asked too long ago."""
+        ...
+
+    def may_see(self, resource: str, namespace: str) -> bool:
+        """Whether these objects may be listed, as far as it is known."""
+        ...
+
+
+class FullAccess:
+    """Everything that is there."""
+
+    epoch = 0
+
+    async def learn(self, rights: Iterable[Right]) -> None:
+        """Nothing to ask."""
+
+    def may_see(self, resource: str, namespace: str) -> bool:
+        """True."""
+        return True
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    is_allowed: bool
+    until: float
+
+
+class ReviewedAccess:
+    """What the API server says of a user. `client`: may create SubjectAccessReviews. `clock`: seconds, never back."""
+
+    def __init__(self, client: Client, user: User, *, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._user = user
+        self._clock = clock
+        self._answers: dict[Right, _Answer] = {}
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._learning = asyncio.Lock()
+        self.epoch = 0
+        """See Access."""
+
+    async def learn(self, rights: Iterable[Right]) -> None:
+        """See Access. Raises nothing: who cannot be asked about sees nothing."""
+        wanted = set(rights)
+        async with self._learning:  # another stream of this user asks the same
+            await self._ask({(resource, "") for resource, _ in wanted})
+            await self._ask({one for one in wanted if one[1] and not self._is_allowed((one[0], ""))})
+
+    def may_see(self, resource: str, namespace: str) -> bool:
+        """See Access."""
+        return self._is_allowed((resource, "")) or (
+            bool(namespace) and self._is_allowed((resource, namespace))
+        )
+
+    def _is_allowed(self, right: Right) -> bool:
+        # One that is too old is asked again by learn(), which goes before: it does not fall between two looks.
+        known = self._answers.get(right)
+        return known is not None and known.is_allowed
+
+    async def _ask(self, rights: Iterable[Right]) -> None:
+        now = self._clock()
+        due = [one for one in rights if (known := self._answers.get(one)) is None or known.until <= now]
+        for right, answer in zip(due, await asyncio.gather(*map(self._review, due)), strict=True):
+            known = self._answers.get(right)
+            is_allowed = answer is True
+            if known is not None and known.is_allowed != is_allowed:
+                self.epoch += 1
+            lasts_s = UNKNOWN_S if answer is None else DENIED_S if right[1] and not is_allowed else ALLOWED_S
+            self._answers[right] = _Answer(is_allowed, self._clock() + lasts_s)
+
+    async def _review(self, right: Right) -> bool | None:
+        """None: it could not be asked."""
+        resource, _, group = right[0].partition(".")
+        attributes = {"verb": "list", "group": group, "resource": resource, "namespace": right[1]}
+        spec = {
+            "user": self._user.name,
+            "uid": self._user.uid,
+            "groups": list(self._user.groups),
+            "extra": self._user.extra,
+            "resourceAttributes": {name: value for name, value in attributes.items() if value},
+        }
+        try:
+            async with self._places:
+                answer = await post(self._client, _REVIEWS, "SubjectAccessReview", spec)
+        except KubeError:
+            return None
+        return bool((answer.get("status") or {}).get("allowed"))
+
+
+async def post(client: Client, path: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Ask the API server one of its questions; nothing is stored. Raises KubeError."""
+    group_version = path.removeprefix("/apis/").rpartition("/")[0]
+    body = orjson.dumps({"apiVersion": group_version, "kind": kind, "spec": spec})
+    answer = await client.transport.request(
+        Request("POST", path, headers={"content-type": "application/json"}, body=body, timeout_s=10.0)
+    )
+    if answer.status not in (200, 201):
+        raise error_for(answer.status, answer.body, answer.headers)
+    found: dict[str, Any] = orjson.loads(answer.body)
+    return found

@@ -1,0 +1,207 @@
+"""What can be done to an object, as commands: shown to be copied, and with --actions done by the very same command.
+
+document ──▶ actions_of() (pure) ──▶ Action: words of `kubectl kruise` ──▶ text to copy
+                                                                      └──▶ done(): cli/kubectl/entry.py, as the user
+
+There is no second way to write: what a button does is what its command does. Which commands there are is decided here;
+a browser only names one and gives its values, and each value is a part of one word of the command line.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.kubectl.entry import run_async
+from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.kinds import WorkloadKind, kind_of, pod_specs_of
+from pykruise.cli.kubectl.session import Reached, Surroundings
+from pykruise.dashboard.access import post
+from pykruise.kube.client import Client
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.resources import Resource
+from pykruise.kube.transport import Transport, WrappedTransport
+
+__all__ = ["Action", "actions_of", "argv_of", "done", "may_do"]
+
+_PROGRAM: Final = "kubectl kruise"
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A value that a person gives: `{name}` in the words."""
+
+    name: str
+    label: str
+    value: str = ""
+    """What it is now."""
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that can be done."""
+
+    id: str
+    title: str
+    words: tuple[str, ...]
+    """After `kubectl kruise`; `{name}` stands for a field's value."""
+    command: str
+    """To be copied, with the values that the fields have now."""
+    fields: tuple[Field, ...] = ()
+    subresource: str = ""
+    """What is patched, where that is not the object itself."""
+
+
+def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
+    """All that `kubectl kruise` can do to it, in the order in which they are shown."""
+    known = kind_of(document)
+    if known is None:
+        return ()
+    meta = document["metadata"]
+    target = f"{resource}/{meta['name']}"
+    where = ("-n", meta["namespace"]) if meta.get("namespace") else ()
+
+    def action(name: str, title: str, *words: str, fields: Sequence[Field] = ()) -> Action:
+        whole = (*words, *where)
+        values = {one.name: one.value for one in fields}
+        return Action(
+            id=name,
+            title=title,
+            words=whole,
+            command=f"{_PROGRAM} {shlex.join(_filled(whole, values))}",
+            fields=tuple(fields),
+        )
+
+    found: list[Action] = []
+    if known.paused is not None:
+        is_paused = bool(get_path(document, *known.paused.at(document)))
+        verb = "resume" if is_paused else "pause"
+        found.append(action(verb, verb.capitalize(), "rollout", verb, target))
+    if get_path(document, "status", "canaryStatus", "currentStepState") == "StepPaused":
+        found.append(action("approve", "Approve the step", "rollout", "approve", target))
+    if known.restart:
+        found.append(action("restart", "Restart", "rollout", "restart", target))
+    if known.history:
+        number = Field(name="revision", label="Revision (0: the one before)", value="0")
+        found.append(
+            action(
+                "undo", "Roll back", "rollout", "undo", target, "--to-revision={revision}", fields=[number]
+            )
+        )
+    if isinstance(get_path(document, "spec", "replicas"), int):
+        replicas = Field(name="replicas", label="Replicas", value=str(document["spec"]["replicas"]))
+        found.append(action("scale", "Scale", "scale", target, "--replicas={replicas}", fields=[replicas]))
+    found += [
+        action(
+            name,
+            title,
+            "set",
+            name,
+            target,
+            "{value}",
+            fields=[Field(name="value", label=title, value=value)],
+        )
+        for name, title, value in _amounts(known, document)
+    ]
+    found += [
+        action(
+            f"image-{number}",
+            f"Image of {name}",
+            "set",
+            "image",
+            target,
+            f"{name}={{image}}",
+            fields=[Field(name="image", label=f"Image of {name}", value=image)],
+        )
+        for number, (name, image) in enumerate(_containers(document))
+    ]
+    return tuple(found)
+
+
+_MOST_CONTAINERS: Final = 20
+
+
+def _containers(document: Document) -> list[tuple[str, str]]:
+    found = {
+        str(one.get("name")): str(one.get("image") or "")
+        for spec in pod_specs_of(document)
+        for one in spec.get("containers") or ()
+        if isinstance(one, Mapping)
+    }
+    return list(found.items())[:_MOST_CONTAINERS]
+
+
+def _amounts(known: WorkloadKind, document: Document) -> list[tuple[str, str, str]]:
+    named = (
+        ("partition", "Partition", known.partition, "0"),
+        ("maxunavailable", "maxUnavailable", known.max_unavailable, "1"),
+        ("maxsurge", "maxSurge", known.max_surge, "0"),
+    )
+    return [
+        (name, title, str(default if (now := get_path(document, *field.at(document))) is None else now))
+        for name, title, field, default in named
+        if field is not None
+    ]
+
+
+def argv_of(action: Action, values: Mapping[str, Any]) -> list[str]:
+    """The words of the command with these values. Raises CommandError for one that is missing or cannot be meant."""
+    given: dict[str, str] = {}
+    for field in action.fields:
+        value = values.get(field.name)
+        if not isinstance(value, str) or not value or value.startswith("-") or not value.isprintable():
+            raise CommandError(f"{field.label}: a value is wanted")
+        given[field.name] = value
+    return _filled(action.words, given)
+
+
+def _filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Only the words of a field are filled in: names of objects have no braces."""
+    found = []
+    for word in words:
+        for name, value in values.items():
+            word = word.replace(f"{{{name}}}", value)
+        found.append(word)
+    return found
+
+
+_SELF_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+async def may_do(client: Client, resource: Resource, document: Document) -> bool:
+    """Whether this user may change the object, as the API server says. Raises KubeError."""
+    meta = document["metadata"]
+    attributes = {
+        "verb": "patch",
+        "group": resource.group,
+        "resource": resource.plural,
+        "namespace": meta.get("namespace", ""),
+        "name": meta["name"],
+    }
+    spec = {"resourceAttributes": {name: value for name, value in attributes.items() if value}}
+    answer = await post(client, _SELF_REVIEWS, "SelfSubjectAccessReview", spec)
+    return bool((answer.get("status") or {}).get("allowed"))
+
+
+class _Kept(WrappedTransport):
+    """Stays open when the command has ended."""
+
+    async def close(self) -> None:
+        """Others use it too."""
+
+
+class _Here(msgspec.Struct, frozen=True):
+    transport: Transport
+    namespace: str
+
+
+async def done(client: Client, argv: Sequence[str]) -> tuple[int, str]:
+    """Run the command with the user's own client: its exit code, and what it said."""
+    said: list[str] = []
+
+    async def connect(_: Call) -> Reached:
+        return _Here(_Kept(client.transport), "default")
+
+    around = Surroundings(out=said.append, err=said.append, connect=connect, clock=client.clock)
+    code = await run_async(argv, around)
+    return code, "".join(said).strip()

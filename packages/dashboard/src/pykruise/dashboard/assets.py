@@ -1,0 +1,90 @@
+"""Files of the page, from the installed package. Names have a hash of what is in them, so they may be kept for ever.
+
+static/*.js, *.css, *.svg ──names within them are replaced──▶ Assets.get("app.1f3a….js"), Assets.shell (the HTML page)
+
+No other host is asked for anything. Read once, at the start.
+"""
+
+import gzip
+import hashlib
+from collections.abc import Mapping
+from importlib import resources
+from typing import Final
+
+import msgspec
+
+__all__ = ["Asset", "Assets"]
+
+_TYPES: Final = {
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+
+class Asset(msgspec.Struct, frozen=True):
+    """One file."""
+
+    content_type: str
+    body: bytes
+    zipped: bytes
+
+
+class Assets:
+    """All files. Modules import each other by names that are replaced, so a file goes after those that it names."""
+
+    def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
+        found = dict(files) if files is not None else _read()
+        shell = found.pop("index.html")
+        names: dict[str, str] = {}
+        self._assets: dict[str, Asset] = {}
+        for name in _in_order(found):
+            body = _renamed(found[name], names)
+            stem, _, kind = name.rpartition(".")
+            names[name] = f"{stem}.{hashlib.sha256(body).hexdigest()[:12]}.{kind}"
+            self._assets[names[name]] = _asset(_TYPES[kind], body)
+        self.shell = _asset("text/html; charset=utf-8", _renamed(shell, names))
+
+    def get(self, name: str) -> Asset | None:
+        """A file by its name with the hash."""
+        return self._assets.get(name)
+
+    @property
+    def size(self) -> int:
+        """Bytes that a browser fetches for the whole page."""
+        return sum(len(one.zipped) for one in (*self._assets.values(), self.shell))
+
+
+def _asset(content_type: str, body: bytes) -> Asset:
+    return Asset(content_type, body, gzip.compress(body, mtime=0))
+
+
+def _read() -> dict[str, bytes]:
+    folder = resources.files("pykruise.dashboard") / "static"
+    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+
+
+def _in_order(files: Mapping[str, bytes]) -> list[str]:
+    order: list[str] = []
+
+    def add(name: str) -> None:
+        if name in order:
+            return
+        for other in sorted(files):
+            if other != name and _mentioned(other) in files[name]:
+                add(other)
+        order.append(name)
+
+    for name in sorted(files):
+        add(name)
+    return order
+
+
+def _mentioned(name: str) -> bytes:
+    return b"/" + name.encode() + b'"'
+
+
+def _renamed(body: bytes, names: Mapping[str, str]) -> bytes:
+    for name, hashed in names.items():
+        body = body.replace(_mentioned(name), _mentioned(hashed))
+    return body

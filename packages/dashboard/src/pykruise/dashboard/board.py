@@ -1,0 +1,118 @@
+"""Rows that browsers see, each with the version at which it changed last: what a browser has missed is what is newer.
+
+put(), remove() ──▶ Board: rows in the order of their last change ──since(version)──▶ rows that changed, rows that went
+
+A browser costs one number. One that reads slowly misses the steps between, and gets the last state of each row. Rows
+that went are kept for a while; who has been away for longer than that begins again with all rows.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+__all__ = ["Board", "Changes", "Row"]
+
+MOST_GONE: Final = 5_000
+"""Rows that went, at most: older ones are forgotten."""
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """One row. `right`: who may list that resource (`clonesets.apps.kruise.io`) in that namespace may see it."""
+
+    id: str
+    resource: str
+    namespace: str
+    body: bytes
+    """JSON."""
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """What is newer than a version. `is_all`: what was known before does not count any more."""
+
+    version: int
+    rows: Sequence[Row]
+    gone: Sequence[Row] = ()
+    is_all: bool = False
+
+
+class _Entry(msgspec.Struct, frozen=True, gc=False):
+    version: int
+    row: Row
+    is_gone: bool = False
+    """Kept so that browsers that may see it hear that it went."""
+
+
+class Board:
+    """See above. All of it belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._gone = 0
+        self._floor = 0
+        """Of rows that went up to this version nothing is known any more."""
+        self.version = 0
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._entries) - self._gone
+
+    def put(self, row: Row) -> None:
+        """A row as it is now; one that is as it was counts as no change."""
+        known = self._entries.get(row.id)
+        if known is not None and known.row == row and not known.is_gone:
+            return
+        self._gone -= known is not None and known.is_gone
+        self._note(row, is_gone=False)
+
+    def remove(self, row_id: str) -> None:
+        """It went; of one that is not there, nothing."""
+        known = self._entries.get(row_id)
+        if known is None or known.is_gone:
+            return
+        self._gone += 1
+        self._note(known.row, is_gone=True)
+        if self._gone > MOST_GONE:
+            self._forget()
+
+    def rows(self) -> Sequence[Row]:
+        """All of them."""
+        return [one.row for one in self._entries.values() if not one.is_gone]
+
+    def since(self, version: int) -> Changes:
+        """What is newer. 0, a version of another process, or one too long ago: everything."""
+        if version <= 0 or version < self._floor or version > self.version:
+            return Changes(version=self.version, rows=self.rows(), is_all=True)
+        newer = list(self._newer(version))
+        return Changes(
+            version=self.version,
+            rows=[one.row for one in newer if not one.is_gone],
+            gone=[one.row for one in newer if one.is_gone],
+        )
+
+    async def wait_newer(self, version: int) -> None:
+        """Return when there is something newer."""
+        while self.version == version:
+            await self._changed.wait()
+
+    def _note(self, row: Row, *, is_gone: bool) -> None:
+        self.version += 1
+        self._entries[row.id] = _Entry(self.version, row, is_gone)
+        self._entries.move_to_end(row.id)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _newer(self, version: int) -> Iterator[_Entry]:
+        for one in reversed(self._entries.values()):
+            if one.version <= version:
+                return
+            yield one
+
+    def _forget(self) -> None:
+        gone = [(row_id, one.version) for row_id, one in self._entries.items() if one.is_gone]
+        for row_id, version in gone[: len(gone) // 2]:
+            del self._entries[row_id]
+            self._floor = max(self._floor, version)
+            self._gone -= 1

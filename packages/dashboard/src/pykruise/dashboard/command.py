@@ -1,0 +1,105 @@
+"""`pykruise dashboard`: its flags. The command line finds it by the entry point `pykruise.commands`."""
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+from pykruise.cli.errors import CommandError, one_line
+from pykruise.kube.errors import KubeError
+
+__all__ = ["dashboard"]
+
+_PATH: click.Path = click.Path(path_type=Path)
+
+
+@click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+@click.option(
+    "--kubeconfig", type=_PATH, help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config)."
+)
+@click.option("--context", help="Context of the kubeconfig.")
+@click.option("--namespace", "-n", default="", help="Only this one. Default: all, where they may be read.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Where it listens; 0 picks a free one."
+)
+@click.option("--address", default="127.0.0.1", help="Where it listens; others than loopback with --shared.")
+@click.option("--open", "opens_browser", is_flag=True, help="Open the link in a browser.")
+@click.option(
+    "--actions", is_flag=True, help="Buttons too: they do what the commands do, with the user's rights."
+)
+@click.option(
+    "--shared",
+    is_flag=True,
+    help="For many people: each logs in with a token, and sees what they may list. Runs in the cluster.",
+)
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    help="A name (with its port) under which a proxy is asked for it; with --shared and none: any.",
+)
+@click.option(
+    "--base-path", default="", help="What comes before its paths, where a proxy leaves it on: /kruise"
+)
+@click.option("--tls-cert", type=_PATH, help="Certificate chain (PEM).")
+@click.option("--tls-key", type=_PATH, help="Its key (PEM).")
+@click.option("--manager-namespace", default="kruise-system", help="Where the manager runs.")
+def dashboard(
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str,
+    port: int,
+    address: str,
+    opens_browser: bool,
+    actions: bool,
+    shared: bool,
+    allowed_hosts: tuple[str, ...],
+    base_path: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    manager_namespace: str,
+) -> None:
+    """Show what moves, what waits, and why, in a browser, until Ctrl-C. Reads only, unless --actions says otherwise.
+
+    It prints a link that opens once, on this machine, with the kubeconfig's rights.
+    """
+    import uvloop
+
+    from pykruise.dashboard.serve import DashboardOptions, run_dashboard
+
+    logging.basicConfig(
+        level=logging.INFO if shared else logging.ERROR,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+    options = DashboardOptions(
+        kubeconfig=kubeconfig,
+        context=context,
+        namespace=namespace,
+        address=address,
+        port=port,
+        is_shared=shared,
+        has_actions=actions,
+        allowed_hosts=allowed_hosts,
+        base_path=base_path,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        manager_namespace=manager_namespace,
+        opens_browser=opens_browser,
+    )
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run_dashboard(options, _say))
+    except (CommandError, KubeError, OSError) as error:
+        click.echo(f"error: {one_line(error)}", err=True)
+        raise click.exceptions.Exit(1) from None
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(130) from None
+
+
+def _say(text: str) -> None:
+    """At once: who reads it through a pipe waits for the link."""
+    click.echo(text)
+    sys.stdout.flush()

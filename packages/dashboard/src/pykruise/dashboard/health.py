@@ -1,0 +1,70 @@
+"""The page of health: managers, and what `pykruise doctor` finds.
+
+user's own client ──▶ manager_rows(), finding_rows() ──▶ rows
+
+Asked with the rights of who looks, so nobody sees more than they could ask for themselves.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pykruise.cli.doctor import examined
+from pykruise.cli.errors import CommandError
+from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
+from pykruise.kube.client import Client
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import KubeError
+from pykruise.kube.resources import LEASES, PODS
+from pykruise.manager.doctor.findings import Finding
+
+__all__ = ["finding_rows", "health_rows", "manager_rows"]
+
+LEASE: Final = "kruise-manager"
+_MANAGERS: Final = "control-plane=controller-manager"
+
+
+async def health_rows(client: Client, *, namespace: str) -> list[dict[str, Any]]:
+    """All rows of the page. Raises nothing of the API server's."""
+    try:
+        findings, note = await examined(client, namespace=namespace)
+    except (CommandError, KubeError) as error:
+        return [{"id": "note", "note": str(error)}]
+    try:
+        pods = [decode(raw) for raw in (await client.list(PODS, namespace, label_selector=_MANAGERS)).items]
+        lease = decode(await client.get(LEASES, namespace, LEASE)) if pods else {}
+    except KubeError:
+        pods, lease = [], {}
+    rows = [*manager_rows(pods, lease), *finding_rows(findings)]
+    return [{"id": "note", "note": note}, *rows] if note else rows
+
+
+def manager_rows(pods: Sequence[Document], lease: Document) -> list[dict[str, Any]]:
+    """One for each manager; the leader is the one whose name the Lease begins with."""
+    holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
+    return [
+        {
+            "id": f"manager/{pod['metadata']['name']}",
+            "manager": pod["metadata"]["name"],
+            "state": state_of(pod),
+            "ready": ready_count(pod),
+            "restarts": restarts_of(pod),
+            "node": str((pod.get("spec") or {}).get("nodeName") or ""),
+            "leads": bool(holder) and holder.startswith(pod["metadata"]["name"]),
+            "renewed": str((lease.get("spec") or {}).get("renewTime") or ""),
+        }
+        for pod in pods
+    ]
+
+
+def finding_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """One for each finding, in the order in which one would look."""
+    return [
+        {
+            "id": f"finding/{number:03d}",
+            "level": one.level.value,
+            "check": one.check,
+            "what": one.what[:2_000],
+            "fix": one.fix[:2_000],
+        }
+        for number, one in enumerate(findings)
+    ]

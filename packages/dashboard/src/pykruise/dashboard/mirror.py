@@ -1,0 +1,111 @@
+"""A Transport that answers reads from the caches: so explain, plan and `kubectl kruise` cost the API server nothing.
+
+Client ──GET of one object, or of a list──▶ MirrorTransport ──▶ cache, where it is full
+                                                          └──▶ the API server: everything else
+
+Lists with a field selector (events of one object) go to the API server, and their answer is kept for a moment: a page
+that is looked at by ten people asks once.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import unquote
+
+import orjson
+
+from pykruise.dashboard.objects import ObjectView
+from pykruise.kube.cache import Cache
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.kube.selectors import parse_label_selector
+from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
+from pykruise.runtime.views import BY_NAMESPACE
+
+__all__ = ["MirrorTransport"]
+
+KEPT_S: Final = 3.0
+"""How long an answer of the API server itself is given again."""
+_MOST_KEPT: Final = 256
+
+_JSON: Final = {"content-type": "application/json"}
+
+
+class MirrorTransport(WrappedTransport):
+    """`caches`: what is mirrored, by resource. `clock`: any that does not go back, in seconds."""
+
+    def __init__(
+        self,
+        inner: Transport,
+        caches: Mapping[Resource, Cache[ObjectView]],
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        super().__init__(inner)
+        self._roots = {(one.root, one.plural): (one, cache) for one, cache in caches.items()}
+        self._clock = clock
+        self._kept: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, Response]] = {}
+
+    async def request(self, request: Request, /) -> Response:
+        """See above."""
+        if request.method != "GET":
+            return await self._inner.request(request)
+        asked = self._asked(request.path)
+        if asked is not None and "fieldSelector" not in request.query:
+            resource, cache, namespace, name = asked
+            if name:
+                return _object(cache, resource, Key(namespace, name))
+            return _list(cache, namespace, request.query.get("labelSelector", ""))
+        return await self._remembered(request)
+
+    def _asked(self, path: str) -> tuple[Resource, Cache[ObjectView], str, str] | None:
+        """Which object or list of a full cache a path means; None: another."""
+        parts = path.lstrip("/").split("/")
+        size = 2 if parts[0] == "api" else 3
+        root, rest = "/" + "/".join(parts[:size]), [unquote(one) for one in parts[size:]]
+        namespace = ""
+        if len(rest) > 2 and rest[0] == "namespaces":
+            namespace, rest = rest[1], rest[2:]
+        if not rest or len(rest) > 2:
+            return None
+        found = self._roots.get((root, rest[0]))
+        if found is None or not found[1].synced:
+            return None
+        return *found, namespace, rest[1] if len(rest) == 2 else ""
+
+    async def _remembered(self, request: Request) -> Response:
+        key = (request.path, tuple(sorted(request.query.items())))
+        now = self._clock()
+        known = self._kept.get(key)
+        if known is not None and now - known[0] < KEPT_S:
+            return known[1]
+        answer = await self._inner.request(request)
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        self._kept[key] = (now, answer)
+        return answer
+
+
+def _object(cache: Cache[ObjectView], resource: Resource, key: Key) -> Response:
+    found = cache.get(key)
+    if found is not None:
+        return Response(200, _JSON, found.raw)
+    status = {
+        "apiVersion": "v1",
+        "kind": "Status",
+        "status": "Failure",
+        "reason": "NotFound",
+        "code": 404,
+        "message": f'{resource} "{key.name}" not found',
+        "details": {"name": key.name, "group": resource.group, "kind": resource.plural},
+    }
+    return Response(404, _JSON, orjson.dumps(status))
+
+
+def _list(cache: Cache[ObjectView], namespace: str, selector: str) -> Response:
+    found = cache.by_index(BY_NAMESPACE, namespace) if namespace else cache.values()
+    if selector:
+        wanted = parse_label_selector(selector)
+        found = [one for one in found if wanted.matches(one.labels)]
+    items = b",".join(one.raw for one in found)
+    body = b'{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[' + items + b"]}"
+    return Response(200, _JSON, body)

@@ -1,0 +1,140 @@
+"""Everything that is watched, as it is stored: one cache a resource, for lists, pages and questions alike.
+
+API server ──▶ Sources.of(views) ──▶ ObjectView: the object's JSON without managedFields, and what is looked up by
+
+Secrets and ConfigMaps are not watched. Pure: the caches are runtime/sources.py.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.kinds import kinds
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.resources import (
+    CONTROLLER_REVISIONS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+    Resource,
+)
+from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, Views
+
+__all__ = ["BY_UID", "ROLLOUTS", "ObjectView", "views_of_all", "watched_resources"]
+
+ROLLOUTS: Final = Resource("rollouts.kruise.io", "v1beta1", "rollouts", "Rollout")
+"""Of OpenKruise's rollouts, a project of its own: shown where a cluster has it."""
+
+BY_UID: Final = "uid"
+
+_BUILT_IN: Final = (
+    PODS,
+    NODES,
+    NAMESPACES,
+    CONTROLLER_REVISIONS,
+    DEPLOYMENTS,
+    STATEFUL_SETS,
+    DAEMON_SETS,
+    REPLICA_SETS,
+    JOBS,
+    PERSISTENT_VOLUME_CLAIMS,
+    STORAGE_CLASSES,
+)
+
+
+class ObjectView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One object. `raw`: its JSON, with apiVersion and kind, without managedFields."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    controller: str
+    """uid of its managing owner; empty: none."""
+    labels: Mapping[str, str]
+    raw: bytes
+    waits: bool = False
+    """Of a pod: whether it may not be serving, so that it is worth a closer look."""
+
+    @property
+    def document(self) -> Document:
+        """A copy of the object."""
+        return decode(self.raw)
+
+
+def watched_resources() -> tuple[Resource, ...]:
+    """What the dashboard lists and watches, and needs the right to."""
+    own = dict.fromkeys(one.resource for one in kinds() if one.versions)
+    return (*own, ROLLOUTS, *_BUILT_IN)
+
+
+def views_of_all() -> Mapping[Resource, Views[ObjectView]]:
+    """How each of them is seen."""
+    return {resource: _views(resource) for resource in watched_resources()}
+
+
+def _views(resource: Resource) -> Views[ObjectView]:
+    def project(raw: bytes | msgspec.Raw) -> ObjectView:
+        return _object_view(raw, resource)
+
+    return Views(
+        resource=resource,
+        projector=lambda: project,
+        indexes={BY_CONTROLLER: _controllers, BY_NAMESPACE: _namespaces, BY_UID: _uids},
+    )
+
+
+def _controllers(view: ObjectView) -> Iterable[str]:
+    return (view.controller,) if view.controller else ()
+
+
+def _namespaces(view: ObjectView) -> Iterable[str]:
+    return (view.namespace,)
+
+
+def _uids(view: ObjectView) -> Iterable[str]:
+    return (view.uid,)
+
+
+def _object_view(raw: bytes | msgspec.Raw, resource: Resource) -> ObjectView:
+    """Raises ValueError, KeyError for what is no object."""
+    document = decode(raw)
+    meta: dict[str, Any] = document["metadata"]
+    meta.pop("managedFields", None)
+    whole = {**document, "apiVersion": resource.api_version, "kind": resource.kind}
+    owners = meta.get("ownerReferences") or ()
+    return ObjectView(
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        resource_version=int(meta.get("resourceVersion") or 0),
+        controller=next((str(one.get("uid")) for one in owners if one.get("controller")), ""),
+        labels=meta.get("labels") or {},
+        raw=orjson.dumps(whole),
+        waits=resource == PODS and _may_wait(document),
+    )
+
+
+_STATE: Final = "lifecycle.apps.kruise.io/state"
+
+
+def _may_wait(pod: Document) -> bool:
+    """False for a pod that certainly serves, or has ended: most of a cluster's."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    if meta.get("deletionTimestamp"):
+        return True
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return False
+    if (meta.get("labels") or {}).get(_STATE, "Normal") != "Normal":
+        return True
+    ready = (one for one in status.get("conditions") or () if one.get("type") == "Ready")
+    return not any(one.get("status") == "True" for one in ready)

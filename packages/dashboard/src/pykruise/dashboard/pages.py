@@ -1,0 +1,407 @@
+"""What there is to look at: boards that all browsers share, and pages that live while somebody looks at them.
+
+stream?page=rollouts|pods|jobs ──▶ Feeds' boards
+stream?page=workload&… ──▶ one WorkloadPage for all who look: a change in its namespace ──▶ look, at most twice a second
+stream?page=health ──▶ one HealthPage for each session: asked with its own rights
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+import orjson
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.insight.gates import manager_settings
+from pykruise.cli.kubectl.kinds import kind_of
+from pykruise.cli.kubectl.resources import Info
+from pykruise.cli.kubectl.revisions import Revision, revisions_in
+from pykruise.dashboard.actions import actions_of, argv_of, done, may_do
+from pykruise.dashboard.board import Board, Row
+from pykruise.dashboard.feeds import Feeds
+from pykruise.dashboard.health import health_rows
+from pykruise.dashboard.objects import ObjectView
+from pykruise.dashboard.server import Opened
+from pykruise.dashboard.sessions import Session
+from pykruise.dashboard.what_if import sets_of, what_if
+from pykruise.dashboard.workload import (
+    Part,
+    events_part,
+    explained_part,
+    has_history,
+    head,
+    history_part,
+    is_known,
+    nodes_part,
+    pods_part,
+)
+from pykruise.kinds import find
+from pykruise.kube.cache import Cache
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.errors import KubeError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import (
+    CONTROLLER_REVISIONS,
+    DEPLOYMENTS,
+    EVENTS,
+    JOBS,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    Resource,
+)
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.manager.settings import Settings
+from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE
+
+__all__ = ["LivePages"]
+
+_log = logging.getLogger(__name__)
+
+AT_LEAST_S: Final = 0.5
+"""Between two looks at an object."""
+AT_MOST_S: Final = 5.0
+"""... also where nothing is heard: events, and what time alone changes."""
+HEALTH_S: Final = 15.0
+
+Caches = Mapping[Resource, Cache[ObjectView]]
+
+
+class Start(Protocol):
+    """Runs a task beside the others."""
+
+    def __call__(self, work: Coroutine[None, None, None], /, *, name: str) -> asyncio.Task[None]: ...
+
+
+class Around(msgspec.Struct, frozen=True, kw_only=True):
+    """What pages are made from. `client` reads from the caches."""
+
+    caches: Caches
+    feeds: Feeds
+    client: Client
+    clock: Clock
+    manager_namespace: str = "kruise-system"
+
+
+class LivePages:
+    """All pages. `start` runs a task until it is cancelled."""
+
+    def __init__(self, around: Around, start: Start, *, has_actions: bool = False) -> None:
+        self._around = around
+        self._start = start
+        self._has_actions = has_actions
+        self._by_name = {str(one): one for one in around.caches}
+        self._open: dict[tuple[Resource, Key], _WorkloadPage] = {}
+
+    def open(self, query: Mapping[str, str], session: Session) -> Opened | None:
+        """See server.Pages."""
+        feeds = self._around.feeds
+        lists = {"rollouts": feeds.rollouts, "pods": feeds.pods, "jobs": feeds.jobs}
+        page = query.get("page", "")
+        if page in lists:
+            return Opened(lists[page], lambda: None)
+        if page == "workload":
+            return self._open_workload(*self._meant(query))
+        if page == "health":
+            found = _HealthPage(session.client, self._around.manager_namespace)
+            task = self._start(found.run(), name="health page")
+            return Opened(found.board, task.cancel)
+        return None
+
+    def status(self) -> Mapping[str, Any]:
+        """See server.Pages."""
+        return self._around.feeds.status()
+
+    async def plan(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
+        """See server.Pages."""
+        resource, key = self._meant(asked)
+        kind = find(resource.kind.lower())
+        if kind is None or not is_known(resource):
+            raise CommandError(f"plan does not know {resource.kind} ({resource.group})")
+        sets = asked.get("sets")
+        changes = sets_of(sets) if isinstance(sets, Mapping) else []
+        if not changes:
+            raise CommandError("say what is to change")
+        answer = await what_if(
+            session.client,
+            kind,
+            key.namespace,
+            key.name,
+            changes,
+            now=self._around.clock(),
+            settings=await self._settings(),
+        )
+        return dict(msgspec.to_builtins(answer))
+
+    async def rights(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
+        """See server.Pages."""
+        resource, key = self._meant(asked)
+        document = decode(await session.client.get(resource, key.namespace, key.name))
+        return {"may": await may_do(session.client, resource, document)}
+
+    async def act(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
+        """See server.Pages."""
+        if not self._has_actions:
+            raise CommandError("this dashboard only reads (--actions)")
+        resource, key = self._meant(asked)
+        document = decode(await session.client.get(resource, key.namespace, key.name))
+        found = next((one for one in actions_of(resource, document) if one.id == asked.get("action")), None)
+        values = asked.get("values")
+        if found is None or not isinstance(values, Mapping):
+            raise CommandError("there is no such action for this object, or not any more")
+        argv = argv_of(found, values)
+        code, said = await done(session.client, argv)
+        _log.info("%s: %s: exit code %d", session.user.name, " ".join(argv), code)
+        return {"code": code, "said": said[:4_000]}
+
+    def _meant(self, asked: Mapping[str, Any]) -> tuple[Resource, Key]:
+        """The object that a browser names. Raises CommandError."""
+        resource = self._by_name.get(str(asked.get("kind", "")))
+        name, namespace = asked.get("name"), asked.get("namespace", "")
+        if resource is None or not isinstance(name, str) or not name or not isinstance(namespace, str):
+            raise CommandError("say which object: kind=clonesets.apps.kruise.io&namespace=…&name=…")
+        if "/" in name or "/" in namespace:
+            raise CommandError("names have no slash")
+        return resource, Key(namespace if resource.namespaced else "", name)
+
+    async def _settings(self) -> Settings:
+        return await manager_settings(self._around.client, self._around.clock)
+
+    def _open_workload(self, resource: Resource, key: Key) -> Opened:
+        page = self._open.get((resource, key))
+        if page is None:
+            page = self._open[resource, key] = _WorkloadPage(self._around, resource, key)
+            page.task = self._start(page.run(), name=f"page of {resource} {key}")
+        page.viewers += 1
+        left = [page]
+
+        def close() -> None:
+            for one in left:
+                one.viewers -= 1
+                if not one.viewers and self._open.get((resource, key)) is one:
+                    del self._open[resource, key]
+                    assert one.task is not None
+                    one.task.cancel()
+            left.clear()
+
+        return Opened(page.board, close)
+
+
+class _WorkloadPage:
+    """The parts of one object's page, looked at anew when something in its namespace changes."""
+
+    def __init__(self, around: Around, resource: Resource, key: Key) -> None:
+        self._around = around
+        self._resource = resource
+        self._key = key
+        self._touched = asyncio.Event()
+        self.board = Board()
+        self.viewers = 0
+        self.task: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        loop = asyncio.get_running_loop()
+        end = self._around.feeds.listen(self._hear)
+        try:
+            while True:
+                self._touched.clear()
+                begun = loop.time()
+                try:
+                    self._show(await self._parts())
+                except Exception:  # a page that fails must not end the server
+                    _log.exception("the page of %s %s failed", self._resource, self._key)
+                    self._show([self._remark("it could not be looked at; the dashboard's log says why")])
+                # Half of the time, at most, goes into one page.
+                await asyncio.sleep(max(AT_LEAST_S, loop.time() - begun))
+                try:
+                    async with asyncio.timeout(AT_MOST_S):
+                        await self._touched.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            end()
+
+    def _hear(self, resource: Resource, namespace: str) -> None:
+        if not self._key.namespace or not namespace or namespace == self._key.namespace:
+            self._touched.set()
+
+    def _show(self, parts: Sequence[Part]) -> None:
+        shown = {one.id for one in parts}
+        for row in self.board.rows():
+            if row.id not in shown:
+                self.board.remove(row.id)
+        for one in parts:
+            body = orjson.dumps({"id": one.id, **one.body})
+            self.board.put(Row(one.id, one.resource, one.namespace, body))
+
+    def _remark(self, text: str) -> Part:
+        return Part(
+            id="remark",
+            resource=str(self._resource),
+            namespace=self._key.namespace,
+            body={"text": text[:2_000]},
+        )
+
+    async def _parts(self) -> list[Part]:
+        view = self._around.caches[self._resource].get(self._key)
+        if view is None:
+            return [self._remark(f"there is no {self._resource.kind} {self._key}")]
+        document = view.document
+        revisions = self._revisions(document) if has_history(document) else []
+        found = [head(self._resource, document, current=self._current(document))]
+        pods = self._pods(view, document)
+        found.append(pods_part(pods, revisions, document, namespace=self._key.namespace))
+        if revisions:
+            is_sets = self._resource == DEPLOYMENTS
+            keeper = REPLICA_SETS if is_sets else CONTROLLER_REVISIONS
+            namespace = revisions[-1].info.namespace
+            found.append(history_part(revisions, namespace=namespace, resource=str(keeper)))
+        if self._resource.kind == "ImagePullJob":
+            found.append(nodes_part(document, self._documents("NodeImage")))
+        if is_known(self._resource):
+            found.append(await self._explained())
+        if (events := await self._events(view.uid)) is not None:
+            found.append(events_part(events, namespace=self._key.namespace or "default"))
+        return found
+
+    async def _explained(self) -> Part:
+        kind = find(self._resource.kind.lower())
+        assert kind is not None
+        around = self._around
+        remark = ""
+        try:
+            settings = await manager_settings(around.client, around.clock)
+            said = await explained(around.client, self._key, now=around.clock(), kind=kind, settings=settings)
+        except (CommandError, KubeError) as error:
+            remark = str(error)[:2_000]
+            said = Explanation(
+                kind=self._resource.kind,
+                namespace=self._key.namespace,
+                name=self._key.name,
+                verdict="",
+                headline="",
+            )
+        return explained_part(said, namespace=self._key.namespace, remark=remark)
+
+    def _documents(self, kind: str) -> list[Document]:
+        found = find(kind.lower())
+        assert found is not None
+        return [one.document for one in self._around.caches[found.resource].values()]
+
+    def _current(self, document: Document) -> Document | None:
+        status = document.get("status") or {}
+        current, newest = status.get("currentRevision"), status.get("updateRevision")
+        if not current or current == newest:
+            return None
+        found = self._around.caches[CONTROLLER_REVISIONS].get(Key(self._key.namespace, str(current)))
+        return found.document if found is not None else None
+
+    def _revisions(self, document: Document) -> list[Revision]:
+        known = kind_of(document)
+        assert known is not None
+        resource = REPLICA_SETS if known.history == "replicasets" else CONTROLLER_REVISIONS
+        cache = self._around.caches[resource]
+        found = cache.by_index(BY_NAMESPACE, self._key.namespace) if self._key.namespace else cache.values()
+        uid = document["metadata"].get("uid")
+        infos = [
+            _info(resource, one)
+            for one in found
+            if one.controller == uid or known.revision_label in one.labels
+        ]
+        return revisions_in(infos, _info_of(self._resource, document), known)
+
+    def _pods(self, view: ObjectView, document: Document) -> list[Document]:
+        """Those that it, or something that it owns, controls; of a kind that owns none, those that it selects."""
+        if self._resource.kind == "SidecarSet":
+            found = self._selected(document)
+        elif self._resource.kind == "WorkloadSpread":
+            wanted = orjson.dumps(self._key.name)
+            found = [
+                one
+                for one in self._around.caches[PODS].by_index(BY_NAMESPACE, self._key.namespace)
+                if b"matched-workloadspread" in one.raw and wanted.strip(b'"') in one.raw
+            ]
+        else:
+            found = self._owned(view.uid)
+        return [one.document for one in sorted(found, key=lambda one: (one.namespace, one.name))]
+
+    def _owned(self, uid: str) -> list[ObjectView]:
+        caches = self._around.caches
+        found = list(caches[PODS].by_index(BY_CONTROLLER, uid))
+        between = (REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS, JOBS, *_OWN_BETWEEN)
+        for resource in between:
+            for one in caches[resource].by_index(BY_CONTROLLER, uid):
+                found += self._owned(one.uid)
+        return found
+
+    def _selected(self, document: Document) -> list[ObjectView]:
+        try:
+            selector = selector_from(get_path(document, "spec", "selector"))
+        except (SelectorError, TypeError):
+            return []
+        name = self._key.name.encode()
+        return [
+            one
+            for one in self._around.caches[PODS].values()
+            if b"kruise.io/sidecarset" in one.raw and name in one.raw and selector.matches(one.labels)
+        ]
+
+    async def _events(self, uid: str) -> list[Document] | None:
+        """Of the object itself; None: they may not be read."""
+        try:
+            listed = await self._around.client.list(
+                EVENTS, self._key.namespace or "default", field_selector=f"involvedObject.uid={uid}"
+            )
+        except KubeError:
+            return None
+        return [decode(raw) for raw in listed.items]
+
+
+def _own(kind: str) -> Resource:
+    found = find(kind.lower())
+    assert found is not None
+    return found.resource
+
+
+_OWN_BETWEEN: Final = tuple(_own(kind) for kind in ("CloneSet", "StatefulSet", "BroadcastJob"))
+
+
+def _info(resource: Resource, view: ObjectView) -> Info:
+    return Info(resource=resource, namespace=view.namespace, name=view.name, document=view.document)
+
+
+def _info_of(resource: Resource, document: Document) -> Info:
+    meta = document["metadata"]
+    return Info(resource=resource, namespace=meta.get("namespace", ""), name=meta["name"], document=document)
+
+
+class _HealthPage:
+    """What one user may ask about the installation, again and again."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self.board = Board()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                rows = await health_rows(self._client, namespace=self._namespace)
+            except Exception:  # a page that fails must not end the server
+                _log.exception("the page of health failed")
+                rows = [{"id": "note", "note": "it could not be looked at; the dashboard's log says why"}]
+            kept = {str(one["id"]) for one in rows}
+            for row in self.board.rows():
+                if row.id not in kept:
+                    self.board.remove(row.id)
+            for one in rows:
+                self.board.put(Row(str(one["id"]), "", "", orjson.dumps(one)))
+            await asyncio.sleep(HEALTH_S)

@@ -1,0 +1,264 @@
+"""The dashboard as a process: connection, caches, server; and how it ends.
+
+DashboardOptions ──▶ run_dashboard(): HttpTransport ─ Sources ─ Feeds ─ LivePages ─ Server ─ HttpServer, until a signal
+"""
+
+import asyncio
+import logging
+import random
+import ssl
+import sys
+import webbrowser
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pykruise.cli.errors import CommandError
+from pykruise.dashboard.access import User, post
+from pykruise.dashboard.assets import Assets
+from pykruise.dashboard.feeds import Feeds
+from pykruise.dashboard.guard import Guard
+from pykruise.dashboard.mirror import MirrorTransport
+from pykruise.dashboard.objects import views_of_all
+from pykruise.dashboard.pages import Around, LivePages
+from pykruise.dashboard.server import LIMITS, About, Server
+from pykruise.dashboard.sessions import Door, LaptopDoor, Sessions, TokenDoor
+from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.clock import system_clock
+from pykruise.kube.config import load
+from pykruise.kube.connection import Connection
+from pykruise.kube.errors import KubeError
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.http_server import HttpServer
+from pykruise.kube.program.process import stop_on_signals
+from pykruise.kube.version import __version__
+from pykruise.runtime.sources import Sources
+
+__all__ = ["Dashboard", "DashboardOptions", "dashboard_at", "run_dashboard"]
+
+_log = logging.getLogger(__name__)
+
+AGENT: Final = "pykruise-dashboard"
+_STOP_S: Final = 1.0
+
+
+class DashboardOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What `pykruise dashboard` was asked for."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    namespace: str = ""
+    """Only this one; empty: all, or where these may not be read the context's."""
+    address: str = "127.0.0.1"
+    port: int = 0
+    is_shared: bool = False
+    """For many people, each with a token of their own."""
+    has_actions: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    base_path: str = ""
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    manager_namespace: str = "kruise-system"
+    opens_browser: bool = False
+
+
+class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
+    """One that serves."""
+
+    port: int
+    door: Door
+    feeds: Feeds
+    namespace: str
+    url: str
+    """Without a token."""
+
+
+async def run_dashboard(options: DashboardOptions, say: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM. Raises CommandError, ConfigurationError, KubeError, OSError."""
+    connection = await load(options.kubeconfig, context=options.context)
+    stop = asyncio.Event()
+    stop_on_signals(stop.set)
+    async with dashboard_at(connection, options) as found:
+        where = f"namespace {found.namespace}" if found.namespace else "all namespaces"
+        if not isinstance(found.door, LaptopDoor):
+            say(
+                f"The dashboard of {connection.server} ({where}) is at {found.url}; people log in with their token."
+            )
+            await stop.wait()
+            return
+        say(f"The dashboard of {connection.server} ({where}):\n")
+        link = _link(found, found.door)
+        say(f"  {link}\n")
+        if options.opens_browser:
+            await asyncio.to_thread(webbrowser.open, link)
+        if sys.stdin is not None and sys.stdin.isatty():
+            say("The link opens once. Enter: another one; Ctrl-C: the end.")
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _say_another, found, found.door, say)
+        await stop.wait()
+
+
+def _say_another(found: Dashboard, door: LaptopDoor, say: Callable[[str], None]) -> None:
+    if sys.stdin.readline():
+        say(f"  {_link(found, door)}\n")
+
+
+def _link(found: Dashboard, door: LaptopDoor) -> str:
+    """The token is behind the #: browsers send that to nobody, the page's script reads it."""
+    return f"{found.url}#token={door.new_token()}"
+
+
+@asynccontextmanager
+async def dashboard_at(connection: Connection, options: DashboardOptions) -> AsyncIterator[Dashboard]:
+    """A dashboard that serves within the block. Raises CommandError, OSError."""
+    _check(options)
+    clock = asyncio.get_running_loop().time
+    async with AsyncExitStack() as stack:
+        transport = HttpTransport(connection, user_agent=AGENT)
+        stack.push_async_callback(transport.close)
+        client = Client(transport, user_agent=AGENT)
+        asking = Client(transport, user_agent=AGENT, retry=RetryPolicy(reads=1, total_s=5.0))
+        namespace = options.namespace or await _namespace_of(asking, connection, options)
+        sources = Sources(client, clock=system_clock, rng=random.Random(), namespace=namespace)
+        caches = {resource: sources.of(views) for resource, views in views_of_all().items()}
+        feeds = Feeds(caches, clock=system_clock)
+        mirror = MirrorTransport(transport, caches, clock=clock)
+        door: Door = (
+            TokenDoor(asking, connection, clock=clock)
+            if options.is_shared
+            else LaptopDoor(asking, await _user_of(asking))
+        )
+        sessions = Sessions(door, clock=clock)
+        stack.push_async_callback(sessions.close)
+        around = Around(
+            caches=caches,
+            feeds=feeds,
+            client=asking.over(mirror),
+            clock=system_clock,
+            manager_namespace=options.manager_namespace,
+        )
+        about = About(
+            version=__version__,
+            cluster=connection.server,
+            mode="cluster" if options.is_shared else "laptop",
+            namespace=namespace,
+            has_actions=options.has_actions,
+        )
+        background = await stack.enter_async_context(Background())
+        background.start(sources.run(), name="caches")
+        pages = LivePages(around, background.start, has_actions=options.has_actions)
+        server = Server(pages, sessions, Assets(), about, base_path=options.base_path)
+        http = HttpServer(server, limits=LIMITS)
+        tls = _tls(options.tls_cert, options.tls_key) if options.tls_cert and options.tls_key else None
+        port = await http.start(options.address, options.port, tls=tls)
+        stack.push_async_callback(http.stop, grace_s=_STOP_S)
+        server.guard = Guard(_hosts(port, options))
+        shown = "127.0.0.1" if options.address in ("", "0.0.0.0") else options.address
+        scheme = "https" if tls is not None else "http"
+        yield Dashboard(
+            port=port,
+            door=door,
+            feeds=feeds,
+            namespace=namespace,
+            url=f"{scheme}://{shown}:{port}{options.base_path.rstrip('/')}/",
+        )
+
+
+class Background:
+    """Tasks that end with the block. One that dies ends nothing else, and is told of in the log."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> "Background":
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def start(self, work: Coroutine[None, None, None], *, name: str) -> asyncio.Task[None]:
+        """Run it beside the others."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._end)
+        return task
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("%s failed", task.get_name(), exc_info=error)
+
+
+def _check(options: DashboardOptions) -> None:
+    if not options.is_shared and options.address not in ("127.0.0.1", "::1", "localhost"):
+        raise CommandError(
+            f"--address {options.address}: with your own kubeconfig it is served on this machine alone;"
+            " for others: --shared, and each logs in with a token"
+        )
+    if bool(options.tls_cert) != bool(options.tls_key):
+        raise CommandError("--tls-cert and --tls-key go together")
+    if options.base_path and not options.base_path.startswith("/"):
+        raise CommandError(f"--base-path {options.base_path}: begins with a slash")
+
+
+def _hosts(port: int, options: DashboardOptions) -> set[str]:
+    """Names that it goes by; none: any, where everybody logs in with a token."""
+    if options.is_shared and not options.allowed_hosts:
+        return set()
+    return {*options.allowed_hosts, *(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))}
+
+
+async def _namespace_of(client: Client, connection: Connection, options: DashboardOptions) -> str:
+    """All, if these may be read; else the context's."""
+    if options.is_shared:
+        return ""
+    spec = {"resourceAttributes": {"verb": "list", "resource": "pods"}}
+    try:
+        answer = await post(
+            client, f"{_AUTHORIZATION}/selfsubjectaccessreviews", "SelfSubjectAccessReview", spec
+        )
+    except KubeError as error:
+        raise CommandError(f"the cluster cannot be asked: {error}") from error
+    return "" if (answer.get("status") or {}).get("allowed") else connection.namespace
+
+
+_AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1"
+
+
+async def _user_of(client: Client) -> User:
+    """Who the kubeconfig says one is; older API servers do not tell."""
+    with suppress(KubeError):
+        answer = await post(
+            client, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "SelfSubjectReview", {}
+        )
+        name = ((answer.get("status") or {}).get("userInfo") or {}).get("username")
+        if name:
+            return User(name=str(name))
+    return User(name="you")
+
+
+def _tls(cert: Path, key: Path) -> Callable[[], ssl.SSLContext]:
+    """The context for a new connection; files that were replaced are read again. Raises OSError, CommandError."""
+
+    def read() -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(cert, key)
+        return context
+
+    try:
+        known = [(cert.stat().st_mtime, read())]
+    except ssl.SSLError as error:
+        raise CommandError(f"{cert}, {key}: no certificate with its key: {error}") from error
+
+    def current() -> ssl.SSLContext:
+        with suppress(OSError, ssl.SSLError):  # half written: the old one goes on
+            if (changed := cert.stat().st_mtime) != known[0][0]:
+                known[0] = (changed, read())
+        return known[0][1]
+
+    return current

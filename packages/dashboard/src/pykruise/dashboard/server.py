@@ -1,0 +1,276 @@
+"""What browsers ask: the page, its files, a login, streams of rows, what-if questions, and actions where they are on.
+
+HttpServer (kube/http_server.py) ──▶ Guard: Host, Origin ──▶ Server.answer() ──▶ Response, or a RowStream
+    GET  /                      the page; knows nothing of the cluster
+    GET  /assets/NAME           its files
+    GET  /api/session           who one is; 401: log in
+    POST /api/login, /logout    a token for a cookie
+    GET  /api/stream?page=…     rows, as server-sent events
+    POST /api/plan              what if?
+    POST /api/rights, /act      with --actions: what the user may do; do it, as the user
+
+The cookie has no Path: browsers send it to …/api/ alone, wherever a proxy puts the page.
+"""
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final, Protocol
+
+import msgspec
+import orjson
+
+from pykruise.cli.errors import CommandError
+from pykruise.dashboard.assets import Asset, Assets
+from pykruise.dashboard.board import Board
+from pykruise.dashboard.guard import Guard
+from pykruise.dashboard.sessions import LoginError, Session, Sessions
+from pykruise.dashboard.streams import RowStream
+from pykruise.kube.errors import ApiError, KubeError
+from pykruise.kube.http_server import Limits, Streamed
+from pykruise.kube.http_wire import Request
+from pykruise.kube.transport import Response
+
+__all__ = ["LIMITS", "About", "Opened", "Pages", "Server"]
+
+LIMITS: Final = Limits(
+    head=32 * 1024,
+    body=64 * 1024,
+    connections=512,
+    share=1.0,
+    first_s=10.0,
+    read_s=10.0,
+    answer_s=30.0,
+    send_s=20.0,
+    idle_s=120.0,
+)
+COOKIE: Final = "pykruise"
+
+CSP: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self' data:",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    )
+)
+_SAFE: Final = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+_PAGE: Final = {
+    **_SAFE,
+    "content-security-policy": CSP,
+    "x-frame-options": "DENY",
+    "cache-control": "no-cache",
+}
+_ASSET: Final = {**_SAFE, "cache-control": "public, max-age=31536000, immutable"}
+_DATA: Final = {**_SAFE, "cache-control": "no-store", "content-type": "application/json"}
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page says of the whole."""
+
+    version: str
+    cluster: str
+    """Which one: the kubeconfig's context or address."""
+    mode: str
+    """laptop or cluster."""
+    namespace: str = ""
+    """Where only one namespace is read; empty: all."""
+    has_actions: bool = False
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A page that somebody looks at."""
+
+    board: Board
+    close: Callable[[], object]
+
+
+class Pages(Protocol):
+    """What there is to look at."""
+
+    def open(self, query: Mapping[str, str], session: Session) -> Opened | None:
+        """The board of a page; None: there is no such page. Raises CommandError for one that cannot be meant."""
+        ...
+
+    def status(self) -> Mapping[str, Any]:
+        """How the caches are."""
+        ...
+
+    async def plan(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
+        """What if? Raises CommandError, KubeError."""
+        ...
+
+    async def rights(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
+        """Which actions the user may do to an object. Raises CommandError, KubeError."""
+        ...
+
+    async def act(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
+        """Do one. Raises CommandError, KubeError."""
+        ...
+
+
+class Server:
+    """An App of kube/http_server.py. `base_path`: what comes before all paths, where a proxy leaves it on."""
+
+    def __init__(
+        self,
+        pages: Pages,
+        sessions: Sessions,
+        assets: Assets,
+        about: About,
+        *,
+        base_path: str = "",
+    ) -> None:
+        self._pages = pages
+        self._sessions = sessions
+        self.guard = Guard(("",))
+        """Refuses everybody until it is known where the server listens."""
+        self._assets = assets
+        self._about = about
+        self._base = base_path.rstrip("/")
+        self._boot = secrets.token_hex(8)
+        self._posts: Mapping[str, Callable[[Mapping[str, Any], Session], Awaitable[Mapping[str, Any]]]] = {
+            "/api/plan": pages.plan,
+            **({"/api/rights": pages.rights, "/api/act": pages.act} if about.has_actions else {}),
+        }
+
+    # ── what HttpServer asks ─────────────────────────────────────────────────
+
+    def admit(self, request: Request) -> Response | None:
+        """The refusal of what must not be answered, whoever asks."""
+        refusal = self.guard.refusal(request)
+        if refusal:
+            return _said(403, refusal)
+        if request.method not in ("GET", "HEAD", "POST"):
+            return _said(405, "only GET and POST are answered here")
+        request.is_counted = not request.path.endswith("/api/stream")
+        return None
+
+    async def answer(self, request: Request) -> Response | Streamed:
+        """See the head of the module."""
+        path = request.path
+        if self._base:
+            if path == self._base:
+                return Response(308, {**_SAFE, "location": f"{self._base.rpartition('/')[2]}/"}, b"")
+            if not path.startswith(f"{self._base}/"):
+                return _said(404, "not here")
+            path = path[len(self._base) :]
+        if path.startswith("/api/"):
+            return await self._api(path, request)
+        if request.method == "POST":
+            return _said(405, "nothing is sent here")
+        if path == "/healthz":
+            return Response(200, {**_SAFE, "content-type": "text/plain"}, b"ok\n")
+        if path == "/":
+            return _file(self._assets.shell, request, _PAGE)
+        asset = self._assets.get(path.removeprefix("/assets/")) if path.startswith("/assets/") else None
+        return _file(asset, request, _ASSET) if asset is not None else _said(404, "there is no such page")
+
+    def failed(self, code: int, request: Request) -> Response:
+        """The answer to what is no request, or breaks a limit, or could not be computed."""
+        return _said(code, "the answer could not be computed" if code == 500 else "this cannot be answered")
+
+    # ── data ─────────────────────────────────────────────────────────────────
+
+    async def _api(self, path: str, request: Request) -> Response | Streamed:
+        try:
+            if path == "/api/login" and request.method == "POST":
+                return await self._log_in(request)
+            if path == "/api/logout" and request.method == "POST":
+                await self._sessions.log_out(_cookie_of(request))
+                return _data({}, cookie=_cookie("", request, lasts=False))
+            session = await self._session_of(request)
+            if session is None:
+                return _said(401, "log in first")
+            if request.method == "POST":
+                do = self._posts.get(path)
+                return _data(await do(_asked(request), session)) if do is not None else _said(404, "not here")
+            if path == "/api/session":
+                return _data({**msgspec.to_builtins(self._about), "user": session.user.name})
+            if path == "/api/stream":
+                return self._stream(request, session)
+        except (LoginError, CommandError) as error:
+            return _said(401 if isinstance(error, LoginError) else 422, str(error))
+        except ApiError as error:
+            return _said(error.code if error.code in (403, 404, 409) else 502, str(error))
+        except KubeError as error:
+            return _said(502, f"the API server: {error}")
+        return _said(404, "there is no such page")
+
+    async def _log_in(self, request: Request) -> Response:
+        token = _asked(request).get("token")
+        if not isinstance(token, str):
+            raise LoginError("a token is wanted")
+        return _data({}, cookie=_cookie(await self._sessions.log_in(token.strip()), request))
+
+    async def _session_of(self, request: Request) -> Session | None:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and self._about.mode == "cluster":
+            return await self._sessions.of_header(token.strip())
+        return await self._sessions.of_cookie(_cookie_of(request))
+
+    def _stream(self, request: Request, session: Session) -> Response | Streamed:
+        opened = self._pages.open(request.query, session)
+        if opened is None:
+            return _said(404, "there is no such page")
+        return RowStream(
+            opened.board,
+            session.access,
+            boot=self._boot,
+            status=self._pages.status,
+            still_good=lambda: self._sessions.still_good(session),
+            on_close=opened.close,
+            last_id=request.headers.get("last-event-id", ""),
+        )
+
+
+def _asked(request: Request) -> Mapping[str, Any]:
+    """The body of a POST. Raises CommandError."""
+    try:
+        found = orjson.loads(request.body)
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise CommandError("a JSON object is wanted")
+    return found
+
+
+def _cookie_of(request: Request) -> str:
+    try:
+        found = SimpleCookie(request.headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""
+
+
+def _cookie(value: str, request: Request, *, lasts: bool = True) -> str:
+    """Not for scripts, not for other sites; over TLS alone, but on this machine."""
+    host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
+    is_local = host in ("localhost", "127.0.0.1", "[::1]")
+    secure = "" if is_local else "; Secure"
+    return f"{COOKIE}={value}; HttpOnly; SameSite=Strict{secure}{'' if lasts else '; Max-Age=0'}"
+
+
+def _file(asset: Asset, request: Request, headers: Mapping[str, str]) -> Response:
+    said = {**headers, "content-type": asset.content_type, "vary": "Accept-Encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(200, {**said, "content-encoding": "gzip"}, asset.zipped)
+    return Response(200, said, asset.body)
+
+
+def _data(found: Mapping[str, Any], *, cookie: str = "") -> Response:
+    return Response(200, {**_DATA, **({"set-cookie": cookie} if cookie else {})}, orjson.dumps(found))
+
+
+def _said(code: int, message: str) -> Response:
+    """An error, for the page to show."""
+    return Response(code, _DATA, orjson.dumps({"error": message}))

@@ -1,0 +1,265 @@
+"""Who is logged in: a cookie for each browser, and behind it the user, what they may see, and their own client.
+
+POST api/login {token} ──▶ Sessions.log_in() ──TokenReview, or the one-time token of a laptop──▶ Session ──▶ cookie
+
+Tokens are kept in memory alone, and nothing of them is written to a log. A session ends when its token is no longer
+good (looked at once a minute while somebody uses it), after a day, or when the process ends.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+import msgspec
+
+from pykruise.dashboard.access import Access, FullAccess, ReviewedAccess, User, post
+from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.connection import Connection, bearer
+from pykruise.kube.errors import KubeError
+from pykruise.kube.http import HttpTransport
+
+__all__ = ["Door", "LaptopDoor", "LoginError", "Session", "Sessions", "TokenDoor"]
+
+LASTS_S: Final = 24 * 3600.0
+REVIEWED_S: Final = 60.0
+"""How long a token counts as good without being looked at again."""
+MOST: Final = 1_000
+"""Sessions at once; the one that was used longest ago goes."""
+
+
+class LoginError(Exception):
+    """The token is not good. Its text is for the person who gave it."""
+
+
+class Session(msgspec.Struct, kw_only=True):
+    """One browser, or one user behind a proxy that logs in for them."""
+
+    user: User
+    access: Access
+    client: Client
+    """Asks and writes with the user's own rights."""
+    is_good: Callable[[], Awaitable[bool]]
+    """Whether the token still is."""
+    close: Callable[[], Awaitable[None]]
+    begun: float
+    used: float
+    reviewed: float
+
+
+class Door(Protocol):
+    """How one gets in."""
+
+    async def enter(self, token: str, now: float) -> Session:
+        """Raises LoginError, and KubeError when nobody can be asked."""
+        ...
+
+
+async def _always() -> bool:
+    return True
+
+
+async def _nothing() -> None:
+    return None
+
+
+class LaptopDoor:
+    """A link that opens once, to the person at this machine: `client` is the kubeconfig's user."""
+
+    def __init__(self, client: Client, user: User) -> None:
+        self._client = client
+        self._user = user
+        self._token = ""
+
+    def new_token(self) -> str:
+        """Of the next link; an older one is void."""
+        self._token = secrets.token_urlsafe(32)
+        return self._token
+
+    async def enter(self, token: str, now: float) -> Session:
+        """See Door."""
+        expected, self._token = self._token, ""
+        if not expected or not hmac.compare_digest(expected.encode(), token.encode()):
+            self._token = expected  # guesses do not spend it: there are 2^256 of them
+            raise LoginError(
+                "this link was used already, or is an old one: press Enter where the dashboard runs"
+            )
+        return Session(
+            user=self._user,
+            access=FullAccess(),
+            client=self._client,
+            is_good=_always,
+            close=_nothing,
+            begun=now,
+            used=now,
+            reviewed=now,
+        )
+
+
+_TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+
+
+class TokenDoor:
+    """The user's bearer token, which the API server is asked about. `client`: may create TokenReviews."""
+
+    def __init__(
+        self,
+        client: Client,
+        connection: Connection,
+        *,
+        clock: Callable[[], float],
+        transport_for: Callable[[Connection], HttpTransport] = HttpTransport,
+    ) -> None:
+        self._client = client
+        self._connection = connection
+        self._clock = clock
+        self._transport_for = transport_for
+
+    async def enter(self, token: str, now: float) -> Session:
+        """See Door."""
+        user = await self._reviewed(token)
+        if user is None:
+            raise LoginError("the API server does not accept this token; make one: kubectl create token NAME")
+        own = Connection(
+            server=self._connection.server,
+            ssl_context=without_client_certificate(self._connection.ssl_context),
+            credentials=bearer(token),
+            server_name=self._connection.server_name,
+            proxy=self._connection.proxy,
+        )
+        transport = self._transport_for(own)
+
+        async def is_good() -> bool:
+            try:
+                return await self._reviewed(token) == user
+            except KubeError:
+                return False
+
+        return Session(
+            user=user,
+            access=ReviewedAccess(self._client, user, clock=self._clock),
+            client=Client(
+                transport, user_agent="pykruise-dashboard", retry=RetryPolicy(reads=1, total_s=5.0)
+            ),
+            is_good=is_good,
+            close=transport.close,
+            begun=now,
+            used=now,
+            reviewed=now,
+        )
+
+    async def _reviewed(self, token: str) -> User | None:
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            return None
+        status = (await post(self._client, _TOKEN_REVIEWS, "TokenReview", {"token": token})).get(
+            "status"
+        ) or {}
+        found = status.get("user") or {}
+        if not status.get("authenticated") or not found.get("username"):
+            return None
+        return User(
+            name=found["username"],
+            uid=found.get("uid") or "",
+            groups=tuple(found.get("groups") or ()),
+            extra=found.get("extra") or {},
+        )
+
+
+def without_client_certificate(context: ssl.SSLContext | None) -> ssl.SSLContext | None:
+    """A context that trusts the same authorities. With the dashboard's certificate a user would be the dashboard."""
+    if context is None:
+        return None
+    own = ssl.create_default_context()
+    own.check_hostname, own.verify_mode = context.check_hostname, context.verify_mode
+    if trusted := context.get_ca_certs(binary_form=True):
+        own = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        own.check_hostname, own.verify_mode = context.check_hostname, context.verify_mode
+        own.load_verify_locations(cadata=b"".join(trusted))
+    own.verify_flags = context.verify_flags
+    return own
+
+
+class Sessions:
+    """All of them. `clock`: seconds, never back."""
+
+    def __init__(self, door: Door, *, clock: Callable[[], float]) -> None:
+        self._door = door
+        self._clock = clock
+        self._sessions: dict[str, Session] = {}
+        self._entering: dict[str, asyncio.Lock] = {}
+
+    async def log_in(self, token: str) -> str:
+        """The cookie's value. Raises LoginError, KubeError."""
+        cookie = secrets.token_urlsafe(32)
+        await self._add(_key(cookie), token)
+        return cookie
+
+    async def of_cookie(self, cookie: str) -> Session | None:
+        """Who a browser is; None: nobody, or not any more."""
+        return await self._checked(_key(cookie)) if cookie else None
+
+    async def of_header(self, token: str) -> Session | None:
+        """Who a proxy says that it is, by the token that it sends with each request. Raises KubeError."""
+        key = _key(f"header {token}")
+        lock = self._entering.setdefault(key, asyncio.Lock())
+        try:
+            async with lock:
+                if (known := await self._checked(key)) is not None:
+                    return known
+                await self._add(key, token)
+                return self._sessions.get(key)
+        except LoginError:
+            return None
+        finally:
+            self._entering.pop(key, None)
+
+    async def log_out(self, cookie: str) -> None:
+        """Forget it."""
+        await self._end(_key(cookie))
+
+    async def still_good(self, session: Session) -> bool:
+        """Whether it still is somebody: asked by streams, which go on for hours."""
+        for key, one in tuple(self._sessions.items()):
+            if one is session:
+                return await self._checked(key) is not None
+        return False
+
+    async def close(self) -> None:
+        """End all of them."""
+        for key in tuple(self._sessions):
+            await self._end(key)
+
+    async def _add(self, key: str, token: str) -> None:
+        session = await self._door.enter(token, self._clock())
+        self._sessions[key] = session
+        if len(self._sessions) > MOST:
+            await self._end(min(self._sessions, key=lambda one: self._sessions[one].used))
+
+    async def _checked(self, key: str) -> Session | None:
+        session = self._sessions.get(key)
+        if session is None:
+            return None
+        now = self._clock()
+        if now - session.begun > LASTS_S:
+            await self._end(key)
+            return None
+        session.used = now
+        if now - session.reviewed > REVIEWED_S:
+            session.reviewed = now
+            if not await session.is_good():
+                await self._end(key)
+                return None
+        return session if key in self._sessions else None
+
+    async def _end(self, key: str) -> None:
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            await session.close()
+
+
+def _key(secret: str) -> str:
+    """What is kept of a cookie: the time that a comparison takes says nothing about it."""
+    return hashlib.sha256(secret.encode()).hexdigest()

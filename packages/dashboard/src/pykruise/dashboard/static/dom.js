@@ -1,0 +1,121 @@
+// Elements as values, and making the page like them: h() ──▶ patch() changes only what differs.
+// All text goes into text nodes. Nothing here, or anywhere, writes HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+const SVG_TAGS = new Set(["svg", "rect", "line", "path", "circle"]);
+
+/** An element. Properties: attributes (false or null: none), on… handlers, key; children: elements, texts, lists. */
+export function h(tag, props, ...children) {
+  return { tag, props: props || {}, children: flat(children, []), key: props ? props.key : undefined };
+}
+
+/** An element that is made by make(), and left alone while memo stays the same value. */
+export function lazy(key, memo, make) {
+  return { key, memo, make };
+}
+
+function flat(children, found) {
+  for (const one of children) {
+    if (one === null || one === undefined || one === false || one === "") continue;
+    if (Array.isArray(one)) flat(one, found);
+    else found.push(typeof one === "object" ? one : { text: String(one) });
+  }
+  return found;
+}
+
+const shown = new WeakMap(); // of a parent: what its children were made from
+
+/** Make the children of a node like these. What has the focus keeps it. */
+export function patch(parent, children) {
+  const focused = document.activeElement;
+  patchChildren(parent, shown.get(parent) || [], (shown.set(parent, flat(children, [])), shown.get(parent)));
+  if (focused && focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true });
+}
+
+function patchChildren(parent, old, wanted) {
+  if (!old.length) {
+    if (parent.firstChild) parent.textContent = "";
+    const part = document.createDocumentFragment();
+    for (const one of wanted) part.append(make(one));
+    parent.append(part);
+    return;
+  }
+  const byKey = new Map();
+  const unkeyed = [];
+  for (const one of old) {
+    if (one.key === undefined) unkeyed.push(one);
+    else byKey.set(one.key, one);
+  }
+  let place = 0;
+  const pairs = wanted.map((one) => {
+    let before;
+    if (one.key === undefined) before = unkeyed[place++];
+    else {
+      before = byKey.get(one.key);
+      byKey.delete(one.key);
+    }
+    return before && !isSame(before, one) ? (before.node.remove(), undefined) : before;
+  });
+  for (const one of byKey.values()) one.node.remove();
+  for (const one of unkeyed.slice(place)) one.node.remove();
+  let next = parent.firstChild;
+  wanted.forEach((one, number) => {
+    const before = pairs[number];
+    const node = before ? update(before, one) : make(one);
+    if (node === next) next = next.nextSibling;
+    else if (next && node === next.nextSibling) next = node.nextSibling; // the one between gets its place later
+    else parent.insertBefore(node, next);
+  });
+}
+
+function isSame(one, other) {
+  const [a, b] = [one.made || one, other];
+  if (b.make) return Boolean(one.make);
+  return a.tag === b.tag && (a.text === undefined) === (b.text === undefined) && Boolean(one.make) === Boolean(b.make);
+}
+
+function make(one) {
+  if (one.make) {
+    one.made = one.make();
+    return (one.node = make(one.made));
+  }
+  if (one.text !== undefined) return (one.node = document.createTextNode(one.text));
+  const node = SVG_TAGS.has(one.tag) ? document.createElementNS(SVG, one.tag) : document.createElement(one.tag);
+  for (const name in one.props) set(node, name, one.props[name]);
+  for (const child of one.children) node.append(make(child));
+  return (one.node = node);
+}
+
+function update(old, one) {
+  if (one.make) {
+    if (old.memo === one.memo) {
+      one.made = old.made;
+      return (one.node = old.node);
+    }
+    one.made = one.make();
+    if (one.made.tag !== old.made.tag) {
+      const node = make(one.made);
+      old.node.replaceWith(node);
+      return (one.node = node);
+    }
+    return (one.node = update(old.made, one.made));
+  }
+  const node = (one.node = old.node);
+  if (one.text !== undefined) {
+    if (one.text !== old.text) node.data = one.text;
+    return node;
+  }
+  for (const name in old.props) if (!(name in one.props)) set(node, name, null);
+  for (const name in one.props) if (one.props[name] !== old.props[name]) set(node, name, one.props[name]);
+  patchChildren(node, old.children, one.children);
+  return node;
+}
+
+function set(node, name, value) {
+  if (name === "key") return;
+  if (name.startsWith("on")) node[name] = value;
+  else if (name === "value") {
+    if (node !== document.activeElement) node.value = value ?? "";
+  } else if (value === null || value === undefined || value === false) node.removeAttribute(name);
+  else node.setAttribute(name, value === true ? "" : value);
+}

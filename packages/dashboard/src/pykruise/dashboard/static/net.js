@@ -1,0 +1,112 @@
+// Asking the server, and the stream of rows. All addresses are relative: a proxy may put the page anywhere.
+
+/** What the server answers. Raises Error with what it says; its status is in .status. */
+export async function ask(path, body) {
+  const given = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+  const answer = await fetch(`api/${path}`, {
+    ...given,
+    headers: { "x-pykruise-dashboard": "1", "content-type": "application/json" },
+    credentials: "same-origin",
+  });
+  const found = await answer.json().catch(() => ({}));
+  if (answer.ok) return found;
+  throw Object.assign(new Error(found.error || `the server answers ${answer.status}`), { status: answer.status });
+}
+
+const SILENT_MS = 40_000;
+
+/**
+ * Rows of a page, live: a Map by id, in `rows`. `changed()` is called when there is something new, `lost()` when the
+ * server asks for a login. Closed while nobody looks at the tab: what was missed comes at once when somebody does.
+ */
+export class Live {
+  constructor(query, { changed, lost }) {
+    this.rows = new Map();
+    this.status = { is_read: false, problems: [] };
+    this.isSynced = false;
+    this.isConnected = false;
+    this.version = 0;
+    this.query = query;
+    this.changed = changed;
+    this.lost = lost;
+    this.fresh = null; // rows that come after a reset, until they are all there
+    this.last = "";
+    this.seen = () => (document.hidden ? this.stop() : this.start());
+    document.addEventListener("visibilitychange", this.seen);
+    if (!document.hidden) this.start();
+  }
+
+  start() {
+    if (this.source) return;
+    const query = new URLSearchParams(this.query);
+    const source = (this.source = new EventSource(`api/stream?${query}`));
+    const on = (name, take) =>
+      source.addEventListener(name, (event) => {
+        this.heard = Date.now();
+        this.isConnected = true;
+        take(JSON.parse(event.data), event);
+      });
+    on("reset", () => (this.fresh = new Map()));
+    on("rows", (rows) => {
+      const into = this.fresh || this.rows;
+      for (const row of rows) into.set(row.id, row);
+      if (this.fresh && !this.isSynced) this.show(this.fresh);
+      else if (!this.fresh) this.show(this.rows);
+    });
+    on("gone", (ids) => {
+      for (const id of ids) (this.fresh || this.rows).delete(id);
+      this.show(this.rows);
+    });
+    on("synced", () => {
+      this.isSynced = true;
+      this.show(this.fresh || this.rows);
+      this.fresh = null;
+    });
+    on("status", (status) => {
+      this.status = status;
+      this.changed();
+    });
+    on("heartbeat", () => this.changed());
+    source.onerror = () => this.fail(source);
+    this.watch = setInterval(() => Date.now() - this.heard > SILENT_MS && this.again(), 5_000);
+    this.heard = Date.now();
+  }
+
+  show(rows) {
+    this.rows = rows;
+    this.version += 1;
+    this.changed();
+  }
+
+  /** A refusal closes an EventSource for good; a lost connection it opens again by itself. */
+  async fail(source) {
+    if (source !== this.source) return;
+    this.isConnected = false;
+    this.changed();
+    if (source.readyState !== EventSource.CLOSED) return;
+    this.stop();
+    try {
+      await ask("session");
+    } catch (error) {
+      if (error.status === 401) return this.lost();
+    }
+    this.timer = setTimeout(() => this.start(), 2_000);
+  }
+
+  again() {
+    this.stop();
+    this.start();
+  }
+
+  stop() {
+    clearInterval(this.watch);
+    clearTimeout(this.timer);
+    if (this.source) this.source.close();
+    this.source = null;
+  }
+
+  close() {
+    document.removeEventListener("visibilitychange", this.seen);
+    this.stop();
+  }
+}

@@ -1,0 +1,26 @@
+// Texts as people read them. Whatever a cluster says is text: characters that would hide or turn others are shown.
+
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/** The text with such characters as ⟨U+202E⟩, and no longer than most. */
+export function clean(text, most = 400) {
+  const whole = String(text ?? "");
+  const cut = whole.length > most ? `${whole.slice(0, most)}…` : whole;
+  return cut.replace(HIDDEN, (one) => `⟨U+${one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
+/** 45s, 3m, 2h, 5d. */
+export function age(time, now = Date.now()) {
+  const seconds = Math.max(0, Math.floor((now - Date.parse(time)) / 1000));
+  if (Number.isNaN(seconds)) return "";
+  if (seconds < 60) return `${seconds - (seconds % 5)}s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)}h`;
+  return `${Math.floor(seconds / 86400)}d`;
+}
+
+/** 1,234. */
+export const count = (number) => Number(number).toLocaleString("en-US");
+
+/** 1 pod, 2 pods. */
+export const many = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;

@@ -1,0 +1,169 @@
+"""A page's rows as server-sent events: all of them first, then what changed, joined for a moment.
+
+Board ──since(version)──▶ rows that the user may see ──▶ reset, rows, gone, synced, status, heartbeat ──▶ EventSource
+
+Each part is made when the connection has taken the one before, so a slow browser costs one part and no queue; one that
+takes nothing for Limits.send_s is closed. `id:` says how far a browser is: after a broken connection it gets what it
+missed, and after a new start of the server everything. The stream ends when the login does.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import orjson
+
+from pykruise.dashboard.access import Access
+from pykruise.dashboard.board import Board, Changes, Row
+
+__all__ = ["HEADERS", "RowStream", "event"]
+
+JOINED_S: Final = 0.25
+"""Changes of so long go out together."""
+HEARTBEAT_S: Final = 15.0
+_ROWS: Final = 100
+"""In one event: a browser works on one at a time."""
+_SIZE: Final = 64 * 1024
+"""... or so many bytes of them."""
+
+HEADERS: Final[Mapping[str, str]] = {
+    "cache-control": "no-store",
+    "x-accel-buffering": "no",
+    "x-content-type-options": "nosniff",
+}
+
+
+def event(name: str, data: bytes, event_id: str = "") -> bytes:
+    """One event. `data`: JSON, which has no line ends."""
+    said = f"id: {event_id}\n".encode() if event_id else b""
+    return b"event: %b\n%bdata: %b\n\n" % (name.encode(), said, data)
+
+
+class RowStream:
+    """One browser's stream of one board. `status`: what to say about the whole, again whenever it is another.
+    `still_good`: whether the login still counts. `boot`: of this process. `last_id`: where the browser stopped."""
+
+    def __init__(
+        self,
+        board: Board,
+        access: Access,
+        *,
+        boot: str,
+        status: Callable[[], Mapping[str, Any]],
+        still_good: Callable[[], Awaitable[bool]],
+        on_close: Callable[[], object],
+        last_id: str = "",
+        joined_s: float = JOINED_S,
+        heartbeat_s: float = HEARTBEAT_S,
+    ) -> None:
+        self._board = board
+        self._access = access
+        self._boot = boot
+        self._status = status
+        self._still_good = still_good
+        self._on_close = on_close
+        self._joined_s = joined_s
+        self._heartbeat_s = heartbeat_s
+        self._parts: list[bytes] = [b"retry: 2000\n\n"]
+        self._said: bytes = b""
+        self._epoch = access.epoch
+        self._version = _version_of(last_id, f"{boot}-{access.epoch}")
+        self._is_begun = False
+
+    @property
+    def content_type(self) -> str:
+        """Of server-sent events."""
+        return "text/event-stream; charset=utf-8"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Nothing on the way may keep it back."""
+        return HEADERS
+
+    async def chunk(self) -> bytes:
+        """The next part; empty: the login ended."""
+        while not self._parts:
+            if not await self._still_good():
+                return b""
+            self._parts = list(await self._next())
+        return self._parts.pop(0)
+
+    async def aclose(self) -> None:
+        """The browser went."""
+        self._on_close()
+
+    async def _next(self) -> Sequence[bytes]:
+        if self._is_begun:
+            try:
+                async with asyncio.timeout(self._heartbeat_s):
+                    await self._board.wait_newer(self._version)
+            except TimeoutError:
+                return [*self._statuses(), *(await self._reviewed()), event("heartbeat", b"{}")]
+            await asyncio.sleep(self._joined_s)
+        changes = self._board.since(self._version)
+        await self._access.learn(_rights(changes.rows))
+        if self._access.epoch != self._epoch:
+            return await self._anew()
+        is_first, self._is_begun = not self._is_begun, True
+        return [*self._statuses(), *self._events(changes, is_first=is_first)]
+
+    async def _reviewed(self) -> Sequence[bytes]:
+        """Rights are asked for again, of rows that do not change either."""
+        await self._access.learn(_rights(self._board.rows()))
+        return await self._anew() if self._access.epoch != self._epoch else ()
+
+    async def _anew(self) -> Sequence[bytes]:
+        """The user may see something else than before: begin again."""
+        changes = self._board.since(0)
+        await self._access.learn(_rights(changes.rows))
+        self._epoch, self._is_begun = self._access.epoch, True
+        return [*self._statuses(), *self._events(changes, is_first=True)]
+
+    def _statuses(self) -> Sequence[bytes]:
+        said = orjson.dumps(self._status())
+        if said == self._said:
+            return ()
+        self._said = said
+        return [event("status", said)]
+
+    def _events(self, changes: Changes, *, is_first: bool) -> Sequence[bytes]:
+        self._version = changes.version
+        rows = [one for one in changes.rows if self._may_see(one)]
+        gone = [one.id for one in changes.gone if self._may_see(one)]
+        found = [event("reset", b"{}")] if changes.is_all else []
+        found += [event("rows", b"[" + b",".join(part) + b"]") for part in _portions(rows)]
+        if gone:
+            found.append(event("gone", orjson.dumps(gone)))
+        if found or is_first:
+            found.append(event("synced", b"{}", f"{self._boot}-{self._epoch}-{self._version}"))
+        return found
+
+    def _may_see(self, row: Row) -> bool:
+        return not row.resource or self._access.may_see(row.resource, row.namespace)
+
+
+def _rights(rows: Iterable[Row]) -> set[tuple[str, str]]:
+    return {(one.resource, one.namespace) for one in rows if one.resource}
+
+
+def _portions(rows: Sequence[Row]) -> Iterable[Sequence[bytes]]:
+    part: list[bytes] = []
+    size = 0
+    for one in rows:
+        part.append(one.body)
+        size += len(one.body)
+        if len(part) >= _ROWS or size >= _SIZE:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _version_of(last_id: str, prefix: str) -> int:
+    """How far a browser was; 0: everything is news to it."""
+    begin, _, number = last_id.rpartition("-")
+    with suppress(ValueError):
+        if begin == prefix:
+            return int(number)
+    return 0

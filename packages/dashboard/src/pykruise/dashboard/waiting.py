@@ -1,0 +1,84 @@
+"""A row of the page of waiting pods: which pod, of what, and why, in the words of `explain`.
+
+pod, its workload ──▶ waiting_pod() ──▶ PodRow; None: it does not wait
+
+Pure. Why is what cli/insight/causes.py says, which `explain` says too.
+"""
+
+import msgspec
+
+from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.explaining import NEEDS_A_PERSON
+from pykruise.cli.insight.known import is_of, known_kinds
+from pykruise.cli.kubectl.pods import restarts_of, state_of
+from pykruise.dashboard.objects import ObjectView
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import Resource
+from pykruise.plans.insight import WorkloadInsight
+from pykruise.pods.lifecycle import Lifecycle
+from pykruise.pods.views import project_pod
+
+__all__ = ["MOST_WORDS", "PodRow", "waiting_pod"]
+
+MOST_WORDS = 2_000
+"""Characters of a message that are shown."""
+
+
+class PodRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One pod that waits."""
+
+    id: str
+    namespace: str
+    name: str
+    code: str
+    """Why, as a code of docs/reasons.md."""
+    words: str
+    remedy: str = ""
+    state: str = ""
+    """As `kubectl get pods` says it."""
+    node: str = ""
+    since: str = ""
+    restarts: int = 0
+    needs_a_person: bool = False
+    owner_resource: str = ""
+    """`clonesets.apps.kruise.io`; empty: no workload that is shown."""
+    owner_kind: str = ""
+    owner: str = ""
+
+
+def waiting_pod(view: ObjectView, *, owner: tuple[Resource, Document] | None, now: Instant) -> PodRow | None:
+    """`owner`: its workload, where that is known."""
+    pod = view.document
+    cause = cause_of(pod, project_pod(view.raw), now=now, lifecycle=_lifecycle_of(owner))
+    if cause is None:
+        return None
+    meta = pod["metadata"]
+    since = format_time(cause.since) if cause.since is not None else meta.get("creationTimestamp") or ""
+    resource = owner[0] if owner is not None else None
+    return PodRow(
+        id=f"pods/{view.namespace}/{view.name}",
+        namespace=view.namespace,
+        name=view.name,
+        code=str(cause.code),
+        words=cause.words[:MOST_WORDS],
+        remedy=cause.remedy[:MOST_WORDS],
+        state=state_of(pod),
+        node=str((pod.get("spec") or {}).get("nodeName") or ""),
+        since=since,
+        restarts=restarts_of(pod),
+        needs_a_person=cause.code in NEEDS_A_PERSON,
+        owner_resource=str(resource) if resource is not None else "",
+        owner_kind=resource.kind if resource is not None else "",
+        owner=owner[1]["metadata"]["name"] if owner is not None else "",
+    )
+
+
+def _lifecycle_of(owner: tuple[Resource, Document] | None) -> Lifecycle | None:
+    if owner is None:
+        return None
+    for kind in known_kinds():
+        if is_of(kind, owner[1]) and isinstance(kind.insight, WorkloadInsight):
+            strategy, _ = kind.insight.strategy(owner[1].get("spec") or {})
+            return strategy.lifecycle if strategy is not None else None
+    return None

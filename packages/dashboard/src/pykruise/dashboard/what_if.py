@@ -1,0 +1,85 @@
+"""What if: `pykruise plan --set …` for a box in the page, with the chart of `simulate`. Nothing is written.
+
+kind, name, changes ──▶ changed_by() ──dry run with the user's own rights──▶ forecast_and_play() ──▶ lines, SVG, command
+"""
+
+import base64
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.cli.insight.charts import svg_chart, terminal_chart
+from pykruise.cli.insight.forecasting import forecast_and_play
+from pykruise.cli.insight.playing import Played
+from pykruise.cli.plan import changed_by, described, live_document, planned
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.resources import Resource
+from pykruise.manager.settings import Settings
+from pykruise.plans.insight import WorkloadInsight
+from pykruise.plans.kind import Kind
+
+__all__ = ["Answer", "what_if"]
+
+MOST_LINES: Final = 400
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the box shows."""
+
+    lines: tuple[str, ...]
+    """As `pykruise plan` prints them."""
+    command: str
+    """`pykruise plan …`, to be copied."""
+    chart: str = ""
+    """A data: URL of an SVG; empty: there is none."""
+    chart_text: tuple[str, ...] = ()
+    """The same in blocks, for who does not see it."""
+
+
+async def what_if(
+    client: Client,
+    kind: Kind,
+    namespace: str,
+    name: str,
+    sets: Sequence[str],
+    *,
+    now: Instant,
+    settings: Settings,
+) -> Answer:
+    """`sets`: as `plan --set` takes them. `client`: the user's. Raises CommandError, KubeError."""
+    document = changed_by(await live_document(client, namespace, kind, name), sets)
+    played: Played | None = None
+    if isinstance(kind.insight, WorkloadInsight):
+        found, played = await forecast_and_play(
+            client, document, namespace=namespace, now=now, settings=settings
+        )
+        lines = described(found)
+    else:
+        outlook = await planned(client, document, namespace=namespace, now=now, settings=settings)
+        lines = described(outlook)
+    has_chart = played is not None and bool(played.samples)
+    return Answer(
+        lines=tuple(lines[:MOST_LINES]),
+        command=plan_command(kind.resource, namespace, name, sets),
+        chart=_data_url(svg_chart(f"{namespace}/{name}", played)) if has_chart and played else "",
+        chart_text=tuple(terminal_chart(played)) if has_chart and played else (),
+    )
+
+
+def plan_command(resource: Resource, namespace: str, name: str, sets: Sequence[str]) -> str:
+    """The same question on a command line."""
+    words = [f"{resource}/{name}", *(["-n", namespace] if namespace else [])]
+    words += [word for one in sets for word in ("--set", one)]
+    return f"kubectl kruise plan {shlex.join(words)}"
+
+
+def _data_url(svg: str) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
+def sets_of(asked: Mapping[str, Any]) -> list[str]:
+    """`{"replicas": "5"}` as `--set` takes it; what is empty stays as it is."""
+    return [f"{name}={value}" for name, value in asked.items() if isinstance(value, str) and value]

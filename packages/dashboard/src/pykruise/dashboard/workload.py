@@ -1,0 +1,310 @@
+"""The page of one object: what `explain` says, revisions and pods, conditions, events, history, commands.
+
+object, pods, revisions, events, Explanation ──▶ head(), pods_part(), history_part(), … ──▶ parts, each a row of its own
+
+Pure. Each part says which right shows it: who may list the object but not pods sees the head and the history.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.cli.insight.explaining import Explanation
+from pykruise.cli.kubectl.getting import image_rows
+from pykruise.cli.kubectl.kinds import kind_of
+from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
+from pykruise.cli.kubectl.revisions import Revision, differences
+from pykruise.cli.kubectl.trees import groups_of, pod_wait
+from pykruise.dashboard.actions import Action, actions_of
+from pykruise.dashboard.rollouts import RolloutRow, rollout_row
+from pykruise.kinds import find
+from pykruise.kube.documents import Document, deep_copy, get_path
+from pykruise.kube.resources import Resource
+from pykruise.plans.insight import JobInsight, WorkloadInsight
+
+__all__ = [
+    "MOST_EVENTS",
+    "MOST_PODS",
+    "Part",
+    "events_part",
+    "explained_part",
+    "head",
+    "history_part",
+    "pods_part",
+]
+
+MOST_PODS: Final = 1_000
+"""Pods that are shown."""
+MOST_EVENTS: Final = 100
+MOST_REVISIONS: Final = 20
+MOST_LINES: Final = 50
+"""Of what a revision changed."""
+MOST_WORDS: Final = 2_000
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the page. `resource`, `namespace`: who may list these may see it."""
+
+    id: str
+    resource: str
+    namespace: str
+    body: Mapping[str, Any]
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """As the object has it."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    since: str = ""
+
+
+class PodLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One pod."""
+
+    name: str
+    namespace: str = ""
+    state: str
+    ready: str
+    node: str = ""
+    subset: str = ""
+    created: str = ""
+    restarts: int = 0
+    why: str = ""
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Pods of one revision."""
+
+    revision: str
+    number: int = 0
+    is_newest: bool = False
+    pods: tuple[PodLine, ...]
+    more: int = 0
+    """Pods that are not shown."""
+
+
+class Past(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One revision of the history, and what it changed of the one before."""
+
+    number: int
+    name: str
+    cause: str = ""
+    created: str = ""
+    changes: tuple[str, ...] = ()
+    is_newest: bool = False
+
+
+class EventLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event."""
+
+    type: str
+    reason: str
+    message: str
+    count: int = 1
+    last: str = ""
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """What the object says itself, and what can be done about it."""
+
+    row: RolloutRow
+    conditions: tuple[Condition, ...]
+    actions: tuple[Action, ...]
+    what_if: tuple[tuple[str, str, str], ...]
+    """Name as `plan --set` takes it, label and present value of what can be changed in the box."""
+    is_per_node: bool = False
+    is_explained: bool = True
+    """Whether explain and plan know the kind."""
+
+
+def head(resource: Resource, document: Document, *, current: Document | None) -> Part:
+    """Seen by who may list the kind."""
+    body = Head(
+        row=rollout_row(resource, document, current=current),
+        conditions=_conditions(document),
+        actions=actions_of(resource, document),
+        what_if=_what_if(resource, document),
+        is_per_node=resource.kind in ("DaemonSet", "BroadcastJob"),
+        is_explained=is_known(resource),
+    )
+    return _part("head", resource, document, body)
+
+
+def is_known(resource: Resource) -> bool:
+    """Whether explain and plan know its kind."""
+    kind = find(resource.kind.lower())
+    return kind is not None and kind.resource == resource and kind.control is not None
+
+
+def _part(name: str, resource: Resource, document: Document, body: msgspec.Struct) -> Part:
+    return Part(
+        id=name,
+        resource=str(resource),
+        namespace=document["metadata"].get("namespace", ""),
+        body=msgspec.to_builtins(body),
+    )
+
+
+def _conditions(document: Document) -> tuple[Condition, ...]:
+    return tuple(
+        Condition(
+            type=str(one.get("type")),
+            status=str(one.get("status")),
+            reason=str(one.get("reason") or ""),
+            message=str(one.get("message") or "")[:MOST_WORDS],
+            since=str(one.get("lastTransitionTime") or ""),
+        )
+        for one in (document.get("status") or {}).get("conditions") or ()
+    )
+
+
+def _what_if(resource: Resource, document: Document) -> tuple[tuple[str, str, str], ...]:
+    kind = find(resource.kind.lower())
+    if kind is None or kind.resource != resource or kind.insight is None:
+        return ()
+    containers = get_path(document, *kind.insight.containers) if kind.insight.containers else ()
+    images = [
+        (f"image={one['name']}", f"image of {one['name']}", str(one.get("image") or ""))
+        for one in containers or ()
+        if isinstance(one, Mapping) and "name" in one
+    ]
+    if not isinstance(kind.insight, WorkloadInsight | JobInsight) and not kind.insight.fields:
+        return tuple(images)
+    fields = [(name, name, _shown(get_path(document, *path))) for name, path in kind.insight.fields.items()]
+    return (*images, *fields)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)[:MOST_WORDS]
+
+
+def explained_part(found: Explanation, *, namespace: str, remark: str = "") -> Part:
+    """Seen by who may list pods there: its words name them. `remark`: why nothing could be said."""
+    body = {"verdict": found.verdict, "remark": remark, **msgspec.to_builtins(found)}
+    for wait in body["waits"]:
+        wait["words"] = wait["words"][:MOST_WORDS]
+        wait["count"] = len(wait["pods"])
+        wait["pods"] = wait["pods"][:50]
+    return Part(id="explained", resource="pods", namespace=namespace, body=body)
+
+
+def pods_part(
+    pods: Sequence[Document], revisions: Sequence[Revision], document: Document, *, namespace: str
+) -> Part:
+    """Revisions and their pods, the newest first."""
+    groups = []
+    left = MOST_PODS
+    for one in groups_of(revisions, pods, document.get("status") or {}):
+        shown = [_pod_line(pod) for pod in one.pods[:left]]
+        left -= len(shown)
+        groups.append(
+            Group(
+                revision=one.hash,
+                number=one.number,
+                is_newest=one.is_newest,
+                pods=tuple(shown),
+                more=len(one.pods) - len(shown),
+            )
+        )
+    body = {"groups": msgspec.to_builtins(groups), "count": len(pods)}
+    return Part(id="pods", resource="pods", namespace=namespace, body=body)
+
+
+_SUBSET_LABEL: Final = "apps.kruise.io/subset-name"
+_SPREAD: Final = "apps.kruise.io/matched-workloadspread"
+
+
+def _pod_line(pod: Document) -> PodLine:
+    meta = pod["metadata"]
+    return PodLine(
+        name=meta["name"],
+        namespace=meta.get("namespace", ""),
+        state=state_of(pod),
+        ready=ready_count(pod),
+        node=str((pod.get("spec") or {}).get("nodeName") or ""),
+        subset=_subset_of(meta),
+        created=str(meta.get("creationTimestamp") or ""),
+        restarts=restarts_of(pod),
+        why=pod_wait(pod),
+    )
+
+
+def _subset_of(meta: Mapping[str, Any]) -> str:
+    if found := (meta.get("labels") or {}).get(_SUBSET_LABEL):
+        return str(found)
+    text = (meta.get("annotations") or {}).get(_SPREAD)
+    if not text:
+        return ""
+    try:
+        return str(msgspec.json.decode(text).get("subset") or "")
+    except (msgspec.DecodeError, AttributeError):
+        return ""
+
+
+def history_part(revisions: Sequence[Revision], *, namespace: str, resource: str) -> Part:
+    """The newest first. `resource`: what keeps revisions (controllerrevisions.apps)."""
+    changes = {
+        new.number: differences(_comparable(old), _comparable(new))
+        for old, new in itertools.pairwise(revisions)
+    }
+    found = [
+        Past(
+            number=one.number,
+            name=one.name,
+            cause=one.cause[:MOST_WORDS],
+            created=str(one.info.document["metadata"].get("creationTimestamp") or ""),
+            changes=tuple(line[:MOST_WORDS] for line in changes.get(one.number, ())[:MOST_LINES]),
+            is_newest=one is revisions[-1],
+        )
+        for one in reversed(revisions[-MOST_REVISIONS:])
+    ]
+    return Part(
+        id="history", resource=resource, namespace=namespace, body={"revisions": msgspec.to_builtins(found)}
+    )
+
+
+def _comparable(revision: Revision) -> Document:
+    content: Document = deep_copy(dict(revision.content))
+    labels = get_path(content, "template", "metadata", "labels")
+    if isinstance(labels, dict):
+        labels.pop("pod-template-hash", None)
+    return content
+
+
+def events_part(events: Sequence[Document], *, namespace: str) -> Part:
+    """The newest first. Seen by who may list events there."""
+    found = [
+        EventLine(
+            type=str(one.get("type") or ""),
+            reason=str(one.get("reason") or ""),
+            message=str(one.get("message") or "")[:MOST_WORDS],
+            count=one.get("count") or 1,
+            last=str(one.get("lastTimestamp") or one.get("eventTime") or one.get("firstTimestamp") or ""),
+        )
+        for one in events
+    ]
+    found.sort(key=lambda one: one.last, reverse=True)
+    body = {"events": msgspec.to_builtins(found[:MOST_EVENTS]), "more": max(len(found) - MOST_EVENTS, 0)}
+    return Part(id="events", resource="events", namespace=namespace, body=body)
+
+
+def nodes_part(job: Document, node_images: Sequence[Document]) -> Part:
+    """Of a job that pulls images: how far each node is. Seen by who may list NodeImages."""
+    rows = [
+        {"node": node, "phase": phase, "progress": progress, "message": message[:MOST_WORDS]}
+        for node, phase, progress, message in image_rows(job, node_images)
+    ]
+    return Part(id="nodes", resource="nodeimages.apps.kruise.io", namespace="", body={"nodes": rows})
+
+
+def has_history(document: Document) -> bool:
+    """Whether its kind keeps revisions."""
+    known = kind_of(document)
+    return known is not None and bool(known.history)

@@ -1,0 +1,46 @@
+"""What the agents of simulated nodes have in common: objects they watch, a queue of keys, and a turn for each key.
+
+a cache of objects ──▶ queue ──▶ _sync(key), by workers ──▶ writes
+
+Where the API server serves no such objects, the cache stays empty and nothing is done.
+"""
+
+import random
+from abc import ABC, abstractmethod
+from typing import Any
+
+from pykruise.kube.cache import Cache
+from pykruise.kube.clock import Clock
+from pykruise.kube.controller import Controller, unmeasured
+from pykruise.kube.ids import Key
+from pykruise.kube.queue import WorkQueue
+from pykruise.sandbox.running import run_beside
+
+__all__ = ["Agents"]
+
+
+class Agents(ABC):
+    """One part of the agents of all simulated nodes. Component: `run()` until `stop()`."""
+
+    def __init__(
+        self, name: str, cache: Cache[Any], *, clock: Clock, rng: random.Random, workers: int = 32
+    ) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
+        self._controller = Controller(
+            name, self._sync, queue=self._queue, workers=workers, clock=clock, cpu_time=unmeasured
+        )
+
+    async def run(self) -> None:
+        """Work until `stop()` or until cancelled."""
+        await run_beside(self._controller.run(), self._cache.run())
+
+    async def stop(self) -> None:
+        """Finish the writes under way; `run()` returns."""
+        self._queue.close()
+        await self._controller.stop()
+
+    @abstractmethod
+    async def _sync(self, key: Key) -> float | None:
+        """Do what is due for the key. Returns in how many seconds something will be."""

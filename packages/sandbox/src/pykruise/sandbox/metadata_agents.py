@@ -1,0 +1,126 @@
+"""The agents of simulated nodes that report what runs in pods of OpenKruise's workloads, and restart containers whose
+environment is not the pod's any more.
+
+pods (watched) ──▶ queue ──▶ _sync: the containers on the node ──▶ PATCH pods/status: the annotation
+                                 └── within an update in place, another environment ──▶ a container is stopped
+
+What is reported, and which containers have to be started again, is decided by kube/node_agent/container_metadata.py.
+A container's environment is that of the labels and annotations that its pod had when it was first seen.
+"""
+
+import random
+from collections.abc import Awaitable, Callable, Mapping
+
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.node_agent.container_metadata import (
+    NodePod,
+    Reported,
+    container_hash,
+    needs_report,
+    project_pod,
+    report_patch,
+    stale_containers,
+)
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+from pykruise.kube.writer import Writer
+from pykruise.sandbox.agents import Agents
+from pykruise.sandbox.pod_state import Run, RunState
+
+__all__ = ["MetadataAgents"]
+
+GATHER_S = 0.1
+"""Statuses of one pod come in a crowd."""
+STOP_GRACE_S = 30.0
+
+
+class MetadataAgents(Agents):
+    """The agents of all simulated nodes.
+
+    `runs_of`: the containers of a pod with this uid on its node; None where no agent of a node with power has such a
+    pod. `stop_container`: stops one of them, within these seconds.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        runs_of: Callable[[Key, str], Mapping[str, Run] | None],
+        stop_container: Callable[[Key, str, float], Awaitable[None]],
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._runs_of = runs_of
+        self._stop_container = stop_container
+        self._pods = Cache(client, PODS, project=project_pod, clock=clock, rng=rng)
+        self._pods.subscribe(self._on_change)
+        self._writer = Writer(client, {PODS: self._pods})
+        self._started: dict[Key, dict[str, int]] = {}
+        """Hashes of the environments that containers were started with, by their ids."""
+        super().__init__("metadata agents", self._pods, clock=clock, rng=rng)
+
+    def note_started(self, key: Key, uid: str) -> None:
+        """Containers of the pod have been started: they have the environment that it gives them now."""
+        pod, runs = self._pods.get(key), self._runs_of(key, uid)
+        if pod is not None and pod.is_ours and pod.uid == uid:
+            known = self._started.get(key, {})
+            self._started[key] = {
+                run.container_id: known.get(run.container_id, pod.env_hashes.get(name, 0))
+                for name, run in (runs or {}).items()
+                if run.state is RunState.RUNNING
+            }
+
+    def _on_change(self, change: Change[NodePod]) -> None:
+        pod = change.new
+        if pod is None:
+            self._started.pop(change.key, None)
+        elif needs_report(pod, with_environment=True):
+            self._queue.add_after(change.key, GATHER_S)
+
+    async def _sync(self, key: Key) -> float | None:
+        pod = self._pods.get(key)
+        runs = self._runs_of(key, pod.uid) if pod is not None else None
+        if pod is None or runs is None or not needs_report(pod, with_environment=True):
+            return None
+        # What of the status is older than the containers comes again.
+        found = [
+            self._entry(pod, runs[name])
+            for name, container_id in pod.container_ids.items()
+            if name in runs and runs[name].container_id == container_id
+        ]
+        if found and {one.name: one for one in found} != (pod.reported or {}):
+            await self._write(pod, found)
+        for name in stale_containers(pod, found):
+            if runs[name].state is RunState.RUNNING:
+                await self._stop_container(key, name, STOP_GRACE_S)
+        return None
+
+    def _entry(self, pod: NodePod, run: Run) -> Reported:
+        known = (pod.reported or {}).get(run.name)
+        if known is not None and known.container_id == run.container_id and known.env_hash:
+            return known
+        started = self._started.get(Key(pod.namespace, pod.name), {})
+        return Reported(
+            name=run.name,
+            container_id=run.container_id,
+            restart_count=run.number - 1,
+            plain_hash=container_hash(run.name, run.image),
+            env_hash=started.get(run.container_id, pod.env_hashes.get(run.name, 0)),
+        )
+
+    async def _write(self, pod: NodePod, found: list[Reported]) -> None:
+        try:
+            await self._writer.patch(
+                PODS,
+                Key(pod.namespace, pod.name),
+                report_patch(pod, found),
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
+                uid=pod.uid,
+            )
+        except NotFoundError:
+            return

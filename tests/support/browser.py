@@ -1,0 +1,154 @@
+"""Chromium, driven as a person uses it, and what a page says and does there.
+
+Browser ──▶ open(), text(), until(); problems(): what axe-core finds; longest_task_ms(); console()
+
+The driver is the one of the distribution, at its path: nothing is downloaded.
+"""
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+__all__ = ["Browser", "browsing"]
+
+IN_TIME_S: Final = 40.0
+_FLAGS: Final = (
+    "--headless=new",
+    "--no-sandbox",  # tests run as root
+    "--disable-dev-shm-usage",
+    "--window-size=1280,900",
+    "--force-device-scale-factor=1",
+    "--disable-background-networking",
+)
+_SERIOUS: Final = ("serious", "critical")
+
+
+class Browser:
+    """One browser."""
+
+    def __init__(self, driver: webdriver.Chrome) -> None:
+        self.driver = driver
+
+    def open(self, url: str) -> None:
+        """Go there."""
+        self.driver.get(url)
+
+    def text(self) -> str:
+        """All that is to be read in the main part."""
+        return self.driver.find_element(By.TAG_NAME, "main").text
+
+    def find(self, selector: str) -> WebElement:
+        """The first element."""
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector: str) -> Sequence[WebElement]:
+        """All such elements."""
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector: str) -> list[str]:
+        """What each of them says."""
+        found: list[str] = self.run(
+            "return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText)", selector
+        )
+        return found
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """A script in the page."""
+        return self.driver.execute_script(script, *arguments)
+
+    def until(self, is_so: Callable[[], object], *, within_s: float = IN_TIME_S) -> None:
+        """Look again until it is so."""
+        end = time.monotonic() + within_s
+        while True:
+            try:
+                if is_so():
+                    return
+            except StaleElementReferenceException:
+                pass
+            assert time.monotonic() < end, f"it never was so; the page says:\n{self.text()}\n{self.console()}"
+            time.sleep(0.1)
+
+    def until_says(self, *words: str, within_s: float = IN_TIME_S) -> None:
+        """Until all of these are to be read."""
+        self.until(lambda: all(one in self.text() for one in words), within_s=within_s)
+
+    def colours(self, scheme: str) -> None:
+        """The system's colours: light or dark."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def problems(self) -> list[str]:
+        """Serious findings of axe-core, in a line each."""
+        script = (resources.files("axe_core_python") / "axe.min.js").read_text("utf-8")
+        self.run(script)
+        found = self.driver.execute_async_script(
+            "const done = arguments[arguments.length - 1];"
+            "axe.run(document, {resultTypes: ['violations']}).then((found) => done(found.violations))"
+        )
+        return [
+            f"{one['impact']}: {one['id']}: {one['help']}: {one['nodes'][0]['html'][:200]}"
+            for one in found
+            if one["impact"] in _SERIOUS
+        ]
+
+    def console(self) -> list[str]:
+        """What the browser complained of since it was asked last."""
+        return [f"{one['level']}: {one['message']}" for one in self.driver.get_log("browser")]
+
+    def hosts(self) -> set[str]:
+        """Hosts that the page asked for anything."""
+        script = "return performance.getEntriesByType('resource').map((one) => one.name)"
+        return {
+            re.sub(r"^\w+://([^/]+).*", r"\1", one) for one in self.run(script) if not one.startswith("data:")
+        }
+
+    def watch_tasks(self) -> None:
+        """Note from now on how long the page is busy at a time."""
+        self.run(
+            "window.longTasks = [];"
+            "new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((one) => one.duration)))"
+            ".observe({type: 'longtask', buffered: true})"
+        )
+
+    def long_tasks_ms(self) -> list[float]:
+        """Tasks of more than 50 ms since then."""
+        found: list[float] = self.run("return window.longTasks")
+        return found
+
+    def picture(self, path: Path, *, height: int = 900, width: int = 1100) -> None:
+        """A screenshot of what is in view, of this size."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.driver.save_screenshot(str(path))
+        self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@contextmanager
+def browsing() -> Iterator[Browser]:
+    """A browser with a profile of its own."""
+    options = Options()
+    options.binary_location = shutil.which("chromium") or "chromium"
+    for flag in _FLAGS:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(
+        options=options, service=Service(shutil.which("chromedriver") or "chromedriver")
+    )
+    driver.set_script_timeout(60)
+    try:
+        yield Browser(driver)
+    finally:
+        driver.quit()

@@ -1,0 +1,141 @@
+"""`pykruise dashboard` as a process, and a cluster to change while it is looked at.
+
+serving(kubeconfig) ──▶ Served: link, url      Hand: create, patch, delete with a client of one's own
+"""
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pykruise.kube.client import Client
+from pykruise.kube.config import load
+from pykruise.kube.documents import decode
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
+from support.up import PYKRUISE
+
+__all__ = ["Hand", "Served", "free_port", "serving"]
+
+T = TypeVar("T")
+
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+
+
+class Hand:
+    """Changes a cluster, one request at a time."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.kubeconfig = kubeconfig
+
+    def do(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Something with a client."""
+
+        async def connected() -> T:
+            transport = HttpTransport(await load(self.kubeconfig))
+            try:
+                return await work(Client(transport))
+            finally:
+                await transport.close()
+
+        return asyncio.run(connected())
+
+    def namespace(self, name: str) -> str:
+        """A new one."""
+        self.do(lambda client: client.create(NAMESPACES, "", {"metadata": {"name": name}}))
+        return name
+
+    def create(self, resource: Resource, namespace: str, document: Mapping[str, Any]) -> None:
+        """A new object."""
+        self.do(lambda client: client.create(resource, namespace, dict(document)))
+
+    def patch(
+        self, resource: Resource, namespace: str, name: str, change: Mapping[str, Any], **more: Any
+    ) -> None:
+        """A merge patch."""
+        self.do(
+            lambda client: client.patch(
+                resource, namespace, name, dict(change), patch_type=PatchType.MERGE, **more
+            )
+        )
+
+    def delete(self, resource: Resource, namespace: str, name: str) -> None:
+        """Take it away."""
+        self.do(lambda client: client.delete(resource, namespace, name))
+
+    def get(self, resource: Resource, namespace: str, name: str) -> dict[str, Any]:
+        """The object as it is."""
+        return decode(self.do(lambda client: client.get(resource, namespace, name)))
+
+    def token(self, namespace: str, name: str, *resources: str) -> str:
+        """Of a new service account that may read these in its namespace."""
+        self.create(SERVICE_ACCOUNTS, namespace, {"metadata": {"name": name}})
+        rule = {"apiGroups": ["*"], "resources": list(resources), "verbs": ["get", "list", "watch"]}
+        self.create(ROLES, namespace, {"metadata": {"name": name}, "rules": [rule]})
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+        ref = {"apiGroup": ROLES.group, "kind": "Role", "name": name}
+        self.create(BINDINGS, namespace, {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject]})
+        asked = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": 3600},
+        }
+        made = self.do(
+            lambda client: client.create(SERVICE_ACCOUNTS, namespace, asked, name=name, subresource="token")
+        )
+        return str(decode(made)["status"]["token"])
+
+
+class Served:
+    """One that serves. `link`: opens once; empty where people log in."""
+
+    def __init__(self, url: str, link: str) -> None:
+        self.url = url
+        self.link = link
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+@contextmanager
+def serving(kubeconfig: Path, *arguments: str) -> Iterator[Served]:
+    """Start it, wait for what it says, and end it with Ctrl-C."""
+    process = subprocess.Popen(
+        [*PYKRUISE, "dashboard", "--kubeconfig", str(kubeconfig), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    try:
+        said = ""
+        for line in process.stdout:
+            said += line
+            if found := re.search(r"(http://[^\s#]+/)(#token=\S+)?(?=[\s;])", said):
+                yield Served(found[1], found[0] if found[2] else "")
+                break
+        else:
+            raise AssertionError(f"pykruise dashboard ended: {said}")
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()

@@ -1,0 +1,121 @@
+"""A dashboard in the test's process, and who asks it: a browser without a screen, on the level of HTTP.
+
+HttpSandbox ──▶ dashboard_at() ──▶ Visitor: log_in(), rows of a stream as they are after so many events
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+
+from pykruise.dashboard.guard import OWN_HEADER
+from pykruise.dashboard.serve import Dashboard, DashboardOptions, dashboard_at
+from pykruise.dashboard.sessions import LaptopDoor
+from pykruise.kube.config import load
+
+__all__ = ["Stream", "Visitor", "dashboard", "visitor"]
+
+IN_TIME_S = 20.0
+
+
+@asynccontextmanager
+async def dashboard(kubeconfig: Path, **options: Any) -> AsyncIterator[Dashboard]:
+    """One that serves the cluster of a kubeconfig."""
+    connection = await load(kubeconfig)
+    async with dashboard_at(connection, DashboardOptions(**options)) as found:
+        yield found
+
+
+class Stream:
+    """Rows as a browser has them, with everything that was ever sent, as text."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+        self.rows: dict[str, Any] = {}
+        self.sent = ""
+        self.events: list[str] = []
+        self.last_id = ""
+        self._fresh: dict[str, Any] | None = None
+
+    async def until(self, is_there: Callable[["Stream"], bool]) -> None:
+        """Read until it is so."""
+        async with asyncio.timeout(IN_TIME_S):
+            while not is_there(self):
+                await self.read_event()
+
+    async def read_event(self) -> str:
+        """The next event's name; its rows are in `rows`. Empty: the stream ended."""
+        said: dict[str, str] = {}
+        while line := await self._answer.content.readline():
+            text = line.decode().rstrip("\n")
+            self.sent += text
+            if not text:
+                break
+            name, _, value = text.partition(": ")
+            said[name] = value
+        else:
+            self.events.append("")
+            return ""
+        self._take(said.get("event", ""), orjson.loads(said.get("data", "null")))
+        self.last_id = said.get("id", self.last_id)
+        self.events.append(said.get("event", ""))
+        return self.events[-1]
+
+    def _take(self, name: str, data: Any) -> None:
+        into = self.rows if self._fresh is None else self._fresh
+        match name:
+            case "reset":
+                self._fresh = {}
+            case "rows":
+                into.update({one["id"]: one for one in data})
+            case "gone":
+                for one in data:
+                    into.pop(one, None)
+            case "synced":
+                self.rows, self._fresh = into, None
+
+
+class Visitor:
+    """Somebody with a browser. `token`: of the link, or a bearer token."""
+
+    def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
+        self.http = http
+        self.url = url
+
+    async def log_in(self, token: str) -> int:
+        """The status of the answer."""
+        return (await self.post("login", {"token": token}))[0]
+
+    async def post(self, path: str, body: Mapping[str, Any], **headers: str) -> tuple[int, Any]:
+        """Status and JSON of an answer."""
+        said = {OWN_HEADER: "1", **headers}
+        async with self.http.post(f"{self.url}api/{path}", json=body, headers=said) as answer:
+            return answer.status, await answer.json()
+
+    async def get(self, path: str, **headers: str) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers and body of an answer."""
+        async with self.http.get(f"{self.url}{path}", headers=headers) as answer:
+            return answer.status, answer.headers, await answer.read()
+
+    @asynccontextmanager
+    async def stream(self, page: str, **headers: str) -> AsyncIterator[Stream]:
+        """The stream of a page: `rollouts`, `workload&kind=…`."""
+        async with self.http.get(f"{self.url}api/stream?page={page}", headers=headers) as answer:
+            assert answer.status == 200, await answer.text()
+            yield Stream(answer)
+
+
+@asynccontextmanager
+async def visitor(of: Dashboard, *, token: str | None = None, logs_in: bool = True) -> AsyncIterator[Visitor]:
+    """A browser of its own; logged in with the token, or by the link."""
+    jar = aiohttp.CookieJar(unsafe=True)  # also for an address without a name
+    async with aiohttp.ClientSession(cookie_jar=jar, read_bufsize=2**22) as http:
+        found = Visitor(http, of.url)
+        if logs_in:
+            given = of.door.new_token() if isinstance(of.door, LaptopDoor) else token
+            assert await found.log_in(given or "") == 200
+        yield found

@@ -1,0 +1,80 @@
+"""Rows that browsers see, and what one has missed."""
+
+import asyncio
+
+from pykruise.dashboard.board import MOST_GONE, Board, Row
+
+
+def row(name: str, *, body: bytes = b"{}", namespace: str = "shop") -> Row:
+    return Row(name, "clonesets.apps.kruise.io", namespace, body)
+
+
+def test_who_comes_first_gets_all_rows() -> None:
+    board = Board()
+    board.put(row("a"))
+    board.put(row("b"))
+    found = board.since(0)
+    assert (found.is_all, {one.id for one in found.rows}) == (True, {"a", "b"})
+
+
+def test_who_was_there_gets_what_changed_since_and_each_row_once() -> None:
+    board = Board()
+    for name in "abc":
+        board.put(row(name))
+    seen = board.version
+    for number in range(50):
+        board.put(row("b", body=b"%d" % number))
+    board.remove("c")
+    found = board.since(seen)
+    assert found.is_all is False
+    assert [(one.id, one.body) for one in found.rows] == [("b", b"49")]
+    assert [one.id for one in found.gone] == ["c"]
+
+
+def test_a_row_that_is_as_it_was_is_no_change() -> None:
+    board = Board()
+    board.put(row("a"))
+    seen = board.version
+    board.put(row("a"))
+    board.remove("never there")
+    assert board.version == seen
+
+
+def test_a_row_that_went_still_says_who_may_hear_of_it() -> None:
+    board = Board()
+    board.put(row("a", namespace="secret"))
+    seen = board.version
+    board.remove("a")
+    assert [one.namespace for one in board.since(seen).gone] == ["secret"]
+    assert len(board) == 0
+
+
+def test_a_row_may_come_back() -> None:
+    board = Board()
+    board.put(row("a"))
+    board.remove("a")
+    seen = board.version
+    board.put(row("a"))
+    assert [one.id for one in board.since(seen).rows] == ["a"]
+    assert len(board) == 1
+
+
+def test_who_was_away_for_too_long_begins_again_and_the_memory_is_bounded() -> None:
+    board = Board()
+    board.put(row("stays"))
+    early = board.version
+    for number in range(2 * MOST_GONE):
+        board.put(row(str(number)))
+        board.remove(str(number))
+    found = board.since(early)
+    assert (found.is_all, [one.id for one in found.rows]) == (True, ["stays"])
+    assert len(board._entries) <= MOST_GONE + 2
+
+
+async def test_waiting_ends_with_the_next_change() -> None:
+    board = Board()
+    waiting = asyncio.create_task(board.wait_newer(0))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    board.put(row("a"))
+    await waiting

@@ -1,0 +1,244 @@
+"""Rows of the pages with lists: what an object says of itself, in one line."""
+
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+
+from pykruise.dashboard.jobs import job_row
+from pykruise.dashboard.objects import ObjectView, views_of_all
+from pykruise.dashboard.rollouts import MOST_WORDS, rollout_resources, rollout_row
+from pykruise.dashboard.waiting import waiting_pod
+from pykruise.kinds import named
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.clock import parse_time
+from pykruise.kube.resources import DEPLOYMENTS, PODS
+
+NOW = parse_time("2026-01-01T01:00:00Z")
+
+
+def cloneset(
+    *, conditions: list[dict[str, Any]] | None = None, strategy: dict[str, Any] | None = None, **status: Any
+) -> dict[str, Any]:
+    """Of ten pods, all updated and ready unless `status` says otherwise."""
+    done = {"replicas": 10, "updatedReplicas": 10, "updatedReadyReplicas": 10, "readyReplicas": 10}
+    return {
+        "apiVersion": CLONE_SETS.api_version,
+        "kind": "CloneSet",
+        "metadata": {
+            "name": "web",
+            "namespace": "shop",
+            "generation": 2,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"team": "blue"},
+        },
+        "spec": {
+            "replicas": 10,
+            "template": {"spec": {"containers": [{"name": "main", "image": "shop:2"}]}},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": strategy or {}},
+        },
+        "status": {"observedGeneration": 2, **done, **status, "conditions": conditions or []},
+    }
+
+
+def waiting(reason: str, message: str = "…") -> dict[str, Any]:
+    return {
+        "type": "Waiting",
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-01-01T00:30:00Z",
+    }
+
+
+def test_a_rollout_that_is_over_is_still() -> None:
+    row = rollout_row(CLONE_SETS, cloneset())
+    assert (row.state, row.word, row.desired, row.updated, row.ready) == ("still", "done", 10, 10, 10)
+    assert row.id == "clonesets.apps.kruise.io/shop/web"
+    assert row.images == ("shop:2",)
+    assert row.since == "2026-01-01T00:00:00Z"
+
+
+def test_one_that_goes_on_by_itself_moves_and_says_how_far_it_is() -> None:
+    row = rollout_row(CLONE_SETS, cloneset(updatedReplicas=4, updatedReadyReplicas=3))
+    assert (row.state, row.word) == ("moves", "moving")
+    assert row.line.startswith("Waiting for partitioned roll out to finish: 4 out of 10")
+
+
+def test_one_that_a_person_has_to_look_at_comes_first_with_what_it_waits_for() -> None:
+    stuck = cloneset(updatedReplicas=2, conditions=[waiting("ImagePull", "image shop:2 cannot be pulled")])
+    row = rollout_row(CLONE_SETS, stuck)
+    assert (row.state, row.code, row.waits) == ("person", "ImagePull", "image shop:2 cannot be pulled")
+    assert row.since == "2026-01-01T00:30:00Z"
+
+
+def test_one_that_is_stalled_needs_somebody_whoever_wrote_that() -> None:
+    stalled = {"type": "Stalled", "status": "True", "reason": "ProgressDeadlineExceeded"}
+    assert rollout_row(CLONE_SETS, cloneset(updatedReplicas=2, conditions=[stalled])).state == "person"
+
+
+def test_waiting_for_a_turn_is_a_movement() -> None:
+    row = rollout_row(CLONE_SETS, cloneset(updatedReplicas=2, conditions=[waiting("Turn")]))
+    assert (row.state, row.word) == ("moves", "waiting")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "word", "kept"), [({"paused": True}, "paused", 0), ({"partition": "50%"}, "partition", 5)]
+)
+def test_what_somebody_holds_on_purpose_is_still(strategy: dict[str, Any], word: str, kept: int) -> None:
+    held = cloneset(strategy=strategy, updatedReplicas=5, updatedReadyReplicas=5)
+    held["status"]["readyReplicas"] = 10 if word == "paused" else 9
+    row = rollout_row(CLONE_SETS, held)
+    assert (row.state, row.kept) == ("still", kept)
+    assert row.word == word
+
+
+def test_the_older_image_is_that_of_the_revision_that_pods_come_from() -> None:
+    older = {"data": {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "shop:1"}]}}}}}
+    row = rollout_row(CLONE_SETS, cloneset(updatedReplicas=2), current=older)
+    assert (row.old_images, row.images) == (("shop:1",), ("shop:2",))
+
+
+@pytest.mark.parametrize("field", ["status", "spec"])
+def test_an_object_without_a_status_or_with_nonsense_in_its_spec_still_has_a_row(field: str) -> None:
+    for nonsense in ({}, {"replicas": "ten"}, {"updateStrategy": 5}):
+        document = {**cloneset(), field: nonsense}
+        assert rollout_row(CLONE_SETS, document).name == "web"
+
+
+@pytest.mark.parametrize("resource", rollout_resources(), ids=str)
+def test_every_kind_with_a_rollout_has_a_row_as_soon_as_it_is_created(resource: Any) -> None:
+    document = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": "new", "namespace": "shop", "generation": 1},
+        "spec": {"replicas": 1},
+    }
+    row = rollout_row(resource, document)
+    assert (row.kind, row.id) == (resource.kind, f"{resource}/shop/new")
+
+
+def test_a_deployments_row_has_the_same_counts() -> None:
+    document = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "old", "namespace": "shop", "generation": 1},
+        "spec": {"replicas": 2, "template": {"spec": {"containers": [{"name": "a", "image": "a:1"}]}}},
+        "status": {"observedGeneration": 1, "updatedReplicas": 1, "replicas": 2, "readyReplicas": 2},
+    }
+    row = rollout_row(DEPLOYMENTS, document)
+    assert (row.state, row.updated, row.desired) == ("moves", 1, 2)
+
+
+def test_a_megabyte_of_words_becomes_a_row_all_the_same() -> None:
+    long = cloneset(conditions=[waiting("ImagePull", "<script>alert(1)</script>" * 40_000)])
+    body = orjson.dumps(msgspec.to_builtins(rollout_row(CLONE_SETS, long)))
+    assert len(body) < 3 * MOST_WORDS
+    assert b"<script>" in body  # as text: the page shows what is there
+
+
+# ── pods ─────────────────────────────────────────────────────────────────────
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web-x",
+            "namespace": "shop",
+            "uid": "u",
+            "resourceVersion": "7",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "managedFields": [{"manager": "kubelet"}],
+        },
+        "spec": {"nodeName": "node-1", "containers": [{"name": "main", "image": "shop:2"}]},
+        "status": {"phase": "Pending", **status},
+    }
+
+
+def seen(document: dict[str, Any]) -> ObjectView:
+    return views_of_all()[PODS].projector()(orjson.dumps(document))
+
+
+PULLING = {
+    "containerStatuses": [
+        {
+            "name": "main",
+            "ready": False,
+            "restartCount": 0,
+            "image": "shop:2",
+            "imageID": "",
+            "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}},
+        }
+    ]
+}
+
+
+def test_a_pod_that_waits_says_why_in_the_words_of_explain() -> None:
+    row = waiting_pod(seen(pod(**PULLING)), owner=(CLONE_SETS, cloneset()), now=NOW)
+    assert row is not None
+    assert (row.code, row.owner_kind, row.owner, row.needs_a_person) == ("ImagePull", "CloneSet", "web", True)
+    assert "no such image" in row.words
+    assert row.remedy
+
+
+def test_a_pod_that_serves_or_has_ended_is_not_even_looked_at() -> None:
+    ready = [{"type": "Ready", "status": "True"}]
+    assert not seen(pod(phase="Running", conditions=ready)).waits
+    assert not seen(pod(phase="Succeeded")).waits
+    assert seen(pod(**PULLING)).waits
+
+
+def test_a_pod_of_nobody_waits_too() -> None:
+    row = waiting_pod(seen(pod(**PULLING)), owner=None, now=NOW)
+    assert row is not None
+    assert (row.owner, row.owner_kind) == ("", "")
+
+
+def test_what_is_kept_of_an_object_has_its_kind_and_not_its_managed_fields() -> None:
+    view = seen({key: value for key, value in pod().items() if key not in ("kind", "apiVersion")})
+    assert view.document["kind"] == "Pod"
+    assert "managedFields" not in view.document["metadata"]
+    assert (view.resource_version, view.uid) == (7, "u")
+
+
+# ── jobs ─────────────────────────────────────────────────────────────────────
+
+
+def job(kind: str, spec: dict[str, Any], status: dict[str, Any]) -> Any:
+    resource = named(kind).resource
+    document = {"kind": kind, "metadata": {"name": "j", "namespace": "shop"}, "spec": spec, "status": status}
+    return job_row(resource, document)
+
+
+def test_a_job_that_failed_on_a_node_needs_somebody() -> None:
+    row = job(
+        "ImagePullJob", {}, {"desired": 3, "succeeded": 1, "failed": 2, "startTime": "2026-01-01T00:00:00Z"}
+    )
+    assert (row.state, row.desired, row.succeeded, row.failed) == ("person", 3, 1, 2)
+    assert "2 failed" in row.line
+
+
+def test_a_job_that_runs_moves_and_one_that_is_over_is_still() -> None:
+    begun = {"desired": 3, "active": 3, "startTime": "2026-01-01T00:00:00Z"}
+    assert job("BroadcastJob", {}, begun).state == "moves"
+    ended = {"desired": 3, "succeeded": 3, "phase": "completed", "completionTime": "2026-01-01T00:01:00Z"}
+    assert job("BroadcastJob", {}, ended).state == "still"
+
+
+def test_a_schedule_counts_what_it_runs() -> None:
+    row = job("AdvancedCronJob", {"schedule": "@hourly"}, {"active": [{"name": "a"}, {"name": "b"}]})
+    assert (row.schedule, row.active) == ("@hourly", 2)
+
+
+def test_a_node_shows_each_image_with_its_phase() -> None:
+    spec = {"images": {"nginx": {"tags": [{"tag": "1"}, {"tag": "2"}]}}}
+    status = {"imageStatuses": {"nginx": {"tags": [{"tag": "1", "phase": "Pulling", "progress": 30}]}}}
+    row = job("NodeImage", spec, status)
+    assert [(one.image, one.phase, one.progress) for one in row.images] == [
+        ("nginx:1", "Pulling", 30),
+        ("nginx:2", "Waiting", 0),
+    ]
+    assert row.state == "moves"

@@ -1,0 +1,111 @@
+"""What a browser is sent of a board, however slowly it reads."""
+
+import asyncio
+from typing import Any
+
+import orjson
+
+from pykruise.dashboard.access import FullAccess
+from pykruise.dashboard.board import Board, Row
+from pykruise.dashboard.streams import RowStream
+
+
+class Status:
+    is_good = True
+
+    def __init__(self) -> None:
+        self.said: dict[str, Any] = {"is_read": True}
+
+    async def still_good(self) -> bool:
+        return self.is_good
+
+
+def row(name: str, value: object = 0) -> Row:
+    return Row(name, "pods", "shop", orjson.dumps({"id": name, "value": value}))
+
+
+def stream_of(board: Board, status: Status | None = None, **more: Any) -> RowStream:
+    told = status or Status()
+    given = {"boot": "b", "on_close": lambda: None, "joined_s": 0.01, "heartbeat_s": 0.2, **more}
+    return RowStream(board, FullAccess(), status=lambda: told.said, still_good=told.still_good, **given)
+
+
+async def read(stream: RowStream, *, until: str) -> list[tuple[str, Any]]:
+    """Events up to one of that name."""
+    found: list[tuple[str, Any]] = []
+    while not found or found[-1][0] != until:
+        part = (await stream.chunk()).decode()
+        fields = dict(line.split(": ", 1) for line in part.split("\n") if ": " in line)
+        if "event" in fields:
+            found.append((fields["event"], orjson.loads(fields["data"])))
+    return found
+
+
+async def test_who_reads_slowly_gets_the_last_state_of_each_row_and_nothing_between() -> None:
+    board = Board()
+    board.put(row("a"))
+    stream = stream_of(board)
+    await read(stream, until="synced")
+    for number in range(10_000):
+        board.put(row("a", number))
+    found = await read(stream, until="synced")
+    assert [data for name, data in found if name == "rows"] == [[{"id": "a", "value": 9_999}]]
+
+
+async def test_many_rows_come_in_parts_that_a_browser_works_on_one_at_a_time() -> None:
+    board = Board()
+    for number in range(250):
+        board.put(row(str(number)))
+    found = await read(stream_of(board), until="synced")
+    assert [name for name, _ in found] == ["status", "reset", "rows", "rows", "rows", "synced"]
+    assert sum(len(data) for name, data in found if name == "rows") == 250
+
+
+async def test_large_rows_come_in_smaller_parts() -> None:
+    board = Board()
+    for number in range(10):
+        board.put(row(str(number), "x" * 40_000))
+    found = await read(stream_of(board), until="synced")
+    assert [len(data) for name, data in found if name == "rows"] == [2] * 5
+
+
+async def test_changes_that_come_together_go_out_together() -> None:
+    board = Board()
+    stream = stream_of(board)
+    await read(stream, until="synced")
+    waiting = asyncio.create_task(read(stream, until="synced"))
+    await asyncio.sleep(0)
+    for number in range(50):
+        board.put(row(str(number)))
+        await asyncio.sleep(0)
+    assert [len(data) for name, data in await waiting if name == "rows"] == [50]
+
+
+async def test_a_quiet_stream_shows_that_it_lives() -> None:
+    stream = stream_of(Board())
+    await read(stream, until="synced")
+    assert await read(stream, until="heartbeat") == [("heartbeat", {})]
+
+
+async def test_it_says_how_the_caches_are_when_that_changes() -> None:
+    status, board = Status(), Board()
+    stream = stream_of(board, status)
+    await read(stream, until="synced")
+    status.said = {"is_read": False}
+    assert await read(stream, until="heartbeat") == [("status", {"is_read": False}), ("heartbeat", {})]
+
+
+async def test_it_ends_with_the_login() -> None:
+    status = Status()
+    stream = stream_of(Board(), status)
+    await read(stream, until="synced")
+    status.is_good = False
+    assert await stream.chunk() == b""
+
+
+async def test_no_text_of_a_cluster_ends_an_event() -> None:
+    board = Board()
+    board.put(row("a", "one\n\nevent: gone\ndata: []\r\n\u2028\u0000"))
+    found = await read(stream_of(board), until="synced")
+    assert [name for name, _ in found] == ["status", "reset", "rows", "synced"]
+    assert found[2][1][0]["value"] == "one\n\nevent: gone\ndata: []\r\n\u2028\u0000"
