@@ -83,6 +83,8 @@ from testbed.settings import MOST_NODES, PROXY, node_name
 __all__ = ["CONTAINERD", "KUBELET", "KUBE_PROXY", "Node", "Nodes", "Registry", "Rule", "check"]
 
 CONTAINERD = "containerd"
+PROGRAM_PATH = ":".join((*filter(None, [os.environ.get("CONTAINERD")]), SEARCH_PATH))
+"""$CONTAINERD: a folder with another containerd and its shim than the distribution's."""
 KUBELET = "kubelet"
 KUBE_PROXY = "kube-proxy"
 MACHINE = "machine"
@@ -115,7 +117,7 @@ def check() -> None:
         raise MissingError(
             "real nodes need the right to make namespaces and control groups, which is not given here"
         )
-    lacking = [name for name in PROGRAMS if not shutil.which(name, path=SEARCH_PATH)]
+    lacking = [name for name in PROGRAMS if not shutil.which(name, path=PROGRAM_PATH)]
     lacking += [str(path) for path in (CNI_PROGRAMS / "bridge", BUSYBOX) if not path.exists()]
     if lacking:
         packages = " ".join((_HERE / "packages.txt").read_text().split())
@@ -243,7 +245,7 @@ class Nodes:
             f"--egress={egress}",
             f"--registry={self.registry.folder}",
         ]
-        environment = {"PYTHONPATH": str(_HERE.parent), "PATH": SEARCH_PATH}
+        environment = {"PYTHONPATH": str(_HERE.parent), "PATH": PROGRAM_PATH}
 
         async def takes_connections() -> bool:
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
@@ -386,7 +388,7 @@ class Node:
             self.log(MACHINE),
             is_booted,
             self._nodes.wait_seconds,
-            {"PATH": SEARCH_PATH},
+            {"PATH": PROGRAM_PATH},
             nested=True,
         )
 
@@ -398,7 +400,7 @@ class Node:
             self.log(name),
             healthy,
             self._nodes.wait_seconds,
-            {"PATH": SEARCH_PATH},
+            {"PATH": PROGRAM_PATH},
             nested=True,
         )
 
@@ -484,7 +486,7 @@ def _is_ready(plane: ControlPlane, name: str) -> bool:
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PATH": SEARCH_PATH}
+    environment = {**os.environ, "PATH": PROGRAM_PATH}
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 

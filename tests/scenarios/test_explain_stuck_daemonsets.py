@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
+from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
 from pykruise.sandbox.faults import Rule
 from support.daemonsets import Pool
 from support.faults import Answer, FaultyTransport, posts
+from support.remedies import followed, ways_of
 from support.scenario import Object, Stage, rolling
 from support.stuck import named
 
@@ -52,7 +54,7 @@ async def image_cannot_be_pulled_in_place(stage: Stage, pool: Pool) -> None:
 
 
 async def containers_crash(stage: Stage, pool: Pool) -> None:
-    await rolled_out(stage, pool, rule={"exit_code": 3, "after_s": 1.0})
+    await rolled_out(stage, pool, rule={"exit_code": 3, "after_s": 0.0})
 
 
 async def containers_are_never_ready(stage: Stage, pool: Pool) -> None:
@@ -152,28 +154,40 @@ class Stuck(NamedTuple):
     cause: str
     says: str
     verdict: str = "waiting"
+    ways: int = 1
+    """How many things its remedies say can be done."""
 
 
 CASES = (
-    Stuck(image_cannot_be_pulled, "ImagePull", "image nginx:2 of container main cannot be pulled"),
-    Stuck(image_cannot_be_pulled_in_place, "ImagePull", "image nginx:2 of container main cannot be pulled"),
-    Stuck(containers_crash, "ContainerFails", "exit code 3"),
-    Stuck(containers_are_never_ready, "NotReady", "runs, but is not ready"),
-    Stuck(surging_pods_are_never_ready, "NotReady", "is available"),
-    Stuck(too_large_for_the_nodes, "Unschedulable", "Insufficient cpu"),
+    Stuck(image_cannot_be_pulled, "ImagePull", "image nginx:2 of container main cannot be pulled", ways=3),
+    Stuck(
+        image_cannot_be_pulled_in_place,
+        "ImagePull",
+        "image nginx:2 of container main cannot be pulled",
+        ways=3,
+    ),
+    Stuck(containers_crash, "ContainerFails", "exit code 3", ways=2),
+    Stuck(containers_are_never_ready, "NotReady", "runs, but is not ready", ways=2),
+    Stuck(surging_pods_are_never_ready, "NotReady", "is available", ways=2),
+    Stuck(too_large_for_the_nodes, "Unschedulable", "Insufficient cpu", ways=2),
     Stuck(a_readiness_gate_is_closed, "ReadinessGate", "example.com/registered"),
-    Stuck(pods_are_not_ready_for_long_enough, "MinReadySeconds", "minReadySeconds 3600"),
-    Stuck(a_node_does_not_answer, "NodeLost", "does not answer"),
+    Stuck(pods_are_not_ready_for_long_enough, "MinReadySeconds", "minReadySeconds 3600", ways=0),
+    Stuck(a_node_does_not_answer, "NodeLost", "does not answer", ways=2),
     Stuck(a_finalizer_holds_a_pod, "Finalizer", "example.com/backup"),
     Stuck(the_deletion_hook_is_not_released, "PreDeleteHook", "waits until the preDelete hook"),
-    Stuck(the_quota_is_used_up, "Quota", "exceeded quota: team"),
-    Stuck(a_webhook_refuses, "Webhook", "images must be signed"),
-    Stuck(revisions_cannot_be_stored, "Forbidden", "store revision: controllerrevisions.apps is forbidden"),
+    Stuck(the_quota_is_used_up, "Quota", "exceeded quota: team", ways=0),
+    Stuck(a_webhook_refuses, "Webhook", "images must be signed", ways=0),
+    Stuck(
+        revisions_cannot_be_stored,
+        "Forbidden",
+        "store revision: controllerrevisions.apps is forbidden",
+        ways=0,
+    ),
     Stuck(updates_are_paused, "Paused", "set spec.updateStrategy.rollingUpdate.paused to false", "paused"),
     Stuck(
         the_partition_keeps_nodes, "Partition", "lower spec.updateStrategy.rollingUpdate.partition", "done"
     ),
-    Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done"),
+    Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done", ways=2),
     Stuck(only_some_nodes_are_selected, "NodeSelector", "widen rollingUpdate.selector", "done"),
     Stuck(nobody_manages, "NoManager", "is the manager running"),
 )
@@ -187,3 +201,18 @@ async def test_explain_names_the_true_cause_of_a_daemonset(stage: Stage, pool: P
     _, said = await named(stage, DAEMON_SET, cause=case.cause, verdict=case.verdict)
     # then
     assert case.says in said
+
+
+@pytest.mark.virtual_time("as many as there are remedies")
+@pytest.mark.parametrize(
+    ("case", "number"),
+    [pytest.param(case, n, id=f"{case.stage_it.__name__}-{n}") for case in CASES for n in range(case.ways)],
+)
+async def test_no_remedy_of_it_takes_pods_away(stage: Stage, pool: Pool, case: Stuck, number: int) -> None:
+    # given
+    await case.stage_it(stage, pool)
+    found, said = await named(stage, DAEMON_SET, cause=case.cause, verdict=case.verdict)
+    ways = list(ways_of(found))
+    assert len(ways) == case.ways, said
+    # when, then
+    await followed(stage, DAEMON_SET, Key(stage.namespace, "web"), found, ways[number])

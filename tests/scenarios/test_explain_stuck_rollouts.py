@@ -15,6 +15,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
 from pykruise.sandbox.faults import Rule
 from support.faults import Answer, FaultyTransport, posts
+from support.remedies import followed, ways_of
 from support.scenario import Object, Stage, cloneset, rolling
 from support.stuck import named
 
@@ -88,7 +89,7 @@ async def containers_are_never_ready_in_place(stage: Stage) -> None:
 async def one_old_pod_uses_the_budget_up(stage: Stage) -> None:
     """maxUnavailable is used by an old pod that went bad: the others wait for it."""
     await stage.start_manager()
-    await stage.create(cloneset(replicas=3, updateStrategy=rolling(maxUnavailable=1, partition=3)))
+    await stage.create(cloneset(replicas=3, updateStrategy=rolling(maxUnavailable=1)))
     await stage.settled(replicas=3)
     name = (await stage.pods())[2].name
     stage.kubelets.set_rules([Rule(pod=name, never_ready=True)])
@@ -306,32 +307,41 @@ class Stuck(NamedTuple):
     cause: str
     says: str
     verdict: str = "waiting"
+    ways: int = 1
+    """How many things its remedies say can be done."""
+    useless: tuple[int, ...] = ()
+    """Which of them do no harm, and do not help here."""
 
 
 CASES = (
-    Stuck(image_cannot_be_pulled, "ImagePull", "image nginx:2 of container main cannot be pulled"),
-    Stuck(image_cannot_be_pulled_in_place, "ImagePull", "image nginx:2 of container main cannot be pulled"),
-    Stuck(containers_crash, "ContainerFails", "exit code 3"),
-    Stuck(containers_are_never_ready, "NotReady", "container main runs, but is not ready"),
-    Stuck(containers_are_never_ready_in_place, "NotReady", "container main runs, but is not ready"),
-    Stuck(one_old_pod_uses_the_budget_up, "NotReady", "scaleStrategy.maxUnavailable is 1"),
-    Stuck(too_large_for_every_node, "Unschedulable", "Insufficient cpu"),
-    Stuck(no_node_has_the_label, "Unschedulable", "node affinity"),
-    Stuck(all_nodes_are_cordoned, "Unschedulable", "unschedulable"),
+    Stuck(image_cannot_be_pulled, "ImagePull", "image nginx:2 of container main cannot be pulled", ways=3),
+    Stuck(
+        image_cannot_be_pulled_in_place,
+        "ImagePull",
+        "image nginx:2 of container main cannot be pulled",
+        ways=3,
+    ),
+    Stuck(containers_crash, "ContainerFails", "exit code 3", ways=2),
+    Stuck(containers_are_never_ready, "NotReady", "container main runs, but is not ready", ways=2),
+    Stuck(containers_are_never_ready_in_place, "NotReady", "container main runs, but is not ready", ways=2),
+    Stuck(one_old_pod_uses_the_budget_up, "NotReady", "scaleStrategy.maxUnavailable is 1", useless=(0,)),
+    Stuck(too_large_for_every_node, "Unschedulable", "Insufficient cpu", ways=2),
+    Stuck(no_node_has_the_label, "Unschedulable", "node affinity", ways=2),
+    Stuck(all_nodes_are_cordoned, "Unschedulable", "unschedulable", ways=2),
     Stuck(a_readiness_gate_is_closed, "ReadinessGate", "example.com/registered"),
-    Stuck(a_node_does_not_answer, "NodeLost", "does not answer"),
+    Stuck(a_node_does_not_answer, "NodeLost", "does not answer", ways=2),
     Stuck(a_finalizer_holds_a_pod, "Finalizer", "example.com/backup"),
-    Stuck(pods_are_not_ready_for_long_enough, "MinReadySeconds", "minReadySeconds 3600"),
-    Stuck(the_quota_is_used_up, "Quota", "exceeded quota: team"),
-    Stuck(a_webhook_does_not_answer, "Webhook", "pods.example.com"),
-    Stuck(a_webhook_refuses, "Webhook", "images must be signed"),
-    Stuck(the_manager_lacks_a_right, "Forbidden", "cannot create resource"),
+    Stuck(pods_are_not_ready_for_long_enough, "MinReadySeconds", "minReadySeconds 3600", ways=0),
+    Stuck(the_quota_is_used_up, "Quota", "exceeded quota: team", ways=0),
+    Stuck(a_webhook_does_not_answer, "Webhook", "pods.example.com", ways=0),
+    Stuck(a_webhook_refuses, "Webhook", "images must be signed", ways=0),
+    Stuck(the_manager_lacks_a_right, "Forbidden", "cannot create resource", ways=0),
     Stuck(updates_are_paused, "Paused", "set spec.updateStrategy.rollingUpdate.paused to false", "paused"),
     Stuck(the_partition_keeps_pods, "Partition", "lower spec.updateStrategy.rollingUpdate.partition", "done"),
-    Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done"),
-    Stuck(in_place_only_cannot, "NotInPlace", "env"),
-    Stuck(scaling_is_limited, "Starting", "creating 0 of 2 missing pods now"),
-    Stuck(the_deadline_is_exceeded, "NotReady", "no progress within progressDeadlineSeconds"),
+    Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done", ways=2),
+    Stuck(in_place_only_cannot, "NotInPlace", "env", ways=2),
+    Stuck(scaling_is_limited, "Starting", "creating 0 of 2 missing pods now", ways=0),
+    Stuck(the_deadline_is_exceeded, "NotReady", "no progress within progressDeadlineSeconds", ways=2),
     Stuck(the_deletion_hook_is_not_released, "PreDeleteHook", "waits until the preDelete hook is taken off"),
     Stuck(
         the_update_hook_is_not_released,
@@ -345,11 +355,17 @@ CASES = (
     ),
     Stuck(the_hook_of_new_pods_is_missing, "PreNormalHook", "waits for the preNormal hook: label warm=yes"),
     Stuck(a_value_got_around_admission, "Refused", "spec.updateStrategy.rollingUpdate.partition", "refused"),
-    Stuck(the_selector_was_changed, "Refused", "selector", "refused"),
+    Stuck(the_selector_was_changed, "Refused", "selector", "refused", ways=2),
     Stuck(nobody_manages, "NoManager", "is the manager running"),
-    Stuck(it_is_being_deleted, "TerminatingObject", "finalizer example.com/archive holds it", "terminating"),
-    Stuck(a_record_of_an_update_is_broken, "BrokenUpdate", "cannot go on"),
-    Stuck(a_pod_of_nobody_matches, "Orphan", "it is never adopted", "done"),
+    Stuck(
+        it_is_being_deleted,
+        "TerminatingObject",
+        "finalizer example.com/archive holds it",
+        "terminating",
+        ways=0,
+    ),
+    Stuck(a_record_of_an_update_is_broken, "BrokenUpdate", "cannot go on", ways=2),
+    Stuck(a_pod_of_nobody_matches, "Orphan", "it is never adopted", "done", ways=2),
 )
 
 
@@ -391,3 +407,20 @@ async def test_what_is_not_there_cannot_be_explained(stage: Stage) -> None:
     with pytest.raises(Exception, match="there is no CloneSet") as caught:
         await explained(stage.client, Key(stage.namespace, "other"), now=stage.clock(), kind=CLONE_SET)
     assert isinstance(caught.value.__cause__, NotFoundError)
+
+
+@pytest.mark.virtual_time("as many as there are remedies")
+@pytest.mark.parametrize(
+    ("case", "number"),
+    [pytest.param(case, n, id=f"{case.stage_it.__name__}-{n}") for case in CASES for n in range(case.ways)],
+)
+async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number: int) -> None:
+    # given
+    await case.stage_it(stage)
+    found, said = await named(stage, CLONE_SET, cause=case.cause, verdict=case.verdict)
+    ways = list(ways_of(found))
+    assert len(ways) == case.ways, said
+    # when, then
+    await followed(
+        stage, CLONE_SET, Key(stage.namespace, "web"), found, ways[number], helps=number not in case.useless
+    )

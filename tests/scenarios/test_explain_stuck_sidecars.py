@@ -17,6 +17,7 @@ from pykruise.kube.resources import NAMESPACES, PODS
 from pykruise.sandbox.faults import Rule
 from support.faults import Answer, FaultyTransport, patches
 from support.golden import same_as
+from support.remedies import followed, ways_of
 from support.scenario import Object, Stage, cloneset
 from support.sidecarsets import canary, container, hot, sidecarset
 
@@ -201,29 +202,41 @@ class Stuck(NamedTuple):
     cause: str
     says: str
     verdict: str = "waiting"
+    ways: int = 1
+    """How many things its remedies say can be done."""
+    useless: tuple[int, ...] = ()
+    """Which of them do no harm, and do not help here."""
 
 
 CASES = (
-    Stuck(the_image_cannot_be_pulled, "ImagePull", "image log:2 of container log cannot be pulled"),
-    Stuck(the_sidecar_is_never_ready, "NotReady", "container log runs, but is not ready"),
+    Stuck(the_image_cannot_be_pulled, "ImagePull", "image log:2 of container log cannot be pulled", ways=3),
+    Stuck(the_sidecar_is_never_ready, "NotReady", "container log runs, but is not ready", ways=2),
     Stuck(upgrades_are_paused, "Paused", "set spec.updateStrategy.paused to false", "paused"),
     Stuck(the_partition_keeps_pods, "Partition", "lower spec.updateStrategy.partition", "done"),
-    Stuck(pods_are_only_injected, "NotUpdate", "set spec.updateStrategy.type to RollingUpdate", "done"),
-    Stuck(pods_are_not_selected, "NotSelected", "change spec.updateStrategy.selector", "done"),
+    Stuck(
+        pods_are_only_injected, "NotUpdate", "set spec.updateStrategy.type to RollingUpdate", "done", ways=2
+    ),
+    Stuck(pods_are_not_selected, "NotSelected", "change spec.updateStrategy.selector", "done", ways=2),
     Stuck(more_than_images_changed, "NotInPlace", "(containers[log].env)"),
-    Stuck(the_other_twin_is_never_idle, "NotReady", "container log-2 runs, but is not ready"),
-    Stuck(an_annotation_is_in_the_way, "BrokenUpdate", "example.com/levels"),
+    Stuck(
+        the_other_twin_is_never_idle,
+        "NotReady",
+        "container log-2 runs, but is not ready",
+        ways=2,
+        useless=(1,),
+    ),
+    Stuck(an_annotation_is_in_the_way, "BrokenUpdate", "example.com/levels", ways=2),
     Stuck(no_pod_matches, "NoPods", "no pod matches spec.selector", "done"),
-    Stuck(no_namespace_is_selected, "NoPods", "but not their namespaces", "done"),
+    Stuck(no_namespace_is_selected, "NoPods", "but not their namespaces", "done", ways=2),
     Stuck(pods_were_there_before, "NotInjected", "it was there before this SidecarSet"),
     Stuck(webhooks_were_down, "NotInjected", "webhooks were not asked"),
     Stuck(the_namespace_is_left_out, "NotInjected", "take the label control-plane=openkruise off"),
     Stuck(injection_is_paused, "InjectionPaused", "set spec.injectionStrategy.paused to false", "done"),
-    Stuck(a_canary_takes_its_place, "Canary", "it has the sidecars of canary log-canary", "done"),
-    Stuck(two_have_one_container, "Conflict", "container log already exist in other"),
+    Stuck(a_canary_takes_its_place, "Canary", "it has the sidecars of canary log-canary", "done", ways=0),
+    Stuck(two_have_one_container, "Conflict", "container log already exist in other", ways=2),
     Stuck(a_revision_is_not_stored, "InjectionFails", "log-none of SidecarSet log is not stored"),
-    Stuck(somebody_refuses_the_upgrade, "WriteFailed", "images must be signed"),
-    Stuck(nobody_manages, "NoManager", "is the manager running"),
+    Stuck(somebody_refuses_the_upgrade, "WriteFailed", "images must be signed", ways=0),
+    Stuck(nobody_manages, "NoManager", "is the manager running", ways=2),
 )
 
 
@@ -275,3 +288,18 @@ async def test_what_is_explained_is_read_only(stage: Stage) -> None:
     await explained(client, Key("", LOG), now=stage.clock(), kind=SIDECAR_SET)
     # then
     assert {request.method for request in reading.log} == {"GET"}
+
+
+@pytest.mark.virtual_time("as many as there are remedies")
+@pytest.mark.parametrize(
+    ("case", "number"),
+    [pytest.param(case, n, id=f"{case.stage_it.__name__}-{n}") for case in CASES for n in range(case.ways)],
+)
+async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number: int) -> None:
+    # given
+    await case.stage_it(stage)
+    found = await told(stage, case)
+    ways = list(ways_of(found))
+    assert len(ways) == case.ways, text(found, now=stage.clock())
+    # when, then
+    await followed(stage, SIDECAR_SET, Key("", LOG), found, ways[number], helps=number not in case.useless)

@@ -17,6 +17,7 @@ from pykruise.kube.resources import DEPLOYMENTS, Resource
 from support.daemonsets import Pool
 from support.faults import Answer, FaultyTransport, patches
 from support.golden import same_as
+from support.remedies import followed, ways_of
 from support.scenario import Object, Stage
 from support.spread_stage import Spread
 
@@ -145,22 +146,24 @@ class Stuck(NamedTuple):
     cause: str
     says: str
     verdict: str = "waiting"
+    ways: int = 1
+    """How many things its remedies say can be done."""
 
 
 CASES = (
-    Stuck(a_strict_subset_has_no_room, "Unschedulable", "set scheduleStrategy.type to Adaptive"),
-    Stuck(pods_are_about_to_move_on, "Unschedulable", "is deleted, to come again in another subset"),
+    Stuck(a_strict_subset_has_no_room, "Unschedulable", "set scheduleStrategy.type to Adaptive", ways=2),
+    Stuck(pods_are_about_to_move_on, "Unschedulable", "is deleted, to come again in another subset", ways=2),
     Stuck(a_subset_is_passed_over, "Closed", "subset a is tried again"),
     Stuck(the_last_subset_has_no_room, "Unschedulable", "a is the last subset, whose pods always wait"),
-    Stuck(the_workload_is_not_there, "NoTarget", "CloneSet web is not there"),
+    Stuck(the_workload_is_not_there, "NoTarget", "CloneSet web is not there", ways=2),
     Stuck(the_kind_is_not_listed, "Refused", "Training (example.org) is not on the white list", "refused"),
     Stuck(a_path_leads_nowhere, "Refused", "spec.workers: is not there", "refused"),
     Stuck(a_patch_makes_no_pod, "Patch", "spec.subsets[0].patch.containers[0].image: Required value"),
     Stuck(pods_are_beyond_the_limit, "Surplus", "subset a has 4 pods for 1 places", "done"),
     Stuck(a_subset_was_removed, "NoSubset", "its subset b is not there any more"),
-    Stuck(a_node_fits_no_subset, "NoSubset", "fits no subset"),
-    Stuck(a_pod_did_not_come, "WriteFailed", "web-lost was admitted and has not come"),
-    Stuck(costs_are_refused, "WriteFailed", "no costs here"),
+    Stuck(a_node_fits_no_subset, "NoSubset", "fits no subset", ways=0),
+    Stuck(a_pod_did_not_come, "WriteFailed", "web-lost was admitted and has not come", ways=0),
+    Stuck(costs_are_refused, "WriteFailed", "no costs here", ways=0),
     Stuck(nobody_manages, "NoManager", "is the manager running"),
 )
 
@@ -225,3 +228,20 @@ async def test_what_is_explained_is_read_only(spread: Spread, stage: Stage) -> N
     await explained(stage.client.over(reading), key, now=stage.clock(), kind=WORKLOAD_SPREAD)
     # then
     assert {request.method for request in reading.log} <= {"GET", "STREAM"}
+
+
+@pytest.mark.virtual_time("as many as there are remedies")
+@pytest.mark.parametrize(
+    ("case", "number"),
+    [pytest.param(case, n, id=f"{case.stage_it.__name__}-{n}") for case in CASES for n in range(case.ways)],
+)
+async def test_no_remedy_of_it_takes_pods_away(
+    spread: Spread, stage: Stage, case: Stuck, number: int
+) -> None:
+    # given
+    await case.stage_it(spread)
+    found = await told(stage, case)
+    ways = list(ways_of(found))
+    assert len(ways) == case.ways, text(found, now=stage.clock())
+    # when, then
+    await followed(stage, WORKLOAD_SPREAD, Key(stage.namespace, "ws"), found, ways[number])

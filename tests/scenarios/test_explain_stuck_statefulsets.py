@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
+from pykruise.kube.ids import Key
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.sandbox.faults import Rule
 from support.faults import Answer, FaultyTransport, posts
+from support.remedies import followed, ways_of
 from support.scenario import Object, Stage, rolling
 from support.statefulsets import Sets, claim_template, in_place, statefulset
 from support.stuck import named
@@ -112,20 +114,32 @@ class Stuck(NamedTuple):
     cause: str
     says: str
     verdict: str = "waiting"
+    ways: int = 1
+    """How many things its remedies say can be done."""
 
 
 CASES = (
-    Stuck(image_cannot_be_pulled, "ImagePull", "image nginx:2 of container main cannot be pulled"),
-    Stuck(image_cannot_be_pulled_in_place, "ImagePull", "image nginx:2 of container main cannot be pulled"),
+    Stuck(image_cannot_be_pulled, "ImagePull", "image nginx:2 of container main cannot be pulled", ways=3),
+    Stuck(
+        image_cannot_be_pulled_in_place,
+        "ImagePull",
+        "image nginx:2 of container main cannot be pulled",
+        ways=3,
+    ),
     Stuck(the_deletion_hook_is_not_released, "PreDeleteHook", "waits until the preDelete hook"),
     Stuck(the_update_hook_is_not_released, "InPlaceUpdateHook", "waits until the inPlaceUpdate hook"),
     Stuck(a_finalizer_holds_a_pod, "Finalizer", "example.com/backup"),
     Stuck(an_old_claim_does_not_go, "Departing", "waits until its old claim data-web-0 is gone"),
-    Stuck(the_quota_is_used_up, "Quota", "exceeded quota: team"),
-    Stuck(revisions_cannot_be_stored, "Forbidden", "store revision: controllerrevisions.apps is forbidden"),
+    Stuck(the_quota_is_used_up, "Quota", "exceeded quota: team", ways=0),
+    Stuck(
+        revisions_cannot_be_stored,
+        "Forbidden",
+        "store revision: controllerrevisions.apps is forbidden",
+        ways=0,
+    ),
     Stuck(updates_are_paused, "Paused", "set spec.updateStrategy.rollingUpdate.paused to false", "paused"),
     Stuck(the_partition_keeps_pods, "Partition", "lower spec.updateStrategy.rollingUpdate.partition", "done"),
-    Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done"),
+    Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done", ways=2),
     Stuck(nobody_manages, "NoManager", "is the manager running"),
 )
 
@@ -138,3 +152,18 @@ async def test_explain_names_the_true_cause_of_a_statefulset(stage: Stage, case:
     _, said = await named(stage, STATEFUL_SET, cause=case.cause, verdict=case.verdict)
     # then
     assert case.says in said
+
+
+@pytest.mark.virtual_time("as many as there are remedies")
+@pytest.mark.parametrize(
+    ("case", "number"),
+    [pytest.param(case, n, id=f"{case.stage_it.__name__}-{n}") for case in CASES for n in range(case.ways)],
+)
+async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number: int) -> None:
+    # given
+    await case.stage_it(stage)
+    found, said = await named(stage, STATEFUL_SET, cause=case.cause, verdict=case.verdict)
+    ways = list(ways_of(found))
+    assert len(ways) == case.ways, said
+    # when, then
+    await followed(stage, STATEFUL_SET, Key(stage.namespace, "web"), found, ways[number])

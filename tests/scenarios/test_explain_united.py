@@ -1,5 +1,6 @@
 """`explain` and `plan` of UnitedDeployments: through to the workloads of the subsets and their pods, on a cluster."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from pykruise.kinds.uniteddeployment.workloads import CLONE_SET, DEPLOYMENT
 from pykruise.kube.ids import Key
 from pykruise.sandbox.faults import Rule
 from support.daemonsets import Pool
+from support.remedies import followed, ways_of
 from support.scenario import Object, Stage
 from support.uniteddeployments import ALL_TEMPLATES, NAME, United
 
@@ -153,6 +155,38 @@ async def test_a_subset_that_is_passed_over_is_said_to_be(stage: Stage, united: 
     assert found.verdict == "done"
     assert found.done[0] == "subset a: 0 of 0 pods are ready, passed over now"
     assert "UnitedDeployment" in text(found, now=stage.clock())
+
+
+@every_template
+async def test_no_remedy_takes_pods_away_and_the_united_deployment_is_what_is_rolled_back(
+    stage: Stage, united: United
+) -> None:
+    stage.kubelets.set_rules([Rule(image="nginx:bad", image_pull_error=True)])
+    await stage.start_manager()
+    await united.create(replicas=4)
+    await united.settled(a=2, b=2)
+    await united.set_image("nginx:bad")
+    found = await caused(stage, "ImagePull")
+    await asyncio.sleep(stage.long_s)
+    found = await caused(stage, "ImagePull")
+    (back,) = [way for way in ways_of(found) if way.sentence.startswith("roll back: ")]
+    assert f" uniteddeployments.apps.kruise.io/{NAME} " in f"{back.sentence} "
+    await followed(stage, KIND, Key(stage.namespace, NAME), found, back)
+
+
+@every_template
+async def test_a_template_that_is_corrected_takes_no_pods_away(stage: Stage, united: United) -> None:
+    stage.kubelets.set_rules([Rule(image="nginx:bad", image_pull_error=True)])
+    await stage.start_manager()
+    await united.create(replicas=4)
+    await united.settled(a=2, b=2)
+    await united.set_image("nginx:bad")
+    await caused(stage, "ImagePull")
+    await asyncio.sleep(stage.long_s)
+    found = await caused(stage, "ImagePull")
+    ways = [way for way in ways_of(found) if not way.sentence.startswith("roll back: ")]
+    assert len(ways) == 2
+    await followed(stage, KIND, Key(stage.namespace, NAME), found, ways[0])
 
 
 # ── plan ─────────────────────────────────────────────────────────────────

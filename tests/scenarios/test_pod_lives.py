@@ -5,6 +5,7 @@ pytest tests/scenarios/test_pod_lives.py                                  the sa
 ... --cluster=real --real-nodes --record                                  what real nodes tell is kept
 """
 
+import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -243,6 +244,31 @@ async def one_whose_probe_fails(stage: Stage) -> Life:
     return it
 
 
+async def one_that_is_evicted(stage: Stage) -> Life:
+    async with life(stage, pod("evicted")) as it:
+        await it.step("ready", is_ready)
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "evicted"}}
+        await stage.client.create(PODS, stage.namespace, eviction, name="evicted", subresource="eviction")
+        await it.gone()
+    return it
+
+
+async def one_whose_node_restarts(stage: Stage) -> Life:
+    async with life(stage, pod("rebooted")) as it:
+        await it.step("ready", is_ready)
+        if stage.has_nodes:
+            await stage.nodes[NODE].power_off()
+            await stage.nodes[NODE].boot()
+        else:
+            stage.kubelets.stop_node(NODE)
+            await asyncio.sleep(5.0)
+            stage.kubelets.start_node(NODE)
+        await it.step("ready again", lambda told: main_of(told)["restartCount"] == 1 and is_ready(told))
+        await stage.delete("rebooted", resource=PODS)
+        await it.gone()
+    return it
+
+
 LIVES: tuple[Callable[[Stage], Awaitable[Life]], ...] = (
     an_ordinary_one,
     one_with_init_containers_and_sidecars,
@@ -256,6 +282,8 @@ LIVES: tuple[Callable[[Stage], Awaitable[Life]], ...] = (
     one_that_is_resized,
     one_that_ends_slowly,
     one_whose_probe_fails,
+    one_that_is_evicted,
+    one_whose_node_restarts,
 )
 
 

@@ -15,6 +15,45 @@ PAGES = [
 ]
 
 
+HEADINGS = [
+    "Example",
+    "What it does",
+    "Fields",
+    "Status and events",
+    "Why it waits",
+    "What is refused",
+    "Differences from OpenKruise",
+]
+KINDS = re.findall(
+    r"\[[\w, ]+\]\((docs/\w+\.md)\)",
+    (ROOT / "README.md").read_text("utf-8").split("## Kinds")[1].split("\n## ")[0],
+)
+
+
+@pytest.mark.parametrize("page", [page for page in KINDS if page != "docs/status.md"])
+def test_the_page_of_each_kind_has_the_same_headings(page: str) -> None:
+    text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == HEADINGS
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may name of a page: its headings, as they are shown in a browser."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_linked_headings_are_there(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)#([^)\s]+)\)", page.read_text("utf-8"))
+    assert [
+        f"{link}#{anchor}"
+        for link, anchor in links
+        if (page.parent / link).suffix == ".md"
+        and anchor not in anchors(page.parent / link if link else page)
+    ] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_linked_files_are_there(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", page.read_text("utf-8"))

@@ -59,6 +59,11 @@ def with_agents(kubelet: KubeletSettings) -> KubeletSettings:
     )
 
 
+def with_ready_nodes(settings: Settings) -> Settings:
+    """A manager's settings where nodes are ready as soon as they are there: images may be pulled on them at once."""
+    return msgspec.structs.replace(settings, flags={**settings.flags, "nodeimage-creation-delay": 0.0})
+
+
 class Playground(msgspec.Struct, frozen=True):
     """What runs."""
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.gates import given_settings
-from pykruise.cli.playground import Contents, playground, with_agents
+from pykruise.cli.playground import Contents, playground, with_agents, with_ready_nodes
 from pykruise.kube.clock import system_clock
 from pykruise.manager.install import CHART_GATES
 from pykruise.manager.settings import Settings
@@ -80,8 +80,7 @@ def _manager_settings(feature_gates: str) -> Settings:
     given = ",".join(one for one in (CHART_GATES, feature_gates) if one)
     if _PULL_GATE in feature_gates:
         given = feature_gates
-    found = given_settings(given)
-    return msgspec.structs.replace(found, flags={**found.flags, "nodeimage-creation-delay": 0.0})
+    return with_ready_nodes(given_settings(given))
 
 
 _PULL_GATE = "ImagePullJobGate"

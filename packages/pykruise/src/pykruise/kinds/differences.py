@@ -213,6 +213,11 @@ _DAEMON_SET: Final = _of(
 _SIDECAR_SET: Final = _of(
     "SidecarSet",
     (
+        "a pod that is not ready is upgraded beside as many ready ones as `maxUnavailable` says",
+        "it is upgraded at once and counts",
+        "a corrected image does not take one more pod out of service",
+    ),
+    (
         "with `NotUpdate` the number of ready pods is that of the last creation of a pod",
         "the status follows pods and namespaces at once",
         "the number is stale there",

@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.runtime.reasons import Reason, WriteFault
 
-__all__ = ["AT_REST", "CODES", "NOT_WRITTEN", "Code", "Meaning", "rank_of", "remedy_of"]
+__all__ = ["AT_REST", "CODES", "NOT_WRITTEN", "ONE_AT_A_TIME", "Code", "Meaning", "rank_of", "remedy_of"]
 
 
 class Code(StrEnum):
@@ -139,6 +139,8 @@ _CORRECT: Final = "correct the field that the message names; nothing is touched 
 _RESUME: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 _HOOK: Final = "the hook's owner takes its label or finalizer off the pod"
 _INSTALL: Final = "pykruise install | kubectl apply --server-side -f -, then pykruise doctor"
+ONE_AT_A_TIME: Final = "one at a time, each when the one before has been replaced and is available"
+"""How pods that serve are deleted: all at once would be an outage."""
 _REFUSING: Final = "satisfy it, or have it changed; the write is tried again by itself"
 
 CODES: Final[Mapping[Code, Meaning]] = {
@@ -203,7 +205,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.NOT_IN_PLACE: Meaning(
         "what changed cannot be updated in place, and recreation is not allowed",
-        "set podUpdatePolicy to InPlaceIfPossible, or undo the change",
+        "set spec.updateStrategy.rollingUpdate.podUpdatePolicy to InPlaceIfPossible, or undo the change",
     ),
     Code.CANNOT_UPDATE: Meaning(
         "pods cannot be updated as the strategy wants", "see what the message says of the pod"
@@ -216,7 +218,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.BACKOFF: Meaning(
         "a pod ended again shortly after the last one", "see why its pod ends on that node"
     ),
-    Code.NOT_INJECTED: Meaning("the pod has no sidecars of this set", "recreate the pod"),
+    Code.NOT_INJECTED: Meaning("the pod has no sidecars of this set", f"recreate the pods {ONE_AT_A_TIME}"),
     Code.HOT_UPGRADE: Meaning("a hot upgrade is under way"),
     Code.NO_SUBSET: Meaning("the pod is of no subset"),
     Code.GRACE_PERIOD: Meaning("the pod is in the grace period before its update in place"),
@@ -242,7 +244,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.PAUSED: Meaning("updates are paused", f"resume: {_RESUME}"),
     Code.ON_DELETE: Meaning(
         "pods are updated when a person deletes them",
-        "delete the pods to have them replaced, or set updateStrategy.type to RollingUpdate",
+        f"delete the pods {ONE_AT_A_TIME}; or set spec.updateStrategy.type to RollingUpdate",
     ),
     Code.DISRUPTION_BUDGET: Meaning(
         "a PodUnavailableBudget allows no more pods to be out of service",
@@ -293,7 +295,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.DEADLINE: Meaning("no progress within progressDeadlineSeconds"),
     Code.NOT_UPDATE: Meaning(
         "updateStrategy.type is NotUpdate",
-        "set spec.updateStrategy.type to RollingUpdate, or recreate the pods",
+        f"set spec.updateStrategy.type to RollingUpdate; or recreate the pods {ONE_AT_A_TIME}",
     ),
     Code.NOT_SELECTED: Meaning(
         "updateStrategy.selector does not select the pod",

@@ -58,6 +58,7 @@ from pykruise.sandbox.pod_state import (
     recover,
     wants_resize,
     with_added,
+    with_power_lost,
     with_stopped,
 )
 from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
@@ -272,13 +273,22 @@ class Kubelets:
         self._nodes[name].is_stopped = True
 
     def start_node(self, name: str) -> None:
-        """The node is back, its pods as they were. KeyError: no such node."""
+        """The node is there again, and starts the containers of its pods anew. KeyError: no such node."""
         node = self._nodes[name]
+        if node.is_stopped:
+            self._restart_containers_on(name)
         node.is_stopped = False
         node.beat_at = 0.0
         self._node_queue.add(name)
         self._wake_pods_on(name)
         self._wake_agents(name)
+
+    def _restart_containers_on(self, node: str) -> None:
+        now = self._clock()
+        for key, state in self._states.items():
+            pod = self.pods.get(key)
+            if pod is not None and pod.node_name == node and pod.uid == state.uid:
+                self._states[key] = with_power_lost(state, pod, now)
 
     def _wake_agents(self, node: str) -> None:
         if self.agents is not None:

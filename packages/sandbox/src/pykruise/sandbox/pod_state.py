@@ -60,6 +60,7 @@ _HALF_DELETED_S = 1.0  # so long a pod that has no time of grace left may still 
 _DEFERRED_S = 10.0  # a change of resources that has to wait is tried again
 _MISSING_S = 1.0  # a container whose environment is not complete is tried again
 _KILLED = 137  # exit code of a process that was killed
+_LOST = 255  # what the runtime says of a process that is not there any more
 _SETTLED_S = 600.0  # a container that ran this long starts its backoff anew
 
 
@@ -234,10 +235,22 @@ def with_added(state: PodState, pod: PodView) -> PodState:
 def with_stopped(state: PodState, pod: PodView, name: str, now: Instant) -> PodState:
     """The state once somebody beside the kubelet has stopped a running container. It is started again without a wait,
     unless the pod never restarts anything."""
+    return _with_ended(state, pod, {name}, now, code=_KILLED)
+
+
+def with_power_lost(state: PodState, pod: PodView, now: Instant) -> PodState:
+    """The state once the pod's node is there again. Its containers ended with it, nobody knows how, and are started
+    again as after `with_stopped`."""
+    return _with_ended(state, pod, {run.name for run in state.runs}, now, code=_LOST, reason="Unknown")
+
+
+def _with_ended(
+    state: PodState, pod: PodView, names: Set[str], now: Instant, *, code: int, reason: str = "Error"
+) -> PodState:
     crashes = 1 if pod.restart_policy == "Never" else 0
     runs = tuple(
-        _ended(run, now, code=_KILLED, crashes=crashes)
-        if run.name == name and run.state is RunState.RUNNING
+        _ended(run, now, code=code, crashes=crashes, reason=reason)
+        if run.name in names and run.state is RunState.RUNNING
         else run
         for run in state.runs
     )
@@ -657,10 +670,10 @@ def _readiness(run: Run, container: Container, pod: PodView, world: World) -> tu
     return run.since + container.initial_delay_s + ready_s, unready_at
 
 
-def _ended(run: Run, at: Instant, *, code: int, crashes: int = 0) -> Run:
+def _ended(run: Run, at: Instant, *, code: int, crashes: int = 0, reason: str = "Error") -> Run:
     end = Terminated(
         exit_code=code,
-        reason="Error" if code else "Completed",
+        reason=reason if code else "Completed",
         started_at=format_time(run.since),
         finished_at=format_time(at),
         container_id=run.container_id,

@@ -142,7 +142,7 @@ def _failing(given: Cause, pod: Document) -> Cause:
                 words=f"container {name} ends again and again: exit code {ended['exitCode']} ({why}), "
                 f"{one.get('restartCount', 0)} restarts",
                 since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
-                remedy=f"read its log (kubectl logs -c {name} --previous), correct the template or roll back",
+                remedy=f"read its log (kubectl logs -c {name} --previous), correct the template",
                 container=str(name),
             )
         if (waiting := state.get("waiting") or {}).get("message"):
@@ -161,7 +161,7 @@ def _not_ready(given: Cause, pod: Document) -> Cause:
         given,
         words=f"container {names} runs, but is not ready" if names else "its containers are not ready",
         since=_changed(_condition(pod, "Ready")),
-        remedy="look at its readiness probe and its log; correct the template or roll back",
+        remedy="look at its readiness probe and its log; correct the template",
         container=unready[0] if unready else "",
     )
 

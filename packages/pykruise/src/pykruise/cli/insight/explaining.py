@@ -17,6 +17,7 @@ from pykruise.cli.insight.known import workload_insight
 from pykruise.cli.insight.look import Sight
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
+from pykruise.kube.resources import Resource
 from pykruise.plans.insight import Strategy, WorkloadInsight
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code, rank_of, remedy_of
@@ -30,16 +31,19 @@ __all__ = [
     "NEEDS_A_PERSON",
     "Explanation",
     "Wait",
+    "cleared_first",
     "explain",
     "harmless",
     "next_of",
     "not_taken_up",
     "ranked",
+    "roll_back",
     "shown_age",
     "text",
     "verdict_of",
     "wait_of",
     "waits_lines",
+    "with_way_back",
 ]
 
 
@@ -99,12 +103,13 @@ _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "F
 """Types of the conditions by which kinds tell what did not work."""
 
 
-def explain(sight: Sight, plan: Plan) -> Explanation:
-    """What is going on with the workload that `plan` was made for, from the same snapshot."""
+def explain(sight: Sight, plan: Plan, *, way_back: str | None = None) -> Explanation:
+    """What is going on with the workload that `plan` was made for, from the same snapshot. `way_back`: what rolls it
+    back, where that is another object; None: its own."""
     now = sight.snapshot.now
     meta = sight.document["metadata"]
     status: Mapping[str, Any] = plan.status if plan.status is not None else sight.document.get("status") or {}
-    waits = harmless(ranked(_waits(sight, plan, status, now)), sight, plan, status)
+    waits = harmless(ranked(_waits(sight, plan, status, now)), sight, plan, status, way_back=way_back)
     return Explanation(
         kind=str(sight.document["kind"]),
         namespace=meta.get("namespace", ""),
@@ -234,8 +239,9 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
         words += f"; finalizer {', '.join(held)} holds it" if held else ""
         yield Wait(code=Code.TERMINATING_OBJECT, words=words, since=meta["deletionTimestamp"])
         return
-    if sight.kind.insight is None or sight.kind.insight.has_observed_generation:
-        yield from not_taken_up(sight.document)
+    is_refused = any(note.warning and note.reason in _REFUSING for note in plan.notes)
+    if not is_refused and (sight.kind.insight is None or sight.kind.insight.has_observed_generation):
+        yield from not_taken_up(sight.document)  # what is refused never counts as taken up
     if plan.waiting is not None and not isinstance(sight.kind.insight, WorkloadInsight):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=remedy_of(plan.waiting))
     yield from _conditions(status)
@@ -356,31 +362,51 @@ _OF_THE_TEMPLATE: Final = frozenset(
 _IN_PLACE_ONLY: Final = frozenset({Code.NOT_IN_PLACE, Code.CANNOT_UPDATE})
 
 
-def harmless(waits: Sequence[Wait], sight: Sight, plan: Plan, status: Mapping[str, Any]) -> tuple[Wait, ...]:
+def harmless(
+    waits: Sequence[Wait], sight: Sight, plan: Plan, status: Mapping[str, Any], *, way_back: str | None = None
+) -> tuple[Wait, ...]:
     """The same, and no remedy that would make things worse.
 
-    A budget that is used up by pods that are stuck is not to be raised: more pods would be lost to the same cause. What
-    the new template brought can be taken back, so the command that does it is there. Where pods may be updated in
+    What the new template brought can be taken back, so the command that does it is there. Where pods may be updated in
     place only and cannot, nothing but that is in the way.
     """
     blocked = [wait for wait in waits if wait.code in _IN_PLACE_ONLY]
     if blocked:
         waits = [*blocked, *(one for one in waits if one not in blocked and one.code not in _LIMITS)]
-    stuck = [wait for wait in waits if wait.pods and rank_of(wait.code) < rank_of(Code.GRACE_PERIOD)]
-    if not stuck:
+    back = _way_back(sight, plan, status) if way_back is None else way_back
+    found = cleared_first(waits)
+    if not isinstance(sight.kind.insight, WorkloadInsight):
+        return found
+    replaces = sight.kind.insight.replaces_stuck(sight.document["spec"])
+    namespace = sight.document["metadata"]["namespace"]
+    return tuple(with_way_back(wait, back, replaces_stuck=replaces, namespace=namespace) for wait in found)
+
+
+def with_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str) -> Wait:
+    """The same, with what takes a template back that brought it. `replaces_stuck`: whether stuck pods are replaced by
+    themselves when there is another template; else they have to be deleted then."""
+    if wait.code not in _OF_THE_TEMPLATE:
+        return wait
+    then = "" if replaces_stuck else f"; then kubectl delete pod {' '.join(wait.pods)} -n {namespace}"
+    ways = [f"{one}{then}" for one in (wait.remedy, back) if one]
+    return msgspec.structs.replace(wait, remedy="; or ".join(ways))
+
+
+def cleared_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
+    """The same; but a budget that is used up by pods that are stuck is not to be raised: more pods would be lost to the
+    same cause."""
+    if not any(wait.pods and rank_of(wait.code) < rank_of(Code.GRACE_PERIOD) for wait in waits):
         return tuple(waits)
     first = "clear what holds the pods above first: a higher limit would lose more of them to the same cause"
-    back = _way_back(sight, plan, status)
-    found = []
-    for wait in waits:
-        remedy = wait.remedy
-        if wait.code in _LIMITS:
-            remedy = first
-        elif back and wait.code in _OF_THE_TEMPLATE:
-            whole = f"{back}{_and_delete(sight, wait.pods)}"
-            remedy = f"{remedy}; or {whole}" if remedy else whole
-        found.append(msgspec.structs.replace(wait, remedy=remedy))
-    return tuple(found)
+    return tuple(
+        msgspec.structs.replace(wait, remedy=first) if wait.code in _LIMITS else wait for wait in waits
+    )
+
+
+def roll_back(resource: Resource, name: str, namespace: str = "") -> str:
+    """The remedy that rolls an object back, with its command."""
+    where = f" -n {namespace}" if namespace else ""
+    return f"roll back: kubectl kruise rollout undo {resource}/{name}{where}"
 
 
 def _way_back(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
@@ -391,16 +417,8 @@ def _way_back(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     new = counts.revision.rpartition("-")[2]
     if not any(pod.is_active and pod.revision != new for pod in sight.snapshot.pods):
         return ""
-    meta, resource = sight.document["metadata"], sight.kind.resource
-    return f"roll back: kubectl kruise rollout undo {resource}/{meta['name']} -n {meta['namespace']}"
-
-
-def _and_delete(sight: Sight, pods: Sequence[str]) -> str:
-    """What a rollback takes besides, where stuck pods are not replaced by themselves."""
-    insight, meta = workload_insight(sight.kind), sight.document["metadata"]
-    if insight.replaces_stuck(sight.document["spec"]):
-        return ""
-    return f"; then kubectl delete pod {' '.join(pods)} -n {meta['namespace']}"
+    meta = sight.document["metadata"]
+    return roll_back(sight.kind.resource, meta["name"], meta["namespace"])
 
 
 def _pods_are(count: int) -> str:

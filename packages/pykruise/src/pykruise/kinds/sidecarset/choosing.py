@@ -18,7 +18,7 @@ from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.kube.selectors import selector_from
 from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, scatter
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.reasons import Reason
 
@@ -32,17 +32,13 @@ NOT_SELECTED: Final = Reason(
 NOT_IN_PLACE: Final = Reason(
     Code.NOT_IN_PLACE,
     "cannot be upgraded in place: more than images changed since it was injected",
-    "recreate the pod: a new one gets everything",
+    f"recreate the pods {ONE_AT_A_TIME}: new ones get everything",
 )
 UPGRADING: Final = Reason(Code.UPDATING_IN_PLACE, "waits until the upgrade before is over in its containers")
 BY_PARTITION: Final = Reason(
     Code.PARTITION, "the partition keeps it at its revision", f"lower {_STRATEGY}.partition to go on"
 )
-BY_BUDGET: Final = Reason(
-    Code.BUDGET,
-    "waits for its turn: maxUnavailable is used up",
-    f"wait, or raise {_STRATEGY}.maxUnavailable",
-)
+BY_BUDGET: Final = Reason(Code.BUDGET, "waits for its turn: maxUnavailable is used up")
 
 EVERY_VALUE: Final = "*"
 ALL: Final = "100%"
@@ -159,15 +155,14 @@ def most_unavailable(value: IntOrPercent | None, *, of: int) -> int:
 def _within_budget(
     ordered: Sequence[ManagedPod], everyone: Sequence[ManagedPod], value: IntOrPercent | None
 ) -> tuple[list[ManagedPod], list[ManagedPod]]:
-    """Those that go now, and those that wait. One that is not ready costs nothing; the first that does not fit
-    stops the walk, as in the original."""
+    """Those that go now, and those that wait. One that is not ready goes whatever the budget is, and then uses it: it
+    is out of service until its upgrade is over. The first that does not fit stops the walk, as in the original."""
     most = most_unavailable(value, of=len(everyone))
     busy = sum(one.is_updated and not (one.is_consistent and one.is_ready) for one in everyone)
     chosen: list[ManagedPod] = []
     for number, one in enumerate(ordered):
-        if one.is_ready:
-            if busy >= most:
-                return chosen, list(ordered[number:])
-            busy += 1
+        if one.is_ready and busy >= most:
+            return chosen, list(ordered[number:])
+        busy += 1
         chosen.append(one)
     return chosen, []

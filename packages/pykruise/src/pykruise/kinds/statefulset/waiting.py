@@ -109,7 +109,7 @@ def _of_missing(ws: WorkingSet, scale: Scale, skipped: Mapping[str, Reason]) -> 
         return Reason(
             Code.SCALE_UP_LIMITED,
             f"{len(missing)} pods are missing, and scaleStrategy.maxUnavailable ({limit}) is used up",
-            "raise it, or see why pods are not available, if that lasts",
+            "see why pods are not available, if that lasts",
         )
     return Reason(Code.CREATING, f"{len(missing)} pods are missing and being created")
 

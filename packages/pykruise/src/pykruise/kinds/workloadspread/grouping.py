@@ -28,7 +28,7 @@ from pykruise.kube.documents import Document, same
 from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
 from pykruise.plans.views import NodeView
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.subset_placement import PlacementError
 from pykruise.pods.views import PodView
 from pykruise.runtime.reasons import Reason
@@ -73,9 +73,8 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
             yield from subsets.get(subset, ())
 
 
-GOES_FIRST: Final = (
-    "nothing has to be done: it goes first at the next scale-down; delete it to have it placed"
-)
+GOES_FIRST: Final = "nothing has to be done: it goes first at the next scale-down"
+PLACED_ANEW: Final = f"{GOES_FIRST}; or delete such pods {ONE_AT_A_TIME}, to have them placed"
 
 
 IS_SURPLUS: Final = Reason(Code.SURPLUS, "every subset is full: the pod is left as it is")
@@ -99,7 +98,7 @@ def grouped(snapshot: Snapshot) -> Grouped:
         else:
             subsets.setdefault(NOWHERE, []).append(pod)
             message = f"its subset {noted} is not there any more"
-            unassigned[pod.name] = Reason(Code.NO_SUBSET, message, GOES_FIRST)
+            unassigned[pod.name] = Reason(Code.NO_SUBSET, message, PLACED_ANEW)
     # Pods with notes count first: they are in their subsets, wherever the others would fit.
     free = {version: _free(version, snapshot, subsets) for version, subsets in versions.items()}
     adoptions: dict[str, Adoption] = {}

@@ -16,9 +16,11 @@ from pykruise.cli.insight.causes import Cause, cause_of
 from pykruise.cli.insight.explaining import (
     Explanation,
     Wait,
+    cleared_first,
     next_of,
     not_taken_up,
     ranked,
+    roll_back,
     verdict_of,
     wait_of,
 )
@@ -31,7 +33,8 @@ from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.matching import chosen_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
-from pykruise.pods.reasons import Code, remedy_of
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.pods.reasons import ONE_AT_A_TIME, Code, remedy_of
 from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.views import PodView
 from pykruise.runtime.plan import Plan
@@ -39,14 +42,14 @@ from pykruise.runtime.reasons import Reason
 
 __all__ = ["explain_sidecars", "why_skipped", "why_without"]
 
-_RECREATE: Final = "delete the pod, or recreate it through its workload: a new one gets them"
+_RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new ones get them"
 
 
 def explain_sidecars(sight: SidecarSight) -> Explanation:
     """What is going on with the SidecarSet."""
     plan = plan_sidecarset(sight.snapshot)
     document, view = sight.document, sight.view
-    waits = ranked(_waits(sight, plan))
+    waits = cleared_first(ranked(_waits(sight, plan)))
     return Explanation(
         kind=str(document["kind"]),
         namespace="",
@@ -112,7 +115,10 @@ def _of_the_set(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     if view.spec is None:
         return
     for error in conflict_errors(sight.document, view.spec, sight.sets):
-        remedy = "rename one of the two, or let their selectors part: only one of them gets into a pod"
+        remedy = (
+            "make one of the two anew with another name of the container, or let their selectors part: "
+            "only one of them gets into a pod"
+        )
         yield Wait(code=Code.CONFLICT, words=f"{error.field}: {error.message}", remedy=remedy)
     yield from _injection(sight)
     yield from _failures(sight, plan)
@@ -221,7 +227,10 @@ def _remedy(cause: Cause, sight: SidecarSight) -> str:
         Code.CONTAINER_FAILS: f"read its log (kubectl logs -c {cause.container} --previous), correct the SidecarSet",
         Code.NOT_READY: "look at its readiness probe and its log; correct the SidecarSet",
     }
-    return helps.get(cause.code, cause.remedy)
+    if cause.code not in helps:
+        return cause.remedy
+    back = roll_back(SIDECAR_SETS, sight.view.name) if len(sight.revisions) > 1 else ""
+    return "; or ".join(one for one in (helps[cause.code], back) if one)
 
 
 # ── pods without them ────────────────────────────────────────────────────────

@@ -37,7 +37,7 @@ from pykruise.kinds.workloadspread.status import (
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.durations import short_duration
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.runtime.plan import Plan
 
 __all__ = ["explain_spread"]
@@ -134,7 +134,7 @@ def _of_the_target(sight: SpreadSight) -> Iterator[Wait]:
     if target is None:
         return
     if not snapshot.is_there:
-        remedy = "create it; or, since targetRef cannot be changed, replace the WorkloadSpread by another"
+        remedy = "create it; or replace the WorkloadSpread by another, since targetRef cannot be changed"
         yield Wait(code=Code.NO_TARGET, words=f"{target[0].kind} {target[1]} is not there", remedy=remedy)
     elif snapshot.latest is None:
         words = "which version of its pods is the newest is not known now; deletion costs wait for it"
@@ -218,7 +218,8 @@ def _subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]
         if limit != ANY_NUMBER and entry.replicas > limit:
             words = f"subset {entry.name} has {entry.replicas} pods for {limit} places: none is moved"
             remedy = (
-                "the surplus goes first at the next scale-down; delete pods to have them placed elsewhere"
+                "nothing has to be done: the surplus goes first at the next scale-down; "
+                f"or delete pods of it {ONE_AT_A_TIME}, to have them placed elsewhere"
             )
             yield Wait(code=Code.SURPLUS, words=words, remedy=remedy)
     for entry in _versioned(status):

@@ -18,8 +18,10 @@ from pykruise.cli.insight.explaining import (
     explain,
     next_of,
     ranked,
+    roll_back,
     verdict_of,
     wait_of,
+    with_way_back,
 )
 from pykruise.cli.insight.look import Sight, look, lost_nodes
 from pykruise.kinds import named
@@ -59,10 +61,12 @@ async def explain_united(client: Client, key: Key, now: Instant, settings: Setti
     sight = await look(client, KIND, key, now=now, settings=settings)
     plan = sight.plan()
     own = explain(sight, plan)
+    revisions = sight.snapshot.revisions.own
+    back = roll_back(KIND.resource, key.name, key.namespace) if len(revisions) > 1 else ""
     below: list[Wait] = []
     moving = False
     for workload in _of_subsets(sight.snapshot):
-        found = await _of_workload(client, sight, workload, now=now, settings=settings)
+        found = await _of_workload(client, sight, workload, now=now, settings=settings, way_back=back)
         below += found.waits
         moving = moving or found.verdict == "moving"
     waits = ranked(_most_telling([*own.waits, *_failures(sight.document), *below]))
@@ -117,19 +121,30 @@ def _failures(document: Document) -> Iterator[Wait]:
 
 
 async def _of_workload(
-    client: Client, sight: Sight, workload: SubsetWorkload, *, now: Instant, settings: Settings | None
+    client: Client,
+    sight: Sight,
+    workload: SubsetWorkload,
+    *,
+    now: Instant,
+    settings: Settings | None,
+    way_back: str,
 ) -> Explanation:
-    """What one of its workloads says, each wait with its subset."""
+    """What one of its workloads says, each wait with its subset. Rolled back is the UnitedDeployment: it undoes what is
+    done to one of its workloads."""
     if workload.template in EXPLAINED:
         kind = named(EXPLAINED[workload.template])
         try:
             inner = await look(client, kind, workload.key, now=now, settings=settings)
         except NotFoundError:
             return Explanation(kind="", namespace="", name="", verdict="moving", headline="")
-        found = explain(inner, inner.plan())
+        found = explain(inner, inner.plan(), way_back=way_back)
     else:
         document = decode(await client.get(workload.resource, workload.namespace, workload.name))
-        waits = tuple(_of_built_in(sight, workload, document, now))
+        in_order = _goes_in_order(document)
+        waits = tuple(
+            with_way_back(wait, way_back, replaces_stuck=not in_order, namespace=workload.namespace)
+            for wait in _of_built_in(sight, workload, document, now)
+        )
         found = Explanation(
             kind=workload.resource.kind,
             namespace=workload.namespace,
@@ -170,6 +185,12 @@ def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now
     missing = workload.replicas - sum(pod.is_active for pod in pods)
     if missing > 0:
         yield Wait(code=Code.CREATING, words=f"{missing} pods of {kind} {workload.name} are missing")
+
+
+def _goes_in_order(document: Document) -> bool:
+    """Whether a pod that is stuck holds up all others, whatever the template says: Kubernetes' StatefulSet in order."""
+    is_parallel: bool = document["spec"].get("podManagementPolicy") == "Parallel"
+    return document["kind"] == "StatefulSet" and not is_parallel
 
 
 def _whole(value: Any) -> int:

@@ -1,0 +1,459 @@
+"""Remedies of `explain`, followed to the letter by somebody who knows nothing else.
+
+Explanation ──▶ ways_of() ──▶ Ways: what each remedy says can be done, one alternative each
+Way ──▶ followed(): done as it is written ──▶ pods available meanwhile, never fewer than before
+
+Every sentence has its entry in WAYS; one that nobody knows how to follow fails its test.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.explaining import Explanation, Wait, text
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
+from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import AlreadyExistsError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.plans.kind import Kind
+from pykruise.pods.white_list import CONFIGURATION
+from support.kruise import Kruise
+from support.scenario import Object, Stage, audience, cloneset
+from support.sidecarsets import container
+
+__all__ = ["Way", "followed", "ways_of"]
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """Who follows a remedy, of this object."""
+
+    stage: Stage
+    kind: Kind
+    key: Key
+    wait: Wait
+
+    async def change(self, **spec: Any) -> None:
+        """Merge these fields into the spec of the object."""
+        await self._patch({"spec": spec})
+
+    async def _patch(self, body: Object) -> None:
+        resource = self.kind.resource
+        await self.stage.client.patch(
+            resource, self.key.namespace, self.key.name, body, patch_type=PatchType.MERGE
+        )
+
+    async def document(self) -> Object:
+        """The object."""
+        return decode(await self.stage.client.get(self.kind.resource, self.key.namespace, self.key.name))
+
+    @property
+    def pods(self) -> list[str]:
+        """Names of the pods that the wait is about."""
+        return [name.rpartition("/")[2] for name in self.wait.pods]
+
+
+Do = Callable[[Person, re.Match[str]], Awaitable[None]]
+
+
+class Way(msgspec.Struct, frozen=True):
+    """One thing that a remedy says can be done."""
+
+    wait: Wait
+    sentence: str
+    number: int
+    """Which of the alternatives of the sentence."""
+
+
+# ── what people do ───────────────────────────────────────────────────────────
+
+
+async def set_field(person: Person, match: re.Match[str]) -> None:
+    """`set spec.a.b to VALUE`"""
+    value: Any = {"false": False, "true": True}.get(match["value"], match["value"])
+    await person._patch(nested(match["path"], value))
+
+
+async def to_zero(person: Person, match: re.Match[str]) -> None:
+    """`lower spec.a.b to go on`"""
+    await person._patch(nested(match["path"], 0))
+
+
+def nested(path: str, value: Any) -> Object:
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    found: Object = value
+    return found
+
+
+async def correct_the_template(person: Person, _match: re.Match[str]) -> None:
+    """An image that works, and nothing that no node has."""
+    spec: Object = {"containers": [{"name": "main", "image": "nginx:3"}], "nodeSelector": None}
+    if person.kind.resource == SIDECAR_SETS:
+        containers = (await person.document())["spec"]["containers"]
+        await person.change(containers=[{**one, "image": "log:3"} for one in containers])
+    elif person.kind.resource == UNITED_DEPLOYMENTS:
+        (template,) = (await person.document())["spec"]["template"]
+        await person.change(template={template: {"spec": {"template": {"spec": spec}}}})
+    else:
+        await person.change(template={"spec": spec})
+
+
+async def ask_for_less(person: Person, match: re.Match[str]) -> None:
+    """No requests, no selector, and tolerations."""
+    tolerations = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
+    await person.change(template={"spec": {"tolerations": tolerations}})
+    await correct_the_template(person, match)
+
+
+async def make_the_image_available(person: Person, _match: re.Match[str]) -> None:
+    person.stage.kubelets.set_rules([])
+
+
+async def roll_back(person: Person, match: re.Match[str]) -> None:
+    await Kruise(person.stage).says(*match["command"].split())
+
+
+async def delete_pods(person: Person, match: re.Match[str]) -> None:
+    """`kubectl delete pod a b -n ns`: all of them at once."""
+    for name in match["names"].split():
+        await person.stage.delete(name, resource=PODS)
+
+
+async def delete_at_once(person: Person, _match: re.Match[str]) -> None:
+    """Nothing says that they are to go one by one."""
+    for name in person.pods:
+        await person.stage.delete(name, resource=PODS)
+
+
+async def delete_by_force(person: Person, _match: re.Match[str]) -> None:
+    for name in person.pods:
+        await person.stage.delete(name, resource=PODS, grace_period_s=0)
+
+
+async def replace_one_at_a_time(person: Person, _match: re.Match[str]) -> None:
+    """Each when the one before has been replaced and is available."""
+    stage = person.stage
+    for name in person.pods or [pod.name for pod in await stage.pods()]:
+        before = {pod.uid for pod in await stage.pods()}
+        serving = sum(pod.is_serving for pod in await stage.pods())
+        try:
+            await stage.delete(name, resource=PODS)
+        except NotFoundError:
+            continue
+
+        async def is_replaced(before: set[str] = before, serving: int = serving) -> bool:
+            pods = [pod for pod in await stage.pods() if not pod.is_deleting]
+            are_new = any(pod.uid not in before for pod in pods)
+            return are_new and sum(pod.is_serving for pod in pods) >= serving
+
+        await stage.until(is_replaced)
+
+
+async def make_room(person: Person, _match: re.Match[str]) -> None:
+    """Nodes take pods, of any size, and have the labels that were missing."""
+    stage = person.stage
+    for raw in (await stage.client.list(NODES)).items:
+        name = decode(raw)["metadata"]["name"]
+        body = {"metadata": {"labels": {"disk": "ssd"}}, "spec": {"unschedulable": None, "taints": None}}
+        await stage.client.patch(NODES, "", name, body, patch_type=PatchType.MERGE)
+        room = {"cpu": "9999", "memory": "999Gi", "pods": "110"}
+        status = {"status": {"capacity": room, "allocatable": room}}
+        await stage.client.patch(NODES, "", name, status, patch_type=PatchType.MERGE, subresource="status")
+
+
+async def open_the_gate(person: Person, match: re.Match[str]) -> None:
+    for name in person.pods:
+        body = {"status": {"conditions": [{"type": match["gate"], "status": "True"}]}}
+        await person.stage.client.patch(
+            PODS, person.stage.namespace, name, body, patch_type=PatchType.STRATEGIC, subresource="status"
+        )
+
+
+async def bring_the_node_back(person: Person, match: re.Match[str]) -> None:
+    person.stage.kubelets.start_node(match["node"])
+
+
+async def take_finalizers_off(person: Person, _match: re.Match[str]) -> None:
+    for name in person.pods:
+        await person.stage.merge(name, {"metadata": {"finalizers": None}}, resource=PODS)
+
+
+async def free_the_claim(person: Person, _match: re.Match[str]) -> None:
+    stage = person.stage
+    for raw in (await stage.client.list(PERSISTENT_VOLUME_CLAIMS, stage.namespace)).items:
+        name = decode(raw)["metadata"]["name"]
+        await stage.merge(name, {"metadata": {"finalizers": None}}, resource=PERSISTENT_VOLUME_CLAIMS)
+
+
+async def release_the_hook(person: Person, _match: re.Match[str]) -> None:
+    await _label(person, {"hook": None})
+
+
+async def put_the_hook_on(person: Person, _match: re.Match[str]) -> None:
+    hook = (await person.document())["spec"]["lifecycle"]
+    ((_, handler),) = hook.items()
+    await _label(person, handler["labelsHandler"])
+
+
+async def _label(person: Person, labels: Object) -> None:
+    for name in person.pods:
+        await person.stage.merge(name, {"metadata": {"labels": labels}}, resource=PODS)
+
+
+async def relabel(person: Person, _match: re.Match[str]) -> None:
+    await _label(person, {"app": "other"})
+
+
+async def start_a_manager(person: Person, _match: re.Match[str]) -> None:
+    await person.stage.start_manager()
+
+
+async def widen_the_selector(person: Person, _match: re.Match[str]) -> None:
+    await person._patch(nested("spec.updateStrategy.rollingUpdate.selector", None))
+
+
+async def undo_the_change(person: Person, _match: re.Match[str]) -> None:
+    await person.change(template={"spec": {"containers": [{"name": "main", "image": "nginx:1"}]}})
+
+
+async def put_the_selector_back(person: Person, _match: re.Match[str]) -> None:
+    labels = {"app": "web", "tier": None}
+    with person.stage.past_admission():
+        await person.change(selector={"matchLabels": labels}, template={"metadata": {"labels": labels}})
+
+
+async def correct_the_field(person: Person, match: re.Match[str]) -> None:
+    """The one that the message names, as it was before."""
+    words = person.wait.words
+    if "selector" in words:
+        await put_the_selector_back(person, match)
+    elif "replicasPathList" in words or "spec.workers" in words:
+        await person.change(targetFilter=None)
+    elif "white list" in words:
+        listed = {
+            "workloads": [{"Group": "example.org", "Kind": "Training", "replicasPath": "spec.replicas"}]
+        }
+        body = {"metadata": {"name": CONFIGURATION}, "data": {WHITE_LIST_KEY: json.dumps(listed)}}
+        with suppress(AlreadyExistsError):
+            await person.stage.client.create(NAMESPACES, "", {"metadata": {"name": "kruise-system"}})
+        await person.stage.client.create(CONFIG_MAPS, "kruise-system", body)
+    elif "partition" in words:
+        await person._patch(nested("spec.updateStrategy.rollingUpdate.partition", 0))
+    else:
+        raise AssertionError(f"what field is it: {words}")
+
+
+async def correct_the_annotation(person: Person, _match: re.Match[str]) -> None:
+    annotations = {"apps.kruise.io/inplace-update-state": None, "example.com/levels": '{"a":0}'}
+    labels = {"lifecycle.apps.kruise.io/state": "Normal"}
+    for name in person.pods:
+        body = {"metadata": {"annotations": annotations, "labels": labels}}
+        await person.stage.merge(name, body, resource=PODS)
+
+
+async def select_other_pods(person: Person, _match: re.Match[str]) -> None:
+    """Those that are meant are there."""
+    await person.stage.start_manager()
+    await person.stage.create(cloneset())
+    await person.change(selector={"matchLabels": {"app": "web"}})
+
+
+async def select_every_namespace(person: Person, _match: re.Match[str]) -> None:
+    await person.change(namespaceSelector=None)
+
+
+async def label_the_namespace(person: Person, _match: re.Match[str]) -> None:
+    stage = person.stage
+    label = {"metadata": {"labels": {"team": stage.namespace, "control-plane": None}}}
+    await stage.client.patch(NAMESPACES, "", stage.namespace, label, patch_type=PatchType.MERGE)
+
+
+async def select_for_update(person: Person, _match: re.Match[str]) -> None:
+    await person.change(updateStrategy={"selector": None})
+
+
+async def label_for_update(person: Person, _match: re.Match[str]) -> None:
+    await _label(person, {"canary": "yes"})
+
+
+async def rename_the_container(person: Person, _match: re.Match[str]) -> None:
+    found = await person.stage.get("other", resource=SIDECAR_SETS)
+    await person.stage.delete("other", resource=SIDECAR_SETS)
+    spec = {**found["spec"], "containers": [container("other", "other:1")]}
+    made = {**found, "metadata": {"name": "other"}, "spec": spec}
+    await person.stage.create(made, resource=SIDECAR_SETS)
+
+
+async def part_the_selectors(person: Person, _match: re.Match[str]) -> None:
+    labels = {"selector": {"matchLabels": {"app": "nobody"}}}
+    await person.stage.merge("other", {"spec": labels}, resource=SIDECAR_SETS)
+
+
+async def inject_the_present_revision(person: Person, _match: re.Match[str]) -> None:
+    await person.change(injectionStrategy={"revision": None})
+
+
+async def reschedule(person: Person, _match: re.Match[str]) -> None:
+    strategy = {"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 5}}
+    await person.change(scheduleStrategy=strategy)
+
+
+async def create_the_workload(person: Person, _match: re.Match[str]) -> None:
+    labels = {"app": "web"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+    }
+    document = {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "CloneSet",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
+    }
+    await person.stage.create(document)
+
+
+async def replace_the_spread(person: Person, _match: re.Match[str]) -> None:
+    await person.stage.delete(person.key.name, resource=WORKLOAD_SPREADS)
+
+
+async def correct_the_patch(person: Person, _match: re.Match[str]) -> None:
+    subsets = (await person.document())["spec"]["subsets"]
+    await person.change(subsets=[{key: one[key] for key in one if key != "patch"} for one in subsets])
+
+
+WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
+    (r"roll back: kubectl kruise (?P<command>.*)", (roll_back,)),
+    (r"(resume: )?set (?P<path>spec[.\w]+) to (?P<value>\w+)(, or undo the change)?", (set_field,)),
+    (r"set spec\S+podUpdatePolicy to InPlaceIfPossible, or undo the change", (undo_the_change,)),
+    (r"lower (?P<path>spec[.\w]+) to go on", (to_zero,)),
+    (
+        r"correct the image or its pull secret in spec\.(template|containers), or make it available",
+        (correct_the_template, make_the_image_available),
+    ),
+    (
+        r"read its log \(kubectl logs -c \S+ --previous\), correct the (template|SidecarSet)",
+        (correct_the_template,),
+    ),
+    (r"look at its readiness probe and its log; correct the (template|SidecarSet)", (correct_the_template,)),
+    (
+        r"add nodes or capacity, or change the requests, selectors or tolerations of spec.template",
+        (make_room, ask_for_less),
+    ),
+    (r"have the condition (?P<gate>\S+) set by whoever is responsible for it", (open_the_gate,)),
+    (
+        r"bring (?P<node>\S+) back, or delete the pod with --grace-period=0 --force",
+        (bring_the_node_back, delete_by_force),
+    ),
+    (r"whoever set \S+ has to take it off", (take_finalizers_off,)),
+    (r"see what still uses the claim, if that lasts", (free_the_claim,)),
+    (r"take the hook of spec.lifecycle off the pod", (release_the_hook,)),
+    (r"put the hook of spec.lifecycle (back )?on the pod", (put_the_hook_on,)),
+    (r"(delete|recreate) the pods one at a time.*", (replace_one_at_a_time,)),
+    (r"delete (such pods|pods of it) one at a time.*", (replace_one_at_a_time,)),
+    (r"if this lasts: is the manager running.*", (start_a_manager,)),
+    (r"widen rollingUpdate.selector to go on", (widen_the_selector,)),
+    (r"put the old selector back", (put_the_selector_back,)),
+    (r"correct (the field that the message names|what the message names).*", (correct_the_field,)),
+    (r"correct the annotation, or (delete|recreate) the pod", (correct_the_annotation, delete_at_once)),
+    (r"delete it, or give it other labels", (delete_at_once, relabel)),
+    (r"correct spec.selector, or the labels of the pods", (select_other_pods,)),
+    (
+        r"correct spec.namespaceSelector, or the labels of the namespaces",
+        (select_every_namespace, label_the_namespace),
+    ),
+    (r"change spec.updateStrategy.selector, or the pod's labels", (select_for_update, label_for_update)),
+    (r"take the label control-plane=openkruise off the namespace", (label_the_namespace,)),
+    (
+        r"make one of the two anew .*, or let their selectors part.*",
+        (rename_the_container, part_the_selectors),
+    ),
+    (r"correct spec.injectionStrategy.revision.*", (inject_the_present_revision,)),
+    (r"make room on the nodes of subset \w+", (make_room,)),
+    (r"make room on its nodes.*", (make_room,)),
+    (
+        r"make room on the nodes of subset \w+, or set scheduleStrategy.type to Adaptive.*",
+        (make_room, reschedule),
+    ),
+    (r"create it", (create_the_workload,)),
+    (r"replace the WorkloadSpread by another, since targetRef cannot be changed", (replace_the_spread,)),
+    (r"correct the patch of subset \w+.*", (correct_the_patch,)),
+    # nothing that is done
+    (r"clear what holds the pods above first: .*", ()),
+    (r"nothing has to be done: .*", ()),
+    (r"wait.*", ()),
+    (r"see (what|why) .*", ()),
+)
+"""A sentence, and what it says can be done."""
+
+_THEN: Final = re.compile(r"(?P<first>.*); then kubectl delete pod (?P<names>.+) -n \S+")
+
+
+def ways_of(found: Explanation) -> Iterator[Way]:
+    """Everything that the remedies say, each once."""
+    seen = set[str]()
+    for wait in found.waits:
+        for sentence in wait.remedy.split("; or "):
+            if sentence and sentence not in seen:
+                seen.add(sentence)
+                for number in range(len(_doing(sentence))):
+                    yield Way(wait, sentence, number)
+
+
+def _doing(sentence: str) -> list[tuple[Do, re.Match[str]]]:
+    """What is done: of every entry whose sentence it is."""
+    then = _THEN.fullmatch(sentence)
+    first = then["first"] if then else sentence
+    found = [(doing, match) for pattern, doing in WAYS if (match := re.fullmatch(pattern, first))]
+    if not found:
+        raise AssertionError(f"nobody knows how to follow this remedy: {sentence}")
+    return [(do, match) for doing, match in found for do in doing]
+
+
+async def followed(
+    stage: Stage, kind: Kind, key: Key, found: Explanation, way: Way, *, helps: bool = True
+) -> None:
+    """Follow it. Fails when fewer pods are available meanwhile than before, or when it is said to help and does not.
+
+    Where all are available, one may be missing at a time: that is how the strategy updates pods.
+    """
+    said = text(found, now=stage.clock())
+    do, match = _doing(way.sentence)[way.number]
+    async with audience(stage) as seen:
+        seen.watch_from_now()
+        before, there = seen.fewest_available or 0, seen.most
+        floor = min(before, max(there - 1, 0))
+        await do(Person(stage=stage, kind=kind, key=key, wait=way.wait), match)
+        if then := _THEN.fullmatch(way.sentence):
+            for name in then["names"].split():
+                await stage.delete(name, resource=PODS)
+
+        async def has_helped() -> bool:
+            try:
+                now = await explained(stage.client, key, now=stage.clock(), kind=kind)
+            except Exception as error:
+                if isinstance(error.__cause__, NotFoundError):
+                    return True
+                raise
+            return (way.wait.code, way.wait.words) not in {(one.code, one.words) for one in now.waits}
+
+        try:
+            if helps:
+                await stage.until(has_helped, what=f"{way.sentence!r} helps")
+        except AssertionError as error:
+            now = await explained(stage.client, key, now=stage.clock(), kind=kind)
+            raise AssertionError(f"{error}\n{said}\n{text(now, now=stage.clock())}") from error
+        await asyncio.sleep(stage.long_s)
+        fewest = seen.fewest_available or 0
+    assert fewest >= floor, f"{fewest} of {before} pods were available after {way.sentence!r}\n{said}"
