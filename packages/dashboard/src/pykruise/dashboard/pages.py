@@ -70,6 +70,8 @@ AT_LEAST_S: Final = 0.5
 AT_MOST_S: Final = 5.0
 """... also where nothing is heard: events, and what time alone changes."""
 HEALTH_S: Final = 15.0
+PLANS_AT_ONCE: Final = 2
+"""Each plays a rollout, which takes a processor."""
 
 Caches = Mapping[Resource, Cache[ObjectView]]
 
@@ -97,6 +99,7 @@ class LivePages:
         self._around = around
         self._start = start
         self._has_actions = has_actions
+        self._plans = asyncio.Semaphore(PLANS_AT_ONCE)
         self._by_name = {str(one): one for one in around.caches}
         self._open: dict[tuple[Resource, Key], _WorkloadPage] = {}
 
@@ -129,15 +132,16 @@ class LivePages:
         changes = sets_of(sets) if isinstance(sets, Mapping) else []
         if not changes:
             raise CommandError("say what is to change")
-        answer = await what_if(
-            session.client,
-            kind,
-            key.namespace,
-            key.name,
-            changes,
-            now=self._around.clock(),
-            settings=await self._settings(),
-        )
+        async with self._plans:
+            answer = await what_if(
+                session.client,
+                kind,
+                key.namespace,
+                key.name,
+                changes,
+                now=self._around.clock(),
+                settings=await self._settings(),
+            )
         return dict(msgspec.to_builtins(answer))
 
     async def rights(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
