@@ -275,6 +275,26 @@ def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
     assert browser.driver.switch_to.active_element.tag_name == "main"
 
 
+HIDE = (
+    "Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});"
+    "document.dispatchEvent(new Event('visibilitychange'))"
+)
+
+
+def test_a_hidden_tab_is_sent_nothing_and_has_it_all_when_it_is_seen(
+    browser: Browser, served: Served, hand: Hand, namespace: str
+) -> None:
+    hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=1))
+    browser.open(f"{served.url}?namespace={namespace}")
+    browser.until(lambda: "1 of 1 updated, 1 ready" in row_of(browser, "shop"))
+    browser.run(HIDE, True)
+    hand.patch(CLONE_SETS, namespace, "shop", {"spec": {"replicas": 3}})
+    browser.until(lambda: hand.get(CLONE_SETS, namespace, "shop")["status"]["readyReplicas"] == 3)
+    assert "1 of 1 updated, 1 ready" in row_of(browser, "shop")
+    browser.run(HIDE, False)
+    browser.until(lambda: "3 of 3 updated, 3 ready" in row_of(browser, "shop"))
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_an_accessibility_checker_finds_nothing_serious(
     browser: Browser, served: Served, hand: Hand, namespace: str, scheme: str
@@ -326,7 +346,8 @@ def test_whatever_objects_say_is_text(tmp_path: Path) -> None:
             "type": "Warning",
         }
         hand.create(EVENTS, "default", event)
-        with serving(hand.kubeconfig) as served:
+        with serving(hand.kubeconfig, "--base-path", "/tools/kruise") as served:
+            assert served.url.endswith("/tools/kruise/")
             browser.open(served.link)
             browser.until(lambda: "<script>" in row_of(browser, "web"))
             assert "⟨U+202E⟩" in row_of(browser, "web")
