@@ -12,7 +12,8 @@ from pykruise.kube.metered import MeteredTransport
 from pykruise.manager.metrics import registry
 from pykruise.manager.monitoring import ALERTS, PANELS, prometheus_rule
 from pykruise.manager.state_metrics import state_registry
-from support.prometheus import asked, build, has_go
+from support.go_programs import has_go
+from support.prometheus import asked, build
 from support.promql import Scrapes, Vector
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(not has_go(), reason="there is no Go to build with")]

@@ -4,17 +4,16 @@ rules, scrapes, expressions ──▶ asked() ──main.go──▶ Answer: err
 """
 
 import json
-import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from support.go_elector import has_go
+from support.go_programs import build_program
 from support.promql import Scrapes, Vector
 
-__all__ = ["Answer", "asked", "build", "has_go"]
+__all__ = ["Answer", "asked", "build"]
 
 HERE = Path(__file__).parent
 
@@ -30,12 +29,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 def build(folder: Path) -> Path:
     """The program, built; a first build takes a minute of CPU."""
-    program = folder / "prometheus"
-    command = ["go", "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o", str(program), "."]
-    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
-    done = subprocess.run(command, cwd=HERE, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return program
+    return build_program(HERE, folder)
 
 
 def asked(program: Path, *, rules: str, scrapes: Scrapes, expressions: Sequence[str]) -> Answer:
