@@ -73,7 +73,7 @@ def test_one_that_a_person_has_to_look_at_comes_first_with_what_it_waits_for() -
     assert row.since == "2026-01-01T00:30:00Z"
 
 
-def test_one_that_is_stalled_needs_somebody_whoever_wrote_that() -> None:
+def test_one_that_is_stalled_needs_somebody_also_where_another_manager_wrote_it() -> None:
     stalled = {"type": "Stalled", "status": "True", "reason": "ProgressDeadlineExceeded"}
     assert rollout_row(CLONE_SETS, cloneset(updatedReplicas=2, conditions=[stalled])).state == "person"
 
