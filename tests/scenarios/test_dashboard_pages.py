@@ -404,7 +404,7 @@ def test_pictures_of_the_pages(
         image = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": f"{name}:1.5"}]}}}}
         hand.patch(CLONE_SETS, namespace, name, change or image)
     browser.until_says("1 need somebody, 0 move, 2 are still")
-    browser.picture(folder / f"rollouts-{scheme}.png", height=430)
+    browser.picture(folder / f"rollouts-{scheme}.png", height=470, width=1200)
     browser.open(page_of(served, namespace, "web"))
     browser.until_says("Waiting for", "Revision 2")
     browser.picture(folder / f"workload-{scheme}.png", height=760)

@@ -94,6 +94,13 @@ def test_what_somebody_holds_on_purpose_is_still(strategy: dict[str, Any], word:
     assert row.word == word
 
 
+def test_a_rollout_that_is_complete_up_to_its_partition_says_so() -> None:
+    held = cloneset(strategy={"partition": 5}, updatedReplicas=5, updatedReadyReplicas=5)
+    assert (rollout_row(CLONE_SETS, held).state, rollout_row(CLONE_SETS, held).word) == ("still", "partition")
+    over = cloneset(strategy={"partition": 5})
+    assert rollout_row(CLONE_SETS, over).word == "done"
+
+
 def test_the_older_image_is_that_of_the_revision_that_pods_come_from() -> None:
     older = {"data": {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "shop:1"}]}}}}}
     row = rollout_row(CLONE_SETS, cloneset(updatedReplicas=2), current=older)
