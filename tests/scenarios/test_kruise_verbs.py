@@ -281,6 +281,40 @@ async def test_get_all_shows_what_is_there_and_the_tree_its_pods(stage: Stage) -
     assert "clonesets" not in rows
 
 
+async def test_a_table_that_is_watched_has_a_row_for_each_change(stage: Stage) -> None:
+    kruise = await started(stage)
+    watching = asyncio.create_task(kruise.run("get", "clone", "web", "-w", "--timeout", "20s"))
+    await asyncio.sleep(1.0)
+    await kruise.says("scale", "clone/web", "--replicas=5", "--timeout=60s")
+    # then scale has waited for the pods, and each step is a row
+    assert (await stage.status())["replicas"] == 5
+    rows = (await watching).out.splitlines()
+    assert [row.split()[:2] for row in rows[:2]] == [["NAME", "DESIRED"], ["web", "3"]]
+    assert ["web", "5"] in [row.split()[:2] for row in rows[2:]]
+    # and one table at a time
+    assert "single resource type" in await kruise.refuses("get", "clone,pods", "-w")
+
+
+async def test_scale_ends_with_1_when_pods_do_not_come_in_time(stage: Stage) -> None:
+    kruise = await started(stage)
+    await stage.stop_manager()
+    said = await kruise.refuses("scale", "clone/web", "--replicas=5", "--timeout=2s")
+    assert said == 'error: timed out waiting for "web" to be synced\n'
+
+
+async def test_a_tree_is_read_anew_only_when_something_has_changed(stage: Stage) -> None:
+    # given a rollout that stands still
+    kruise = await started(stage, cloneset(updateStrategy=rolling(maxUnavailable=1)))
+    stage.kubelets.set_rules([Rule(image="nginx:2", image_pull_error=True)])
+    await kruise.says("set", "image", "clone/web", "main=nginx:2")
+    await asyncio.sleep(stage.long_s)
+    # when
+    said = await kruise.run("get", "rollout", "web", "-w", "--timeout=30s", "-v=6")
+    # then there are lists of what it begins with, and none for each second
+    assert said.code == 1
+    assert len([line for line in said.err.splitlines() if "/pods 200" in line]) < 15
+
+
 # ── migrate ──────────────────────────────────────────────────────────────────
 
 

@@ -9,7 +9,7 @@ from pykruise.cli.kubectl.creating import job_from, recreate_request
 from pykruise.cli.kubectl.environment import Changes, changed_env, read_changes, referring
 from pykruise.cli.kubectl.errors import KubectlError, ResourceError
 from pykruise.cli.kubectl.executing import container_of, exit_code_of
-from pykruise.cli.kubectl.flags import Flag, FlagError, parse
+from pykruise.cli.kubectl.flags import Flag, FlagError, parse, taken_out
 from pykruise.cli.kubectl.getting import split_image
 from pykruise.cli.kubectl.kinds import KINDS, KRUISE, kind_of, pod_specs_of
 from pykruise.cli.kubectl.migrating import Counts, Move, cloneset_from, moved, moves
@@ -26,7 +26,7 @@ from pykruise.cli.kubectl.rollout import (
 from pykruise.cli.kubectl.scaling import check_victims, scaled_down, service_for, victims_of
 from pykruise.cli.kubectl.setting import read_amount, set_amounts, set_images, set_strategy
 from pykruise.cli.kubectl.statuses import RolloutFailed, partition_of, status_of
-from pykruise.cli.kubectl.tree import ROOT, all_commands, lookup
+from pykruise.cli.kubectl.tree import GLOBAL, ROOT, all_commands, lookup
 from pykruise.kinds import kinds
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.json_patch import apply_json_patch
@@ -52,6 +52,18 @@ def with_status(document: Document, **status: Any) -> Document:
 
 def rolling(**fields: Any) -> Document:
     return {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": fields}}
+
+
+# ── flags ──────────────────────────────────────────────────────────────────────
+
+
+def test_flags_of_the_cluster_are_taken_out_of_a_command_line_wherever_they_stand() -> None:
+    words = ["plan", "--as", "joe", "clone/web", "--set", "replicas=3", "-s=https://x", "--as_group=a", "--"]
+    call, left = taken_out([*words, "--as"], GLOBAL)
+    assert left == ["plan", "clone/web", "--set", "replicas=3", "--", "--as"]
+    assert (call.text("as"), call.text("server"), call.listed("as-group")) == ("joe", "https://x", ("a",))
+    with pytest.raises(FlagError, match="needs an argument: --token"):
+        taken_out(["doctor", "--token"], GLOBAL)
 
 
 # ── the table of kinds ───────────────────────────────────────────────────────

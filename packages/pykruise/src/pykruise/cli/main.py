@@ -9,18 +9,22 @@ Most of what a short command costs is its start, so each command loads what it n
 """
 
 import asyncio
+import functools
 import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from pykruise.cli.errors import CommandError, one_line
 from pykruise.kube.errors import KubeError
 from pykruise.kube.version import __version__
+
+if TYPE_CHECKING:
+    from pykruise.cli.insight.reach import Reach
 
 T = TypeVar("T")
 
@@ -31,7 +35,10 @@ _SECONDS = click.FloatRange(min=0)
 _kubeconfig = click.option(
     "--kubeconfig", type=_PATH, help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config)."
 )
-_context = click.option("--context", help="Context of the kubeconfig.")
+_context = click.option(
+    "--context",
+    help="Context of the kubeconfig. Where a cluster is asked, kubectl's other global flags work too.",
+)
 _namespace = click.option("--namespace", "-n", help="Default: the context's.")
 _manager_namespace = click.option(
     "--namespace", "-n", default="kruise-system", help="Where the manager runs."
@@ -284,6 +291,7 @@ def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, co
             quiet=quiet,
             output=output,
             say=click.echo,
+            reach=_reach(),
         )
     )
 
@@ -401,6 +409,7 @@ def explain(
             output=output,
             feature_gates=feature_gates,
             say=click.echo,
+            reach=_reach(),
         )
     )
     raise click.exceptions.Exit(code)
@@ -446,6 +455,7 @@ def plan(
             feature_gates=feature_gates,
             say=click.echo,
             note=lambda text: click.echo(text, err=True),
+            reach=_reach(),
         )
     )
     raise click.exceptions.Exit(code or 0)
@@ -545,7 +555,14 @@ def simulate(
     )
     code = _run(
         run_simulate(
-            file, target=live, changes=change, conditions=conditions, svg=svg, output=output, say=click.echo
+            file,
+            target=live,
+            changes=change,
+            conditions=conditions,
+            svg=svg,
+            output=output,
+            say=click.echo,
+            reach=_reach(),
         ),
         on=asyncio.new_event_loop if live is None else None,  # from a file, nothing comes from a network
     )
@@ -609,8 +626,19 @@ def main() -> None:
 def run_app(argv: Sequence[str], *, program: str) -> int:
     """Do what the command line says; returns the exit code. A command line that cannot be meant ends with 1, as all
     failures do, for 2 and 3 say something of their own."""
+    from pykruise.cli.kubectl.flags import FlagError, taken_out
+
+    call = None
+    if argv and argv[0] in _ASKING:
+        from pykruise.cli.kubectl.tree import GLOBAL
+
+        try:
+            call, argv = taken_out(argv, [flag for flag in GLOBAL if flag.name not in _OWN_FLAGS])
+        except FlagError as error:
+            click.echo(f"error: {error}", err=True)
+            return 1
     try:
-        code = app.main(list(argv), prog_name=program, standalone_mode=False)
+        code = app.main(list(argv), prog_name=program, standalone_mode=False, obj=call)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 0
@@ -626,6 +654,28 @@ def run_app(argv: Sequence[str], *, program: str) -> int:
     except BrokenPipeError:
         return _pipe_closed()
     return code if isinstance(code, int) else 0
+
+
+_ASKING: Final = frozenset({"explain", "plan", "simulate", "doctor"})
+"""Commands that take kubectl's global flags."""
+
+_OWN_FLAGS: Final = frozenset({"kubeconfig", "context", "namespace"})
+"""Those that are options of each command."""
+
+
+def _reach() -> "Reach":
+    """How the cluster is reached that kubectl's global flags name."""
+    from pykruise.cli.insight.reach import REQUEST_TIMEOUT_S, reached
+    from pykruise.cli.kubectl.flags import Call
+    from pykruise.cli.kubectl.session import TRACED_FROM, overrides_of
+
+    call = click.get_current_context().obj or Call()
+    return functools.partial(
+        reached,
+        overrides=overrides_of(call),
+        timeout_s=call.seconds("request-timeout") or REQUEST_TIMEOUT_S,
+        told=functools.partial(click.echo, err=True) if call.number("v") >= TRACED_FROM else None,
+    )
 
 
 def _pipe_closed() -> int:

@@ -3,22 +3,55 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from time import perf_counter
+from typing import Final
 
 from pykruise.kube.client import Client, RetryPolicy
-from pykruise.kube.config import load
+from pykruise.kube.config import Overrides, load
 from pykruise.kube.http import HttpTransport
+from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 
-__all__ = ["Reach", "reached"]
+__all__ = ["REQUEST_TIMEOUT_S", "Reach", "Traced", "reached"]
+
+REQUEST_TIMEOUT_S: Final = 30.0
+_NOTHING: Final = Overrides()
 
 Reach = Callable[[Path | None, str | None], AbstractAsyncContextManager[tuple[Client, str]]]
 """Kubeconfig and context → a client and the namespace that is meant when none is said."""
 
 
+class Traced(WrappedTransport):
+    """Says each request, as `-v=6` asks for: method, path, status, milliseconds."""
+
+    def __init__(self, inner: Transport, told: Callable[[str], object]) -> None:
+        super().__init__(inner)
+        self._told = told
+
+    async def request(self, request: Request, /) -> Response:
+        begun = perf_counter()
+        response = await super().request(request)
+        took_ms = (perf_counter() - begun) * 1000
+        self._told(f"{request.method} {request.path} {response.status} in {took_ms:.0f} ms")
+        return response
+
+
 @asynccontextmanager
-async def reached(kubeconfig: Path | None, context: str | None) -> AsyncIterator[tuple[Client, str]]:
-    """The client and the context's namespace. Who asks by hand wants an answer: few repetitions."""
-    connection = await load(kubeconfig, context=context)
-    transport = HttpTransport(connection)
+async def reached(
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    overrides: Overrides = _NOTHING,
+    timeout_s: float = REQUEST_TIMEOUT_S,
+    told: Callable[[str], object] | None = None,
+) -> AsyncIterator[tuple[Client, str]]:
+    """The client and the context's namespace. Who asks by hand wants an answer: few repetitions.
+
+    `overrides`: what is said instead of the kubeconfig. `timeout_s`: of one request. `told`: gets a line for each.
+    """
+    connection = await load(kubeconfig, context=context, overrides=overrides)
+    transport: Transport = HttpTransport(connection, timeout_s=timeout_s)
+    if told is not None:
+        transport = Traced(transport, told)
     try:
         yield Client(transport, retry=RetryPolicy(reads=1, total_s=5.0)), connection.namespace
     finally:

@@ -13,7 +13,7 @@ import msgspec
 from pykruise.kube.durations import parse_duration
 from pykruise.kube.go_text import quoted
 
-__all__ = ["Call", "Flag", "FlagError", "parse"]
+__all__ = ["Call", "Flag", "FlagError", "parse", "taken_out"]
 
 FlagType = Literal["text", "bool", "int", "list", "words", "seconds"]
 
@@ -176,6 +176,29 @@ class _Reading:
             value = (*self.values[flag.name], *value) if flag.name in self.given else value
         self.values[flag.name] = value
         self.given[flag.name] = flag
+
+    def knows(self, text: str) -> bool:
+        """Whether it is one of these flags, long or short."""
+        if text.startswith("--"):
+            return text[2:].partition("=")[0].replace("_", "-") in self._by_name
+        return text[1:2] in self._by_short
+
+
+def taken_out(argv: Sequence[str], flags: Sequence[Flag]) -> tuple[Call, list[str]]:
+    """These flags, wherever they stand before `--`, and the command line without them. Raises FlagError."""
+    reading, rest, left = _Reading(flags), list(argv), list[str]()
+    while rest:
+        text = rest.pop(0)
+        if text == "--":
+            left += [text, *rest]
+            break
+        if not text.startswith("-") or not reading.knows(text):
+            left.append(text)
+        elif text.startswith("--"):
+            reading.long(text, rest)
+        else:
+            reading.short(text, rest)
+    return Call(values=reading.values, given=frozenset(reading.given)), left
 
 
 _ZERO: Final = {"text": "", "bool": "false", "int": "0", "seconds": "0"}

@@ -5,8 +5,10 @@ objects ──▶ rows_of() (pure) ──▶ table()      workload, revisions, p
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from pykruise.cli.kubectl.discovery import Served
@@ -17,13 +19,13 @@ from pykruise.cli.kubectl.pods import age
 from pykruise.cli.kubectl.printing import FORMATS, formatter
 from pykruise.cli.kubectl.resources import Error, Info, asked_for, get, list_all
 from pykruise.cli.kubectl.session import Session
+from pykruise.cli.kubectl.watching import TABLE, Watched, rows_after
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.transport import Request
 
 Document = Mapping[str, Any]
 
-_TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 POLICY: Final = "policy.kruise.io"
 
 
@@ -321,14 +323,62 @@ async def _get_types(session: Session, given: Sequence[str]) -> list[Error]:
         listed = {"apiVersion": "v1", "items": documents, "kind": "List", "metadata": {"resourceVersion": ""}}
         _print(session, documents[0] if is_single else listed)
         return []
-    for word, name in asked.pairs:
-        await _say_table(session, mapper.find(word), namespace, name)
-    for word in asked.types:
-        await _say_table(session, mapper.find(word), namespace, "")
+    wanted = [*asked.pairs, *((word, "") for word in asked.types)]
+    if call.is_on("watch") and len(wanted) > 1:
+        raise KubectlError("you may only specify a single resource type or object with --watch")
+    for word, name in wanted:
+        served = mapper.find(word)
+        shown = await _say_table(session, served, namespace, name)
+        if call.is_on("watch"):
+            await _go_on(session, served, namespace, name, shown)
     return []
 
 
-async def _say_table(session: Session, served: Served, namespace: str, name: str) -> None:
+class _Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A table that was said."""
+
+    columns: tuple[tuple[int, str], ...]
+    """Number of the cell, and its head."""
+    widths: tuple[int, ...] = ()
+    """Of what was said; empty: nothing was."""
+    version: str = ""
+    """The resourceVersion that it is of."""
+
+
+async def _go_on(session: Session, served: Served, namespace: str, name: str, shown: _Shown) -> None:
+    """A row for each change, until it is interrupted or the time is over."""
+    watched = Watched(
+        resource=served.resource, namespace=namespace, name=name, labels=session.call.text("selector")
+    )
+    timeout_s = session.call.seconds("timeout")
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s or None):
+            async for _, rows in rows_after(session, watched, shown.version):
+                cells = [_cells(session, served, shown, row) for row in rows]
+                if not shown.widths and cells:
+                    cells.insert(0, _heads(session, served, shown))
+                    widths = tuple(max(len(row[n]) for row in cells) for n in range(len(cells[0])))
+                    shown = msgspec.structs.replace(shown, widths=widths)
+                for row in cells:
+                    padded = (cell.ljust(width) for cell, width in zip(row, shown.widths, strict=True))
+                    session.say("   ".join(padded).rstrip())
+
+
+def _heads(session: Session, served: Served, shown: _Shown) -> list[str]:
+    is_wide = session.call.is_on("all-namespaces") and served.resource.namespaced
+    return [*(["NAMESPACE"] if is_wide else []), *(name for _, name in shown.columns)]
+
+
+def _cells(session: Session, served: Served, shown: _Shown, row: Mapping[str, Any]) -> list[str]:
+    is_wide = session.call.is_on("all-namespaces") and served.resource.namespaced
+    cells = row["cells"]
+    return [
+        *([str(row["object"]["metadata"]["namespace"])] if is_wide else []),
+        *(str(cells[n]) if cells[n] is not None else "<none>" for n, _ in shown.columns),
+    ]
+
+
+async def _say_table(session: Session, served: Served, namespace: str, name: str) -> _Shown:
     from pykruise.kube.errors import error_for
 
     resource = served.resource
@@ -336,32 +386,29 @@ async def _say_table(session: Session, served: Served, namespace: str, name: str
     query = {"labelSelector": selector} if (selector := session.call.text("selector")) else {}
     there = namespace if resource.namespaced else ""
     answer = await transport.request(
-        Request("GET", resource.path(there, name), query=query, headers={"accept": _TABLE})
+        Request("GET", resource.path(there, name), query=query, headers={"accept": TABLE})
     )
     if answer.status != 200:
         raise error_for(answer.status, answer.body, answer.headers)
     found = orjson.loads(answer.body)
-    columns = [
-        (n, one["name"].upper())
+    columns = tuple(
+        (n, str(one["name"]).upper())
         for n, one in enumerate(found.get("columnDefinitions") or ())
         if not one.get("priority") or session.call.text("output") == "wide"
-    ]
-    rows = [
-        [str(row["cells"][n]) if row["cells"][n] is not None else "<none>" for n, _ in columns]
-        for row in found.get("rows") or ()
-    ]
+    )
+    version = str((found.get("metadata") or {}).get("resourceVersion") or "")
+    shown = _Shown(columns=columns, version=version)
+    rows = [_cells(session, served, shown, row) for row in found.get("rows") or ()]
     if not rows:
         session.note(
             "No resources found" if not namespace else f"No resources found in {namespace} namespace."
         )
-        return
-    heads = [name for _, name in columns]
-    if session.call.is_on("all-namespaces") and resource.namespaced:
-        heads = ["NAMESPACE", *heads]
-        spaces = [row["object"]["metadata"]["namespace"] for row in found["rows"]]
-        rows = [[space, *row] for space, row in zip(spaces, rows, strict=True)]
-    for line in table([heads, *rows]):
+        return shown
+    rows.insert(0, _heads(session, served, shown))
+    for line in table(rows):
         session.say(line)
+    widths = tuple(max(len(row[n]) for row in rows) for n in range(len(rows[0])))
+    return msgspec.structs.replace(shown, widths=widths)
 
 
 # ── image status ─────────────────────────────────────────────────────────────

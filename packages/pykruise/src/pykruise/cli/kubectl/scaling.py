@@ -3,6 +3,7 @@
 (object, arguments) ──▶ service_for(), autoscaler_for(), scaled_down() (pure) ──▶ requests ──▶ printing.py
 """
 
+import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -22,6 +23,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, SERVICES, Resource
 
 HPAS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+POLL_S: Final = 0.5
 SPECIFIED_DELETE: Final = "apps.kruise.io/specified-delete"
 
 
@@ -58,10 +60,27 @@ async def scale(session: Session) -> list[Error]:
                 dry_run=dry_run == "server",
                 field_manager=session.field_manager("kubectl"),
             )
+            if dry_run == "none" and (timeout_s := call.seconds("timeout")):
+                await _until_scaled(session, info, timeout_s)
         changed: Document = apply_merge_patch(info.document, {"spec": {"replicas": count}})
         session.around.out(printer.text(info.with_document(changed), "scaled"))
 
     return await each(session, found, do)
+
+
+async def _until_scaled(session: Session, info: Info, timeout_s: float) -> None:
+    """Until there are as many pods as are wanted. Raises KubectlError, in kubectl's words."""
+    client = await session.client()
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                raw = await client.get(info.resource, info.namespace, info.name, subresource="scale")
+                scale: Document = orjson.loads(raw)
+                if scale["spec"].get("replicas", 0) == (scale.get("status") or {}).get("replicas", 0):
+                    return
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        raise KubectlError(f'timed out waiting for "{info.name}" to be synced') from None
 
 
 async def _check_preconditions(session: Session, info: Info) -> None:

@@ -52,6 +52,9 @@ async def connect(call: Call) -> Reached:
     return _Reached(HttpTransport(connection, timeout_s=timeout_s), connection.namespace)
 
 
+TRACED_FROM = 6
+"""The verbosity from which requests are said."""
+
 _OF_CLUSTER = ("server", "certificate-authority", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
 _OF_USER = ("client-certificate", "client-key", "token", "username", "password", "as", "as-uid")
 
@@ -182,6 +185,11 @@ class Session:
     async def _reach(self) -> Reached:
         if self._reached is None:
             self._reached = await self.around.connect(self.call)
+            if self.call.number("v") >= TRACED_FROM:
+                from pykruise.cli.insight.reach import Traced
+
+                traced = Traced(self._reached.transport, self.note)
+                self._reached = _Reached(traced, self._reached.namespace)
             self._stack.push_async_callback(self._reached.transport.close)
         return self._reached
 

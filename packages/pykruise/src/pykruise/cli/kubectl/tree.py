@@ -72,6 +72,7 @@ GLOBAL: Final = (
     _text("token", "Bearer token."),
     _text("user", "User of the kubeconfig to use."),
     _text("username", "Username for basic authentication."),
+    _int("v", "How much is said of requests; 6: a line for each.", short="v"),
     _bool("warnings-as-errors", "End with exit code 1 when the server warns."),
 )
 """Flags of every command."""
@@ -552,7 +553,7 @@ GET: Final = Command(
         _SELECTOR,
         _EVERYWHERE,
         _TIMEOUT,
-        _bool("watch", "Of a tree: draw it anew until it is done.", "w"),
+        _bool("watch", "Go on: a row for each change; a tree is drawn anew until it is done.", "w"),
         _bool("no-color", "No colours."),
     ),
     examples=("get all -n prod", "get rollout web -w", "get clone"),

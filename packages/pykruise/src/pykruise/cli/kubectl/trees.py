@@ -2,12 +2,13 @@
 
 Info, revisions, pods ──▶ tree_of() (pure) ──▶ Tree ──▶ tree_lines() ──▶ drawn once, or anew while it changes
 
-Calm: drawn at most five times a second, once a second for the ages. `NO_COLOR` and output that no person reads have
-no colours and no redraws: then only what changed is a new picture.
+Calm: drawn when something has changed, at most five times a second, and once a second for the ages. `NO_COLOR` and
+output that no person reads have no colours and no redraws: then only what changed is a new picture.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -22,8 +23,11 @@ from pykruise.cli.kubectl.revisions import Revision, read_revisions
 from pykruise.cli.kubectl.rollout_status import TimedOutError
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
-from pykruise.kube.documents import Document
+from pykruise.cli.kubectl.watching import Watched, changes
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, REPLICA_SETS
+from pykruise.kube.selectors import format_label_selector
 
 __all__ = ["RevisionGroup", "Tree", "groups_of", "pod_wait", "show_tree", "tree_lines", "tree_of"]
 
@@ -228,36 +232,64 @@ async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
         return []
     ends = session.now + call.seconds("timeout") if call.seconds("timeout") else None
     drawn: list[str] = []
-    async for tree in _trees(session, info):
-        lines = tree_lines(tree, colours=colours)
-        if lines != drawn:
-            draw(session, lines, before=len(drawn))
-            drawn = lines
-        if tree.is_done:
-            return []
-        if ends is not None and session.now >= ends:
-            return [TimedOutError("timed out waiting for the condition")]
+    async with changes(session, *_watched(info)) as changed:
+        async for tree in _trees(session, info, changed):
+            lines = tree_lines(tree, colours=colours)
+            if lines != drawn:
+                draw(session, lines, before=len(drawn))
+                drawn = lines
+            if tree.is_done:
+                return []
+            if ends is not None and session.now >= ends:
+                return [TimedOutError("timed out waiting for the condition")]
     return []
 
 
-async def _trees(session: Session, info: Info) -> AsyncIterator[Tree]:
+def _watched(info: Info) -> Iterator[Watched]:
+    """What the tree is made of: the workload, its revisions and its pods."""
+    yield Watched(resource=info.resource, namespace=info.namespace, name=info.name)
+    known, selector = kind_of(info.document), get_path(info.document, "spec", "selector")
+    if selector is None:
+        return
+    labels = format_label_selector(selector)
+    if known is not None and known.history:
+        resource = REPLICA_SETS if known.history == "replicasets" else CONTROLLER_REVISIONS
+        yield Watched(resource=resource, namespace=info.namespace, labels=labels)
+    yield Watched(resource=PODS, namespace=info.namespace, labels=labels)
+
+
+async def _trees(session: Session, info: Info, changed: asyncio.Event) -> AsyncIterator[Tree]:
+    """The tree after each change, but not more often than it is drawn; and each second, for the ages."""
     client = await session.client()
     pace = REDRAW_S if session.around.is_terminal else AGES_S
     while True:
+        changed.clear()
         try:
             info = info.with_document(
                 orjson.loads(await client.get(info.resource, info.namespace, info.name))
             )
         except NotFoundError:
             raise KubectlError("object has been deleted") from None
-        yield await _look(session, info)
+        revisions, pods = await _around(session, info)
+        yield tree_of(info, revisions, pods, now=session.now)
         await asyncio.sleep(pace)
+        while not changed.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGES_S):
+                    await changed.wait()
+            if not changed.is_set():
+                yield tree_of(info, revisions, pods, now=session.now)
 
 
 async def _look(session: Session, info: Info) -> Tree:
+    return tree_of(info, *await _around(session, info), now=session.now)
+
+
+async def _around(session: Session, info: Info) -> tuple[Sequence[Revision], list[Document]]:
+    """Its revisions and pods."""
     known = kind_of(info.document)
     revisions = await read_revisions(session, info) if known is not None and known.history else []
-    return tree_of(info, revisions, await pods_of(session, info), now=session.now)
+    return revisions, await pods_of(session, info)
 
 
 async def _found(session: Session, arguments: Sequence[str]) -> Info:

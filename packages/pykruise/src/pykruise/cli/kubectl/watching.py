@@ -1,0 +1,103 @@
+"""What is shown until one has seen enough: rows of a table as they change, and word that something has changed.
+
+a table's resourceVersion ──watch──▶ rows_after() ──▶ rows, one for each change           `get TYPE -w`
+Watched, … ──▶ changes() ──▶ an Event that is set when one of them changes                `get rollout NAME -w`
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.cli.kubectl.session import Session
+from pykruise.kube.errors import ApiError, GoneError, TransportError, error_for
+from pykruise.kube.resources import Resource
+from pykruise.kube.transport import Request
+
+__all__ = ["TABLE", "Watched", "changes", "rows_after"]
+
+TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+_AGAIN_S: Final = 1.0
+"""After a watch that broke."""
+
+
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """Objects of one resource: by name, by labels, or all of a namespace (empty: everywhere)."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    labels: str = ""
+
+    @property
+    def query(self) -> dict[str, str]:
+        """What selects them."""
+        named = {"fieldSelector": f"metadata.name={self.name}"} if self.name else {}
+        return {**named, **({"labelSelector": self.labels} if self.labels else {})}
+
+
+async def rows_after(
+    session: Session, watched: Watched, version: str
+) -> AsyncIterator[tuple[str, Sequence[Mapping[str, Any]]]]:
+    """Type of the event and the table's rows, for each change after this version. Goes on when a watch ends; raises
+    GoneError when the version is too old, and what else the API server refuses."""
+    transport = await session.transport()
+    path = watched.resource.path(watched.namespace if watched.resource.namespaced else "")
+    while True:
+        query = {**watched.query, "watch": "true", "resourceVersion": version}
+        request = Request("GET", path, query=query, headers={"accept": TABLE}, timeout_s=None)
+        try:
+            async with transport.stream(request) as lines:
+                async for line in lines:
+                    event = orjson.loads(line)
+                    if event["type"] == "ERROR":
+                        raise error_for(int(event["object"].get("code") or 500), line, {})
+                    rows = event["object"].get("rows") or ()
+                    for row in rows:
+                        version = row["object"]["metadata"].get("resourceVersion") or version
+                    yield event["type"], rows
+        except TransportError:
+            await asyncio.sleep(_AGAIN_S)
+
+
+@asynccontextmanager
+async def changes(session: Session, *watched: Watched) -> AsyncIterator[asyncio.Event]:
+    """Set when one of them has changed, or may have; whoever looks clears it first."""
+    changed = asyncio.Event()
+    tasks = [asyncio.create_task(_tell(session, one, changed)) for one in watched]
+    try:
+        yield changed
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _tell(session: Session, watched: Watched, changed: asyncio.Event) -> None:
+    client = await session.client()
+    while True:
+        version = (
+            await client.list(
+                watched.resource,
+                watched.namespace,
+                label_selector=watched.query.get("labelSelector", ""),
+                field_selector=watched.query.get("fieldSelector", ""),
+            )
+        ).resource_version
+        changed.set()
+        try:
+            async with client.watch(
+                watched.resource,
+                watched.namespace,
+                resource_version=version,
+                label_selector=watched.query.get("labelSelector", ""),
+                field_selector=watched.query.get("fieldSelector", ""),
+            ) as events:
+                async for event in events:
+                    if event.type != "BOOKMARK":
+                        changed.set()
+        except (ApiError, GoneError, TransportError):
+            await asyncio.sleep(_AGAIN_S)
