@@ -254,6 +254,7 @@ _NAMESPACED: Final = {
         "replicationcontrollers resourcequotas secrets serviceaccounts services bindings"
     ),
     "/apis/apps/v1": "controllerrevisions daemonsets deployments replicasets statefulsets",
+    "/apis/autoscaling/v2": "horizontalpodautoscalers",
     "/apis/batch/v1": "cronjobs jobs",
     "/apis/policy/v1": "poddisruptionbudgets",
     "/apis/coordination.k8s.io/v1": "leases",

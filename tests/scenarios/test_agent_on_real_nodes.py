@@ -481,6 +481,26 @@ async def test_a_request_ends_with_the_truth_though_the_api_server_was_away_for_
     assert statuses(await the_pod(stage))["app"]["restartCount"] == 1
 
 
+async def test_a_job_s_sidecar_ends_after_the_main_container(stage: Stage, agents: Agents) -> None:
+    """sidecarset case 82"""
+    await agents.start()
+    await stage.start_manager(settings=Settings(gates=Gates.of(SidecarTerminator=True)))
+    ends = [{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]
+    containers = [
+        {"name": "main", "image": "app:1", "command": ["/bin/sleep", "2"]},
+        {"name": "log", "image": "log:1", "env": ends},
+    ]
+    pod = {"metadata": {"name": "job"}, "spec": {"restartPolicy": "Never", "containers": containers}}
+    await stage.create(pod, resource=PODS)
+
+    async def is_over() -> bool:
+        return bool((await stage.get("job", resource=PODS))["status"]["phase"] == "Succeeded")
+
+    await stage.until(is_over)
+    found = await stage.get("job", resource=PODS)
+    assert all("terminated" in one["state"] for one in statuses(found).values())
+
+
 async def test_a_sidecar_among_the_init_containers_is_recreated(stage: Stage, agents: Agents) -> None:
     """containers pitfall k"""
     await agents.start()

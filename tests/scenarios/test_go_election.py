@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pykruise.kube.resources import LEASES
-from support.go_elector import build, go_candidate, has_go
+from support.go_elector import build, go_candidate
+from support.go_programs import has_go
 from support.scenario import Stage, cloneset
 from testbed.control_plane import ControlPlane
 

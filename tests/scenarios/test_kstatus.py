@@ -264,6 +264,9 @@ async def test_a_sidecarset_is_current_when_its_pods_run_the_new_sidecars(stage:
         # then
         assert phases(seen.since("log", found["metadata"]["generation"])) == [IN_PROGRESS, CURRENT]
         assert_whole(seen.of("log"))
+        ready = condition(found, "Ready")
+        assert ready is not None
+        assert ready["observedGeneration"] == found["metadata"]["generation"] == 2
 
 
 @pytest.mark.sandbox_only  # it changes a definition

@@ -1,4 +1,4 @@
-"""Argo CD's way with scripts: Lua 5.1, `obj` is the object, what the script returns is the answer.
+"""Argo CD's way with scripts: Lua 5.1 with few libraries, `obj` is the object, what the script returns is the answer.
 
 script + document ──▶ run_lua() ──▶ what it returns, as plain values
 """
@@ -10,9 +10,17 @@ from lupa.lua51 import LuaRuntime, lua_type
 __all__ = ["run_lua"]
 
 
+_FEW_LIBRARIES = """
+debug.setmetatable("", nil)
+for _, name in ipairs({"string", "math", "io", "debug", "coroutine", "jit", "bit"}) do _G[name] = nil end
+"""
+"""Argo CD opens package, base, table, and of os what tells the time."""
+
+
 def run_lua(script: str, obj: dict[str, Any], **values: Any) -> Any:
     """What the script returns. `values`: further globals, such as `actionParams`. Raises LuaError."""
     lua = LuaRuntime(unpack_returned_tuples=True, register_eval=False, register_builtins=False)
+    lua.execute(_FEW_LIBRARIES)
     scope = lua.globals()
     for name, value in {"obj": obj, **values}.items():
         scope[name] = _to_lua(lua, value)

@@ -233,7 +233,6 @@ class Player:
         self._server: HttpSandbox
         self._environ = {
             **os.environ,
-            "KUBECONFIG": str(folder / "kubeconfig"),
             "HOME": str(folder),
             "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
             "NO_COLOR": "1",
@@ -251,6 +250,7 @@ class Player:
             found[name] = int(value) if value.isdecimal() else value or True
         kind = HttpSandbox if found.pop("plain", False) else KruiseServer
         self._server = self._cluster.enter_context(kind(self._folder / "kubeconfig", **found))
+        self._environ["KUBECONFIG"] = self._server.kubeconfig
 
     def play(self, block: Block) -> Iterator[str]:
         """Do what a block says; yields what did not come as it is shown."""

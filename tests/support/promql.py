@@ -12,7 +12,7 @@ import promql_parser as ql
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-__all__ = ["Alarm", "Scrapes", "names_in"]
+__all__ = ["Alarm", "Scrapes", "Vector", "names_in"]
 
 Labels = frozenset[tuple[str, str]]
 Vector = dict[Labels, float]
@@ -53,6 +53,10 @@ class Scrapes:
             for sample in family.samples:
                 vector[frozenset({(_NAME, sample.name), *sample.labels.items()})] = sample.value
         self._found.append((at, vector))
+
+    def all(self) -> list[tuple[float, Vector]]:
+        """Every scrape with its time."""
+        return list(self._found)
 
     def evaluate(self, expr: str) -> Vector:
         """What the expression gives at the last scrape."""

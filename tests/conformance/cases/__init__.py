@@ -6,6 +6,7 @@ from typing import Final
 from conformance.cases import (
     access,
     applies,
+    autoscalers,
     bodies,
     custom,
     deletions,
@@ -46,6 +47,7 @@ _MODULES: Final = (
     webhooks,
     access,
     policies,
+    autoscalers,
 )
 
 GROUPS: Final[Mapping[str, tuple[Case, ...]]] = {

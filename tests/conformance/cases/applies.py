@@ -1,5 +1,6 @@
 """Server-side apply: who owns which field, conflicts and force."""
 
+import json
 from typing import Any
 
 from conformance.builders import config_map, container, crd, deployment, pod, template
@@ -43,6 +44,13 @@ def _widget(name: str = "a", **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": spec,
     }
+
+
+_WEB = deployment(replicas=3)
+
+
+def _with_spec(doc: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {**doc, "spec": {**doc["spec"], **spec}}
 
 
 _TEXT = {"type": "string"}
@@ -319,6 +327,26 @@ CASES = [
         apply("configmaps/a", _map(x="2"), manager="another"),
         apply("configmaps/a", _map(x="2", y="3"), manager="kubectl"),
         apply("configmaps/a", _map(x="2"), manager="kubectl"),
+    ),
+    case(
+        "kubectl does not take over what has changed since it applied it from the client's side",
+        create(
+            "deployments",
+            {
+                **_WEB,
+                "metadata": {
+                    "name": "web",
+                    "annotations": {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(_WEB)},
+                },
+            },
+            fieldManager="kubectl-client-side-apply",
+        ),
+        patch("deployments/web", {"spec": {"replicas": 9}}, MERGE, fieldManager="autoscaler"),
+        patch("deployments/web", {"metadata": {"labels": {"team": "a"}}}, MERGE, fieldManager="people"),
+        apply("deployments/web", _WEB, manager="kubectl"),
+        apply("deployments/web", _with_spec(_WEB, replicas=9, minReadySeconds=5), manager="kubectl"),
+        apply("deployments/web", _WEB, manager="kubectl", force=True),
+        owned(get("deployments/web")),
     ),
     case(
         "an apply that cannot be read is refused",

@@ -5,16 +5,15 @@ main.go ──`go build`, once a run──▶ GoCandidate: what client-go says, 
 
 import asyncio
 import json
-import os
-import shutil
 import signal
-import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["GoCandidate", "build", "go_candidate", "has_go"]
+from support.go_programs import build_program
+
+__all__ = ["GoCandidate", "build", "go_candidate"]
 
 HERE = Path(__file__).parent
 PATIENCE_S = 60.0
@@ -22,19 +21,9 @@ PATIENCE_S = 60.0
 Line = dict[str, Any]
 
 
-def has_go() -> bool:
-    """Whether there is a Go to build with."""
-    return shutil.which("go") is not None
-
-
 def build(folder: Path) -> Path:
-    """The program, built with the flags of testbed/build.py, whose compiled packages it shares."""
-    program = folder / "elector"
-    command = ["go", "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o", str(program), "."]
-    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
-    done = subprocess.run(command, cwd=HERE, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return program
+    """The program, built."""
+    return build_program(HERE, folder)
 
 
 class GoCandidate:

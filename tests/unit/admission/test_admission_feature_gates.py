@@ -7,6 +7,7 @@ import pytest
 
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
+from pykruise.kinds import kinds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.admission import AdmissionAnswer, ReviewRule
 from pykruise.kube.resources import Resource
@@ -66,6 +67,26 @@ def asked(
     rule: ReviewRule, kind: str, doc: dict[str, Any], old: dict[str, Any] | None = None
 ) -> AdmissionAnswer:
     return at_once(rule.reviewer, request(resource_of(rule, kind), doc, old=old))
+
+
+def test_no_kind_can_be_made_while_its_controller_does_not_run() -> None:
+    """So an object that nobody acts on is refused, which says more than a warning would."""
+    looked_at = set()
+    for kind in kinds():
+        gates = dict.fromkeys((*kind.gates, *kind.any_gate), False)
+        if not kind.versions or not gates or kind.name == "nodepodprobe":  # which the manager alone makes
+            continue
+        assert not kind.is_enabled(Gates.of(**gates).__getitem__)
+        looked_at.add(kind.name)
+        rules = [
+            rule
+            for rule in reviewers(admission_settings(Gates.of(**gates)))
+            if any(path.endswith(f"kruise-io-{kind.name}") for path in rule.paths)
+        ]
+        doc: dict[str, Any] = {"metadata": {"name": "x"}, "spec": {}}
+        answers = [asked(rule, kind.name, doc) for rule in rules]
+        assert any(answer.refusal is not None for answer in answers), kind.name
+    assert {one[0] for one in CASES} <= looked_at
 
 
 @pytest.mark.parametrize(("kind", "side", "gates", "message", "code"), CASES)

@@ -14,10 +14,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pykruise.admission.conversion import review
 from pykruise.admission.reviews import Reviews
 from pykruise.admission.server import (
-    LONG_OBJECT,
+    LONG_CONVERSION,
     Limits,
     LongBodies,
     PostPath,
@@ -26,7 +25,7 @@ from pykruise.admission.server import (
     review_paths,
 )
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
-from pykruise.kube.documents import decode, encode
+from pykruise.kube.documents import decode
 from pykruise.kube.http_room import Room
 from pykruise.kube.quota import Quota
 from pykruise.kube.resources import CONFIG_MAPS
@@ -604,29 +603,12 @@ async def test_long_conversions_of_one_address_that_wait_have_a_quota(tmp_path: 
     await server.stop()
 
 
-async def test_a_long_conversion_lets_others_have_their_turn_and_is_answered_as_a_whole() -> None:
-    # given forty objects, one of which is long
-    turns = 0
+async def test_long_conversions_are_done_aside_and_a_failure_there_is_answered() -> None:
+    async def dies(body: bytes) -> bytes:
+        raise ConnectionResetError("the process that converts has died")
 
-    def count() -> None:
-        nonlocal turns
-        turns += 1
-        loop.call_soon(count)
-
-    loop = asyncio.get_running_loop()
-    metadata = [{"name": f"a-{number}", "annotations": {"x": "y" * 10_000}} for number in range(40)]
-    metadata[7]["annotations"] = {"x": "y" * LONG_OBJECT}
-    spec = {"selector": {}, "template": {}}
-    version = "apps.kruise.io/v1alpha1"
-    objects = [{"apiVersion": version, "kind": "CloneSet", "metadata": one, "spec": spec} for one in metadata]
-    request = {"uid": "u", "desiredAPIVersion": "apps.kruise.io/v1beta1", "objects": objects}
-    body = encode({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request})
-    (path,) = conversion_path("/convert").values()
-    # when
-    count()
-    answer = await path.poster("/convert", body, 10.0)
-    # then
-    assert turns >= 20
-    assert answer == review(body)
-    names = [one["metadata"]["name"] for one in decode(answer)["response"]["convertedObjects"]]
-    assert names == [f"a-{number}" for number in range(40)]
+    (path,) = conversion_path("/convert", aside=dies).values()
+    for body, text in ((b"{}", "not a ConversionReview"), (b"x" * LONG_CONVERSION, "may be tried again")):
+        result = decode(await path.poster("/convert", body, 10.0))["response"]["result"]
+        assert result["status"] == "Failure"
+        assert text in result["message"]

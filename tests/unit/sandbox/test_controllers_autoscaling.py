@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS
-from pykruise.sandbox.controllers.autoscaling import AUTOSCALERS, METRIC, wanted_replicas
+from pykruise.sandbox.controllers.autoscaling import AUTOSCALERS, METRIC, current_metrics, wanted_replicas
 from support.sandbox import small_cluster
 
 
@@ -54,6 +54,36 @@ def test_an_amount_is_a_target_as_well() -> None:
     source = {"metric": {"name": "queue"}, "target": {"type": "AverageValue", "averageValue": "100m"}}
     spec = {"maxReplicas": 9, "metrics": [{"type": "Pods", "pods": source}]}
     assert wanted_replicas(spec, current=2, metric="0.2") == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "source", "metric", "shown"),
+    [
+        (
+            "Resource",
+            "resource",
+            {"name": "cpu", "target": {"averageUtilization": 80}},
+            "160",
+            {"averageUtilization": 160},
+        ),
+        (
+            "Pods",
+            "pods",
+            {"metric": {"name": "q"}, "target": {"averageValue": "1"}},
+            "150m",
+            {"averageValue": "150m"},
+        ),
+        ("Object", "object", {"metric": {"name": "q"}, "target": {"value": "2k"}}, "3k", {"value": "3k"}),
+    ],
+)
+def test_the_status_shows_the_metric(
+    kind: str, field: str, source: dict[str, Any], metric: str, shown: dict[str, Any]
+) -> None:
+    spec = {"maxReplicas": 6, "metrics": [{"type": kind, field: source}]}
+    found = current_metrics(spec, metric=metric)
+    assert found is not None
+    assert found[0][field]["current"] == shown
+    assert current_metrics(spec, metric="") is None
 
 
 async def test_it_scales_up_and_down_with_its_metric() -> None:

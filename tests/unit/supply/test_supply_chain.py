@@ -152,8 +152,9 @@ def test_a_bill_names_each_package_with_the_hashes_it_was_locked_to_and_is_the_s
     assert set(bill["dependencies"][0]["dependsOn"]) == references
 
 
-def test_the_image_is_built_on_a_digest_and_of_locked_packages_alone() -> None:
-    text = (ROOT / "Containerfile").read_text()
+@pytest.mark.parametrize("name", ["Containerfile", "Containerfile.agent", "Containerfile.dashboard"])
+def test_an_image_is_built_on_a_digest_and_of_locked_packages_alone(name: str) -> None:
+    text = (ROOT / name).read_text()
     assert re.findall(r"^FROM (\S+)", text, re.MULTILINE) == ["${PYTHON_IMAGE}", "${PYTHON_IMAGE}"]
     assert "*@sha256:*) ;;" in text
     for command in re.findall(r"pip install .*", text):
@@ -177,6 +178,7 @@ def test_distributions_are_installed_from_their_folders_into_one_namespace(tmp_p
     # then each part is there with its files
     assert not (tmp_path / "pykruise" / "__init__.py").exists()
     assert (tmp_path / "pykruise" / "kube" / "data" / "merge_keys.json").exists()
+    assert (tmp_path / "pykruise" / "dashboard" / "static" / "app.js").exists()
     parts = {
         path.name for folder in sources.SOURCES for path in folder.iterdir() if path.name != "__pycache__"
     }

@@ -21,6 +21,7 @@ from pykruise.cli.kubectl.kinds import kind_of
 from pykruise.cli.kubectl.resources import Info
 from pykruise.cli.kubectl.revisions import Revision, revisions_in
 from pykruise.dashboard.actions import actions_of, argv_of, done, may_do
+from pykruise.dashboard.aside import run_aside
 from pykruise.dashboard.board import Board, Row
 from pykruise.dashboard.feeds import Feeds
 from pykruise.dashboard.health import health_rows
@@ -69,6 +70,8 @@ AT_LEAST_S: Final = 0.5
 AT_MOST_S: Final = 5.0
 """... also where nothing is heard: events, and what time alone changes."""
 HEALTH_S: Final = 15.0
+PLANS_AT_ONCE: Final = 2
+"""Each plays a rollout, which takes a processor."""
 
 Caches = Mapping[Resource, Cache[ObjectView]]
 
@@ -96,6 +99,7 @@ class LivePages:
         self._around = around
         self._start = start
         self._has_actions = has_actions
+        self._plans = asyncio.Semaphore(PLANS_AT_ONCE)
         self._by_name = {str(one): one for one in around.caches}
         self._open: dict[tuple[Resource, Key], _WorkloadPage] = {}
 
@@ -128,15 +132,16 @@ class LivePages:
         changes = sets_of(sets) if isinstance(sets, Mapping) else []
         if not changes:
             raise CommandError("say what is to change")
-        answer = await what_if(
-            session.client,
-            kind,
-            key.namespace,
-            key.name,
-            changes,
-            now=self._around.clock(),
-            settings=await self._settings(),
-        )
+        async with self._plans:
+            answer = await what_if(
+                session.client,
+                kind,
+                key.namespace,
+                key.name,
+                changes,
+                now=self._around.clock(),
+                settings=await self._settings(),
+            )
         return dict(msgspec.to_builtins(answer))
 
     async def rights(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
@@ -252,33 +257,41 @@ class _WorkloadPage:
     async def _parts(self) -> list[Part]:
         view = self._around.caches[self._resource].get(self._key)
         if view is None:
-            return [self._remark(f"there is no {self._resource.kind} {self._key}")]
+            is_read = self._around.caches[self._resource].synced
+            text = f"there is no {self._resource.kind} {self._key}" if is_read else "it is still being read"
+            return [self._remark(text)]
         document = view.document
         revisions = self._revisions(document) if has_history(document) else []
-        found = [head(self._resource, document, current=self._current(document))]
+        current = self._current(document)
         pods = self._pods(view, document)
-        found.append(pods_part(pods, revisions, document, namespace=self._key.namespace))
-        if revisions:
-            is_sets = self._resource == DEPLOYMENTS
-            keeper = REPLICA_SETS if is_sets else CONTROLLER_REVISIONS
-            namespace = revisions[-1].info.namespace
-            found.append(history_part(revisions, namespace=namespace, resource=str(keeper)))
-        if self._resource.kind == "ImagePullJob":
-            found.append(nodes_part(document, self._documents("NodeImage")))
-        if is_known(self._resource):
-            found.append(await self._explained())
-        if (events := await self._events(view.uid)) is not None:
-            found.append(events_part(events, namespace=self._key.namespace or "default"))
-        return found
+        images = self._node_images() if self._resource.kind == "ImagePullJob" else ()
 
-    async def _explained(self) -> Part:
+        async def look(client: Client) -> list[Part]:
+            found = [head(self._resource, document, current=current)]
+            own = [one.document for one in pods]
+            found.append(pods_part(own, revisions, document, namespace=self._key.namespace))
+            if revisions:
+                keeper = REPLICA_SETS if self._resource == DEPLOYMENTS else CONTROLLER_REVISIONS
+                namespace = revisions[-1].info.namespace
+                found.append(history_part(revisions, namespace=namespace, resource=str(keeper)))
+            if images:
+                found.append(nodes_part(document, [one.document for one in images]))
+            if is_known(self._resource):
+                found.append(await self._explained(client))
+            if (events := await self._events(client, view.uid)) is not None:
+                found.append(events_part(events, namespace=self._key.namespace or "default"))
+            return found
+
+        return await run_aside(self._around.client, look)
+
+    async def _explained(self, client: Client) -> Part:
         kind = find(self._resource.kind.lower())
         assert kind is not None
-        around = self._around
+        clock = self._around.clock
         remark = ""
         try:
-            settings = await manager_settings(around.client, around.clock)
-            said = await explained(around.client, self._key, now=around.clock(), kind=kind, settings=settings)
+            settings = await manager_settings(client, clock)
+            said = await explained(client, self._key, now=clock(), kind=kind, settings=settings)
         except (CommandError, KubeError) as error:
             remark = str(error)[:2_000]
             said = Explanation(
@@ -290,10 +303,8 @@ class _WorkloadPage:
             )
         return explained_part(said, namespace=self._key.namespace, remark=remark)
 
-    def _documents(self, kind: str) -> list[Document]:
-        found = find(kind.lower())
-        assert found is not None
-        return [one.document for one in self._around.caches[found.resource].values()]
+    def _node_images(self) -> Sequence[ObjectView]:
+        return self._around.caches[_own("NodeImage")].values()
 
     def _current(self, document: Document) -> Document | None:
         status = document.get("status") or {}
@@ -317,7 +328,7 @@ class _WorkloadPage:
         ]
         return revisions_in(infos, _info_of(self._resource, document), known)
 
-    def _pods(self, view: ObjectView, document: Document) -> list[Document]:
+    def _pods(self, view: ObjectView, document: Document) -> list[ObjectView]:
         """Those that it, or something that it owns, controls; of a kind that owns none, those that it selects."""
         if self._resource.kind == "SidecarSet":
             found = self._selected(document)
@@ -330,7 +341,7 @@ class _WorkloadPage:
             ]
         else:
             found = self._owned(view.uid)
-        return [one.document for one in sorted(found, key=lambda one: (one.namespace, one.name))]
+        return sorted(found, key=lambda one: (one.namespace, one.name))
 
     def _owned(self, uid: str) -> list[ObjectView]:
         caches = self._around.caches
@@ -353,10 +364,10 @@ class _WorkloadPage:
             if b"kruise.io/sidecarset" in one.raw and name in one.raw and selector.matches(one.labels)
         ]
 
-    async def _events(self, uid: str) -> list[Document] | None:
+    async def _events(self, client: Client, uid: str) -> list[Document] | None:
         """Of the object itself; None: they may not be read."""
         try:
-            listed = await self._around.client.list(
+            listed = await client.list(
                 EVENTS, self._key.namespace or "default", field_selector=f"involvedObject.uid={uid}"
             )
         except KubeError:

@@ -104,6 +104,9 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     standing: Callable[[Conditions, Reason | None], Standing] | None = None
     """Of its conditions and what its plan waits for: what Ready, Reconciling and Stalled say in its status. None: it
     has no such conditions."""
+    is_generation_in_conditions: bool = False
+    """Whether its schema has a place for observedGeneration in conditions; Ready, Reconciling and Stalled say it then.
+    OpenKruise's schemas have none; kstatus and kubectl read that of the status."""
     is_status_shared: bool = False
     """The status is written only if the object is still as it was seen: others write it too, or a write that arrives
     late would undo what must stay."""

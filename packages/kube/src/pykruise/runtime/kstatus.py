@@ -67,9 +67,18 @@ def _is_own(condition: Any) -> bool:
     return isinstance(condition, Mapping) and condition.get("type") in KSTATUS
 
 
-def with_kstatus(status: Document, stored: Conditions, *, standing: Standing, now: Instant) -> Document:
+def with_kstatus(
+    status: Document,
+    stored: Conditions,
+    *,
+    standing: Standing,
+    now: Instant,
+    is_generation_said: bool = False,
+) -> Document:
     """The status of a kind with the three conditions at the end of its own. `stored`: as they are stored; a condition
-    whose status stays keeps its time."""
+    whose status stays keeps its time. `is_generation_said`: each says the generation that the status is about."""
+    generation = status.get("observedGeneration") if is_generation_said else None
+    about = {} if generation is None else {"observedGeneration": generation}
     plain, _ = without_kstatus(status)
     wanted = [(READY, standing.is_ready)]
     if not standing.is_ready:
@@ -86,6 +95,7 @@ def with_kstatus(status: Document, stored: Conditions, *, standing: Standing, no
                 "reason": standing.reason,
                 "message": standing.message,
                 "lastTransitionTime": kept or format_time(now),
+                **about,
             }
         )
     return {**plain, "conditions": [*(plain.get("conditions") or ()), *own]}

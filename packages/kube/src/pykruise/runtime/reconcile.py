@@ -362,7 +362,13 @@ class Reconciler:
             conditions = [*plain.get("conditions", ()), *owner.kstatus]
             wanted = {**plain, "conditions": conditions} if conditions else plain
         else:
-            wanted = with_kstatus(plain, owner.kstatus, standing=standing, now=snapshot.now)
+            wanted = with_kstatus(
+                plain,
+                owner.kstatus,
+                standing=standing,
+                now=snapshot.now,
+                is_generation_said=self._control.is_generation_in_conditions,
+            )
         return None if wanted == owner.whole_status else wanted
 
     def _note_rollout(self, owner: Owner, standing: Standing, snapshot: Any) -> None:

@@ -10,6 +10,7 @@ A request may have thousands of objects. They are read, converted and written on
 is in memory as a document.
 """
 
+import logging
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +20,9 @@ from pykruise.kinds import conversions
 from pykruise.kube.conversion import ConversionError, Conversions, convert
 from pykruise.kube.documents import Document, bounded, decode, encode
 
-__all__ = ["REVIEW_VERSIONS", "Reviewing", "review"]
+__all__ = ["REVIEW_VERSIONS", "answer", "failure", "review"]
+
+_log = logging.getLogger(__name__)
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 """What is answered, the preferred one first: `conversionReviewVersions` of a CRD."""
@@ -51,66 +54,67 @@ class _Review(msgspec.Struct, rename={"api_version": "apiVersion"}):
 _decode = msgspec.json.Decoder(_Review).decode
 
 
-class Reviewing:
-    """One ConversionReview that is being answered, object by object, so that others may have a turn in between."""
+def answer(body: bytes, table: Conversions | None = None) -> bytes:
+    """As `review`, with a failure as the answer to what is no review, or to a bug here."""
+    try:
+        return review(body, table)
+    except (ValueError, RecursionError) as error:
+        return failure(f"the body cannot be converted: {error}")
+    except Exception:
+        _log.exception("a conversion failed")
+        return failure("the conversion failed; the manager's log says why")
 
-    def __init__(self, body: bytes, table: Conversions | None = None) -> None:
-        """Raises ValueError for what is no ConversionReview with a request, which a server answers with a failure."""
-        if (found := sum(map(body.count, (b",", b"[", b"{")))) > MOST_VALUES:
-            raise ValueError(f"a request may have {MOST_VALUES} values, this one has {found}")
-        try:
-            asked = _decode(body)
-        except msgspec.DecodeError as err:
-            raise ValueError(f"not a ConversionReview: {err}") from err
-        if asked.kind != "ConversionReview" or asked.api_version not in {
-            f"{_GROUP}/{each}" for each in REVIEW_VERSIONS
-        }:
-            raise ValueError(f"not a ConversionReview of {_GROUP}: {asked.api_version} {asked.kind}")
-        if asked.request is None:
-            raise ValueError("request: the ConversionReview has none")
-        self._table = conversions() if table is None else table
-        self._version, self._request = asked.api_version, asked.request
-        self._found: list[orjson.Fragment] = []
-        self._problems: list[str] = []
-        if not asked.request.desired:
-            self._problems.append("request.desiredAPIVersion is missing")
-        elif asked.request.objects is None:
-            self._problems.append("request.objects is no list")
 
-    @property
-    def sizes(self) -> list[int]:
-        """Bytes of each object that is to be converted; none when it has failed already."""
-        return [] if self._problems else [len(memoryview(each)) for each in self._request.objects or ()]
-
-    def convert(self, index: int) -> None:
-        """Convert one object, or note why it cannot be."""
-        if len(self._problems) >= MOST_PROBLEMS:
-            return
-        name = f"object {index}"
-        try:
-            doc = decode(bounded((self._request.objects or [])[index]))
-            name = _name(doc) or name
-            converted = encode(_converted(doc, self._request.desired, self._table))
-            self._found.append(orjson.Fragment(converted))
-        except ValueError as err:
-            self._problems.append(f"{name[:LONGEST_TEXT]}: {str(err)[:LONGEST_TEXT]}")
-
-    def answer(self) -> bytes:
-        """The ConversionReview with the response: all objects in their order, or what went wrong."""
-        if self._problems:
-            result = _failed(self._problems)
-        else:
-            result = {"result": {"status": "Success"}, "convertedObjects": self._found}
-        response = {"uid": self._request.uid, **result}
-        return orjson.dumps({"apiVersion": self._version, "kind": "ConversionReview", "response": response})
+def failure(message: str) -> bytes:
+    """The answer to what was not converted, and does not say whose answer it is."""
+    return _answer(f"{_GROUP}/{REVIEW_VERSIONS[0]}", "", _failed([message]))
 
 
 def review(body: bytes, table: Conversions | None = None) -> bytes:
-    """The answer to a ConversionReview, all at once. Raises ValueError as Reviewing does."""
-    reviewing = Reviewing(body, table)
-    for index in range(len(reviewing.sizes)):
-        reviewing.convert(index)
-    return reviewing.answer()
+    """The ConversionReview with the response: all objects in their order, or what went wrong.
+
+    Raises ValueError for what is no ConversionReview with a request.
+    """
+    version, request = _read(body)
+    problems: list[str] = []
+    if not request.desired:
+        problems.append("request.desiredAPIVersion is missing")
+    elif request.objects is None:
+        problems.append("request.objects is no list")
+    converted: list[orjson.Fragment] = []
+    for index, raw in enumerate(() if problems else request.objects or ()):
+        name = f"object {index}"
+        try:
+            doc = decode(bounded(raw))
+            name = _name(doc) or name
+            document = _converted(doc, request.desired, conversions() if table is None else table)
+            converted.append(orjson.Fragment(encode(document)))
+        except ValueError as err:
+            problems.append(f"{name[:LONGEST_TEXT]}: {str(err)[:LONGEST_TEXT]}")
+            if len(problems) >= MOST_PROBLEMS:
+                break
+    succeeded = {"result": {"status": "Success"}, "convertedObjects": converted}
+    return _answer(version, request.uid, _failed(problems) if problems else succeeded)
+
+
+def _read(body: bytes) -> tuple[str, _Request]:
+    if (found := sum(map(body.count, (b",", b"[", b"{")))) > MOST_VALUES:
+        raise ValueError(f"a request may have {MOST_VALUES} values, this one has {found}")
+    try:
+        asked = _decode(body)
+    except msgspec.DecodeError as err:
+        raise ValueError(f"not a ConversionReview: {err}") from err
+    versions = {f"{_GROUP}/{each}" for each in REVIEW_VERSIONS}
+    if asked.kind != "ConversionReview" or asked.api_version not in versions:
+        raise ValueError(f"not a ConversionReview of {_GROUP}: {asked.api_version} {asked.kind}")
+    if asked.request is None:
+        raise ValueError("request: the ConversionReview has none")
+    return asked.api_version, asked.request
+
+
+def _answer(version: str, uid: str, result: Document) -> bytes:
+    response = {"uid": uid, **result}
+    return orjson.dumps({"apiVersion": version, "kind": "ConversionReview", "response": response})
 
 
 def _converted(each: Any, wanted: str, table: Conversions) -> Document:

@@ -18,6 +18,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +27,6 @@ import msgspec
 from pykruise.admission import conversion
 from pykruise.admission.reviews import Reviews
 from pykruise.kube.aside import Aside
-from pykruise.kube.documents import encode
 from pykruise.kube.http_server import HttpServer
 from pykruise.kube.http_server import Limits as HttpLimits
 from pykruise.kube.http_wire import Request
@@ -319,53 +319,27 @@ CONVERSION_BODY: Final = 4 * MIB
 """An API server converts the objects that it reads one by one; one has 1.5 MiB at most where etcd is as it comes."""
 
 LONG_CONVERSION: Final = 64 * 1024
-"""Bytes from which conversions are done one after the other, and in turns with reviews."""
-
-TURN: Final = 16 * 1024
-"""Bytes of objects that are converted in one turn of the loop: some milliseconds."""
-
-LONG_OBJECT: Final = 64 * 1024
-"""An object of so many bytes is converted in a thread."""
+"""Bytes from which conversions are done aside, one after the other."""
 
 LONG_AT_ONCE: Final = 8
 """... and so many at most wait for their turn, two of them of one address."""
 
+Converter = Callable[[bytes], Awaitable[bytes]]
+"""A ConversionReview's body to the answer. Raises OSError where there is none."""
 
-def conversion_path(path: str) -> Mapping[str, PostPath]:
-    """What a server needs to serve conversions under this path."""
-    turn, aside = asyncio.Lock(), Aside()
+
+def conversion_path(path: str, *, aside: Converter | None = None) -> Mapping[str, PostPath]:
+    """What a server needs to serve conversions under this path. `aside`: who does long ones; None: a thread."""
+    convert = aside or partial(Aside().run, partial(conversion.answer))
 
     async def post(_: str, body: bytes, timeout_s: float) -> bytes:
+        if len(body) < LONG_CONVERSION:
+            return conversion.answer(body)
         try:
-            if len(body) < LONG_CONVERSION:
-                return conversion.review(body)
-            async with turn:
-                return await _in_turns(body, aside)
-        except (ValueError, RecursionError) as error:
-            return _not_converted(f"the body cannot be converted: {error}")
-        except Exception:
-            _log.exception("a conversion failed")
-            return _not_converted("the conversion failed; the manager's log says why")
+            return await convert(body)
+        except OSError as error:
+            _log.error("a conversion failed: %s", error)
+            return conversion.failure(f"the conversion failed, and may be tried again: {error}")
 
     long = LongBodies(LONG_CONVERSION, Quota(LONG_AT_ONCE, most_of_one=LONG_AT_ONCE // 4))
     return {path: PostPath(post, body=CONVERSION_BODY, long=long, is_open=True)}
-
-
-async def _in_turns(body: bytes, aside: Aside) -> bytes:
-    """The answer to a long review, while others are answered too."""
-    reviewing, done = conversion.Reviewing(body), 0
-    for index, size in enumerate(reviewing.sizes):
-        if size >= LONG_OBJECT:
-            await aside.run(reviewing.convert, index)
-            continue
-        reviewing.convert(index)
-        done += size
-        if done >= TURN:
-            done = 0
-            await asyncio.sleep(0)
-    return reviewing.answer()
-
-
-def _not_converted(message: str) -> bytes:
-    response = {"uid": "", "result": {"status": "Failure", "message": message}, "convertedObjects": []}
-    return encode({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": response})

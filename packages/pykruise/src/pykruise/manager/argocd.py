@@ -3,11 +3,13 @@
 TABLE, one row a kind ──▶ config_map() ──▶ the keys of argocd-cm: health, actions, ignored updates
 
 Pure. Argo CD's own scripts for these kinds mostly show an ordinary rollout as Degraded or Suspended, which fails or
-holds a sync, and there are none for most kinds. Scripts are Lua 5.1 (gopher-lua), and an error in one is an error of
-the whole Application: each value is looked at before it is used, so a status by OpenKruise's manager, or none at all,
-does no harm. Of statuses with the condition Ready the conditions decide (runtime/kstatus.py); of others the counts.
+holds a sync, and there are none for most kinds. Scripts are Lua 5.1 (gopher-lua) without the libraries `string` and
+`math`, which Argo CD does not open. An error in one is an error of the whole Application: each value is looked at
+before it is used, so a status by OpenKruise's manager, or none at all, does no harm. Of statuses with the condition
+Ready the conditions decide (runtime/kstatus.py); of others the counts.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -48,15 +50,15 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 # ── health ───────────────────────────────────────────────────────────────────
 
 _FRAME: Final = """\
-local function get(path)
+local function get(...)
   local at = obj
-  for name in string.gmatch(path, "[^.]+") do
+  for _, name in ipairs({...}) do
     if type(at) ~= "table" then return nil end
     at = at[name]
   end
   return at
 end
-local function count(path) return tonumber(get(path)) or 0 end
+local function count(...) return tonumber(get(...)) or 0 end
 local function is(status, message) return {status = status, message = message or ""} end
 if get("metadata.deletionTimestamp") ~= nil then return is("Progressing", "it is being deleted") end
 """
@@ -89,8 +91,13 @@ local wanted, updated, available = WANTED, count("UPDATED"), count("AVAILABLE")
 local progress = updated .. " of " .. wanted .. " updated, " .. available .. " available"
 local function kept(partition)
   if type(partition) ~= "string" then return tonumber(partition) or 0 end
-  local percent = tonumber((string.gsub(partition, "%%$", ""))) or 0
-  return math.ceil(wanted * percent / 100)
+  for percent = 0, 100 do
+    if partition == percent .. "%" then
+      local hundredths = wanted * percent
+      return (hundredths + (100 - hundredths % 100) % 100) / 100
+    end
+  end
+  return 0
 end
 if get("spec.updateStrategy.type") == "OnDelete" then updated = wanted end
 if updated >= wanted and available >= wanted then return is("Healthy", progress) end
@@ -261,27 +268,39 @@ TABLE: Final[Mapping[str, Row]] = {
 def health_of(kind: str) -> str:
     """The health script of a kind."""
     row = TABLE[kind]
-    return _FRAME + (_OBSERVED if row.is_observed else "") + row.health
+    return _spelled(_FRAME + (_OBSERVED if row.is_observed else "") + row.health)
+
+
+def _spelled(script: str) -> str:
+    """With paths as names one by one: scripts cannot take strings apart."""
+    return re.sub(
+        r'\b(get|count)\("([\w.]+)"\)',
+        lambda found: f"{found[1]}({_names(found[2])})",
+        script,
+    )
+
+
+def _names(path: str) -> str:
+    return ", ".join(f'"{name}"' for name in path.split("."))
 
 
 # ── actions ──────────────────────────────────────────────────────────────────
 
 _SET: Final = """\
-local function set(path, value)
-  local at, rest = obj, path
-  while string.find(rest, "%.") do
-    local name
-    name, rest = string.match(rest, "^([^.]+)%.(.+)$")
+local function set(value, ...)
+  local at, names = obj, {...}
+  for number = 1, #names - 1 do
+    local name = names[number]
     if type(at[name]) ~= "table" then at[name] = {} end
     at = at[name]
   end
-  at[rest] = value
+  at[names[#names]] = value
 end
 """
 
 _SCALE: Final = """\
 local wanted = tonumber(actionParams["scale"])
-if wanted == nil or wanted < 0 or wanted ~= math.floor(wanted) then
+if wanted == nil or wanted < 0 or wanted % 1 ~= 0 then
   error("not a number of pods: " .. tostring(actionParams["scale"]), 0)
 end
 obj.spec.replicas = wanted
@@ -307,7 +326,7 @@ return obj
 
 
 def _pause(field: str, paused: bool) -> str:
-    return f'{_SET}set("{field}", {str(paused).lower()})\nreturn obj\n'
+    return f"{_SET}set({str(paused).lower()}, {_names(field)})\nreturn obj\n"
 
 
 def _discovery(row: Row) -> str:
@@ -326,7 +345,7 @@ def _discovery(row: Row) -> str:
             'actions["pause"] = {disabled = is_paused}',
             'actions["resume"] = {disabled = not is_paused}',
         ]
-    return "\n".join([*lines, "return actions", ""])
+    return _spelled("\n".join([*lines, "return actions", ""]))
 
 
 def actions_of(kind: str) -> Document | None:

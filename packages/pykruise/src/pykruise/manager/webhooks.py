@@ -21,6 +21,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from pykruise.admission.certificates import Certificates, read_renew_before
 from pykruise.admission.configurations import CONFIGURATIONS, CONVERT_PATH, Endpoint
+from pykruise.admission.conversion_process import ConversionProcess
 from pykruise.admission.counts import LiveCounts
 from pykruise.admission.match_conditions import ConditionRemover
 from pykruise.admission.pods.budget import PreventedDisruption
@@ -221,7 +222,8 @@ class Webhooks:
             )
         )
         reviews = Reviews(rules, observe=self.metrics.observe, aside=aside)
-        paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH)}
+        self._converting = ConversionProcess()
+        paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH, aside=self._converting.convert)}
         self.server = WebhookServer(
             paths,
             host=bind,
@@ -338,6 +340,7 @@ class Webhooks:
                     task.cancel()
         finally:
             await self.server.stop()
+            self._converting.close()
 
     async def stop(self) -> None:
         """Finish the reviews under way and end `run()`."""

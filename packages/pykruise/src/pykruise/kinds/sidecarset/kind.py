@@ -100,6 +100,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.sidecarset,
         plan=plan_sidecarset,
         standing=standing_of,
+        is_generation_in_conditions=True,
     ),
     rights=(
         *workload_rights(SIDECAR_SETS),

@@ -673,18 +673,41 @@ def _print_budget(budget: Doc, now: Instant) -> list[Any]:
 def _print_autoscaler(autoscaler: Doc, now: Instant) -> list[Any]:
     spec, status = _spec(autoscaler), _status(autoscaler)
     target = spec.get("scaleTargetRef") or {}
-    metric = ((spec.get("metrics") or [{}])[0].get("resource") or {}) if spec.get("metrics") else {}
-    wanted = (metric.get("target") or {}).get("averageUtilization")
-    shown = f"{metric.get('name')}: <unknown>/{wanted}%" if wanted is not None else "<unknown>"
+    metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
+    known = [*current, *({} for _ in metrics)]
+    shown = [_metric(one, at_present) for one, at_present in zip(metrics, known, strict=False)]
+    more = f" + {len(shown) - _METRICS} more..." if len(shown) > _METRICS else ""
     return [
         _name(autoscaler),
         f"{target.get('kind')}/{target.get('name')}",
-        shown,
-        str(spec.get("minReplicas") or 1),
+        ", ".join(shown[:_METRICS]) + more if shown else "<none>",
+        str(spec.get("minReplicas", 1)),
         spec.get("maxReplicas") or 0,
         status.get("currentReplicas") or 0,
         _age(autoscaler, now),
     ]
+
+
+_METRICS: Final = 2
+"""So many are shown of an autoscaler."""
+
+
+def _metric(metric: Doc, current: Doc) -> str:
+    """The present value of a metric, and its target."""
+    kind = metric.get("type") or ""
+    field = kind[:1].lower() + kind[1:]
+    source, found = metric.get(field) or {}, (current.get(field) or {}).get("current") or {}
+    target = source.get("target") or {}
+    is_resource = kind in ("Resource", "ContainerResource")
+    before = f"{source.get('name')}: " if is_resource else ""
+    if target.get("averageValue") is not None:
+        after = " (avg)" if kind in ("Object", "External") else ""
+        return f"{before}{found.get('averageValue', _UNKNOWN)}/{target['averageValue']}{after}"
+    if not is_resource:
+        return f"{found.get('value', _UNKNOWN)}/{target.get('value')}"
+    share, wanted = found.get("averageUtilization"), target.get("averageUtilization")
+    now_is = _UNKNOWN if share is None else f"{share}%"
+    return f"{before}{now_is}/{'<auto>' if wanted is None else f'{wanted}%'}"
 
 
 def _print_webhooks(configuration: Doc, now: Instant) -> list[Any]:

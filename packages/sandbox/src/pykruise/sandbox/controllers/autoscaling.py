@@ -24,7 +24,7 @@ from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.controllers.base import Loop, Shared
 from pykruise.sandbox.inventory import discover
 
-__all__ = ["AUTOSCALERS", "METRIC", "Autoscalers", "wanted_replicas"]
+__all__ = ["AUTOSCALERS", "METRIC", "Autoscalers", "current_metrics", "wanted_replicas"]
 
 AUTOSCALERS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 
@@ -50,6 +50,22 @@ def wanted_replicas(spec: Mapping[str, Any], *, current: int, metric: str) -> in
         return 0  # scaled to nothing by hand: it is off
     least, most = int(spec.get("minReplicas") or 1), int(spec["maxReplicas"])
     return max(least, min(wanted, most))
+
+
+def current_metrics(spec: Mapping[str, Any], *, metric: str) -> list[Document] | None:
+    """The metric as the status shows it, which is its first; None where it is not said."""
+    value, metrics = _number(metric), spec.get("metrics") or ()
+    if value is None or not metrics:
+        return None
+    kind = str(metrics[0]["type"])
+    field = kind[:1].lower() + kind[1:]
+    source = {name: one for name, one in metrics[0][field].items() if name != "target"}
+    target = metrics[0][field]["target"]
+    if target.get("averageUtilization") is not None:
+        found: Document = {"averageUtilization": round(value)}
+    else:
+        found = {"averageValue" if "averageValue" in target else "value": metric}
+    return [{"type": kind, field: {**source, "current": found}}]
 
 
 def _target(spec: Mapping[str, Any]) -> float | None:
@@ -99,7 +115,11 @@ class Autoscalers(Loop):
         current = int((scale.get("spec") or {}).get("replicas") or 0)
         metric = autoscaler.annotations.get(METRIC, "")
         wanted = wanted_replicas(autoscaler.spec, current=current, metric=metric)
-        status: Document = {"currentReplicas": current, "desiredReplicas": wanted, "currentMetrics": []}
+        status: Document = {
+            "currentReplicas": current,
+            "desiredReplicas": wanted,
+            "currentMetrics": current_metrics(autoscaler.spec, metric=metric),
+        }
         if wanted != current:
             name = autoscaler.spec["scaleTargetRef"]["name"]
             await self.shared.client.patch(
@@ -145,4 +165,4 @@ def _unable(autoscaler: DocumentView, message: str, now: Instant) -> Document:
         "message": message,
         "lastTransitionTime": format_time(now),
     }
-    return {"desiredReplicas": 0, "currentMetrics": [], "conditions": [condition]}
+    return {"desiredReplicas": 0, "currentMetrics": None, "conditions": [condition]}

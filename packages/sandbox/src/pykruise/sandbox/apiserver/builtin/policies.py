@@ -88,12 +88,12 @@ def _check_budget(spec: Doc) -> Causes:
 
 
 class HorizontalPodAutoscalerStrategy(Strategy):
-    """HorizontalPodAutoscalers."""
+    """HorizontalPodAutoscalers, as Kubernetes 1.37 has them."""
 
     has_status = True
 
     def prepare_create(self, doc: Document) -> Document:
-        doc.pop("status", None)
+        doc["status"] = {"currentMetrics": None, "desiredReplicas": 0}
         return doc
 
     def default(self, doc: Document) -> Document:
@@ -103,6 +103,14 @@ class HorizontalPodAutoscalerStrategy(Strategy):
         if not spec.get("metrics"):
             target = {"type": "Utilization", "averageUtilization": 80}
             spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+        behavior = spec.get("behavior")
+        if behavior is not None:
+            for direction, rules in _SCALING_RULES.items():
+                given = behavior.get(direction) or {}
+                behavior[direction] = {
+                    **rules,
+                    **{name: one for name, one in given.items() if one is not None},
+                }
         return doc
 
     def validate_create(self, doc: Document) -> list[Cause]:
@@ -111,11 +119,36 @@ class HorizontalPodAutoscalerStrategy(Strategy):
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         return list(_check_autoscaler(new.get("spec") or {}))
 
+    def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
+        status = new.get("status") or {}
+        counts = ((name, status.get(name) or 0) for name in ("currentReplicas", "desiredReplicas"))
+        return [cause for name, count in counts for cause in check_not_negative(count, f"status.{name}")]
+
+
+_EVERY_15_S: Final = {"type": "Percent", "value": 100, "periodSeconds": 15}
+_SCALING_RULES: Final[Mapping[str, Doc]] = {
+    "scaleUp": {
+        "stabilizationWindowSeconds": 0,
+        "selectPolicy": "Max",
+        "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, _EVERY_15_S],
+    },
+    "scaleDown": {"selectPolicy": "Max", "policies": [_EVERY_15_S]},
+}
+"""What `behavior` has where it says nothing."""
+
+_METRIC_SOURCES: Final = {
+    "ContainerResource": "containerResource",
+    "External": "external",
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+}
+
 
 def _check_autoscaler(spec: Doc) -> Causes:
     least, most = spec.get("minReplicas", 1), spec.get("maxReplicas") or 0
-    if least < 1:
-        yield invalid("spec.minReplicas", least, "must be greater than or equal to 1")
+    if least < 0:
+        yield invalid("spec.minReplicas", least, "must be greater than or equal to 0")
     if most < 1:
         yield invalid("spec.maxReplicas", most, "must be greater than 0")
     if most < least:
@@ -123,8 +156,36 @@ def _check_autoscaler(spec: Doc) -> Causes:
         yield invalid("spec.maxReplicas", most, text)
     target = spec.get("scaleTargetRef") or {}
     for field in ("kind", "name"):
-        if not target.get(field):
+        said = target.get(field)
+        if not said:
             yield required(f"spec.scaleTargetRef.{field}", "")
+        elif "/" in said:
+            yield invalid(f"spec.scaleTargetRef.{field}", said, "may not contain '/'")
+    metrics = spec.get("metrics") or ()
+    for number, metric in enumerate(metrics):
+        yield from _check_metric(metric, f"spec.metrics[{number}]")
+    if least == 0 and not any(one.get("type") in ("Object", "External") for one in metrics):
+        text = "must specify at least one Object or External metric to support scaling to zero replicas"
+        yield forbidden("spec.metrics", text)
+
+
+def _check_metric(metric: Doc, path: str) -> Causes:
+    kind = metric.get("type")
+    if kind not in _METRIC_SOURCES:
+        yield not_supported(f"{path}.type", kind, tuple(_METRIC_SOURCES))
+        return
+    field = _METRIC_SOURCES[kind]
+    source = metric.get(field)
+    if not source:
+        yield required(f"{path}.{field}", "must populate information for the given metric source")
+        return
+    target = source.get("target") or {}
+    if kind in ("Resource", "ContainerResource"):
+        if target.get("averageUtilization") is None and target.get("averageValue") is None:
+            text = "must set either a target raw value or a target utilization"
+            yield required(f"{path}.{field}.target.averageUtilization", text)
+    elif kind == "Pods" and target.get("averageValue") is None:
+        yield required(f"{path}.pods.target.averageValue", "must specify a positive target averageValue")
 
 
 class LeaseStrategy(Strategy):

@@ -1,0 +1,52 @@
+"""Looking at an object in a thread, so that other streams go on meanwhile: a large workload takes most of a second.
+
+thread: asyncio.run(work(client)) ──LoopTransport──▶ the loop that has the caches ──▶ bytes ──▶ thread
+
+Caches belong to their loop, so every read is made there; what is made of it is made in the thread.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeVar
+
+from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.transport import Request, Response, Transport
+
+__all__ = ["run_aside"]
+
+T = TypeVar("T")
+
+
+class _LoopTransport:
+    """Sends requests from another loop."""
+
+    def __init__(self, inner: Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._inner = inner
+        self._loop = loop
+
+    async def request(self, request: Request, /) -> Response:
+        """See `Transport.request`."""
+        sent = asyncio.run_coroutine_threadsafe(self._send(request), self._loop)
+        return await asyncio.wrap_future(sent)
+
+    async def _send(self, request: Request) -> Response:
+        return await self._inner.request(request)
+
+    def stream(self, request: Request, /) -> AbstractAsyncContextManager[object]:
+        """Nothing is watched from there."""
+        raise NotImplementedError(request.path)
+
+    async def close(self) -> None:
+        """It is the other loop's."""
+
+
+async def run_aside(client: Client, work: Callable[[Client], Awaitable[T]]) -> T:
+    """What `work` makes with a client that reads through `client`. Raises what it raises."""
+    transport = _LoopTransport(client.transport, asyncio.get_running_loop())
+
+    async def working() -> T:
+        own = Client(transport, clock=client.clock, retry=RetryPolicy(reads=1, total_s=5.0))  # type: ignore[arg-type]  # no streams
+        return await work(own)
+
+    return await asyncio.to_thread(lambda: asyncio.run(working()))

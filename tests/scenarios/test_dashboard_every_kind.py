@@ -1,0 +1,71 @@
+"""The page of an object of every kind, beside the manager: what explain says of it is there, whatever kind it is."""
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from pykruise.fixtures.server import KruiseServer
+from pykruise.kinds import kinds
+from pykruise.kube.client import Client
+from pykruise.kube.config import load
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import InvalidError
+from pykruise.kube.http import HttpTransport
+from pykruise.testing.contents import documents_of, put
+from support.dashboards import dashboard, visitor
+from support.sources import ROOT
+
+pytestmark = [pytest.mark.sandbox_only, pytest.mark.real_time, pytest.mark.timeout(200)]
+
+KINDS = [one for one in kinds() if one.versions]
+MADE_LATER = {"PersistentPodState", "NodePodProbe", "NodeImage"}
+"""Of managers, which may not have come to it yet."""
+GATES = "ImagePullJobGate=true,ResourceDistributionGate=true"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("kinds") / "kubeconfig"
+    with KruiseServer(path, nodes=3, gates=GATES):
+        yield path
+
+
+@pytest.fixture
+async def client(cluster: Path) -> AsyncIterator[Client]:
+    """With all examples in it."""
+    transport = HttpTransport(await load(cluster))
+    found = Client(transport)
+    for document in documents_of(sorted((ROOT / "examples").glob("*.yaml"))):
+        try:
+            await put(found, document)
+        except (InvalidError, LookupError):
+            continue  # it was changed by another example of that name
+    yield found
+    await transport.close()
+
+
+async def test_the_page_of_every_kind_says_what_explain_says(
+    cluster: Path, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen, remarks = [], []
+    async with dashboard(cluster) as served, visitor(served) as browser:
+        for kind in KINDS:
+            resource = kind.resource
+            listed = [decode(raw)["metadata"] for raw in (await client.list(resource)).items]
+            for meta in listed[:2]:
+                where = f"&namespace={meta['namespace']}" if resource.namespaced else ""
+                page = f"workload&kind={resource}{where}&name={meta['name']}"
+                async with browser.stream(page) as stream:
+                    await stream.until(lambda one: "explained" in one.rows)
+                    said = stream.rows["explained"]
+                    assert stream.rows["head"]["row"]["name"] == meta["name"]
+                seen.append(resource.kind)
+                if said["remark"]:
+                    remarks.append(f"{resource}: {said['remark']}")
+                elif not said["headline"]:
+                    remarks.append(f"{resource}: nothing is said")
+    assert remarks == []
+    assert set(seen) >= {one.resource.kind for one in KINDS} - MADE_LATER
+    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []

@@ -1,0 +1,23 @@
+"""Programs in Go for tests: built once a run with the flags of testbed/build.py, whose packages they share."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+__all__ = ["build_program", "has_go"]
+
+
+def has_go() -> bool:
+    """Whether there is a Go to build with."""
+    return shutil.which("go") is not None
+
+
+def build_program(source: Path, folder: Path) -> Path:
+    """The module in `source`, built into `folder`."""
+    program = folder / source.name
+    command = ["go", "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-o", str(program), "."]
+    env = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "", "GOWORK": "off"}
+    done = subprocess.run(command, cwd=source, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return program

@@ -1,0 +1,32 @@
+"""The Lua of Argo CD (gopher-lua) as a program, beside the one that most tests run (support/lua.py).
+
+scripts with their globals ──▶ results_of() ──main.go──▶ what each returns
+"""
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from support.go_programs import build_program
+
+__all__ = ["build", "results_of"]
+
+HERE = Path(__file__).parent
+
+
+def build(folder: Path) -> Path:
+    """The program, built."""
+    return build_program(HERE, folder)
+
+
+def results_of(program: Path, scripts: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Any]:
+    """What each script returns. Raises AssertionError for one that fails."""
+    question = [{"script": script, "values": values} for script, values in scripts]
+    done = subprocess.run([program], input=json.dumps(question), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    answers = json.loads(done.stdout)
+    errors = sorted({one["error"] for one in answers if one["error"]})
+    assert not errors, errors[0]
+    return [one["result"] for one in answers]
