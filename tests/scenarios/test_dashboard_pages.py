@@ -275,6 +275,25 @@ def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
     assert browser.driver.switch_to.active_element.tag_name == "main"
 
 
+def test_colours_are_the_systems_unless_a_button_says_otherwise(browser: Browser, served: Served) -> None:
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    browser.open(served.url)
+    browser.until(lambda: browser.all("header button"))
+    browser.colours("dark")
+    dark = browser.run(ground)
+    browser.colours("light")
+    assert browser.run(ground) == "rgb(255, 255, 255)" != dark
+    for expected in ("light", "dark"):
+        next(one for one in browser.all("header button") if one.text.startswith("Colours")).click()
+        browser.until(lambda said=expected: f"Colours: {said}" in browser.texts("header button"))
+    assert browser.run(ground) == dark
+    browser.driver.refresh()
+    browser.until(lambda: "Colours: dark" in browser.texts("header button"))
+    assert browser.run(ground) == dark
+    next(one for one in browser.all("header button") if one.text.startswith("Colours")).click()
+    browser.until(lambda: "Colours: system" in browser.texts("header button"))
+
+
 HIDE = (
     "Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});"
     "document.dispatchEvent(new Event('visibilitychange'))"
@@ -385,7 +404,7 @@ def test_pictures_of_the_pages(
         image = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": f"{name}:1.5"}]}}}}
         hand.patch(CLONE_SETS, namespace, name, change or image)
     browser.until_says("1 need somebody, 0 move, 2 are still")
-    browser.picture(folder / f"rollouts-{scheme}.png", height=430)
+    browser.picture(folder / f"rollouts-{scheme}.png", height=470, width=1200)
     browser.open(page_of(served, namespace, "web"))
     browser.until_says("Waiting for", "Revision 2")
     browser.picture(folder / f"workload-{scheme}.png", height=760)

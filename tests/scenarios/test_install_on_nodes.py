@@ -83,7 +83,7 @@ def installed(
     kubectl.says("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     asyncio.run(plane.restart(CONTROLLER_MANAGER))  # it looks for new kinds only every 30 s
     for each in (DEPLOYMENT, "daemonset/kruise-daemon"):
-        kubectl.says(*SYSTEM, "rollout", "status", each, "--timeout=50s")
+        kubectl.says(*SYSTEM, "rollout", "status", each, "--timeout=120s")
     return path
 
 
@@ -129,7 +129,7 @@ def test_a_rollout_goes_on_and_no_review_is_lost_while_the_manager_is_replaced(
     image = '[{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "nginx:2"}]'
     kubectl.says("patch", "cloneset", "web", "--type=json", "-p", image)
     kubectl.says(*SYSTEM, "set", "image", DEPLOYMENT, f"manager={MANAGER.name}:next")
-    waiting = kubectl.start(*SYSTEM, "rollout", "status", DEPLOYMENT, "--timeout=50s")
+    waiting = kubectl.start(*SYSTEM, "rollout", "status", DEPLOYMENT, "--timeout=120s")
     lost = []
     end = time.monotonic() + 25
     number = 0
@@ -151,7 +151,7 @@ def test_a_rollout_goes_on_and_no_review_is_lost_while_the_manager_is_replaced(
 
 def test_uninstalled_nothing_is_left(kubectl: Kubectl, installed: Path) -> None:
     # given what users made is gone
-    kubectl.says("delete", "clonesets,containerrecreaterequests", "--all", "--wait", "--timeout=50s")
+    kubectl.says("delete", "clonesets,containerrecreaterequests", "--all", "--wait", "--timeout=120s")
     done = pykruise("uninstall", "--check", "--kubeconfig", str(kubectl.kubeconfig))
     assert done.returncode == 0, done.stdout + done.stderr
     # when
@@ -181,7 +181,7 @@ def test_helm_installs_it_and_its_own_job_refuses_to_uninstall_what_is_in_use(
         helm.run("uninstall", "kruise", "--timeout=40s")
     # then it stays, until that is gone
     assert kubectl.says(*SYSTEM, "get", DEPLOYMENT, "-o", "name")
-    kubectl.says("delete", "cloneset", "web", "--wait", "--timeout=50s")
+    kubectl.says("delete", "cloneset", "web", "--wait", "--timeout=120s")
     helm.run("uninstall", "kruise", "--wait", "--timeout=100s")
     left = kubectl.says(
         "get", "crd,mutatingwebhookconfiguration,validatingwebhookconfiguration", "-o", "name"

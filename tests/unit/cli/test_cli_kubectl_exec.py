@@ -1,6 +1,13 @@
 """`kubectl kruise exec` over a real WebSocket, against an API server that has one pod and runs one command."""
 
+import asyncio
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
+import termios
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -30,6 +37,7 @@ class Asked:
     """What the server was asked to run."""
 
     query: list[tuple[str, str]]
+    sizes: list[dict[str, int]]
 
 
 @pytest.fixture
@@ -37,7 +45,7 @@ async def server() -> AsyncIterator[tuple[str, Asked]]:
     asked = Asked()
 
     async def execute(request: web.Request) -> web.StreamResponse:
-        asked.query = list(request.query.items())
+        asked.query, asked.sizes = list(request.query.items()), []
         socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
         await socket.prepare(request)
         heard = b""
@@ -45,7 +53,12 @@ async def server() -> AsyncIterator[tuple[str, Asked]]:
             async for message in socket:
                 if message.type is WSMsgType.BINARY and message.data[0] == 255:
                     break
+                if message.data[0] == 4:
+                    asked.sizes.append(json.loads(message.data[1:]))
+                    continue
                 heard += message.data[1:]
+                if heard.endswith(b"\x04"):  # what Ctrl-D is in a raw terminal
+                    break
         await socket.send_bytes(b"\x01hello " + heard)
         await socket.send_bytes(b"\x02careful\n")
         failed = {"status": "Failure", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}
@@ -117,6 +130,42 @@ async def test_a_terminal_is_left_out_where_there_is_none(server: tuple[str, Ask
     _, err = await typed(server[0], "exec", "p", "-t", "--", "ls")
     assert "Unable to use a TTY" in err
     assert "tty" not in dict(server[1].query)
+
+
+async def test_a_terminal_is_raw_while_the_program_has_it_and_as_before_afterwards(
+    server: tuple[str, Asked],
+) -> None:
+    # given a process whose input and output is a terminal of 100 columns
+    url, asked = server
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (30, 100))
+    before = termios.tcgetattr(theirs)
+    program = "from pykruise.cli.kubectl.entry import main; main()"
+    words = ["exec", "-s", url, "-n", "shop", "-v=6", "p", "-it", "--", "sh"]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, *words, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE
+    )
+    # when keys are pressed once it is raw
+    async with asyncio.timeout(30.0):
+        while termios.tcgetattr(theirs)[3] & termios.ECHO and process.returncode is None:
+            await asyncio.sleep(0.05)
+        os.write(ours, b"ls \x03\x04")
+        os.set_blocking(ours, False)
+        said = b""
+        while b"\x04" not in said and process.returncode is None:  # or its terminal would not be drained
+            with contextlib.suppress(BlockingIOError):
+                said += os.read(ours, 100)
+            await asyncio.sleep(0.05)
+        _, err = await process.communicate()
+    # then all of them got there, Ctrl-C too, and none was shown by the terminal itself
+    assert process.returncode == 3, err
+    assert said == b"hello ls \x03\x04"
+    assert ("tty", "true") in asked.query
+    assert "stderr" not in dict(asked.query)
+    assert asked.sizes == [{"Width": 100, "Height": 30}]
+    assert termios.tcgetattr(theirs) == before
+    os.close(ours)
+    os.close(theirs)
 
 
 @pytest.mark.parametrize(

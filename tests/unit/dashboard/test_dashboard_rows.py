@@ -73,7 +73,7 @@ def test_one_that_a_person_has_to_look_at_comes_first_with_what_it_waits_for() -
     assert row.since == "2026-01-01T00:30:00Z"
 
 
-def test_one_that_is_stalled_needs_somebody_whoever_wrote_that() -> None:
+def test_one_that_is_stalled_needs_somebody_also_where_another_manager_wrote_it() -> None:
     stalled = {"type": "Stalled", "status": "True", "reason": "ProgressDeadlineExceeded"}
     assert rollout_row(CLONE_SETS, cloneset(updatedReplicas=2, conditions=[stalled])).state == "person"
 
@@ -92,6 +92,13 @@ def test_what_somebody_holds_on_purpose_is_still(strategy: dict[str, Any], word:
     row = rollout_row(CLONE_SETS, held)
     assert (row.state, row.kept) == ("still", kept)
     assert row.word == word
+
+
+def test_a_rollout_that_is_complete_up_to_its_partition_says_so() -> None:
+    held = cloneset(strategy={"partition": 5}, updatedReplicas=5, updatedReadyReplicas=5)
+    assert (rollout_row(CLONE_SETS, held).state, rollout_row(CLONE_SETS, held).word) == ("still", "partition")
+    over = cloneset(strategy={"partition": 5})
+    assert rollout_row(CLONE_SETS, over).word == "done"
 
 
 def test_the_older_image_is_that_of_the_revision_that_pods_come_from() -> None:

@@ -1,6 +1,7 @@
 """What a browser is sent of a board, however slowly it reads."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -27,7 +28,8 @@ def row(name: str, value: object = 0) -> Row:
 def stream_of(board: Board, status: Status | None = None, **more: Any) -> RowStream:
     told = status or Status()
     given = {"boot": "b", "on_close": lambda: None, "joined_s": 0.01, "heartbeat_s": 0.2, **more}
-    return RowStream(board, FullAccess(), status=lambda: told.said, still_good=told.still_good, **given)
+    access = given.pop("access", None) or FullAccess()
+    return RowStream(board, access, status=lambda: told.said, still_good=told.still_good, **given)
 
 
 async def read(stream: RowStream, *, until: str) -> list[tuple[str, Any]]:
@@ -109,3 +111,37 @@ async def test_no_text_of_a_cluster_ends_an_event() -> None:
     found = await read(stream_of(board), until="synced")
     assert [name for name, _ in found] == ["status", "reset", "rows", "synced"]
     assert found[2][1][0]["value"] == "one\n\nevent: gone\ndata: []\r\n\u2028\u0000"
+
+
+class OneRight:
+    """May see one namespace, until that is taken away."""
+
+    epoch = 0
+
+    def __init__(self) -> None:
+        self.namespaces = {"shop", "other"}
+        self._known = set(self.namespaces)
+
+    async def learn(self, rights: Iterable[tuple[str, str]]) -> None:
+        for _, namespace in rights:
+            if namespace in self._known and namespace not in self.namespaces:
+                self._known.discard(namespace)
+                self.epoch += 1
+
+    def may_see(self, resource: str, namespace: str) -> bool:
+        return namespace in self._known
+
+
+async def test_a_right_that_is_taken_away_is_noticed_also_where_other_rows_never_rest() -> None:
+    board, access = Board(), OneRight()
+    board.put(row("quiet"))
+    board.put(Row("busy", "pods", "other", b'{"id":"busy"}'))
+    stream = stream_of(board, access=access, heartbeat_s=0.05)
+    await read(stream, until="synced")
+    access.namespaces.discard("shop")
+    found: list[tuple[str, Any]] = []
+    async with asyncio.timeout(10):
+        while "reset" not in [name for name, _ in found]:
+            board.put(Row("busy", "pods", "other", b'{"id":"busy","n":%d}' % len(found)))
+            found += await read(stream, until="synced")
+    assert [[one["id"] for one in data] for name, data in found if name == "rows"][-1] == ["busy"]

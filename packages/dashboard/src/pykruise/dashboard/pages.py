@@ -257,7 +257,9 @@ class _WorkloadPage:
     async def _parts(self) -> list[Part]:
         view = self._around.caches[self._resource].get(self._key)
         if view is None:
-            return [self._remark(f"there is no {self._resource.kind} {self._key}")]
+            is_read = self._around.caches[self._resource].synced
+            text = f"there is no {self._resource.kind} {self._key}" if is_read else "it is still being read"
+            return [self._remark(text)]
         document = view.document
         revisions = self._revisions(document) if has_history(document) else []
         current = self._current(document)

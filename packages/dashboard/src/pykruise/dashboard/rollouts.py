@@ -145,7 +145,7 @@ def _state(document: Document, code: str, progress: Progress | None, failure: st
     if failure or _condition(document, STALLED) is not None or code in NEEDS_A_PERSON:
         return PERSON, "stuck"
     if progress is not None and progress.is_done:
-        return STILL, "done"
+        return STILL, "partition" if _is_kept_back(document, code) else "done"
     if code == Code.PAUSED or (progress is not None and _is_paused(document)):
         return STILL, "paused"
     if progress is not None and progress.at_partition:
@@ -153,6 +153,13 @@ def _state(document: Document, code: str, progress: Progress | None, failure: st
     if code in AT_REST or progress is None:
         return STILL, "done"
     return MOVES, "waiting" if code in CODES else "moving"
+
+
+def _is_kept_back(document: Document, code: str) -> bool:
+    """Whether the partition keeps pods of an older revision; another manager than pykruise's gives no code."""
+    desired = _desired(document)
+    updated = _count(document, "updatedReplicas", "updatedNumberScheduled", "updatedPods")
+    return code == Code.PARTITION or (updated < desired and _kept(document, desired) > 0)
 
 
 def _is_paused(document: Document) -> bool:

@@ -146,7 +146,7 @@ class Server:
     # ── what HttpServer asks ─────────────────────────────────────────────────
 
     def admit(self, request: Request) -> Response | None:
-        """The refusal of what must not be answered, whoever asks."""
+        """The refusal of what must not be answered to anybody."""
         refusal = self.guard.refusal(request)
         if refusal:
             return _said(403, refusal)

@@ -43,6 +43,12 @@ _log = logging.getLogger(__name__)
 _COMPONENT_POLL_S = 0.5
 """How often components are asked, while controllers wait for them."""
 
+_YOUNG_GARBAGE = (2_000, 10)
+"""Objects that are new, and collections of these, before they are looked at."""
+_NEVER = 1_000_000_000
+_ALL_GARBAGE_S = 600.0
+"""Between two looks at all that lives and is not frozen: the loop stands still meanwhile."""
+
 
 class ManagerStats(msgspec.Struct, frozen=True, kw_only=True):
     """How a manager is: its caches by resource, its controllers and queues by name."""
@@ -205,6 +211,8 @@ class Manager:
             if self._oversees:
                 beside.append(tasks.create_task(self._oversight.run(), name="oversight"))
                 beside.append(tasks.create_task(self._definitions.run(), name="definitions"))
+            if self._freeze_heap:
+                beside.append(tasks.create_task(_collect_garbage(), name="garbage"))
             work = tasks.create_task(self._operator.run(), name="operator")
             await self._stop.wait()
             lingering = tasks.create_task(asyncio.sleep(self.settings.linger_s if self._components else 0.0))
@@ -232,3 +240,16 @@ class Manager:
                 1
             )  # young garbage only: all of it would stop the loop, and most is frozen since `run()`
             gc.freeze()
+
+
+async def _collect_garbage() -> None:
+    """Young garbage as it comes, all of it now and then. A large object in memory would else have everything looked
+    at again and again, for tens of milliseconds each time."""
+    before = gc.get_threshold()
+    gc.set_threshold(*_YOUNG_GARBAGE, _NEVER)
+    try:
+        while True:
+            await asyncio.sleep(_ALL_GARBAGE_S)
+            gc.collect()
+    finally:
+        gc.set_threshold(*before)

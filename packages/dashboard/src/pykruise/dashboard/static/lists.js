@@ -162,7 +162,7 @@ function rolloutRow(row) {
     h("th", { scope: "row" }, row.namespace ? [name(row.namespace), " / "] : null, workloadLink(row, name(row.name))),
     h("td", null, progress(row)),
     h("td", { class: "images" }, was.length ? [was.map((one) => clean(one)).join(", "), " → "] : null, is.map((one) => clean(one)).join(", ")),
-    h("td", null, row.code ? [h("b", null, clean(row.code)), ": ", clean(row.waits)] : row.state === "still" ? null : clean(row.line)),
+    h("td", null, h("div", { class: "few" }, row.code ? [h("b", null, clean(row.code)), ": ", clean(row.waits)] : row.state === "still" ? null : clean(row.line))),
     h("td", null, when(row.since)),
   );
 }

@@ -27,6 +27,11 @@ class Traced(WrappedTransport):
         super().__init__(inner)
         self._told = told
 
+    @property
+    def inner(self) -> Transport:
+        """What carries the requests."""
+        return self._inner
+
     async def request(self, request: Request, /) -> Response:
         begun = perf_counter()
         response = await super().request(request)

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -24,7 +25,8 @@ __all__ = ["container_of", "exec_command", "exit_code_of"]
 
 HOT_UPGRADE: Final = "kruise.io/sidecarset-working-hotupgrade-container"
 PROTOCOL: Final = "v5.channel.k8s.io"
-STDIN, STDOUT, STDERR, ERROR, CLOSE = 0, 1, 2, 3, 255
+_CHUNK = 4096
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 NOT_IMPLEMENTED: Final = 501
 """What the sandbox's API server answers."""
 
@@ -148,10 +150,13 @@ async def _running(session: Session, info: Info) -> list[Document]:
 async def _run(session: Session, path: str, *, with_stdin: bool, is_tty: bool) -> int:
     import aiohttp
 
-    from pykruise.cli.kubectl.terminal import raw_terminal
+    from pykruise.cli.insight.reach import Traced
+    from pykruise.cli.kubectl.terminal import raw_terminal, sizes
     from pykruise.kube.http import HttpTransport
 
     transport = await session.transport()
+    if isinstance(transport, Traced):
+        transport = transport.inner
     if not isinstance(transport, HttpTransport):
         raise KubectlError("exec needs an API server behind HTTP")
     connection = transport.connection
@@ -178,14 +183,14 @@ async def _run(session: Session, path: str, *, with_stdin: bool, is_tty: bool) -
             raise KubectlError(f"exec: {error}") from error
         async with socket:
             with raw_terminal() if is_tty else contextlib.nullcontext():
-                feeding = asyncio.create_task(_feed(socket)) if with_stdin else None
+                doing = [asyncio.create_task(_feed(socket))] if with_stdin else []
+                doing += [asyncio.create_task(_resize(socket, sizes()))] if is_tty else []
                 try:
                     return await _listen(socket)
                 finally:
-                    if feeding is not None:
-                        feeding.cancel()
-                        with contextlib.suppress(asyncio.CancelledError):
-                            await feeding
+                    for task in doing:
+                        task.cancel()
+                    await asyncio.gather(*doing, return_exceptions=True)
 
 
 async def _listen(socket: Any) -> int:
@@ -206,6 +211,11 @@ async def _listen(socket: Any) -> int:
     raise KubectlError("the connection broke before the command ended")
 
 
+async def _resize(socket: Any, changes: AsyncIterator[tuple[int, int]]) -> None:
+    async for width, height in changes:
+        await socket.send_bytes(bytes([RESIZE]) + orjson.dumps({"Width": width, "Height": height}))
+
+
 async def _feed(socket: Any) -> None:
     async for data in _input():
         await socket.send_bytes(bytes([STDIN]) + data)
@@ -213,6 +223,18 @@ async def _feed(socket: Any) -> None:
 
 
 async def _input() -> AsyncIterator[bytes]:
-    """Standard input as it comes, read in a thread: files and pipes and terminals alike."""
-    while data := await asyncio.to_thread(os.read, sys.stdin.fileno(), 4096):
+    """Standard input as it comes, files and pipes and terminals alike. The thread that reads it is none that the
+    command waits for: the next key may never come."""
+    number, loop = sys.stdin.fileno(), asyncio.get_running_loop()
+    heard = asyncio.Queue[bytes]()
+
+    def read() -> None:
+        data = b"-"
+        while data:
+            data = os.read(number, _CHUNK)
+            with contextlib.suppress(RuntimeError):  # the loop is over
+                loop.call_soon_threadsafe(heard.put_nowait, data)
+
+    threading.Thread(target=read, daemon=True).start()
+    while data := await heard.get():
         yield data

@@ -1,0 +1,91 @@
+"""`pykruise dashboard` on the command line: what it refuses, and how it is served."""
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+import pytest
+from click.testing import CliRunner
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.main import app
+from pykruise.dashboard.serve import DashboardOptions, dashboard_at
+from pykruise.dashboard.server import _cookie
+from pykruise.kube.clock import system_clock
+from pykruise.kube.connection import Connection
+from pykruise.kube.http_wire import Request
+from pykruise.sandbox.certificates import issue
+from pykruise.testing.http import HttpSandbox
+from support.dashboards import dashboard
+
+NOWHERE = Connection(server="http://127.0.0.1:1")
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"address": "0.0.0.0"}, "--shared"),
+        ({"tls_cert": Path("a")}, "go together"),
+        ({"base_path": "kruise"}, "begins with a slash"),
+        ({}, "cannot be asked"),
+    ],
+    ids=["for others", "half a certificate", "no path", "no cluster"],
+)
+async def test_what_cannot_be_meant_is_refused_with_what_to_do(options: dict[str, object], said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        async with dashboard_at(NOWHERE, DashboardOptions(**options)):
+            pass
+
+
+@pytest.mark.real_time
+def test_an_error_is_one_line(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["dashboard", "--kubeconfig", str(tmp_path / "none")])
+    assert done.exit_code == 1
+    assert done.output.startswith("error: ")
+    assert done.output.count("\n") == 1
+
+
+def test_its_flags_are_shown() -> None:
+    assert "--shared" in CliRunner().invoke(app, ["dashboard", "--help"]).output
+
+
+@pytest.mark.real_time
+async def test_it_is_served_over_tls_with_a_certificate_that_may_be_replaced(tmp_path: Path) -> None:
+    cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+
+    def write() -> str:
+        made = issue(now=system_clock())
+        cert.write_bytes(made.chain)
+        key.write_bytes(made.key)
+        return made.chain.decode()
+
+    async def shown(port: int) -> str:
+        import ssl
+
+        return await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
+
+    first = write()
+    with HttpSandbox(tmp_path / "kubeconfig", nodes=0):
+        async with dashboard(tmp_path / "kubeconfig", tls_cert=cert, tls_key=key) as served:
+            assert served.url.startswith("https://")
+            async with aiohttp.ClientSession() as http, http.get(f"{served.url}healthz", ssl=False) as answer:
+                assert await answer.text() == "ok\n"
+            assert (await shown(served.port)).split() == first[: first.index("-----END") + 25].split()
+            second = write()
+            assert (await shown(served.port)).split() == second[: second.index("-----END") + 25].split()
+
+
+@pytest.mark.parametrize(
+    ("host", "is_secure"),
+    [
+        ("kruise.example", True),
+        ("10.0.0.5:8080", True),
+        ("localhost:8080", False),
+        ("127.0.0.1:9", False),
+        ("[::1]:8", False),
+    ],
+)
+def test_the_cookie_goes_over_tls_alone_but_on_this_machine(host: str, is_secure: bool) -> None:
+    said = _cookie("value", Request("POST", "/api/login", {}, {"host": host}))
+    assert ("Secure" in said) is is_secure
