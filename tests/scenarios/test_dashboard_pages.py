@@ -198,9 +198,11 @@ def test_a_user_of_one_namespace_logs_in_and_sees_that_namespace_alone(hand: Han
     with serving(hand.kubeconfig, "--shared") as served, browsing() as browser:
         browser.open(f"{served.url}?page=rollouts")
         browser.until_says("Log in")
-        assert browser.problems() == []
         browser.find("input[name=token]").send_keys("nonsense" + Keys.ENTER)
         browser.until_says("does not accept this token")
+        for scheme in ("dark", "light"):
+            browser.colours(scheme)
+            assert browser.problems() == [], scheme
         browser.find("input[name=token]").send_keys(token + Keys.ENTER)
         browser.until(lambda: f"/ in-{namespace}" in browser.text())
         hand.patch(CLONE_SETS, other, f"in-{other}", {"spec": {"replicas": 2}})

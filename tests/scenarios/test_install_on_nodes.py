@@ -12,12 +12,14 @@ import pytest
 
 from pykruise.kube.version import __version__
 from support.control_plane import running_plane
+from support.dashboard_process import Hand
+from support.dashboards import visitor_at
 from support.helm import Helm
 from support.helm import build as build_helm
 from support.up import Kubectl, pykruise
 from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
 from testbed.node import Nodes
-from testbed.product_images import AGENT, MANAGER, product_images
+from testbed.product_images import AGENT, DASHBOARD, MANAGER, product_images
 
 pytestmark = [pytest.mark.node_only, pytest.mark.real_time, pytest.mark.timeout(600)]
 
@@ -61,7 +63,7 @@ def plane() -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def nodes(plane: ControlPlane) -> Iterator[Nodes]:
     nodes = asyncio.run(Nodes.start(plane, 3, services=True))
-    for recipe, made in product_images(MANAGER, AGENT).items():
+    for recipe, made in product_images(MANAGER, AGENT, DASHBOARD).items():
         nodes.registry.push(made, f"{recipe.name}:v{__version__}", f"{recipe.name}:next")
     yield nodes
     asyncio.run(nodes.stop())
@@ -166,13 +168,47 @@ def test_uninstalled_nothing_is_left(kubectl: Kubectl, installed: Path) -> None:
     assert "kruise-system" not in kubectl.says("get", "namespaces", "-o", "name")
 
 
-def test_helm_installs_it_and_its_own_job_refuses_to_uninstall_what_is_in_use(
-    plane: ControlPlane, nodes: Nodes, kubectl: Kubectl, tmp_path: Path
+@pytest.fixture(scope="module")
+def helm(plane: ControlPlane, nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """Helm, which has installed the chart with its dashboard; all pods are ready."""
+    helm = Helm(build_helm(), home=tmp_path_factory.mktemp("helm"), kubeconfig=plane.kubeconfig)
+    helm.run(
+        "install", "kruise", str(CHART), "--wait", "--timeout=100s", values={"dashboard": {"enabled": True}}
+    )
+    asyncio.run(plane.restart(CONTROLLER_MANAGER))
+    return helm
+
+
+def test_the_dashboard_of_the_chart_shows_a_user_of_one_namespace_that_namespace_alone(
+    plane: ControlPlane, kubectl: Kubectl, helm: Helm
 ) -> None:
     # given
-    helm = Helm(build_helm(), home=tmp_path, kubeconfig=plane.kubeconfig)
-    helm.run("install", "kruise", str(CHART), "--wait", "--timeout=100s")
-    asyncio.run(plane.restart(CONTROLLER_MANAGER))
+    hand = Hand(plane.kubeconfig)
+    own, other = (hand.namespace(name) for name in ("team-a", "team-b"))
+    for namespace in (own, other):
+        kubectl.says("apply", "-n", namespace, "-f", "-", stdin=web(f"web-{namespace}", 1))
+    token = hand.token(own, "reader", "*")
+
+    async def look(port: int) -> None:
+        async with visitor_at(f"http://127.0.0.1:{port}/") as browser:
+            # when nobody is logged in
+            for path in ("api/session", "api/stream?page=rollouts"):
+                assert (await browser.get(path))[0] == 401
+            assert await browser.log_in("nonsense") == 401
+            # when the user of one namespace is
+            assert await browser.log_in(token) == 200
+            async with browser.stream("rollouts") as stream:
+                await stream.until(lambda one: any(row.get("ready") for row in one.rows.values()))
+                assert {row["namespace"] for row in stream.rows.values()} == {own}
+                assert other not in stream.sent
+
+    # then
+    with kubectl.forwarding("kruise-system", "service/kruise-dashboard", 80) as port:
+        asyncio.run(look(port))
+
+
+def test_helms_own_job_refuses_to_uninstall_what_is_in_use(kubectl: Kubectl, helm: Helm) -> None:
+    # given
     kubectl.says("apply", "-f", "-", stdin=web("web", 1))
     ready = ("get", "cloneset", "web", "-o", "jsonpath={.status.readyReplicas}")
     kubectl.until(*ready, shows="1", within_s=60)
@@ -181,9 +217,9 @@ def test_helm_installs_it_and_its_own_job_refuses_to_uninstall_what_is_in_use(
         helm.run("uninstall", "kruise", "--timeout=40s")
     # then it stays, until that is gone
     assert kubectl.says(*SYSTEM, "get", DEPLOYMENT, "-o", "name")
-    kubectl.says("delete", "cloneset", "web", "--wait", "--timeout=120s")
+    kubectl.says("delete", "cloneset", "--all", "--all-namespaces", "--wait", "--timeout=120s")
     helm.run("uninstall", "kruise", "--wait", "--timeout=100s")
     left = kubectl.says(
-        "get", "crd,mutatingwebhookconfiguration,validatingwebhookconfiguration", "-o", "name"
+        "get", "crd,clusterrole,mutatingwebhookconfiguration,validatingwebhookconfiguration", "-o", "name"
     )
     assert "kruise" not in left

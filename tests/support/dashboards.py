@@ -17,7 +17,7 @@ from pykruise.dashboard.serve import Dashboard, DashboardOptions, dashboard_at
 from pykruise.dashboard.sessions import LaptopDoor
 from pykruise.kube.config import load
 
-__all__ = ["Stream", "Visitor", "dashboard", "visitor"]
+__all__ = ["Stream", "Visitor", "dashboard", "visitor", "visitor_at"]
 
 IN_TIME_S = 20.0
 
@@ -110,11 +110,17 @@ class Visitor:
 
 
 @asynccontextmanager
-async def visitor(of: Dashboard, *, token: str | None = None, logs_in: bool = True) -> AsyncIterator[Visitor]:
-    """A browser of its own; logged in with the token, or by the link."""
+async def visitor_at(url: str) -> AsyncIterator[Visitor]:
+    """A browser of its own that has not logged in."""
     jar = aiohttp.CookieJar(unsafe=True)  # also for an address without a name
     async with aiohttp.ClientSession(cookie_jar=jar, read_bufsize=2**22) as http:
-        found = Visitor(http, of.url)
+        yield Visitor(http, url)
+
+
+@asynccontextmanager
+async def visitor(of: Dashboard, *, token: str | None = None, logs_in: bool = True) -> AsyncIterator[Visitor]:
+    """A browser of its own; logged in with the token, or by the link."""
+    async with visitor_at(of.url) as found:
         if logs_in:
             given = of.door.new_token() if isinstance(of.door, LaptopDoor) else token
             assert await found.log_in(given or "") == 200

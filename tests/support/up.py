@@ -5,6 +5,7 @@ running_real(): a real control plane, `pykruise kubelets` and `pykruise manager`
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -85,6 +86,19 @@ class Kubectl:
         done = self.kubectl(*arguments, stdin=stdin)
         assert done.returncode != 0, f"kubectl {' '.join(arguments)}: {done.stdout}"
         return done.stderr
+
+    @contextmanager
+    def forwarding(self, namespace: str, to: str, port: int) -> Iterator[int]:
+        """`kubectl port-forward` to a port of a pod or Service, within the block; yields the port on this machine."""
+        command = [self._program, "-n", namespace, "port-forward", to, f":{port}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self._environment) as process:
+            assert process.stdout is not None
+            try:
+                found = re.match(r"Forwarding from 127\.0\.0\.1:(\d+)", process.stdout.readline())
+                assert found, f"{' '.join(command)} ended"
+                yield int(found[1])
+            finally:
+                process.terminate()
 
     def until(self, *arguments: str, shows: str, within_s: float = 30.0) -> str:
         """Repeat a kubectl command until its output has `shows` in it."""
