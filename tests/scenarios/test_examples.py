@@ -1,6 +1,5 @@
 """Every manifest that a user is shown works: those under examples/, and the whole ones in the docs."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from pykruise.pods.node_images import NODE_IMAGES
 from pykruise.pods.probe_api import POD_PROBE_MARKERS
 from pykruise.sandbox.cluster import ClusterSettings
 from support.distributions import DISTRIBUTING
+from support.pages import read_page
 from support.pulls import PULLING, with_agents
 from support.scenario import Stage
 from support.yaml_documents import yaml_documents
@@ -51,7 +51,9 @@ def manifests() -> list[Any]:
     """Each object with the place it is from."""
     texts = [(path.name, path.read_text()) for path in sorted((ROOT / "examples").glob("*.yaml"))]
     for page in sorted((ROOT / "docs").rglob("*.md")):
-        blocks = re.findall(r"^```yaml\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        blocks = [  # what is a file for commands may be wrong on purpose
+            one.text for one in read_page(page).blocks if one.language == "yaml" and "file" not in one.notes
+        ]
         texts += [(page.name, block) for block in blocks if block.startswith("apiVersion:")]
     found = []
     for place, text in texts:
