@@ -1,5 +1,8 @@
 """`kubectl kruise migrate` of StatefulSets and DaemonSets: pods stay and change their owner, and may go back."""
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.owners import controller_of
 from pykruise.kube.resources import DAEMON_SETS, PODS, STATEFUL_SETS, Resource
-from support.faults import Answer, FaultyTransport, Request
+from support.faults import Answer, FaultyTransport, Request, deletes
 from support.kruise import Kruise
 from support.scenario import Object, Stage
 from support.statefulsets import claim_template
@@ -64,6 +67,14 @@ async def owners(stage: Stage) -> set[str]:
     listed = await stage.client.list(PODS, stage.namespace)
     found = [controller_of(decode(raw)) for raw in listed.items]
     return {one.api_version if one else "" for one in found}
+
+
+def taken_from(name: str) -> Object:
+    """The document of a file, which is removed."""
+    file = Path(name)
+    document: Object = json.loads(file.read_text())
+    file.unlink()
+    return document
 
 
 async def is_gone(stage: Stage, resource: Resource) -> bool:
@@ -136,6 +147,37 @@ async def test_what_is_refused_leaves_everything_as_it_was(stage: Stage, kind: s
 
     await stage.until(is_owned)
     assert await uids(stage) == before
+
+
+async def test_what_can_be_created_nowhere_is_kept_in_a_file(stage: Stage) -> None:
+    # given an API server that lets it be deleted, and then refuses everything: as if the command were killed there
+    before = await rolled_out(stage, "StatefulSet")
+    faulty = FaultyTransport(stage.client.transport)
+    faulty.on(lambda one: one.method == "POST" and "dryRun" not in str(one.query), *[Answer(403)] * 9)
+    there = ("-n", stage.namespace, "--src-name", "web")
+    # when
+    said = await Kruise(stage, faulty).refuses("migrate", "sts", "--from", "sts", *there)
+    # then the file that was named makes it again
+    named = re.search(r"kubectl create -f (\S+) makes statefulset.apps/web again", said)
+    assert named
+    await stage.create(taken_from(named[1]), resource=STATEFUL_SETS)
+
+    async def is_owned() -> bool:
+        return await owners(stage) == {"apps/v1"}
+
+    await stage.until(is_owned)
+    assert await uids(stage) == before
+
+
+async def test_what_may_not_be_deleted_is_as_it_was_at_once(stage: Stage) -> None:
+    await rolled_out(stage, "DaemonSet")
+    faulty = FaultyTransport(stage.client.transport)
+    faulty.on(deletes(), Answer(403, message="you may not"))
+    began = stage.clock()
+    there = ("-n", stage.namespace, "--src-name", "web")
+    said = await Kruise(stage, faulty).refuses("migrate", "ds", "--from", "ds", *there)
+    assert "you may not; daemonset.apps/web is there again, as it was" in said
+    assert stage.clock() - began < 30
 
 
 async def test_pods_that_would_be_replaced_are_not(stage: Stage) -> None:

@@ -9,7 +9,9 @@ adopted with the pods, so that they say the same as before.
 """
 
 import asyncio
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -307,16 +309,22 @@ async def _create(session: Session, move: _Move, *, dry_run: bool) -> str:
 async def _carry_out(session: Session, move: _Move) -> None:
     """The steps. What fails before the pods are adopted puts the source back; later, the way back is said."""
     client, info = await session.client(), move.source
-    meta = info.document["metadata"]
+    uid = info.document["metadata"]["uid"]
+    kept = _keep(session, move)
     try:
-        await client.delete(info.resource, info.namespace, info.name, uid=meta["uid"], propagation="Orphan")
+        await client.delete(info.resource, info.namespace, info.name, uid=uid, propagation="Orphan")
         await _until_gone(session, info)
         session.say(f"{move.old} deleted, its pods go on")
         uid = await _create(session, move, dry_run=False)
     except (KubeError, TimeoutError, asyncio.CancelledError) as error:
-        await _put_back(session, move)
+        if await _is_put_back(session, move):
+            kept.unlink()
+            end = f"{move.old} is there again, as it was"
+        else:
+            end = f"kubectl create -f {kept} makes {move.old} again, unless it is there"
         why = str(error) or "it was interrupted"
-        raise KubectlError(f"migration failed: {why}; {move.old} is there again, as it was") from error
+        raise KubectlError(f"migration failed: {why}; {end}") from error
+    kept.unlink()
     session.say(f"{move.new} created")
     timeout_s = session.call.seconds("timeout-seconds")
     try:
@@ -344,6 +352,15 @@ async def _until_gone(session: Session, info: Info) -> None:
             if found["metadata"]["uid"] != info.document["metadata"]["uid"]:
                 raise KubectlError(f"{info.short} was made again by something else, which has to stop first")
             await asyncio.sleep(POLL_S)
+
+
+async def _is_untouched(session: Session, info: Info) -> bool:
+    client = await session.client()
+    try:
+        meta = orjson.loads(await client.get(info.resource, info.namespace, info.name))["metadata"]
+    except NotFoundError:
+        return False
+    return bool(meta["uid"] == info.document["metadata"]["uid"] and not meta.get("deletionTimestamp"))
 
 
 async def _until_adopted(session: Session, move: _Move, uid: str) -> None:
@@ -390,16 +407,32 @@ async def _release(session: Session, move: _Move) -> None:
     )
 
 
-async def _put_back(session: Session, move: _Move) -> None:
-    """The source again, if it is gone: it adopts its pods."""
-    client, info = await session.client(), move.source
+def _keep(session: Session, move: _Move) -> Path:
+    """The source in a file, as long as it is in no cluster: this command may be killed before the target is there."""
+    descriptor, name = tempfile.mkstemp(prefix=f"{move.source.name}-", suffix=".json")
+    with open(descriptor, "wb") as file:
+        file.write(orjson.dumps(_restorable(move.source)))
+    session.say(f"{move.old} is kept in {name}; should this be killed: kubectl create -f {name}")
+    return Path(name)
+
+
+def _restorable(info: Info) -> Document:
+    """The object as it can be created again."""
     meta = info.document["metadata"]
-    kept = {field: meta[field] for field in ("name", "labels", "annotations", "finalizers") if field in meta}
-    document = {**info.document, "metadata": kept}
-    document.pop("status", None)
+    named = ("name", "namespace", "labels", "annotations", "finalizers")
+    kept = {field: meta[field] for field in named if field in meta}
+    return {**{field: value for field, value in info.document.items() if field != "status"}, "metadata": kept}
+
+
+async def _is_put_back(session: Session, move: _Move) -> bool:
+    """The source again, if it is gone: it adopts its pods. Whether it is there."""
+    client, info = await session.client(), move.source
     try:
+        if await _is_untouched(session, info):  # it could not be deleted
+            return True
         await _until_gone(session, info)
-        await client.create(info.resource, info.namespace, document, field_manager=MANAGER)
+        await client.create(info.resource, info.namespace, _restorable(info), field_manager=MANAGER)
     except (KubeError, TimeoutError, KubectlError) as error:
-        session.note(f"{info.short} could not be put back ({error}); this is what it was:")
-        session.note(orjson.dumps(document).decode())
+        session.note(f"{info.short} could not be put back ({error})")
+        return False
+    return True
