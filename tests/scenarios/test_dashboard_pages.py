@@ -18,6 +18,7 @@ from selenium.webdriver.common.keys import Keys
 from pykruise.kinds import crds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kube.resources import EVENTS
 from pykruise.testing.http import HttpSandbox
 from support.browser import Browser, browsing
@@ -142,6 +143,28 @@ def test_a_job_is_seen_until_it_is_done(browser: Browser, served: Served, hand: 
     browser.until(lambda: browser.all("table"))
     hand.delete(BROADCAST_JOBS, namespace, "tune")
     browser.until(lambda: not row_of(browser, "tune"))
+
+
+def test_an_object_without_a_rollout_is_listed_and_its_link_explains_it(
+    browser: Browser, served: Served, hand: Hand, namespace: str
+) -> None:
+    browser.open(f"{served.url}?page=others&namespace={namespace}")
+    budget = {
+        "apiVersion": POD_UNAVAILABLE_BUDGETS.api_version,
+        "kind": POD_UNAVAILABLE_BUDGETS.kind,
+        "metadata": {"name": "keep"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "x"}}},
+    }
+    hand.create(POD_UNAVAILABLE_BUDGETS, namespace, budget)
+    browser.until(lambda: row_of(browser, "keep"))
+    for scheme in ("dark", "light"):
+        browser.colours(scheme)
+        assert browser.problems() == [], scheme
+    next(one for one in browser.all("tbody a") if one.text == "keep").click()
+    browser.until_says(f"PodUnavailableBudget {namespace}/keep")
+    browser.driver.back()
+    hand.delete(POD_UNAVAILABLE_BUDGETS, namespace, "keep")
+    browser.until(lambda: not row_of(browser, "keep"))
 
 
 def test_health_is_what_doctor_finds(browser: Browser, served: Served) -> None:

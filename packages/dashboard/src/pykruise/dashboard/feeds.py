@@ -1,6 +1,6 @@
 """From caches to boards: what changed is made into rows, once for all browsers.
 
-Cache ──Change──▶ Feeds ──rollout_row(), waiting_pod(), job_rows() (pure)──▶ Board rollouts, pods, jobs
+Cache ──Change──▶ Feeds ──rollout_row(), waiting_pod(), job_row(), other_row() (pure)──▶ Board: one a list
                        └──▶ listeners: pages of one workload (pages.py) that look at that namespace
 """
 
@@ -15,6 +15,7 @@ import orjson
 from pykruise.dashboard.board import Board, Row
 from pykruise.dashboard.jobs import job_resources, job_row
 from pykruise.dashboard.objects import BY_UID, ObjectView
+from pykruise.dashboard.others import other_resources, other_row
 from pykruise.dashboard.rollouts import rollout_resources, rollout_row, row_id
 from pykruise.dashboard.waiting import waiting_pod
 from pykruise.kube.cache import Cache, Change
@@ -43,13 +44,17 @@ class Feeds:
         self.rollouts = Board()
         self.pods = Board()
         self.jobs = Board()
+        self.others = Board()
         self._listeners: dict[Listener, None] = {}
         with_rollouts, with_jobs = set(rollout_resources()), set(job_resources())
+        others = set(other_resources())
         for resource, cache in caches.items():
             if resource in with_rollouts:
                 cache.subscribe(partial(self._put_rollout, resource))
             if resource in with_jobs:
                 cache.subscribe(partial(self._put_job, resource))
+            if resource in others:
+                cache.subscribe(partial(self._put_other, resource))
             if resource == PODS:
                 cache.subscribe(self._put_pod)
             if resource in with_rollouts or resource in with_jobs or resource == REPLICA_SETS:
@@ -137,6 +142,13 @@ class Feeds:
             return
         row = job_row(resource, change.new.document)
         self._put(self.jobs, row.id, resource, row.namespace, row)
+
+    def _put_other(self, resource: Resource, change: Change[ObjectView]) -> None:
+        if change.new is None:
+            self.others.remove(row_id(resource, change.key.namespace, change.key.name))
+            return
+        row = other_row(resource, change.new.document)
+        self._put(self.others, row.id, resource, row.namespace, row)
 
     def _put(self, board: Board, key: str, resource: Resource, namespace: str, row: msgspec.Struct) -> None:
         board.put(Row(key, str(resource), namespace, orjson.dumps(msgspec.to_builtins(row))))

@@ -1,6 +1,6 @@
 """What there is to look at: boards that all browsers share, and pages that live while somebody looks at them.
 
-stream?page=rollouts|pods|jobs ──▶ Feeds' boards
+stream?page=rollouts|pods|jobs|others ──▶ Feeds' boards
 stream?page=workload&… ──▶ one WorkloadPage for all who look: a change in its namespace ──▶ look, at most twice a second
 stream?page=health ──▶ one HealthPage for each session: asked with its own rights
 """
@@ -106,7 +106,12 @@ class LivePages:
     def open(self, query: Mapping[str, str], session: Session) -> Opened | None:
         """See server.Pages."""
         feeds = self._around.feeds
-        lists = {"rollouts": feeds.rollouts, "pods": feeds.pods, "jobs": feeds.jobs}
+        lists = {
+            "rollouts": feeds.rollouts,
+            "pods": feeds.pods,
+            "jobs": feeds.jobs,
+            "others": feeds.others,
+        }
         page = query.get("page", "")
         if page in lists:
             return Opened(lists[page], lambda: None)
