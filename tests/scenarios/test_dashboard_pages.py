@@ -19,7 +19,7 @@ from pykruise.kinds import crds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
-from pykruise.kube.resources import EVENTS
+from pykruise.kube.resources import DEPLOYMENTS, EVENTS
 from pykruise.testing.http import HttpSandbox
 from support.browser import Browser, browsing
 from support.dashboard_process import Hand, Served, free_port, serving
@@ -104,6 +104,24 @@ def test_a_rollout_is_seen_as_it_goes_without_loading_the_page_again(
     hand.delete(CLONE_SETS, namespace, "shop")
     browser.until(lambda: not row_of(browser, "shop"))
     assert browser.run("return window.isSame")
+
+
+def test_a_deployment_shows_the_image_that_its_pods_still_have(
+    browser: Browser, served: Served, hand: Hand, namespace: str
+) -> None:
+    spec = cloneset("shop", replicas=2)["spec"]
+    web = {key: spec[key] for key in ("replicas", "selector", "template")}
+    document = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop"}, "spec": web}
+    hand.create(DEPLOYMENTS, namespace, document)
+    browser.open(f"{served.url}?namespace={namespace}")
+    browser.until(lambda: "2 of 2 updated, 2 ready" in row_of(browser, "shop"))
+    container = spec["template"]["spec"]["containers"][0]
+    pods = {**UNSCHEDULABLE["spec"]["template"]["spec"], "containers": [{**container, "image": "nginx:2"}]}
+    hand.patch(DEPLOYMENTS, namespace, "shop", {"spec": {"template": {"spec": pods}}})
+    browser.until(lambda: "nginx:1 → nginx:2" in row_of(browser, "shop"))
+    hand.patch(DEPLOYMENTS, namespace, "shop", ANYWHERE)
+    browser.until(lambda: "2 of 2 updated, 2 ready" in row_of(browser, "shop"))
+    browser.until(lambda: "nginx:1" not in row_of(browser, "shop"))
 
 
 def test_the_page_of_a_workload_says_why_it_waits_and_what_helps(

@@ -9,7 +9,7 @@ import pytest
 from pykruise.dashboard.jobs import job_resources, job_row
 from pykruise.dashboard.objects import ObjectView, views_of_all
 from pykruise.dashboard.others import other_resources, other_row
-from pykruise.dashboard.rollouts import MOST_WORDS, rollout_resources, rollout_row
+from pykruise.dashboard.rollouts import MOST_WORDS, older_set, rollout_resources, rollout_row
 from pykruise.dashboard.waiting import waiting_pod
 from pykruise.kinds import kinds, named
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -106,6 +106,28 @@ def test_the_older_image_is_that_of_the_revision_that_pods_come_from() -> None:
     older = {"data": {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "shop:1"}]}}}}}
     row = rollout_row(CLONE_SETS, cloneset(updatedReplicas=2), current=older)
     assert (row.old_images, row.images) == (("shop:1",), ("shop:2",))
+
+
+def test_a_deployments_older_image_is_that_of_its_newest_older_replicaset_with_pods() -> None:
+    def replica_set(revision: str, replicas: int) -> dict[str, Any]:
+        template = {"spec": {"containers": [{"name": "main", "image": f"shop:{revision}"}]}}
+        meta = {"name": revision, "annotations": {"deployment.kubernetes.io/revision": revision}}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": meta,
+            "spec": {"template": template},
+            "status": {"replicas": replicas},
+        }
+
+    sets = [replica_set("9", 0), replica_set("10", 1), replica_set("7", 2), replica_set("8", 2)]
+    older = older_set(sets)
+    row = rollout_row(
+        DEPLOYMENTS, {**cloneset(), "apiVersion": "apps/v1", "kind": "Deployment"}, current=older
+    )
+    assert row.old_images == ("shop:8",)
+    assert older_set([replica_set("1", 3)]) is None
+    assert older_set([]) is None
 
 
 @pytest.mark.parametrize("field", ["status", "spec"])
