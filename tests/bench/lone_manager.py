@@ -172,7 +172,16 @@ class Samples:
 
 
 def _rss_mb() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+    """Of this process and of those that it has started."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return sum(map(_resident, ("self", *children))) * resource.getpagesize() / 2**20
+
+
+def _resident(pid: str) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 async def _answer(watch: LoopWatch, plans: Plans, samples: Samples | None) -> None:

@@ -24,7 +24,7 @@ from pykruise.kube.resources import DEPLOYMENTS
 from pykruise.manager.install import MANAGER
 from pykruise.sandbox.faults import Rule
 from support.daemonsets import daemonset
-from support.faults import Answer, FaultyTransport, reads
+from support.faults import Answer, Delay, FaultyTransport, reads
 from support.golden import same_as
 from support.scenario import Object, Stage, cloneset, rolling
 from support.statefulsets import Sets, claim_template, statefulset
@@ -238,3 +238,19 @@ async def test_the_gates_of_the_clusters_manager_count_when_no_others_are_given(
     transport = FaultyTransport(stage.client.transport)
     transport.on(reads("deployments"), lambda _request: Answer(403, "Forbidden"))
     assert not (await manager_settings(stage.client.over(transport), stage.clock)).gates["CloneSetShortHash"]
+
+
+async def test_a_plan_that_takes_long_says_so_beside_its_output(stage: Stage) -> None:
+    # given an API server that is slow to list pods
+    await stage.create(cloneset())
+    slow = FaultyTransport(stage.client.transport)
+    slow.on(reads("/pods"), Delay(3.0), Delay(3.0))
+    noted: list[str] = []
+    # when
+    code, said = await planned(
+        stage, stage.client.over(slow), target="clonesets/web", sets=("replicas=9",), note=noted.append
+    )
+    # then
+    assert code == 2
+    assert noted == ["planning CloneSet web (1 of 1) …"]
+    assert "planning" not in said

@@ -1,17 +1,21 @@
 """Manifests of v1alpha1 are judged by v1alpha1's rules: what `kubectl apply` takes, plan and simulate take."""
 
+import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 import yaml
 
-from pykruise.cli.insight.known import hub_form
+from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.known import hub_form, of_document
 from pykruise.cli.plan import planned
 from pykruise.cli.simulate import Conditions, run_simulate
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.conversion import convert
+from pykruise.kube.errors import ApiError, ConflictError
 from support.scenario import Object, Stage, cloneset, rolling
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -101,6 +105,76 @@ async def test_examples_are_planned_alike_in_both_versions(stage: Stage, documen
     assert says[0] == says[1]
     # what is refused names something that has to be there, in either version's words
     assert [bool(one.errors) for one in found] == [found[0].change == "refused"] * 2
+
+
+class Judged(NamedTuple):
+    """How a command took a manifest: whether, and what it says against it."""
+
+    is_taken: bool
+    says: str = ""
+
+
+async def applied(stage: Stage, document: Object) -> Judged:
+    """As `kubectl apply` of something new: every field is checked, nothing is kept."""
+    group, version = document["apiVersion"].split("/")
+    resource = msgspec.structs.replace(of_document(document).resource, group=group, version=version)
+    namespace = stage.namespace if resource.namespaced else ""
+    try:
+        await stage.client.create(resource, namespace, document, dry_run=True, field_validation="Strict")
+    except (ApiError, ConflictError) as error:
+        return Judged(False, str(error))
+    return Judged(True)
+
+
+async def plan_of(stage: Stage, document: Object) -> Judged:
+    found = await planned(stage.client, document, namespace=stage.namespace, now=stage.clock())
+    return Judged(found.change != "refused", "\n".join(found.errors))
+
+
+async def simulated(document: Object, file: Path) -> Judged:
+    """Played by itself; of a kind that cannot be, the line that says so."""
+    await asyncio.to_thread(file.write_text, yaml.safe_dump(document))
+    told: list[str] = []
+    try:
+        await run_simulate(
+            file, changes=(), conditions=Conditions(), svg=None, output="json", say=told.append, now=0.0
+        )
+    except CommandError as error:
+        return Judged(False, str(error))
+    return Judged('"outcome": "refused"' not in told[0], told[0])
+
+
+def in_both_versions(document: Object) -> list[Object]:
+    group = document["apiVersion"].partition("/")[0]
+    versions = conversions()[group, document["kind"]].versions
+    return [convert(document, f"{group}/{version}", conversions()) for version in versions]
+
+
+@pytest.mark.parametrize("document", examples())
+async def test_examples_are_taken_alike_by_plan_and_apply_and_played_alike(
+    stage: Stage, document: Object, tmp_path: Path
+) -> None:
+    written = in_both_versions(document)
+    plans = [await plan_of(stage, one) for one in written]
+    applies = [await applied(stage, one) for one in written]
+    plays = [await simulated(one, tmp_path / "app.yaml") for one in written]
+    # what is planned is what the API server takes, in either version
+    assert [one.is_taken for one in (*plans, *applies)] == [applies[0].is_taken] * 4, (plans, applies)
+    # and it is played the same
+    assert plays[0] == plays[1]
+
+
+@pytest.mark.parametrize("document", examples())
+async def test_what_is_wrong_is_named_alike_by_plan_and_apply(stage: Stage, document: Object) -> None:
+    for one in in_both_versions(document):
+        numbers = {field: -1 for field, value in one["spec"].items() if isinstance(value, int)}
+        for field, value in {"notThere": 7, "selector": {"matchLabels": "x"}, **numbers}.items():
+            broken = {**one, "spec": {**one["spec"], field: value}}
+            plan, apply = await plan_of(stage, broken), await applied(stage, broken)
+            assert plan.is_taken == apply.is_taken, (broken["apiVersion"], field, plan, apply)
+            if not plan.is_taken:
+                assert f"spec.{field}" in plan.says
+                assert f"spec.{field}" in apply.says
 
 
 async def test_simulate_takes_both_versions_and_says_the_same(stage: Stage, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.cli.kubectl.adopting import counterpart
+from pykruise.cli.kubectl.command import GLOBAL
 from pykruise.cli.kubectl.creating import job_from, recreate_request
 from pykruise.cli.kubectl.environment import Changes, changed_env, read_changes, referring
 from pykruise.cli.kubectl.errors import KubectlError, ResourceError
@@ -26,7 +27,7 @@ from pykruise.cli.kubectl.rollout import (
 from pykruise.cli.kubectl.scaling import check_victims, scaled_down, service_for, victims_of
 from pykruise.cli.kubectl.setting import read_amount, set_amounts, set_images, set_strategy
 from pykruise.cli.kubectl.statuses import RolloutFailed, partition_of, status_of
-from pykruise.cli.kubectl.tree import GLOBAL, ROOT, all_commands, lookup
+from pykruise.cli.kubectl.tree import ROOT, all_commands, lookup
 from pykruise.kinds import kinds
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.json_patch import apply_json_patch

@@ -5,10 +5,11 @@ import gc
 import threading
 import weakref
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
-from pykruise.kube.aside import Aside, finished
+from pykruise.kube.aside import Aside, LoopSide, OnLoop, on_loop
 
 pytestmark = pytest.mark.real_time
 
@@ -65,13 +66,64 @@ async def test_an_error_is_that_of_the_function() -> None:
         await Aside().run(int, "x")
 
 
-async def test_what_waits_for_nothing_is_finished_at_once_and_all_else_is_a_mistake() -> None:
-    async def answer() -> int:
-        return 42
+async def test_a_coroutine_runs_beside_the_loop_and_what_it_awaits_on_it() -> None:
+    # given
+    loop_thread = threading.get_ident()
+    seen: list[bool] = []
 
-    assert finished(answer()) == 42
-    with pytest.raises(RuntimeError, match="waits for something"):
-        finished(asyncio.sleep(1))
+    async def look_up(number: int) -> int:
+        seen.append(threading.get_ident() == loop_thread)
+        await asyncio.sleep(0.001)
+        if number > 2:
+            raise KeyError(number)
+        return number + 1
+
+    class Reader:
+        async def newest(self) -> int:
+            return await look_up(0)
+
+    async def review() -> tuple[int, int, bool]:
+        asked, reader = on_loop(look_up), LoopSide(Reader())
+        seen.append(threading.get_ident() == loop_thread)
+        found = await asked(await reader.newest())
+        with suppress(KeyError):
+            await asked(7)
+            raise AssertionError
+        seen.append(threading.get_ident() == loop_thread)
+        return found, await asked(1), True
+
+    # then
+    assert await Aside().drive(review()) == (2, 2, True)
+    assert seen == [False, True, True, True, False, True]
+
+
+async def test_beside_the_loop_errors_are_the_coroutine_s_and_nothing_else_can_be_awaited() -> None:
+    async def fails() -> None:
+        raise ValueError("no")
+
+    async def sleeps() -> None:
+        await asyncio.sleep(0)
+
+    with pytest.raises(ValueError, match="no"):
+        await Aside().drive(fails())
+    with pytest.raises(RuntimeError, match="nothing but OnLoop"):
+        await Aside().drive(sleeps())
+
+
+async def test_a_coroutine_that_nobody_waits_for_any_more_is_closed() -> None:
+    ends: list[str] = []
+
+    async def review() -> None:
+        try:
+            await OnLoop(partial(asyncio.sleep, 60))
+        finally:
+            ends.append("closed")
+
+    driving = asyncio.create_task(Aside().drive(review()))
+    await asyncio.sleep(0.01)
+    driving.cancel()
+    await asyncio.gather(driving, return_exceptions=True)
+    assert ends == ["closed"]
 
 
 async def test_what_an_error_was_about_does_not_stay_in_memory() -> None:

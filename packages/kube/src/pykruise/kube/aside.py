@@ -1,6 +1,7 @@
 """Long computations beside an event loop, so that it goes on with everything else.
 
-function, arguments ──▶ Aside.run() ──▶ a thread, one function at a time ──▶ its answer
+function, arguments ──▶ Aside.run() ───▶ a thread, one function at a time ──▶ its answer
+coroutine ────────────▶ Aside.drive() ─▶ the same, step by step; what it awaits is done on the loop (OnLoop)
 
 The loop's thread and the other one share the interpreter's lock, and hand it on every few milliseconds. Only a single
 call into C keeps it for longer, so what is given to one of those must be bounded before (documents.bounded). As long as
@@ -8,11 +9,13 @@ a function took, the next one waits: half of the time the loop has the interpret
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar, TypeVarTuple, Unpack
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from functools import partial
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, TypeVarTuple, Unpack
 
-__all__ = ["Aside", "finished"]
+__all__ = ["Aside", "LoopSide", "OnLoop", "on_loop"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -23,6 +26,20 @@ class Aside:
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._rests_until = 0.0
+
+    async def drive(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the coroutine returns, or raises. It awaits nothing but OnLoop."""
+        step: Callable[[], Any] = partial(work.send, None)
+        try:
+            while not isinstance(turn := await self.run(_step, step), _Done):
+                try:
+                    step = partial(work.send, await turn.work())
+                except Exception as error:
+                    step = partial(work.throw, error)
+            found: T = turn.value
+            return found
+        finally:
+            work.close()
 
     async def run(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
         """What the function returns, or raises."""
@@ -44,17 +61,40 @@ class Aside:
                 del work
 
 
-def finished(work: Awaitable[T]) -> T:
-    """What an awaitable returns that waits for nothing. Raises RuntimeError when it does."""
+class OnLoop(Generic[T]):
+    """Awaited by a coroutine that runs beside the loop: `work` is called, and awaited, on the loop."""
 
-    async def whole() -> T:
-        return await work
+    def __init__(self, work: Callable[[], Awaitable[T]]) -> None:
+        self.work = work
 
-    running = whole()
+    def __await__(self) -> Generator["OnLoop[T]", T, T]:
+        return (yield self)
+
+
+def on_loop(function: Callable[P, Awaitable[T]]) -> Callable[P, OnLoop[T]]:
+    """The function as coroutines beside the loop may call it."""
+    return lambda *args, **named: OnLoop(partial(function, *args, **named))
+
+
+class LoopSide:
+    """An object whose methods are all awaited, as coroutines beside the loop may call them."""
+
+    def __init__(self, whole: Any) -> None:
+        self._whole = whole
+
+    def __getattr__(self, name: str) -> Any:
+        return on_loop(getattr(self._whole, name))
+
+
+class _Done(NamedTuple):
+    value: Any
+
+
+def _step(step: Callable[[], Any]) -> OnLoop[Any] | _Done:
     try:
-        running.send(None)
-    except StopIteration as end:
-        found: T = end.value
+        found = step()
+    except StopIteration as end:  # no future can have this one as its error
+        return _Done(end.value)
+    if isinstance(found, OnLoop):
         return found
-    running.close()
-    raise RuntimeError(f"{work} waits for something")
+    raise RuntimeError(f"beside the loop nothing but OnLoop can be awaited, and this is {found!r}")

@@ -10,7 +10,7 @@ Kinds say in their kind.py what they review. Order within the table is the order
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -38,10 +38,10 @@ from pykruise.kube.admission import (
     Reviewer,
     ReviewRule,
 )
-from pykruise.kube.aside import Aside, finished
+from pykruise.kube.aside import Aside, on_loop
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.plans.kind import Kind
-from pykruise.plans.review import Lookups, allow
+from pykruise.plans.review import Lookups, allow, beside_the_loop
 from pykruise.pods.settings import settings_from
 
 __all__ = ["reviewers"]
@@ -74,7 +74,7 @@ def reviewers(
     SidecarSets, nothing is done to pods. `budgeting` asks and spends PodUnavailableBudgets; `on_prevented` hears
     of pods that one kept. `on_refused` hears of pods that were refused for want of sidecars.
     `announce` is awaited before an object is allowed that means other pods than the stored one. `rng` draws names of
-    pods that need one early. `aside` runs long reviews that are computed from the request alone.
+    pods that need one early. `aside` runs long reviews of kinds.
     """
     settings = settings or AdmissionSettings()
     of_kind = kind_settings or partial(_by_gates, settings.gates)
@@ -214,6 +214,18 @@ def _protecting(settings: AdmissionSettings, protection: Protection) -> list[Rev
 # ── OpenKruise's kinds ───────────────────────────────────────────────────────
 
 
+class _Around(NamedTuple):
+    """What reviewers ask, and whom they tell."""
+
+    lookups: Lookups
+    announce: Announce | None
+
+    def beside_the_loop(self) -> "_Around":
+        """For reviewers that run there."""
+        announce = on_loop(self.announce) if self.announce is not None else None
+        return _Around(beside_the_loop(self.lookups), announce)
+
+
 class _Reviewed:
     """The webhooks of one kind. Kinds review their hub version, whichever a write comes in."""
 
@@ -227,58 +239,75 @@ class _Reviewed:
 
     def mutating(self, gates: Gates) -> ReviewRule:
         """Of creations and updates."""
-        make = self.kind.reviews.mutating
+        reviews = self.kind.reviews
+        make = reviews.mutating
         assert make is not None
-        reviewer = make(self._settings, self._lookups)
-        if self.kind.reviews.validating is None:  # where a kind is refused, one of its webhooks does it
-            reviewer = behind_gates(self.kind, gates, reviewer)
-        rule = self._rule(reviewer, "CREATE", "UPDATE", mutating=True)
-        if not self.kind.reviews.mutates_alone:
-            return rule
-        return msgspec.structs.replace(rule, reviewer=_long_aside(rule.reviewer, self._aside, self._versions))
+
+        def reviewer(around: _Around) -> Reviewer:
+            found = make(self._settings, around.lookups)
+            # Where a kind is refused, one of its webhooks does it.
+            return behind_gates(self.kind, gates, found) if reviews.validating is None else found
+
+        return self._rule(reviewer, "CREATE", "UPDATE", mutating=True)
 
     def validating(self, gates: Gates, protection: Protection, announce: Announce | None) -> ReviewRule:
         """Of creations and updates, where there is something to judge, and of protected deletions."""
         reviews = self.kind.reviews
-        reviewer: Reviewer = allow
-        operations: tuple[str, ...] = ()
-        if reviews.validating is not None:
-            reviewer, operations = reviews.validating(self._settings, self._lookups), ("CREATE", "UPDATE")
-        if reviews.announces is not None:
-            reviewer = announced(reviewer, announce, *reviews.announces)
-        reviewer = behind_gates(self.kind, gates, reviewer)
+        make = reviews.validating
+        operations = ("CREATE", "UPDATE") if make is not None else ()
+
+        def reviewer(around: _Around) -> Reviewer:
+            found: Reviewer = make(self._settings, around.lookups) if make is not None else allow
+            if reviews.announces is not None:
+                found = announced(found, around.announce, *reviews.announces)
+            found = behind_gates(self.kind, gates, found)
+            return guarded(protection, found) if reviews.is_protected else found
+
         if reviews.is_protected:
-            reviewer, operations = guarded(protection, reviewer), (*operations, "DELETE")
-        rule = self._rule(reviewer, *operations, mutating=False)
-        if reviews.validates_alone:  # its older version may be judged by what is in the cluster
-            alone = _long_aside(rule.reviewer, self._aside, self._versions[-1:])
-            rule = msgspec.structs.replace(rule, reviewer=alone)
+            operations = (*operations, "DELETE")
+        rule = self._rule(reviewer, *operations, mutating=False, announce=announce)
         side_effects = "None" if reviews.announces is None else "NoneOnDryRun"
         return msgspec.structs.replace(rule, name=reviews.webhook or rule.name, side_effects=side_effects)
 
-    def _rule(self, reviewer: Reviewer, *operations: str, mutating: bool) -> ReviewRule:
+    def _rule(
+        self,
+        reviewer: Callable[[_Around], Reviewer],
+        *operations: str,
+        mutating: bool,
+        announce: Announce | None = None,
+    ) -> ReviewRule:
         resource, verb = self.kind.resource, "mutate" if mutating else "validate"
         stem, name = f"/{verb}-{resource.group.replace('.', '-')}", resource.kind.lower()
-        spoke = self.kind.reviews.spoke
-        rules = spoke(self._settings, self._lookups) if spoke is not None and not mutating else None
+        spoke = None if mutating else self.kind.reviews.spoke
+
+        def of_all_versions(around: _Around) -> Reviewer:
+            rules = spoke(self._settings, around.lookups) if spoke is not None else None
+            return readable(in_hub_version(reviewer(around), conversions(), spoke=rules))
+
+        around = _Around(self._lookups, announce)
         return ReviewRule(
             name=f"{verb[0]}{name}.kb.io",
             path=f"{stem}-{name}",
             aliases=(f"{stem}-v1alpha1-{name}",),
-            reviewer=readable(in_hub_version(reviewer, conversions(), spoke=rules)),
+            reviewer=_long_aside(
+                of_all_versions(around), of_all_versions(around.beside_the_loop()), self._aside
+            ),
             mutating=mutating,
             rules=(_writes(resource.group, resource.plural, *operations, versions=self._versions),),
         )
 
 
-def _long_aside(reviewer: Reviewer, aside: Aside, versions: Sequence[str]) -> Reviewer:
-    """The reviewer, with long creations and updates of these versions beside the event loop."""
+def _long_aside(reviewer: Reviewer, beside: Reviewer, aside: Aside) -> Reviewer:
+    """The reviewer, for long creations and updates that which may run beside the event loop."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
-        is_write = request.operation in ("CREATE", "UPDATE") and request.resource.version in versions
-        if request.size < LONG_REVIEW or not is_write:
+        if request.size < LONG_REVIEW or request.operation not in ("CREATE", "UPDATE"):
             return await reviewer(request)
-        return await aside.run(lambda: finished(reviewer(request)))
+
+        async def asked() -> AdmissionAnswer:
+            return await beside(request)
+
+        return await aside.drive(asked())
 
     return review
 

@@ -4,6 +4,7 @@ kubeconfig ──▶ examine() ──▶ Findings ──joined()──▶ lines,
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from pykruise.cli.outputs import rendered
 from pykruise.kube.client import Client, RetryPolicy
 from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import decode
-from pykruise.kube.errors import TransportError, UnauthorizedError
+from pykruise.kube.errors import ForbiddenError, TransportError, UnauthorizedError
 from pykruise.manager.doctor.examine import examine
 from pykruise.manager.doctor.findings import Finding, Level
 from pykruise.manager.doctor.live import Live
@@ -68,7 +69,9 @@ _IN_A_SANDBOX = frozenset({"cluster", "crds", "clock", "admission", "pods", "bud
 async def _check_reached(client: Client) -> None:
     """One line instead of one fault for each check, where there is nobody to ask."""
     try:
-        await client.get_path("/version")
+        await client.get_path("/version")  # which everybody may read
+        with suppress(ForbiddenError):
+            await client.get_path("/api")
     except TransportError as error:
         raise CommandError(f"the API server is not there: {error}") from error
     except UnauthorizedError as error:

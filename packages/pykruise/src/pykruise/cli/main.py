@@ -630,7 +630,7 @@ def run_app(argv: Sequence[str], *, program: str) -> int:
 
     call = None
     if argv and argv[0] in _ASKING:
-        from pykruise.cli.kubectl.tree import GLOBAL
+        from pykruise.cli.kubectl.command import GLOBAL
 
         try:
             call, argv = taken_out(argv, [flag for flag in GLOBAL if flag.name not in _OWN_FLAGS])

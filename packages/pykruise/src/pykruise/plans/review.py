@@ -11,13 +11,24 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, SpokeRules
+from pykruise.kube.aside import LoopSide, on_loop
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.resources import CONFIG_MAPS, NODES, PODS, SECRETS, STORAGE_CLASSES, Resource
 
-__all__ = ["ClassLookup", "Lookups", "NodeLookup", "PodLookup", "Reviews", "Trial", "allow", "live_lookups"]
+__all__ = [
+    "ClassLookup",
+    "Lookups",
+    "NodeLookup",
+    "PodLookup",
+    "Reviews",
+    "Trial",
+    "allow",
+    "beside_the_loop",
+    "live_lookups",
+]
 
 PodLookup = Callable[[str, str], Awaitable[Document | None]]
 """Namespace and name of a pod to the pod as it is stored now, None when it is not there. Raises KubeError."""
@@ -42,6 +53,18 @@ class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     readers: Mapping[str, Any] = {}
     """By the name of a kind: what reads its objects, and what belongs to them, for webhooks."""
     clock: Clock = system_clock
+
+
+def beside_the_loop(lookups: Lookups) -> Lookups:
+    """The same for reviewers that run beside the loop (kube/aside.py): what they ask is asked on the loop."""
+    return Lookups(
+        pods=on_loop(lookups.pods) if lookups.pods else None,
+        nodes=on_loop(lookups.nodes) if lookups.nodes else None,
+        classes=on_loop(lookups.classes) if lookups.classes else None,
+        trial=on_loop(lookups.trial) if lookups.trial else None,
+        readers={name: LoopSide(reader) for name, reader in lookups.readers.items()},
+        clock=lookups.clock,
+    )
 
 
 def live_lookups(
@@ -85,17 +108,15 @@ async def allow(_: AdmissionRequest) -> AdmissionAnswer:
 
 
 class Reviews(msgspec.Struct, frozen=True, kw_only=True):
-    """The reviews of one kind. Each is made from the kind's settings and what it may look up."""
+    """The reviews of one kind. Each is made from the kind's settings and what it may look up, and awaits nothing else:
+    long ones run beside the event loop.
+    """
 
     mutating: Callable[[Any, Lookups], Reviewer] | None = None
     """Of creations and updates."""
-    mutates_alone: bool = True
-    """It is computed from the request alone: a long one is computed beside the event loop."""
     validating: Callable[[Any, Lookups], Reviewer] | None = None
     spoke: Callable[[Any, Lookups], SpokeRules] | None = None
     """Rules of the older version alone."""
-    validates_alone: bool = False
-    """So is the validation of the hub version, and a long one is computed beside the loop."""
     is_protected: bool = False
     """Deletions are decided by deletion protection."""
     announces: tuple[str, ...] | None = None

@@ -14,10 +14,11 @@ from importlib import import_module
 from typing import Final
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.kubectl.command import Command
 from pykruise.cli.kubectl.errors import ExitCode, SeveralErrors, UsageError, shown
 from pykruise.cli.kubectl.flags import Call, FlagError, parse
 from pykruise.cli.kubectl.session import Session, Surroundings
-from pykruise.cli.kubectl.tree import ROOT, Command, flags_of, lookup
+from pykruise.cli.kubectl.tree import ROOT, flags_of, lookup
 from pykruise.kube.errors import KubeError
 
 __all__ = ["complete_main", "main", "run", "run_async"]

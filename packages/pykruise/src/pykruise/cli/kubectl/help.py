@@ -8,8 +8,8 @@ Pure.
 import difflib
 from collections.abc import Sequence
 
+from pykruise.cli.kubectl.command import Command
 from pykruise.cli.kubectl.flags import Flag
-from pykruise.cli.kubectl.tree import Command
 
 __all__ = ["flags_text", "help_of", "similar"]
 

@@ -6,12 +6,13 @@ tree.py ──▶ options(), script(), candidates() ──▶ lines
 from collections.abc import Sequence
 from typing import Final
 
+from pykruise.cli.kubectl.command import GLOBAL
 from pykruise.cli.kubectl.discovery import Served
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.help import flags_text
 from pykruise.cli.kubectl.resources import list_all
 from pykruise.cli.kubectl.session import Session
-from pykruise.cli.kubectl.tree import GLOBAL, ROOT, flags_of, lookup
+from pykruise.cli.kubectl.tree import ROOT, flags_of, lookup
 from pykruise.kube.errors import KubeError
 from pykruise.kube.version import __version__
 

@@ -112,7 +112,6 @@ KIND = Kind(
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings.defaulting),
         validating=lambda *_: validate_cloneset,
-        validates_alone=True,
         spoke=lambda settings, lookups: spoke_rules(
             lookups.pods, resources_in_place=settings.in_place_vertical_scaling
         ),

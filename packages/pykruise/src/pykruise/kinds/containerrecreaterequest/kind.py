@@ -84,7 +84,7 @@ KIND = Kind(
     short_names=("crr",),
     conversion=CONVERSION,
     gates=("KruiseDaemon",),
-    reviews=Reviews(mutating=lambda _, lookups: mutating(lookups), mutates_alone=False),
+    reviews=Reviews(mutating=lambda _, lookups: mutating(lookups)),
     control=Control(
         name="crr",
         component="containerrecreaterequest-controller",

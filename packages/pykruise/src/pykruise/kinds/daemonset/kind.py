@@ -136,9 +136,7 @@ KIND = Kind(
     short_names=("daemon", "ads"),
     conversion=CONVERSION,
     settings=Settings,
-    reviews=Reviews(
-        mutating=lambda *_: mutate_daemonset, validating=lambda *_: validate_daemonset, validates_alone=True
-    ),
+    reviews=Reviews(mutating=lambda *_: mutate_daemonset, validating=lambda *_: validate_daemonset),
     control=Control(
         name="daemonset",
         component="daemonset-controller",

@@ -72,7 +72,7 @@ KIND = Kind(
     resource=EPHEMERAL_JOBS,
     versions=(Version(name="v1alpha1", root=EphemeralJob, storage=True, columns=_COLUMNS),),
     short_names=("ejob",),
-    reviews=Reviews(validating=lambda *_: _validate, validates_alone=True),
+    reviews=Reviews(validating=lambda *_: _validate),
     control=Control(
         name="ephemeraljob",
         component="ephemeraljob-controller",

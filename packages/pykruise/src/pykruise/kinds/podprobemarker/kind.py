@@ -39,7 +39,7 @@ KIND = Kind(
     versions=(Version(name="v1alpha1", root=PodProbeMarker, storage=True),),
     gates=("PodProbeMarkerGate", "KruiseDaemon"),
     settings=Settings,
-    reviews=Reviews(validating=lambda *_: _validate, validates_alone=True),
+    reviews=Reviews(validating=lambda *_: _validate),
     control=Control(
         name="podprobemarker",
         component="podprobemarker-controller",

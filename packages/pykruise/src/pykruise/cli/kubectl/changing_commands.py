@@ -1,0 +1,489 @@
+"""The commands that change something, with their flags: rollout, set, scale, expose, create, migrate.
+
+Pure: data for tree.py.
+"""
+
+from typing import Final
+
+from pykruise.cli.kubectl.command import (
+    ALL,
+    CHANGES,
+    DRY_RUN,
+    FILES,
+    MANAGER,
+    OUTPUT,
+    RECORD,
+    SELECTOR,
+    SETS,
+    TIMEOUT,
+    TYPES,
+    Command,
+    number,
+    switch,
+    text,
+)
+from pykruise.cli.kubectl.flags import Flag
+
+__all__ = ["AUTOSCALE", "CREATE", "EXPOSE", "MIGRATE", "ROLLOUT", "SCALE", "SCALEDOWN", "SET"]
+
+ROLLOUT: Final = Command(
+    name="rollout",
+    short="Manage the rollout of one or many resources",
+    group="Deploy",
+    children=(
+        Command(
+            name="status",
+            short="Show the status of the rollout",
+            usage=f"{TYPES}… [flags]",
+            run="rollout_status:status",
+            flags=(
+                *FILES,
+                SELECTOR,
+                switch("watch", "Go on until it is done.", "w", "true"),
+                number("revision", "The revision that has to be running."),
+                TIMEOUT,
+                switch("detail", "Name the updated pods (CloneSet).", "d"),
+                text("until", "partition: done when all but the pods that the partition keeps are updated."),
+                text("output", "json: one object for each rollout, at the end.", "o"),
+            ),
+            examples=(
+                "rollout status clone/web --timeout=5m",
+                "rollout status clone/web asts/db --until=partition",
+            ),
+        ),
+        Command(
+            name="history",
+            short="View rollout history",
+            usage=f"{TYPES} [flags]",
+            run="rollout:history",
+            flags=(
+                *FILES,
+                *OUTPUT,
+                SELECTOR,
+                number("revision", "Show this revision in full."),
+                switch("diff", "What each revision changed."),
+            ),
+            examples=("rollout history clone/web --diff",),
+        ),
+        Command(
+            name="undo",
+            short="Undo a previous rollout",
+            usage=f"{TYPES} [flags]",
+            run="rollout:undo",
+            flags=(
+                *CHANGES,
+                DRY_RUN,
+                number("to-revision", "The revision to roll back to; 0: the one before."),
+                switch("fast", "Of a Rollout: back to the largest step without traffic."),
+            ),
+            examples=("rollout undo clone/web --to-revision=3 --dry-run=client",),
+        ),
+        Command(
+            name="pause",
+            short="Mark the provided resource as paused",
+            usage="RESOURCE",
+            run="rollout:pause",
+            flags=CHANGES,
+            examples=("rollout pause clone/web",),
+        ),
+        Command(
+            name="resume",
+            short="Resume a paused resource",
+            usage="RESOURCE",
+            run="rollout:resume",
+            flags=CHANGES,
+            examples=("rollout resume clone/web",),
+        ),
+        Command(
+            name="restart",
+            short="Restart a resource",
+            usage="RESOURCE",
+            run="rollout:restart",
+            flags=CHANGES,
+            examples=("rollout restart clone/web",),
+        ),
+        Command(
+            name="approve",
+            short="Approve the paused step of a Rollout",
+            usage="RESOURCE",
+            run="rollout:approve",
+            flags=CHANGES,
+            examples=("rollout approve rollouts/web",),
+        ),
+    ),
+)
+
+
+def _set(
+    name: str,
+    short: str,
+    usage: str,
+    run: str,
+    *flags: Flag,
+    aliases: tuple[str, ...] = (),
+    examples: tuple[str, ...] = (),
+) -> Command:
+    return Command(
+        name=name,
+        short=short,
+        usage=usage,
+        run=run,
+        flags=(*SETS, *flags),
+        aliases=aliases,
+        examples=examples,
+    )
+
+
+_CONTAINERS: Final = text("containers", "Containers by name, * fits everything.", "c", "*")
+
+SET: Final = Command(
+    name="set",
+    short="Set specific features on objects",
+    group="Deploy",
+    children=(
+        _set(
+            "image",
+            "Update the image of a pod template",
+            "(-f FILENAME | TYPE NAME) CONTAINER=IMAGE…",
+            "setting:image",
+            examples=("set image clone/web nginx=nginx:1.27", "set image sidecarset/log '*=fluentd:v2'"),
+        ),
+        _set(
+            "env",
+            "Update environment variables on a pod template",
+            "RESOURCE/NAME KEY=VALUE… KEY-…",
+            "environment:env",
+            _CONTAINERS,
+            Flag(name="env", short="e", type="list", help="KEY=VALUE; - reads lines from stdin."),
+            text("from", "secret/NAME or configmap/NAME whose keys become variables."),
+            Flag(name="keys", type="words", help="Only these keys of --from."),
+            text("prefix", "Put before each name."),
+            switch("list", "Show the variables and change nothing."),
+            switch("resolve", "Of --list: the values that references have."),
+            switch("overwrite", "Variables that are there may be changed.", default="true"),
+            examples=("set env asts/db LOG=debug OLD-", "set env clone/web --list"),
+        ),
+        _set(
+            "resources",
+            "Update resource requests/limits on objects with pod templates",
+            "(-f FILENAME | TYPE NAME) [--limits=LIMITS] [--requests=REQUESTS]",
+            "setting:resources",
+            _CONTAINERS,
+            text("limits", "Such as cpu=200m,memory=512Mi."),
+            text("requests", "Such as cpu=100m."),
+            examples=("set resources clone/web -c nginx --limits=cpu=500m,memory=256Mi",),
+        ),
+        _set(
+            "serviceaccount",
+            "Update the service account of a resource",
+            "(-f FILENAME | TYPE NAME) SERVICE_ACCOUNT",
+            "setting:service_account",
+            aliases=("sa",),
+        ),
+        _set(
+            "selector",
+            "Set the selector on a resource",
+            "(-f FILENAME | TYPE NAME) EXPRESSIONS",
+            "setting:selector",
+            text("resource-version", "Only if the object is at this version."),
+        ),
+        _set(
+            "subject",
+            "Update the user, group, or service account in a role binding or cluster role binding",
+            "(-f FILENAME | TYPE NAME) [--user=USER] [--group=GROUP] [--serviceaccount=NAMESPACE:NAME]",
+            "setting:subject",
+            Flag(name="user", type="words", help="Users."),
+            Flag(name="group", type="words", help="Groups."),
+            Flag(name="serviceaccount", type="words", help="Service accounts, as namespace:name."),
+        ),
+        _set(
+            "partition",
+            "Set how many pods keep the older revision",
+            "TYPE/NAME VALUE",
+            "setting:amount",
+            examples=("set partition clone/web 20%",),
+        ),
+        _set(
+            "maxunavailable",
+            "Set how many pods may be down during a rollout",
+            "TYPE/NAME VALUE",
+            "setting:amount",
+        ),
+        _set(
+            "maxsurge", "Set how many pods there may be beyond replicas", "TYPE/NAME VALUE", "setting:amount"
+        ),
+        _set(
+            "update-strategy",
+            "Set how pods are updated",
+            "TYPE/NAME STRATEGY",
+            "setting:update_strategy",
+            examples=("set update-strategy clone/web InPlaceIfPossible",),
+        ),
+    ),
+)
+
+SCALE: Final = Command(
+    name="scale",
+    short="Set a new size for a workload",
+    usage="--replicas=COUNT (-f FILENAME | TYPE NAME)",
+    group="Deploy",
+    run="scaling:scale",
+    flags=(
+        *CHANGES,
+        ALL,
+        DRY_RUN,
+        RECORD,
+        TIMEOUT,
+        number("replicas", "The number of pods that is wanted."),
+        number("current-replicas", "Only if there are so many now.", "-1"),
+        text("resource-version", "Only if the object is at this version."),
+    ),
+    examples=("scale clone/web --replicas=5",),
+)
+
+SCALEDOWN: Final = Command(
+    name="scaledown",
+    short="Scale down and choose the pods that go",
+    usage="(TYPE NAME | TYPE/NAME) --pods POD1,POD2",
+    group="Deploy",
+    run="scaling:scale_down",
+    flags=(*CHANGES, DRY_RUN, Flag(name="pods", type="words", help="The pods that go.")),
+    examples=("scaledown clone/web --pods web-a,web-b",),
+)
+
+AUTOSCALE: Final = Command(
+    name="autoscale",
+    short="Let a HorizontalPodAutoscaler scale a workload",
+    usage="(-f FILENAME | TYPE NAME | TYPE/NAME) [--min=MINPODS] --max=MAXPODS [--cpu=CPU] [--memory=MEMORY]",
+    group="Deploy",
+    run="scaling:autoscale",
+    flags=(
+        *CHANGES,
+        DRY_RUN,
+        RECORD,
+        number("min", "At least so many pods.", "-1"),
+        number("max", "At most so many pods.", "-1"),
+        text("cpu", "Share of the requested cpu (80%) or an amount (500m)."),
+        text("memory", "The same of memory."),
+        Flag(
+            name="cpu-percent",
+            type="int",
+            default="-1",
+            help="Use --cpu.",
+            deprecated="Use --cpu with percentage or resource quantity format (e.g., '70%' for utilization or"
+            " '500m' for milliCPU).",
+        ),
+        text("name", "Name of the autoscaler."),
+        switch("save-config", "Note the configuration for kubectl apply."),
+    ),
+    examples=("autoscale clone/web --min=2 --max=10 --cpu=80%",),
+)
+
+EXPOSE: Final = Command(
+    name="expose",
+    short="Expose a workload by a Service",
+    usage="(-f FILENAME | TYPE NAME) [--port=PORT] [--target-port=NUMBER-OR-NAME]",
+    group="Deploy",
+    run="scaling:expose",
+    flags=(
+        *FILES,
+        *OUTPUT,
+        DRY_RUN,
+        MANAGER,
+        RECORD,
+        text("port", "Port of the Service; default: the container's."),
+        text("target-port", "Port of the containers, by number or name."),
+        text("container-port", "Same as --target-port."),
+        text("protocol", "TCP, UDP or SCTP."),
+        text("name", "Name of the Service."),
+        text("type", "ClusterIP, NodePort, LoadBalancer or ExternalName."),
+        text("selector", "Labels of the pods, instead of the object's selector."),
+        text("labels", "Labels of the Service.", "l"),
+        text("external-ip", "External address."),
+        text("load-balancer-ip", "Address of the load balancer."),
+        text("cluster-ip", "Address in the cluster; None: headless."),
+        text("session-affinity", "None or ClientIP."),
+        text("overrides", "JSON that is merged into the Service."),
+        text("generator", "Not used: service/v1 or service/v2."),
+        switch("save-config", "Note the configuration for kubectl apply."),
+    ),
+    examples=("expose clone/web --port=80 --target-port=8080",),
+)
+
+_CREATES: Final = (
+    *OUTPUT,
+    DRY_RUN,
+    MANAGER,
+    switch("save-config", "Note the configuration for kubectl apply."),
+    text("validate", "Not used: the API server validates.", default="strict", alone="strict"),
+)
+_WAITS: Final = (switch("wait", "Until it has ended; 1 when something failed."), TIMEOUT)
+_TTL: Final = number("ttl", "Seconds after its end until it is deleted.")
+_PULLS: Final = (
+    *_CREATES,
+    *_WAITS,
+    Flag(name="image", type="list", help="The image; of a list each."),
+    Flag(name="nodes", type="words", help="Nodes by name."),
+    text("node-selector", "Nodes by labels: KEY=VALUE,…"),
+    text("pod-selector", "Nodes of these pods: KEY=VALUE,…"),
+    text("parallelism", "How many nodes pull at once, a number or a percentage."),
+    Flag(name="secret", type="words", help="Secrets to pull with."),
+    switch("never", "It never ends: new nodes pull too."),
+    number("job-timeout", "Seconds until the job is given up (activeDeadlineSeconds)."),
+    number("pull-timeout", "Seconds that one pull may take."),
+    number("backoff", "How often a pull is tried again."),
+    _TTL,
+    switch("always-pull", "Pull also what is there."),
+)
+
+
+def _create(
+    name: str,
+    short: str,
+    usage: str,
+    run: str,
+    *flags: Flag,
+    aliases: tuple[str, ...] = (),
+    examples: tuple[str, ...] = (),
+) -> Command:
+    return Command(
+        name=name,
+        short=short,
+        usage=f"NAME {usage}",
+        run=f"creating:{run}",
+        flags=flags,
+        aliases=aliases,
+        takes="nothing",
+        examples=examples,
+    )
+
+
+_JOB: Final = (
+    *_CREATES,
+    *_WAITS,
+    text("image", "Image of the container."),
+    text("from", "cronjob/NAME or acj/NAME to make it of."),
+)
+
+CREATE: Final = Command(
+    name="create",
+    short="Create a job, a request or a scaffold; everything else as kubectl does",
+    usage="-f FILENAME",
+    group="Deploy",
+    run="delegate:to_kubectl",
+    takes="kubectl",
+    children=(
+        _create(
+            "job",
+            "Create a job",
+            "(--image=IMAGE | --from=cronjob/NAME|acj/NAME) [-- COMMAND…]",
+            "job",
+            *_JOB,
+        ),
+        _create(
+            "broadcastjob",
+            "Create a BroadcastJob",
+            "(--image=IMAGE | --from=acj/NAME) [-- COMMAND…]",
+            "broadcast_job",
+            *_JOB,
+            aliases=("broadcastJob", "BroadcastJob"),
+            examples=("create broadcastJob now --from acj/nightly",),
+        ),
+        _create(
+            "containerrecreaterequest",
+            "Recreate containers of a running pod",
+            "--pod=POD [--containers=a,b]",
+            "container_recreate_request",
+            *_CREATES,
+            *_WAITS,
+            text("pod", "The pod."),
+            Flag(name="containers", type="words", help="Containers; default: all."),
+            number("unreadyGracePeriodSeconds", "Seconds out of service before they are stopped.", "3", "u"),
+            number("minStartedSeconds", "Seconds that a container has to run to count as started.", "3", "m"),
+            number("terminationGracePeriodSeconds", "Seconds to end; -1: the pod's own.", "-1"),
+            switch("ordered", "One after the other."),
+            switch("force", "Also where preStop fails."),
+            text("failure-policy", "Fail or Ignore.", default="Fail"),
+            number("active-deadline-seconds", "Seconds until it is given up.", "300"),
+            number("ttl", "Seconds after its end until it is deleted.", "1800"),
+            aliases=("ContainerRecreateRequest", "crr"),
+            examples=("create ContainerRecreateRequest restart-1 --pod web-a --containers nginx",),
+        ),
+        _create(
+            "imagepulljob",
+            "Pull an image on nodes",
+            "--image=IMAGE",
+            "image_pull_job",
+            *_PULLS,
+            aliases=("ImagePullJob",),
+        ),
+        _create(
+            "imagelistpulljob",
+            "Pull images on nodes",
+            "--image=IMAGE --image=IMAGE…",
+            "image_list_pull_job",
+            *_PULLS,
+            aliases=("ImageListPullJob",),
+        ),
+        _create(
+            "ephemeraljob",
+            "Put a container for debugging into running pods",
+            "--image=IMAGE --pod-selector=KEY=VALUE [-- COMMAND…]",
+            "ephemeral_job",
+            *_CREATES,
+            text("image", "Image of the container."),
+            text("pod-selector", "The pods: KEY=VALUE,…"),
+            text("container", "Name of the container."),
+            text("target", "Container whose processes it sees."),
+            _TTL,
+            aliases=("EphemeralJob",),
+        ),
+        _create(
+            "podprobemarker",
+            "Check pods with a command, and note the outcome as a condition",
+            "--pod-selector=KEY=VALUE --container=NAME -- COMMAND…",
+            "pod_probe_marker",
+            *_CREATES,
+            text("pod-selector", "The pods: KEY=VALUE,…"),
+            text("container", "Where the command runs."),
+            text("condition", "Type of the pods' condition."),
+            aliases=("PodProbeMarker",),
+        ),
+    ),
+)
+
+MIGRATE: Final = Command(
+    name="migrate",
+    short="Make a CloneSet of a Deployment and move its pods, or let an Advanced StatefulSet or DaemonSet adopt them",
+    usage="(CloneSet --from Deployment [--create] | KIND --from KIND) -n NAMESPACE --src-name NAME [--dst-name NAME]",
+    group="Deploy",
+    run="migrating:migrate",
+    takes="nothing",
+    flags=(
+        DRY_RUN,
+        text(
+            "from",
+            "Deployment; of a StatefulSet or DaemonSet the same kind, Kubernetes' unless .GROUP is said.",
+        ),
+        text("src-name", "What is there."),
+        text("dst-name", "What takes its pods; of a StatefulSet or DaemonSet by default of the same name."),
+        switch("create", "Create the CloneSet."),
+        switch("copy", "Of --create: with the Deployment's replicas; else with none."),
+        switch("plan", "Say what would happen, and do nothing."),
+        number("replicas", "How many pods move; -1: all.", "-1"),
+        number("max-surge", "By how many pods the total may grow meanwhile.", "1"),
+        Flag(
+            name="timeout-seconds",
+            type="seconds",
+            default="0",
+            help="How long it may take; 0 or -1: for ever, and 60 where pods are adopted.",
+        ),
+    ),
+    examples=(
+        "migrate StatefulSet --from StatefulSet -n prod --src-name db --plan",
+        "migrate DaemonSet --from DaemonSet -n prod --src-name agent",
+        "migrate statefulsets.apps --from statefulsets.apps.kruise.io -n prod --src-name db",
+        "migrate CloneSet --from Deployment -n prod --src-name web --dst-name web-cs --create",
+        "migrate CloneSet --from Deployment -n prod --src-name web --dst-name web-cs --max-surge 2 --plan",
+    ),
+)

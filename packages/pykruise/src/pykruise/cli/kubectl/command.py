@@ -1,0 +1,138 @@
+"""One word of the command line as data, and the flags that many commands have.
+
+text(), switch(), number() ──▶ Flag ──▶ Command.flags      GLOBAL: of every command
+
+Pure.
+"""
+
+from typing import Final
+
+import msgspec
+
+from pykruise.cli.kubectl.flags import Flag
+
+__all__ = [
+    "ALL",
+    "CHANGES",
+    "DRY_RUN",
+    "EVERYWHERE",
+    "FILES",
+    "GLOBAL",
+    "HELP",
+    "LOCAL",
+    "MANAGER",
+    "OUTPUT",
+    "RECORD",
+    "SELECTOR",
+    "SETS",
+    "TIMEOUT",
+    "TYPES",
+    "Command",
+    "number",
+    "switch",
+    "text",
+]
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """One word of the command line."""
+
+    name: str
+    short: str
+    """What it does, in one line."""
+    usage: str = ""
+    run: str = ""
+    """`module:function` in this package; empty: its children do the work."""
+    flags: tuple[Flag, ...] = ()
+    aliases: tuple[str, ...] = ()
+    children: tuple["Command", ...] = ()
+    examples: tuple[str, ...] = ()
+    takes: str = "resources"
+    """What its arguments are: resources, nothing, words (none of them is a flag); or who does it: kubectl, pykruise."""
+    group: str = ""
+    """Under which heading the help shows it."""
+    is_hidden: bool = False
+
+
+def text(name: str, help: str, short: str = "", default: str = "", alone: str = "") -> Flag:
+    """A flag with a text. `alone`: what it means without one."""
+    return Flag(name=name, help=help, short=short, default=default, alone=alone)
+
+
+def switch(name: str, help: str, short: str = "", default: str = "false") -> Flag:
+    """A flag that is on or off."""
+    return Flag(name=name, help=help, short=short, type="bool", default=default)
+
+
+def number(name: str, help: str, default: str = "0", short: str = "") -> Flag:
+    """A flag with a whole number."""
+    return Flag(name=name, help=help, short=short, type="int", default=default)
+
+
+GLOBAL: Final = (
+    text("as", "Username to impersonate."),
+    Flag(name="as-group", help="Group to impersonate, may be repeated.", type="list"),
+    text("as-uid", "UID to impersonate."),
+    text("cache-dir", "Not used: nothing is cached."),
+    text("certificate-authority", "File with the certificate authority."),
+    text("client-certificate", "File with a client certificate."),
+    text("client-key", "File with the key of a client certificate."),
+    text("cluster", "Cluster of the kubeconfig to use."),
+    text("context", "Context of the kubeconfig to use."),
+    switch("disable-compression", "Answers are never compressed."),
+    switch("insecure-skip-tls-verify", "Do not verify the server's certificate."),
+    text("kubeconfig", "The kubeconfig file."),
+    switch("match-server-version", "Not used: every served version will do."),
+    text("namespace", "The namespace.", "n"),
+    text("password", "Password for basic authentication."),
+    text("profile", "Not used.", default="none"),
+    text("profile-output", "Not used.", default="profile.pprof"),
+    text("proxy-url", "Proxy to the API server."),
+    Flag(name="request-timeout", help="How long one request may take; 0: 30s.", type="seconds", default="0"),
+    text("server", "Address of the API server.", "s"),
+    text("tls-server-name", "Name in the server's certificate."),
+    text("token", "Bearer token."),
+    text("user", "User of the kubeconfig to use."),
+    text("username", "Username for basic authentication."),
+    number("v", "How much is said of requests; 6: a line for each.", short="v"),
+    switch("warnings-as-errors", "End with exit code 1 when the server warns."),
+)
+"""Flags of every command."""
+
+HELP: Final = switch("help", "Show what the command does.", "h")
+
+FILES: Final = (
+    Flag(
+        name="filename",
+        short="f",
+        type="words",
+        help="Files, folders or URLs with the objects; - reads stdin.",
+    ),
+    text("kustomize", "A kustomization folder.", "k"),
+    switch("recursive", "Folders within folders too.", "R"),
+)
+SELECTOR: Final = text("selector", "Label query of the objects.", "l")
+ALL: Final = switch("all", "All objects of the type in the namespace.")
+EVERYWHERE: Final = switch("all-namespaces", "In all namespaces.", "A")
+OUTPUT: Final = (
+    text("output", "json, yaml, kyaml, name, jsonpath=…, go-template=….", "o"),
+    text("template", "Template for -o go-template and jsonpath."),
+    switch("show-managed-fields", "Show metadata.managedFields too."),
+    switch("allow-missing-template-keys", "Templates may name what is not there.", default="true"),
+)
+DRY_RUN: Final = text("dry-run", "none, client or server.", default="none", alone="unchanged")
+MANAGER: Final = text("field-manager", "Who managedFields names.")
+RECORD: Final = Flag(
+    name="record",
+    type="bool",
+    default="false",
+    help="Write the command into the annotation kubernetes.io/change-cause.",
+    deprecated="--record will be removed in the future",
+)
+LOCAL: Final = switch("local", "Ask no cluster: change the files' objects and print them.")
+TIMEOUT: Final = Flag(name="timeout", type="seconds", default="0", help="How long to wait; 0: for ever.")
+
+CHANGES: Final = (*FILES, *OUTPUT, SELECTOR, MANAGER)
+SETS: Final = (*FILES, *OUTPUT, SELECTOR, ALL, LOCAL, DRY_RUN, MANAGER, RECORD)
+
+TYPES: Final = "(TYPE NAME | TYPE/NAME)"

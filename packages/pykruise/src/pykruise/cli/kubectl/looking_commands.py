@@ -1,0 +1,114 @@
+"""The commands that look, with their flags: get, describe, image, wait; and exec.
+
+Pure: data for tree.py.
+"""
+
+from typing import Final
+
+from pykruise.cli.kubectl.command import (
+    ALL,
+    EVERYWHERE,
+    FILES,
+    OUTPUT,
+    SELECTOR,
+    TIMEOUT,
+    TYPES,
+    Command,
+    switch,
+    text,
+)
+from pykruise.cli.kubectl.flags import Flag
+
+__all__ = ["DESCRIBE", "EXEC", "GET", "IMAGE", "WAIT"]
+
+GET: Final = Command(
+    name="get",
+    short="Show objects: everything of OpenKruise, one type, or the live tree of a rollout",
+    usage="(all | TYPE [NAME…] | TYPE/NAME… | rollout NAME [-w])",
+    group="Look",
+    run="getting:get_command",
+    flags=(
+        *FILES,
+        *OUTPUT,
+        SELECTOR,
+        EVERYWHERE,
+        TIMEOUT,
+        switch("watch", "Go on: a row for each change; a tree is drawn anew until it is done.", "w"),
+        switch("no-color", "No colours."),
+    ),
+    examples=("get all -n prod", "get rollout web -w", "get clone"),
+)
+
+DESCRIBE: Final = Command(
+    name="describe",
+    short="Show an object with its conditions, revisions, pods and events",
+    usage=f"{TYPES} | rollout NAME [-w]",
+    group="Look",
+    run="describing:describe",
+    flags=(
+        *FILES,
+        SELECTOR,
+        EVERYWHERE,
+        TIMEOUT,
+        switch("watch", "Of a Rollout: go on.", "w"),
+        switch("no-color", "No colours."),
+        switch("all", "Of a Rollout: pods of all batches."),
+    ),
+    examples=("describe clone/web", "describe rollout web -w"),
+)
+
+IMAGE: Final = Command(
+    name="image",
+    short="Images that are pulled ahead",
+    group="Look",
+    children=(
+        Command(
+            name="status",
+            short="Show how far each node is with an ImagePullJob",
+            usage="JOB",
+            run="getting:image_status",
+            examples=("image status pull-nginx",),
+        ),
+    ),
+)
+
+WAIT: Final = Command(
+    name="wait",
+    short="Wait for a condition of objects",
+    usage=f"{TYPES} --for=condition=NAME|delete|create|jsonpath={{…}}=VALUE",
+    group="Look",
+    run="waiting:wait",
+    flags=(
+        *FILES,
+        *OUTPUT,
+        SELECTOR,
+        ALL,
+        EVERYWHERE,
+        text("for", "What is waited for."),
+        Flag(name="timeout", type="seconds", default="30s", help="How long."),
+    ),
+    examples=("wait clone/web --for=condition=Progressing=true",),
+)
+
+EXEC: Final = Command(
+    name="exec",
+    short="Run a command in a container",
+    usage="(POD | TYPE/NAME) [-c CONTAINER] [-S SIDECAR] [-it] -- COMMAND…",
+    group="Look",
+    run="executing:exec_command",
+    flags=(
+        *FILES,
+        text("container", "The container.", "c"),
+        text("sidecar", "A sidecar; of one that is upgraded hot, the container that works.", "S"),
+        switch("stdin", "Pass standard input on.", "i"),
+        switch("tty", "With a terminal.", "t"),
+        switch("quiet", "Say nothing of one's own.", "q"),
+        Flag(
+            name="pod-running-timeout",
+            type="seconds",
+            default="1m",
+            help="How long to wait for a running pod.",
+        ),
+    ),
+    examples=("exec pod-1 -S log-agent -it -- sh",),
+)
