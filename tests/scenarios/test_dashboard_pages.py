@@ -18,7 +18,8 @@ from selenium.webdriver.common.keys import Keys
 from pykruise.kinds import crds
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.resources import EVENTS
+from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
+from pykruise.kube.resources import DEPLOYMENTS, EVENTS
 from pykruise.testing.http import HttpSandbox
 from support.browser import Browser, browsing
 from support.dashboard_process import Hand, Served, free_port, serving
@@ -105,6 +106,24 @@ def test_a_rollout_is_seen_as_it_goes_without_loading_the_page_again(
     assert browser.run("return window.isSame")
 
 
+def test_a_deployment_shows_the_image_that_its_pods_still_have(
+    browser: Browser, served: Served, hand: Hand, namespace: str
+) -> None:
+    spec = cloneset("shop", replicas=2)["spec"]
+    web = {key: spec[key] for key in ("replicas", "selector", "template")}
+    document = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop"}, "spec": web}
+    hand.create(DEPLOYMENTS, namespace, document)
+    browser.open(f"{served.url}?namespace={namespace}")
+    browser.until(lambda: "2 of 2 updated, 2 ready" in row_of(browser, "shop"))
+    container = spec["template"]["spec"]["containers"][0]
+    pods = {**UNSCHEDULABLE["spec"]["template"]["spec"], "containers": [{**container, "image": "nginx:2"}]}
+    hand.patch(DEPLOYMENTS, namespace, "shop", {"spec": {"template": {"spec": pods}}})
+    browser.until(lambda: "nginx:1 → nginx:2" in row_of(browser, "shop"))
+    hand.patch(DEPLOYMENTS, namespace, "shop", ANYWHERE)
+    browser.until(lambda: "2 of 2 updated, 2 ready" in row_of(browser, "shop"))
+    browser.until(lambda: "nginx:1" not in row_of(browser, "shop"))
+
+
 def test_the_page_of_a_workload_says_why_it_waits_and_what_helps(
     browser: Browser, served: Served, hand: Hand, namespace: str
 ) -> None:
@@ -142,6 +161,28 @@ def test_a_job_is_seen_until_it_is_done(browser: Browser, served: Served, hand: 
     browser.until(lambda: browser.all("table"))
     hand.delete(BROADCAST_JOBS, namespace, "tune")
     browser.until(lambda: not row_of(browser, "tune"))
+
+
+def test_an_object_without_a_rollout_is_listed_and_its_link_explains_it(
+    browser: Browser, served: Served, hand: Hand, namespace: str
+) -> None:
+    browser.open(f"{served.url}?page=others&namespace={namespace}")
+    budget = {
+        "apiVersion": POD_UNAVAILABLE_BUDGETS.api_version,
+        "kind": POD_UNAVAILABLE_BUDGETS.kind,
+        "metadata": {"name": "keep"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "x"}}},
+    }
+    hand.create(POD_UNAVAILABLE_BUDGETS, namespace, budget)
+    browser.until(lambda: row_of(browser, "keep"))
+    for scheme in ("dark", "light"):
+        browser.colours(scheme)
+        assert browser.problems() == [], scheme
+    next(one for one in browser.all("tbody a") if one.text == "keep").click()
+    browser.until_says(f"PodUnavailableBudget {namespace}/keep")
+    browser.driver.back()
+    hand.delete(POD_UNAVAILABLE_BUDGETS, namespace, "keep")
+    browser.until(lambda: not row_of(browser, "keep"))
 
 
 def test_health_is_what_doctor_finds(browser: Browser, served: Served) -> None:

@@ -6,11 +6,12 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.dashboard.jobs import job_row
+from pykruise.dashboard.jobs import job_resources, job_row
 from pykruise.dashboard.objects import ObjectView, views_of_all
-from pykruise.dashboard.rollouts import MOST_WORDS, rollout_resources, rollout_row
+from pykruise.dashboard.others import other_resources, other_row
+from pykruise.dashboard.rollouts import MOST_WORDS, older_set, rollout_resources, rollout_row
 from pykruise.dashboard.waiting import waiting_pod
-from pykruise.kinds import named
+from pykruise.kinds import kinds, named
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.clock import parse_time
 from pykruise.kube.resources import DEPLOYMENTS, PODS
@@ -105,6 +106,28 @@ def test_the_older_image_is_that_of_the_revision_that_pods_come_from() -> None:
     older = {"data": {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "shop:1"}]}}}}}
     row = rollout_row(CLONE_SETS, cloneset(updatedReplicas=2), current=older)
     assert (row.old_images, row.images) == (("shop:1",), ("shop:2",))
+
+
+def test_a_deployments_older_image_is_that_of_its_newest_older_replicaset_with_pods() -> None:
+    def replica_set(revision: str, replicas: int) -> dict[str, Any]:
+        template = {"spec": {"containers": [{"name": "main", "image": f"shop:{revision}"}]}}
+        meta = {"name": revision, "annotations": {"deployment.kubernetes.io/revision": revision}}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": meta,
+            "spec": {"template": template},
+            "status": {"replicas": replicas},
+        }
+
+    sets = [replica_set("9", 0), replica_set("10", 1), replica_set("7", 2), replica_set("8", 2)]
+    older = older_set(sets)
+    row = rollout_row(
+        DEPLOYMENTS, {**cloneset(), "apiVersion": "apps/v1", "kind": "Deployment"}, current=older
+    )
+    assert row.old_images == ("shop:8",)
+    assert older_set([replica_set("1", 3)]) is None
+    assert older_set([]) is None
 
 
 @pytest.mark.parametrize("field", ["status", "spec"])
@@ -249,3 +272,29 @@ def test_a_node_shows_each_image_with_its_phase() -> None:
         ("nginx:2", "Waiting", 0),
     ]
     assert row.state == "moves"
+
+
+# ── other objects ────────────────────────────────────────────────────────────
+
+
+def test_every_kind_that_is_watched_stands_in_a_list() -> None:
+    lists = {*rollout_resources(), *job_resources(), *other_resources()}
+    assert lists >= {one.resource for one in kinds() if one.versions}
+
+
+@pytest.mark.parametrize("resource", other_resources(), ids=str)
+def test_an_object_without_a_rollout_has_a_row_before_its_first_status(resource: Any) -> None:
+    row = other_row(resource, {"metadata": {"name": "o", "creationTimestamp": "2026-01-01T00:00:00Z"}})
+    assert (row.id, row.kind, row.since) == (f"{resource}//o", resource.kind, "2026-01-01T00:00:00Z")
+
+
+def test_its_row_says_what_explain_says_first_or_what_kubectl_get_shows() -> None:
+    def line(kind: str, **parts: Any) -> str:
+        return other_row(named(kind).resource, {"metadata": {"name": "o"}, **parts}).line
+
+    status = {"unavailableAllowed": 0, "currentAvailable": 2, "desiredAvailable": 2, "totalReplicas": 3}
+    assert line("PodUnavailableBudget", status=status) == "Allowed: 0, Current: 2, Desired: 2, Total: 3"
+    assert line("PodProbeMarker", status={"matchedPods": 2}).startswith("2 pods")
+    spec = {"targetRef": {"name": "web", "kind": "CloneSet"}, "scheduleStrategy": {"type": "Adaptive"}}
+    assert line("WorkloadSpread", spec=spec) == "WorkloadName: web, WorkloadKind: CloneSet"
+    assert line("WorkloadSpread", spec={"targetRef": 5}, status="none") == ""

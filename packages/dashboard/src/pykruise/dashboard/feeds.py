@@ -1,6 +1,6 @@
 """From caches to boards: what changed is made into rows, once for all browsers.
 
-Cache ──Change──▶ Feeds ──rollout_row(), waiting_pod(), job_rows() (pure)──▶ Board rollouts, pods, jobs
+Cache ──Change──▶ Feeds ──rollout_row(), waiting_pod(), job_row(), other_row() (pure)──▶ Board: one a list
                        └──▶ listeners: pages of one workload (pages.py) that look at that namespace
 """
 
@@ -15,13 +15,14 @@ import orjson
 from pykruise.dashboard.board import Board, Row
 from pykruise.dashboard.jobs import job_resources, job_row
 from pykruise.dashboard.objects import BY_UID, ObjectView
-from pykruise.dashboard.rollouts import rollout_resources, rollout_row, row_id
+from pykruise.dashboard.others import other_resources, other_row
+from pykruise.dashboard.rollouts import older_set, rollout_resources, rollout_row, row_id
 from pykruise.dashboard.waiting import waiting_pod
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, REPLICA_SETS, Resource
+from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS, REPLICA_SETS, Resource
 from pykruise.runtime.views import BY_CONTROLLER
 
 __all__ = ["Feeds", "Listener"]
@@ -43,15 +44,21 @@ class Feeds:
         self.rollouts = Board()
         self.pods = Board()
         self.jobs = Board()
+        self.others = Board()
         self._listeners: dict[Listener, None] = {}
         with_rollouts, with_jobs = set(rollout_resources()), set(job_resources())
+        others = set(other_resources())
         for resource, cache in caches.items():
             if resource in with_rollouts:
                 cache.subscribe(partial(self._put_rollout, resource))
             if resource in with_jobs:
                 cache.subscribe(partial(self._put_job, resource))
+            if resource in others:
+                cache.subscribe(partial(self._put_other, resource))
             if resource == PODS:
                 cache.subscribe(self._put_pod)
+            if resource == REPLICA_SETS:
+                cache.subscribe(self._put_deployment_of)
             if resource in with_rollouts or resource in with_jobs or resource == REPLICA_SETS:
                 cache.subscribe(self._name_owner)
             cache.subscribe(partial(self._tell, resource))
@@ -77,18 +84,16 @@ class Feeds:
                 unread.append(str(resource))
         return {"is_read": not unread, "problems": problems[:5]}
 
-    # ── rows ─────────────────────────────────────────────────────────────────
-
-    def _put_rollout(self, resource: Resource, change: Change[ObjectView]) -> None:
-        if change.new is None:
-            self.rollouts.remove(row_id(resource, change.key.namespace, change.key.name))
-            return
-        document = change.new.document
-        row = rollout_row(resource, document, current=self._revision_before(document))
-        self._put(self.rollouts, row.id, resource, row.namespace, row)
-
-    def _revision_before(self, document: Document) -> Document | None:
+    def revision_before(self, resource: Resource, document: Document) -> Document | None:
+        """The ControllerRevision or ReplicaSet that pods of an object come from, where that is not the newest."""
         status = document.get("status") or {}
+        if resource == DEPLOYMENTS:
+            if status.get("updatedReplicas", 0) == status.get("replicas", 0):
+                return None
+            uid = document["metadata"].get("uid", "")
+            return older_set(
+                [one.document for one in self._caches[REPLICA_SETS].by_index(BY_CONTROLLER, uid)]
+            )
         current, newest = status.get("currentRevision"), status.get("updateRevision")
         if not current or not newest or current == newest:
             return None
@@ -96,6 +101,22 @@ class Feeds:
             Key(document["metadata"].get("namespace", ""), current)
         )
         return found.document if found is not None else None
+
+    # ── rows ─────────────────────────────────────────────────────────────────
+
+    def _put_rollout(self, resource: Resource, change: Change[ObjectView]) -> None:
+        if change.new is None:
+            self.rollouts.remove(row_id(resource, change.key.namespace, change.key.name))
+            return
+        document = change.new.document
+        row = rollout_row(resource, document, current=self.revision_before(resource, document))
+        self._put(self.rollouts, row.id, resource, row.namespace, row)
+
+    def _put_deployment_of(self, change: Change[ObjectView]) -> None:
+        """Its older images are those of its ReplicaSets, which may be heard of later."""
+        seen = change.new or change.old
+        for owner in self._caches[DEPLOYMENTS].by_index(BY_UID, seen.controller) if seen is not None else ():
+            self._put_rollout(DEPLOYMENTS, Change(Key(owner.namespace, owner.name), owner, owner))
 
     def _put_pod(self, change: Change[ObjectView]) -> None:
         key = row_id(PODS, change.key.namespace, change.key.name)
@@ -137,6 +158,13 @@ class Feeds:
             return
         row = job_row(resource, change.new.document)
         self._put(self.jobs, row.id, resource, row.namespace, row)
+
+    def _put_other(self, resource: Resource, change: Change[ObjectView]) -> None:
+        if change.new is None:
+            self.others.remove(row_id(resource, change.key.namespace, change.key.name))
+            return
+        row = other_row(resource, change.new.document)
+        self._put(self.others, row.id, resource, row.namespace, row)
 
     def _put(self, board: Board, key: str, resource: Resource, namespace: str, row: msgspec.Struct) -> None:
         board.put(Row(key, str(resource), namespace, orjson.dumps(msgspec.to_builtins(row))))

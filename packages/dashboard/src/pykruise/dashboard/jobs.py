@@ -15,7 +15,7 @@ from pykruise.kinds import named
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
 
-__all__ = ["ImageState", "JobRow", "job_resources", "job_row"]
+__all__ = ["ImageState", "JobRow", "headline_of", "job_resources", "job_row"]
 
 _KINDS: Final = (
     "BroadcastJob",
@@ -85,7 +85,7 @@ def job_row(resource: Resource, document: Document) -> JobRow:
         name=meta["name"],
         state="person" if failed else "moves" if is_moving or _is_begun(resource, status) else "still",
         phase=str(status.get("phase") or ("completed" if ended else "")),
-        line=_line(resource, status),
+        line=headline_of(resource, status),
         desired=_number(status, "desired") or _number(status, "matches"),
         active=len(active) if isinstance(active, list) else _number(status, "active", "pulling", "running"),
         succeeded=_number(status, "succeeded", "completed"),
@@ -106,7 +106,8 @@ def _is_begun(resource: Resource, status: Mapping[str, Any]) -> bool:
     )
 
 
-def _line(resource: Resource, status: Mapping[str, Any]) -> str:
+def headline_of(resource: Resource, status: Mapping[str, Any]) -> str:
+    """What `explain` says first of an object of ours with that status; empty: nothing."""
     insight = named(resource.kind).insight
     if insight is None or insight.headline is None:
         return ""

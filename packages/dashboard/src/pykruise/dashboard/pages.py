@@ -1,6 +1,6 @@
 """What there is to look at: boards that all browsers share, and pages that live while somebody looks at them.
 
-stream?page=rollouts|pods|jobs ──▶ Feeds' boards
+stream?page=rollouts|pods|jobs|others ──▶ Feeds' boards
 stream?page=workload&… ──▶ one WorkloadPage for all who look: a change in its namespace ──▶ look, at most twice a second
 stream?page=health ──▶ one HealthPage for each session: asked with its own rights
 """
@@ -106,7 +106,12 @@ class LivePages:
     def open(self, query: Mapping[str, str], session: Session) -> Opened | None:
         """See server.Pages."""
         feeds = self._around.feeds
-        lists = {"rollouts": feeds.rollouts, "pods": feeds.pods, "jobs": feeds.jobs}
+        lists = {
+            "rollouts": feeds.rollouts,
+            "pods": feeds.pods,
+            "jobs": feeds.jobs,
+            "others": feeds.others,
+        }
         page = query.get("page", "")
         if page in lists:
             return Opened(lists[page], lambda: None)
@@ -262,7 +267,7 @@ class _WorkloadPage:
             return [self._remark(text)]
         document = view.document
         revisions = self._revisions(document) if has_history(document) else []
-        current = self._current(document)
+        current = self._around.feeds.revision_before(self._resource, document)
         pods = self._pods(view, document)
         images = self._node_images() if self._resource.kind == "ImagePullJob" else ()
 
@@ -305,14 +310,6 @@ class _WorkloadPage:
 
     def _node_images(self) -> Sequence[ObjectView]:
         return self._around.caches[_own("NodeImage")].values()
-
-    def _current(self, document: Document) -> Document | None:
-        status = document.get("status") or {}
-        current, newest = status.get("currentRevision"), status.get("updateRevision")
-        if not current or current == newest:
-            return None
-        found = self._around.caches[CONTROLLER_REVISIONS].get(Key(self._key.namespace, str(current)))
-        return found.document if found is not None else None
 
     def _revisions(self, document: Document) -> list[Revision]:
         known = kind_of(document)

@@ -6,7 +6,7 @@ Pure. Counts and the line are those of `kubectl kruise rollout status`; what it 
 the words that `explain` begins with. So a row costs no look at pods, however many there are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,16 +14,26 @@ import msgspec
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.explaining import NEEDS_A_PERSON
 from pykruise.cli.kubectl.kinds import kind_of, pod_specs_of
+from pykruise.cli.kubectl.revisions import NUMBER
 from pykruise.cli.kubectl.statuses import Progress, RolloutFailed, partition_of, status_of
 from pykruise.dashboard.objects import ROLLOUTS
 from pykruise.kinds import named
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.resources import DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS, Resource
+from pykruise.kube.resources import DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Resource
 from pykruise.pods.reasons import AT_REST, CODES, Code
 from pykruise.pods.waiting import WAITING
 from pykruise.runtime.kstatus import STALLED
 
-__all__ = ["MOVES", "PERSON", "STILL", "RolloutRow", "rollout_resources", "rollout_row", "row_id"]
+__all__ = [
+    "MOVES",
+    "PERSON",
+    "STILL",
+    "RolloutRow",
+    "older_set",
+    "rollout_resources",
+    "rollout_row",
+    "row_id",
+]
 
 PERSON: Final = "person"
 """It needs somebody."""
@@ -213,9 +223,22 @@ def _images(specs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _specs_of_revision(revision: Document) -> list[Mapping[str, Any]]:
+    if revision.get("kind") == REPLICA_SETS.kind:
+        return list(pod_specs_of(revision))
     template = get_path(revision, "data", "spec", "template")
     spec = template.get("spec") if isinstance(template, Mapping) else None
     return [spec] if isinstance(spec, Mapping) else []
+
+
+def older_set(sets: Iterable[Document]) -> Document | None:
+    """Of a Deployment's ReplicaSets the newest that still has pods, but the very newest; None: there is none."""
+    older = sorted(sets, key=_revision_number, reverse=True)[1:]
+    return next((one for one in older if (one.get("status") or {}).get("replicas")), None)
+
+
+def _revision_number(replica_set: Document) -> int:
+    found = (replica_set["metadata"].get("annotations") or {}).get(NUMBER, "")
+    return int(found) if found.isdecimal() else 0
 
 
 def _short(text: str, *, most: int = MOST_WORDS) -> str:

@@ -2,17 +2,18 @@
 // address ──▶ page ──▶ Live (rows) ──▶ view(live) (a value) ──▶ patch()      All state is in the address.
 
 import { h, patch } from "./dom.js";
-import { health, jobs, pods, rollouts } from "./lists.js";
+import { health, jobs, others, pods, rollouts } from "./lists.js";
 import { Live, ask } from "./net.js";
 import { address, tick } from "./parts.js";
 import { clean } from "./words.js";
 import { workload } from "./workload.js";
 
-const PAGES = { rollouts, pods, jobs, health, workload };
+const PAGES = { rollouts, pods, jobs, others, health, workload };
 const TITLES = [
   ["rollouts", "Rollouts"],
   ["pods", "Pods that wait"],
   ["jobs", "Jobs and images"],
+  ["others", "Other objects"],
   ["health", "Health"],
 ];
 const FIRST = 25; // rows at the first drawing

@@ -1,4 +1,4 @@
-// Pages that are lists: rollouts, pods that wait, jobs and images, health.
+// Pages that are lists: rollouts, pods that wait, jobs and images, other objects, health.
 
 import { h, lazy } from "./dom.js";
 import { address, command, link, name, paged, progress, state, table, when, workloadLink } from "./parts.js";
@@ -306,6 +306,49 @@ function nodeRow(row) {
         ? h("ul", { class: "plain" }, images.map((one) => h("li", { key: one.image }, `${clean(one.image)}: ${clean(one.phase)}${one.phase === "Pulling" ? ` ${one.progress || 0}%` : ""}`, one.message ? ` (${clean(one.message)})` : "")))
         : "no images are asked for",
     ),
+  );
+}
+
+export function others(live, around) {
+  const { query } = around;
+  const all = [...live.rows.values()];
+  const find = matcher(query.get("q"));
+  const [kind, namespace] = [query.get("kind"), query.get("namespace")];
+  const meant = all.filter((row) => (!kind || row.kind === kind) && (!namespace || row.namespace === namespace) && find(row));
+  const [rows, sort] = sorted(
+    meant,
+    { kind: (row) => row.kind, name: (row) => `${row.namespace}/${row.name}`, since: (row) => row.since || "" },
+    around,
+    (a, b) => (a.id < b.id ? -1 : 1),
+  );
+  const { shown, links, left } = paged(rows, around);
+  return {
+    title: "Other objects",
+    summary: many(rows.length, "object"),
+    left,
+    body: [
+      filters(all, around, options("Kind", "kind", distinct(all, "kind"), around)),
+      rows.length
+        ? table(
+            `Other objects: ${many(rows.length, "row")}`,
+            [["Kind", "c-kind", "kind"], ["Namespace / name", "c-name", "name"], ["Says", "c-waits"], ["Since", "c-since", "since"]],
+            shown.map((row) => lazy(row.id, row, () => otherRow(row))),
+            { sort },
+          )
+        : h("p", null, all.length ? "No row is like that." : "There are no other objects here that you may see."),
+      links,
+    ],
+  };
+}
+
+function otherRow(row) {
+  return h(
+    "tr",
+    null,
+    h("td", null, row.kind),
+    h("th", { scope: "row" }, row.namespace ? [name(row.namespace), " / "] : null, workloadLink(row, name(row.name))),
+    h("td", null, clean(row.line)),
+    h("td", null, when(row.since)),
   );
 }
 

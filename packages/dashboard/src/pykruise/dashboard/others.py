@@ -1,0 +1,67 @@
+"""A row of the page of other objects: kinds that have neither a rollout nor an end, such as WorkloadSpread.
+
+document ──▶ other_row() ──▶ OtherRow
+
+Pure. The line is the headline of `explain`, where its kind makes one from the status alone, else what `kubectl get`
+shows.
+"""
+
+import msgspec
+
+from pykruise.dashboard.jobs import MOST_WORDS, headline_of, job_resources
+from pykruise.dashboard.rollouts import rollout_resources, row_id
+from pykruise.kinds import kinds, named
+from pykruise.kube.crds import Column
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.resources import Resource
+
+__all__ = ["OtherRow", "other_resources", "other_row"]
+
+
+class OtherRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One object."""
+
+    id: str
+    resource: str
+    kind: str
+    namespace: str
+    name: str
+    line: str = ""
+    since: str = ""
+    """Since when it is there. RFC 3339."""
+
+
+def other_resources() -> tuple[Resource, ...]:
+    """Kinds of ours that no other list shows."""
+    listed = {*rollout_resources(), *job_resources()}
+    return tuple(one.resource for one in kinds() if one.versions and one.resource not in listed)
+
+
+def other_row(resource: Resource, document: Document) -> OtherRow:
+    """The row of an object of one of these kinds."""
+    meta = document["metadata"]
+    return OtherRow(
+        id=row_id(resource, meta.get("namespace", ""), meta["name"]),
+        resource=str(resource),
+        kind=resource.kind,
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        line=headline_of(resource, document.get("status") or {}) or _columns(resource, document),
+        since=str(meta.get("creationTimestamp") or ""),
+    )
+
+
+def _columns(resource: Resource, document: Document) -> str:
+    """`Allowed: 1, Desired: 2`: printer columns with a plain path, without the age, which has a column of its own."""
+    versions = named(resource.kind).versions
+    if callable(versions):  # a kind that embeds the templates of others has a rollout, and is not listed here
+        return ""
+    columns = next(one.columns for one in versions if one.name == resource.version)
+    shown = ((one.name, _value(document, one)) for one in columns if one.type != "date")
+    return ", ".join(f"{name}: {value}" for name, value in shown if value)[:MOST_WORDS]
+
+
+def _value(document: Document, column: Column) -> str:
+    """Empty where there is none, or where its path is more than names of fields."""
+    found = get_path(document, *column.json_path.removeprefix(".").split("."))
+    return str(found) if isinstance(found, int | str) else ""
