@@ -28,6 +28,16 @@ async def dashboard(kubeconfig: Path, **options: Any) -> AsyncIterator[Dashboard
     connection = await load(kubeconfig)
     async with dashboard_at(connection, DashboardOptions(**options)) as found:
         yield found
+        await _connected(found)
+
+
+async def _connected(found: Dashboard) -> None:
+    """Until no connection to the API server is being made: asyncio leaks one that is given up within its handshake."""
+    caches = found.feeds._caches.values()
+    for _ in range(20):
+        if all(cache.is_connected or cache.stats().last_code for cache in caches):
+            return
+        await asyncio.sleep(0.05)
 
 
 class Stream:
