@@ -163,6 +163,12 @@ kind: ConfigMap
 metadata: {name: cfg}
 data: {a.b: "1", c-d: "2"}
 ---
+# kubectl takes several keys in any order
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: single}
+data: {a.b: "1"}
+---
 apiVersion: v1
 kind: ServiceAccount
 metadata: {name: robot}
@@ -277,7 +283,7 @@ set env deploy/web X=1 statefulset/db
 set env deploy/web --keys=a
 set env deploy/web --from=secret/x
 set env deploy/web --list -o yaml
-set env deploy/web --from=cm/cfg
+set env deploy/web --from=cm/single
 set env deploy/web --from=configmap/cfg --prefix=P_ --keys=c-d
 set env deploy/web --list --resolve
 set env deploy/web A=1 --dry-run=client
