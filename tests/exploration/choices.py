@@ -1,0 +1,69 @@
+"""What can happen next: everything that waits for somebody to decide, and one loop on which it waits.
+
+a request, an event, a reconcile ──▶ Gates.wait() ┐
+                                                   ├──▶ ChoosingLoop: nothing runs any more ──▶ decide() ──▶ one goes on
+time, deeds, a hand-over ──────────────────────────┘
+
+What is chosen runs until everything waits again. Time stands still meanwhile: it moves on only when `decide` says so.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from pykruise.sandbox.virtual_time import VirtualLoop
+
+__all__ = ["ChoosingLoop", "Gates", "Waiting"]
+
+
+class Waiting(msgspec.Struct, frozen=True, eq=False):
+    """Something that can go on, in one of several ways."""
+
+    what: str
+    """As people read it: `write PATCH pods/web-abcde`."""
+    outcomes: tuple[str, ...]
+    """How it may go on; the first is the usual way, the others are faults."""
+    detail: str
+    """What else tells it from another, such as the body of a request."""
+    goes_on: "asyncio.Future[str]"
+
+
+class Gates:
+    """Where things wait. Until `close()` nothing does: all goes on as usual."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, Waiting] = {}
+        """In the order in which they came."""
+        self.are_closed = False
+        self._count = 0
+
+    def close(self) -> None:
+        """From now on somebody has to choose."""
+        self.are_closed = True
+
+    async def wait(self, what: str, outcomes: tuple[str, ...] = ("",), *, detail: str = "") -> str:
+        """Return when this is chosen: how it is to go on."""
+        if not self.are_closed:
+            return outcomes[0]
+        self._count += 1
+        number = self._count
+        goes_on: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.waiting[number] = Waiting(what, outcomes, detail, goes_on)
+        try:
+            return await goes_on
+        finally:
+            self.waiting.pop(number, None)
+
+
+class ChoosingLoop(VirtualLoop):
+    """Asks `decide` whenever nothing runs any more. True: something goes on; False: time passes to the next timer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decide: Callable[[], bool] = lambda: False
+
+    def jump(self, timeout: float | None) -> None:
+        """Nothing runs any more."""
+        if not self.decide():
+            super().jump(timeout)

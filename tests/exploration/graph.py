@@ -1,0 +1,61 @@
+"""What was found in a scope: sizes, broken rules, and states from which there is no way to rest.
+
+Steps ──▶ Graph ──▶ violations, stuck(), path_to()
+
+Pure.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from exploration.explorer import Step
+
+__all__ = ["Graph"]
+
+
+class Graph:
+    """States and the steps between them."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.transitions = len(steps)
+        self.states = {step.after for step in steps}
+        self.rests = {step.after for step in steps if step.is_rest}
+        self.left = {step.after for step in steps if step.is_left}
+        """States that were not followed any more."""
+        self.broken = [step for step in steps if step.rule]
+        self._first: dict[int, tuple[int, str]] = {}
+        self._to: dict[int, list[tuple[int, str]]] = {}
+        self._from: dict[int, list[int]] = {}
+        for step in steps:
+            self._to.setdefault(step.before, []).append((step.after, step.label))
+            self._from.setdefault(step.after, []).append(step.before)
+
+    def stuck(self) -> set[int]:
+        """States from which no way leads to rest: a deadlock, or a circle without a way out.
+
+        States that were not followed may have one, and so may those where a rule was broken.
+        """
+        good = {*self.rests, *self.left, *(step.after for step in self.broken)}
+        todo = deque(good)
+        while todo:
+            for before in self._from.get(todo.popleft(), ()):
+                if before not in good:
+                    good.add(before)
+                    todo.append(before)
+        return self.states - good
+
+    def path_to(self, state: int) -> list[str]:
+        """The labels of a shortest way there."""
+        first: dict[int, tuple[int, str]] = {}
+        todo = deque([0])
+        while todo:
+            at = todo.popleft()
+            for after, label in self._to.get(at, ()):
+                if after not in first:
+                    first[after] = (at, label)
+                    todo.append(after)
+        path = []
+        while state != 0:
+            state, label = first[state]
+            path.append(label)
+        return [label for label in reversed(path) if label]

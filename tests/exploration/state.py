@@ -1,0 +1,186 @@
+"""A state as text: what is stored, what managers remember, and what waits. Equal texts are one state.
+
+API server's objects ─┐
+caches, queues, memory ├──▶ State.text() ──names, uids, times, versions replaced──▶ digest
+what waits, budgets ──┘
+
+What tells two runs apart and changes nothing is left out: uids and random names are numbered in the order in which their
+objects were created, versions and times are not there; times that are still to come count in hundredths of a second.
+So states that differ in nothing else are one, and of what only the order of random names decides one order is tried.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.documents import decode
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.manager.manager import Manager
+from pykruise.sandbox.apiserver.storage import Change
+from simulation.history import RecordingStorage
+
+__all__ = ["Names", "Versions", "digest_of", "remembered"]
+
+UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+VERSION = re.compile(r'"resourceVersion":"\d+"|"value":"\d+"')
+ADDRESS = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b|[a-z]+://[0-9a-f]{64}")
+PAST_S = -10.0
+"""What was longer ago than this was long ago."""
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class Versions(RecordingStorage):
+    """A recording storage that knows which object each version was."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.raw: dict[tuple[str, Key, int], bytes] = {}
+        self.changes: dict[str, list[tuple[int, Key]]] = {}
+        """By shelf: every version and whose it is."""
+        self.order: dict[tuple[str, Key], int] = {}
+        """When an object was created, as a version."""
+        self._texts: dict[tuple[str, Key, int], str] = {}
+
+    def commit(self, change: Change) -> None:
+        """As every storage."""
+        stored = change.new or change.old
+        assert stored is not None
+        if change.new is not None:
+            self.raw[change.shelf, stored.key, change.revision] = change.new.raw
+        if change.old is None:
+            self.order[change.shelf, stored.key] = change.revision
+        self.changes.setdefault(change.shelf, []).append((change.revision, stored.key))
+        super().commit(change)
+
+    def text_of(self, shelf: str, key: Key, version: int) -> str:
+        """What an object was in that version; `gone`: it had been removed."""
+        known = self._texts.get((shelf, key, version))
+        if known is None:
+            raw = self.raw.get((shelf, key, version))
+            known = self._texts[shelf, key, version] = "gone" if raw is None else _plain(raw)
+        return known
+
+    def objects(self, shelf: str, namespace: str) -> list[tuple[Key, int]]:
+        """What is stored, with its version, in order of creation."""
+        found = [(one.key, one.revision) for one in self.scan(shelf, namespace=namespace).items]
+        return sorted(found, key=lambda one: self.order.get((shelf, one[0]), 0))
+
+    def after(self, shelf: str, version: int) -> list[str]:
+        """What has been stored after that version, in order."""
+        return [
+            f"{key}:{self.text_of(shelf, key, revision)}"
+            for revision, key in self.changes.get(shelf, ())
+            if revision > version
+        ]
+
+
+def _plain(raw: bytes) -> str:
+    document = dict(decode(raw))
+    metadata = {
+        name: value
+        for name, value in document["metadata"].items()
+        if name not in ("resourceVersion", "managedFields", "creationTimestamp")
+    }
+    if document.get("kind") == "ControllerRevision":
+        return f"{metadata['name']} {document.get('revision')} {metadata.get('ownerReferences')}"
+    return ADDRESS.sub("A", TIME.sub("T", _encode({**document, "metadata": metadata}).decode()))
+
+
+class Names:
+    """Uids and random names, numbered as they first appear in a text."""
+
+    def __init__(self, suffixes: Iterable[str]) -> None:
+        random = sorted(suffixes)
+        any_of = "|".join(random)
+        self._pattern = re.compile(f"{UID.pattern}" + (rf"|\b(?:{any_of})\b" if any_of else ""))
+        self._numbers: dict[str, str] = {}
+
+    def replace(self, text: str) -> str:
+        """The text with numbers for names."""
+        return self._pattern.sub(self._number, TIME.sub("T", VERSION.sub("V", text)))
+
+    def _number(self, match: "re.Match[str]") -> str:
+        found = match.group()
+        number = self._numbers.get(found)
+        if number is None:
+            number = self._numbers[found] = f"#{len(self._numbers) + 1}"
+        return number
+
+
+def digest_of(text: str) -> int:
+    """64 bits of it, never 0."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) or 1
+
+
+def remembered(
+    manager: Manager, versions: Versions, plurals: Collection[str], *, now: float, clock: float
+) -> str:
+    """What a manager knows and has in mind: of these resources, whose events it hears late, and of its own."""
+    parts = [
+        f"{resource.plural} {_known(cache._store, resource, versions)}"
+        for resource, cache in manager._sources.by_resource.items()
+        if resource.plural in plurals
+    ]
+    for controller in manager.controllers:
+        queue = controller.queue
+        due = {str(key): round(at - now, 2) for key, at in queue._due.items()}
+        flying = {str(key): again for key, again in queue._in_flight.items()}
+        troubles = {str(key): (one.waits, _time(one.until, now, clock)) for key, one in queue._troubles.items()}
+        row = {str(key): min(count, 4) for key, count in controller._conflicts_in_row.items()}
+        parts.append(f"{controller.name} {due} {flying} {troubles} {row}")
+    parts += [_dump(memory._of_objects, now, clock, 0) for memory in manager._operator._context.memories]
+    return "\n".join(parts)
+
+
+def _known(store: Any, resource: Resource, versions: Versions) -> str:
+    """What a cache holds: `=` where that is what is stored, and what it has not heard of yet."""
+    shelf = str(resource)
+    held = sorted(store._objects.items(), key=lambda one: versions.order.get((shelf, one[0]), 0))
+    parts = []
+    for key, view in held:
+        stored = versions.get(shelf, key)
+        is_same = stored is not None and stored.revision == view.resource_version
+        text = "=" if is_same else versions.text_of(shelf, key, view.resource_version)
+        parts.append(f"{key}{'*' if key in store._pending else ''}:{text}")
+    behind = versions.after(shelf, store.position)
+    return f"{parts} {sorted(store._tombstones)} behind {behind}"
+
+
+def _time(at: float, now: float, clock: float) -> str:
+    """A time as seconds from now, where it is one."""
+    for present in (now, clock):
+        if abs(at - present) < 1e6:
+            return str(round(max(at - present, PAST_S), 2))
+    return "never"
+
+
+def _dump(value: Any, now: float, clock: float, depth: int) -> str:
+    """Whatever somebody remembers."""
+    if depth > 8:
+        return "…"
+    if isinstance(value, float):
+        return _time(value, now, clock)
+    if isinstance(value, type):
+        return value.__name__
+    if isinstance(value, str) and value.isdigit():
+        return "V"  # a version
+    if value is None or isinstance(value, bool | int | str | bytes):
+        return repr(value)
+    if isinstance(value, Mapping):
+        inside = (f"{_dump(k, now, clock, depth + 1)}:{_dump(v, now, clock, depth + 1)}" for k, v in value.items())
+        return "{" + ",".join(inside) + "}"
+    if isinstance(value, set | frozenset):
+        return "{" + ",".join(sorted(_dump(one, now, clock, depth + 1) for one in value)) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(_dump(one, now, clock, depth + 1) for one in value) + "]"
+    fields = getattr(type(value), "__struct_fields__", None) or sorted(getattr(value, "__dict__", ()))
+    inside = (f"{name}={_dump(getattr(value, name, None), now, clock, depth + 1)}" for name in fields)
+    return f"{type(value).__name__}({','.join(inside)})"
+
+

@@ -1,0 +1,136 @@
+"""The ways to the API server on which everything waits to be chosen.
+
+manager ──▶ GatedWire ──write: goes out, or with one fault; its answer; the next event of a watch──▶ API server
+kubelets ──▶ GatedNodes ──each report of a pod, each removal──▶ API server
+
+Reads, events (the resource) and what a manager hears of other resources go through at once.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Collection
+from contextvars import ContextVar
+from typing import Any
+
+import msgspec
+
+from exploration.choices import Gates
+from pykruise.kube.errors import ConnectionLostError
+from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
+from simulation.history import SENDER
+from simulation.network import Wire
+from simulation.script import Fault
+
+__all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "TurnLog"]
+
+
+class TurnLog:
+    """One reconcile that is under way: what was known when it began, and what came of its writes so far."""
+
+    def __init__(self, key: str, known: str) -> None:
+        self.key = key
+        self.known = known
+        self.came: list[str] = []
+
+
+LOG: ContextVar[TurnLog | None] = ContextVar("log", default=None)
+
+
+class Faults:
+    """Which faults a write may still meet: `kinds` of network.py, so long as there are some `left`."""
+
+    def __init__(self, kinds: tuple[str, ...], left: int) -> None:
+        self.kinds = kinds
+        self.left = left
+
+    def outcomes(self) -> tuple[str, ...]:
+        """How a write may go on now."""
+        return ("", *self.kinds) if self.left > 0 else ("",)
+
+
+class GatedWire(Wire):
+    """A Wire whose writes and gated watches wait. `watches`: plurals of the resources whose events wait.
+
+    `are_answers_apart`: a write and its answer are two steps, so events may come between them.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        gates: Gates,
+        faults: Faults,
+        watches: Collection[str],
+        are_answers_apart: bool,
+        **given: Any,
+    ) -> None:
+        super().__init__(*args, **given)
+        self._gates = gates
+        self._faults = faults
+        self._watches = watches
+        self._are_answers_apart = are_answers_apart
+
+    async def request(self, request: Request, /) -> Response:
+        if self.dead:
+            await asyncio.Event().wait()
+        if request.method == "GET" or request.path.endswith("/events"):
+            return await super().request(request)
+        self.writes += 1
+        return await asyncio.shield(self._send(self._choose(request)))
+
+    async def _choose(self, request: Request) -> Response:
+        SENDER.set(self._name)
+        log = LOG.get()
+        what = f"{request.method} {_short(request.path)}"
+        detail = bytes(request.body or b"").decode()
+        fate = await self._gates.wait(f"write {what}", self._faults.outcomes(), detail=detail)
+
+        async def forward() -> Response:
+            return await self._inner.request(msgspec.structs.replace(request, timeout_s=None))
+
+        if fate:
+            self._faults.left -= 1
+        try:
+            if self.dead and fate:
+                raise ConnectionLostError("the sender is dead")
+            answer = await (self._with_fault(Fault(0.0, fate), forward) if fate else forward())
+            if self._are_answers_apart and not self.dead:
+                if log is not None:
+                    log.came.append(f"{what} stored")
+                await self._gates.wait(f"answer to {what}")
+        finally:
+            if log is not None:
+                log.came.append(f"{what} {fate}")
+        return answer
+
+    async def _lines(
+        self, path: str, lines: AsyncIterator[bytes], idle_timeout_s: float | None
+    ) -> AsyncGenerator[bytes, None]:
+        plural = path.rpartition("/")[2]
+        async for line in lines:
+            event = json.loads(line)
+            metadata = event["object"].get("metadata") or {}
+            if plural in self._watches and event["type"] != "BOOKMARK":
+                await self._gates.wait(f"event {event['type']} {plural}/{metadata.get('name')}")
+            if self.dead:
+                await asyncio.Event().wait()
+            yield line
+
+
+class GatedNodes(WrappedTransport):
+    """The kubelets' transport: what they write about pods waits."""
+
+    def __init__(self, inner: Transport, gates: Gates) -> None:
+        super().__init__(inner)
+        self._gates = gates
+
+    async def request(self, request: Request, /) -> Response:
+        """Another step of a pod on its node."""
+        if request.method in ("PATCH", "DELETE") and "/pods/" in request.path:
+            word = "removes" if request.method == "DELETE" else "reports"
+            await self._gates.wait(f"node {word} {_short(request.path.removesuffix('/status'))}")
+        return await super().request(request)
+
+
+def _short(path: str) -> str:
+    """`pods/web-abcde` of a whole path."""
+    return path.rpartition("/namespaces/sim/")[2]

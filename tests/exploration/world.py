@@ -1,0 +1,284 @@
+"""A small world: a cluster and its manager, brought to rest, and from there on everything that happens is chosen.
+
+Scope ──▶ World.play(chooser) ──at each state──▶ chooser(State) ──▶ which of its choices comes next
+
+It is the stage of the random simulation with its rules, on another loop. A state is a moment in which nothing runs:
+writes, events, reconciles and kubelets wait. Where nothing waits, time passes; where it passes for QUIET_S and nothing
+comes of it, the world is at rest, and has to be as it was asked for.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import msgspec
+
+from exploration.choices import ChoosingLoop, Gates
+from exploration.state import Names, Versions, digest_of, remembered
+from exploration.wires import LOG, Faults, GatedNodes, GatedWire, TurnLog
+from pykruise.kube.admission import ReviewRule
+from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from pykruise.sandbox.local import LocalTransport
+from simulation.network import Wire
+from simulation.rules import Violation
+from simulation.script import Deed, Script
+from simulation.stage import NAMESPACE, START, Stage
+
+__all__ = ["Choice", "Scope", "State", "World"]
+
+QUIET_S = 40.0
+"""So long nothing may have come of waiting for the world to be at rest: longer than anything optional is put off."""
+KUBELET = {"start_s": 0.0, "start_jitter": 0.0, "ready_s": 0.0, "stop_s": 0.0}
+"""Kubelets take no time, but each of their steps has to be chosen."""
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """What a world is, and what may happen in it."""
+
+    name: str
+    script: Script
+    """Its kind and its objects; without deeds and faults."""
+    begin: Deed
+    """What a person does first."""
+    deeds: tuple[Deed, ...] = ()
+    """Of which one may happen at any time after that."""
+    faults: tuple[str, ...] = ()
+    """Of which one may happen at any write."""
+    hand_overs: int = 0
+    are_answers_apart: bool = False
+    """Whether events may come between a write and its answer."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One way in which a world may go on. `label` tells it from others, and is the same in equal states."""
+
+    label: str
+    go: Callable[[], None]
+
+
+class State(msgspec.Struct, frozen=True):
+    """A moment in which nothing runs."""
+
+    digest: int
+    choices: tuple[Choice, ...]
+    is_rest: bool
+    violation: Violation | None
+    text: Callable[[], str]
+
+
+Chooser = Callable[[State], Choice]
+
+
+class _Cluster(Cluster):
+    """A cluster whose kubelets wait."""
+
+    gates: Gates
+
+    def transport_for(self, user: str, *, managed_fields: bool = False) -> Any:
+        """See Cluster."""
+        inner: LocalTransport = super().transport_for(user, managed_fields=managed_fields)
+        return GatedNodes(inner, self.gates) if user == "system:nodes" else inner
+
+
+class World(Stage):
+    """A scope that is played: see the module."""
+
+    has_steady_watches = True
+    is_overseen = False
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(msgspec.structs.replace(scope.script, latency_s=0.0, kubelet=KUBELET, hook_s=0.0))
+        self._scope = scope
+        self._gates = Gates()
+        self._faults = Faults(scope.faults, 1)
+        self._deeds_left: tuple[Deed, ...] = scope.deeds
+        self._hand_overs = scope.hand_overs
+        self._logs: list[TurnLog] = []
+        self._has_begun = False
+        self._quiet_since = 0.0
+        self._is_waiting_chosen = False
+
+    async def play(self, choose: Chooser) -> NoReturn:
+        """Bring it to rest, and then let `choose` decide, for ever. Raises RuntimeError when it does not come to rest."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ChoosingLoop)
+        self._choose = choose
+        async with self.running():
+            for _ in range(60):
+                await asyncio.sleep(1.0)
+                if not self._found and not list(self._rules.at_rest(self._now())):
+                    break
+            else:
+                raise RuntimeError(f"no rest at the start: {self._found or list(self._rules.at_rest(self._now()))}")
+            await asyncio.sleep(QUIET_S)
+            self._gates.close()
+            self._quiet_since = self._now()
+            loop.decide = self._decide
+            await asyncio.Event().wait()
+        raise AssertionError
+
+    # ── what is chosen ───────────────────────────────────────────────────────
+
+    def _decide(self) -> bool:
+        """Nothing runs any more: True when something goes on, False when time is to pass."""
+        must = self._must()
+        may = self._may()
+        if not must and self._has_begun and not self._found and not self._is_quiet():
+            if not may or self._is_waiting_chosen:
+                return False
+            may.append(Choice("time passes", self._wait))
+        choices = _told_apart([*must, *may])
+        is_rest = not must and self._has_begun and self._is_quiet()
+        if is_rest:
+            self._found += list(self._rules.at_rest(self._now()))[:1]
+        names = self._names()
+        text = names.replace(self._text(is_rest))
+        named = tuple(Choice(names.replace(one.label), one.go) for one in choices)
+        state = State(digest_of(text), named, is_rest, self._found[0] if self._found else None, lambda: text)
+        chosen = self._choose(state)
+        self._is_waiting_chosen = False
+        if chosen.label != "time passes":
+            self._quiet_since = self._now()
+        chosen.go()
+        return chosen.label != "time passes"
+
+    def _is_quiet(self) -> bool:
+        return self._now() - self._quiet_since >= QUIET_S
+
+    def _wait(self) -> None:
+        self._is_waiting_chosen = True
+
+    def _must(self) -> list[Choice]:
+        """What waits to go on."""
+        if not self._has_begun:
+            return [Choice(_words(self._scope.begin), self._begin)]
+        found = []
+        for waiting in self._gates.waiting.values():
+            for outcome in waiting.outcomes:
+                label = f"{waiting.what}, {outcome}" if outcome else waiting.what
+                found.append(Choice(label, _releasing(waiting.goes_on, outcome)))
+        return found
+
+    def _may(self) -> list[Choice]:
+        """What may come besides, and need not."""
+        if not self._has_begun:
+            return []
+        found = [Choice(_words(deed), self._doing(deed)) for deed in self._deeds_left]
+        if self._hand_overs > 0:
+            found.append(Choice("the manager is killed, and another starts", self._hand_over))
+        return found
+
+    def _begin(self) -> None:
+        self._has_begun = True
+        self._help(self._deeds.do(self._scope.begin))
+
+    def _doing(self, deed: Deed) -> Callable[[], None]:
+        def do() -> None:
+            self._deeds_left = ()
+            self._help(self._deeds.do(deed))
+
+        return do
+
+    def _hand_over(self) -> None:
+        self._hand_overs -= 1
+        self._help(self._follow())
+
+    async def _follow(self) -> None:
+        await self._kill()
+        self._start_manager()
+
+    # ── where things wait ────────────────────────────────────────────────────
+
+    def _new_storage(self) -> Versions:
+        return Versions(clock=self._clock, start=START, shelves=self._rules.shelves)
+
+    def _new_cluster(self, settings: ClusterSettings, rules: Sequence[ReviewRule]) -> Cluster:
+        class Gated(_Cluster):
+            gates = self._gates
+
+        return Gated(settings, clock=self._clock, rng=self._branch(), reviewers=rules, storage=self._storage)
+
+    @property
+    def _watches(self) -> tuple[str, ...]:
+        return (PODS.plural, *(resource.plural for resource in self._resources))
+
+    def _wire(self, name: str) -> Wire:
+        return GatedWire(
+            self._cluster.transport_for(name),
+            name=name,
+            weather=self._weather,
+            rng=self._branch(),
+            latency_s=0.0,
+            gates=self._gates,
+            faults=self._faults,
+            watches=self._watches,
+            are_answers_apart=self._scope.are_answers_apart,
+        )
+
+    def _watch_turns(self, name: str, manager: Any, wire: Wire, controller: Any) -> None:
+        super()._watch_turns(name, manager, wire, controller)
+        turn = controller._reconcile
+
+        async def gated(key: Any) -> float | None:
+            await self._gates.wait(f"reconcile {controller.name} {key.name}")
+            log = TurnLog(f"{controller.name} {key}", self._remembered_by(manager))
+            LOG.set(log)
+            self._logs.append(log)
+            try:
+                found: float | None = await turn(key)
+                return found
+            finally:
+                self._logs.remove(log)
+                LOG.set(None)
+
+        controller._reconcile = gated
+
+    async def _put_labels(self, pod: str, labels: Any, state: str) -> None:
+        await self._gates.wait(f"hook of pods/{pod}")
+        await super()._put_labels(pod, labels, state)
+
+    # ── what a state is ──────────────────────────────────────────────────────
+
+    def _remembered_by(self, manager: Any) -> str:
+        assert isinstance(self._storage, Versions)
+        return remembered(manager, self._storage, self._watches, now=self._now(), clock=self._clock())
+
+    def _text(self, is_rest: bool) -> str:
+        storage = self._storage
+        assert isinstance(storage, Versions)
+        shelves = [str(one) for one in (*self._resources, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS)]
+        parts = [
+            f"{shelf} {key} {storage.text_of(shelf, key, version)}"
+            for shelf in shelves
+            for key, version in storage.objects(shelf, NAMESPACE)
+        ]
+        parts += [self._remembered_by(life.manager) for life in self._lives]
+        parts += [f"{log.key} {log.known} {log.came}" for log in self._logs]
+        parts += [f"{one.what} {one.outcomes} {one.detail}" for one in self._gates.waiting.values()]
+        parts.append(f"{is_rest} {self._has_begun} {self._deeds_left} {self._hand_overs} {self._faults.left}")
+        return "\n".join(parts)
+
+    def _names(self) -> Names:
+        """Random names of pods end in five letters; their claims have the same."""
+        assert isinstance(self._storage, Versions)
+        ends = {key.name.rpartition("-")[2] for shelf, key in self._storage.order if shelf == str(PODS)}
+        return Names(end for end in ends if len(end) == 5)
+
+
+def _words(deed: Deed) -> str:
+    return f"a person: {deed.do} {deed.args}"
+
+
+def _releasing(goes_on: "asyncio.Future[str]", outcome: str) -> Callable[[], None]:
+    return lambda: goes_on.set_result(outcome)
+
+
+def _told_apart(choices: list[Choice]) -> list[Choice]:
+    """Labels that would be the same get a number."""
+    counts: dict[str, int] = {}
+    found = []
+    for choice in choices:
+        count = counts[choice.label] = counts.get(choice.label, 0) + 1
+        found.append(choice if count == 1 else Choice(f"{choice.label} ({count})", choice.go))
+    return found

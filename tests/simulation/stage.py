@@ -1,0 +1,362 @@
+"""What is played on: a cluster, its managers and webhooks, and rules that look at each commit.
+
+Script ──▶ Stage.running() ──▶ what happens on it: a script (world.py), or every choice (exploration)
+
+Everything runs in one event loop with virtual time and seeded randomness.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from pykruise.admission.reviewers import reviewers
+from pykruise.kinds import crds
+from pykruise.kinds import kinds as all_kinds
+from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED
+from pykruise.kube.admission import ReviewRule
+from pykruise.kube.client import Client
+from pykruise.kube.clock import loop_clock, parse_time
+from pykruise.kube.controller import unmeasured
+from pykruise.kube.event_batching import Pace
+from pykruise.kube.leases import LeaderElector
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import (
+    CONTROLLER_REVISIONS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+)
+from pykruise.kube.transport import Transport
+from pykruise.manager.manager import Manager
+from pykruise.manager.settings import Settings
+from pykruise.runtime.reconcile import Reconciler
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from pykruise.sandbox.pod_state import KubeletSettings
+from simulation.beside import Together
+from simulation.deeds import Deeds
+from simulation.history import SENDER, TURN, Commit, RecordingStorage, Turn
+from simulation.kinds import KINDS as SIMULATED
+from simulation.network import Weather, Wire
+from simulation.pods import STATE
+from simulation.rules import Violation
+from simulation.script import Deed, Script
+from simulation.webhooks import NAMESPACE as OWN_NAMESPACE
+from simulation.webhooks import Webhooks
+
+__all__ = ["NAME", "NAMESPACE", "Life", "Stage"]
+
+START = parse_time("2026-01-31T12:00:00Z")
+NAMESPACE = "sim"
+NAME = "web"
+PACE = Pace(burst=2, per_s=5.0, wait_s=0.1)
+"""Stricter than a manager's own: scripts have few pods."""
+CONTROLLERS = (
+    "claims",
+    "node-lifecycle",
+    "pod-collector",
+    "storage-class",
+    "taint-eviction",
+    "volumes",
+)
+"""Of those that every Kubernetes brings: the ones that have something to do here."""
+COLLECTED = (PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS)
+MOST_WRITES = 3000
+DEFINITIONS = {crd["metadata"]["name"]: crd for crd in crds()}
+
+
+class Life:
+    """One manager from its start to its end."""
+
+    def __init__(self, manager: Manager, wires: tuple[Wire, ...], task: "asyncio.Task[None]") -> None:
+        self.manager = manager
+        self.wires = wires
+        """Of the manager, and of its elector where it has one."""
+        self.task = task
+
+    @property
+    def writes(self) -> int:
+        """Of the manager; renewals of its Lease are none."""
+        return self.wires[0].writes
+
+    def cut(self, *, is_cut: bool) -> None:
+        """Nothing leaves or reaches it any more, or all does again."""
+        for wire in self.wires:
+            wire.dead = is_cut
+
+
+class Stage:
+    """One cluster, and all that is known of what happens on it."""
+
+    has_steady_watches = False
+    """See ClusterSettings."""
+    is_overseen = True
+    """Whether managers look after their caches."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._kind = SIMULATED[script.kind]
+        self._resource = self._kind.resource
+        self._beside = self._kind.beside
+        self._resources = (
+            self._resource,
+            *self._kind.makes,
+            *((self._beside,) if self._beside is not None else ()),
+        )
+        """Of the kinds whose controllers run."""
+        self._rng = random.Random(script.seed)
+        self._found: list[Violation] = []
+        self._lives: list[Life] = []
+        self._count = 0
+        self._skew_s = 0.0
+        self._writes = 0
+        self._turns = 0
+        self._helpers: set[asyncio.Task[Any]] = set()
+
+    @asynccontextmanager
+    async def running(self, *, skew_s: float = 0.0, is_calm: bool = True) -> AsyncIterator[None]:
+        """The cluster with its managers, and the workload as it is created. `skew_s`, `is_calm`: see the rules."""
+        script = self._script
+        clock = loop_clock(start=START)
+        self._clock = clock
+        self._rules = self._kind.rules(
+            namespace=NAMESPACE, name=NAME, start=START, skew_s=skew_s, is_calm=is_calm
+        )
+        self._storage = self._new_storage()
+        self._storage.listen = self._on_commit
+        self._weather = Weather(script.faults, now=self._now)
+        kubelet = msgspec.convert({"lease_s": None, "heartbeat_s": 1e9, **script.kubelet}, KubeletSettings)
+        settings = ClusterSettings(
+            nodes=script.nodes,
+            kubelet=kubelet,
+            tracks_fields=False,
+            steady_watches=self.has_steady_watches,
+            controllers=CONTROLLERS,
+            collected=(*COLLECTED, *self._resources),
+        )
+        webhooks = self._webhooks() if self._beside else None
+        rules = webhooks.rules() if webhooks else reviewers()
+        cluster = self._new_cluster(settings, rules)
+        self._cluster = cluster
+        self._client = cluster.client_for("user")
+        SENDER.set("user")
+        for resource in self._resources:
+            definition = DEFINITIONS.get(f"{resource.plural}.{resource.group}")
+            if definition is not None:
+                await self._client.create(CUSTOM_RESOURCE_DEFINITIONS, "", definition)
+        for name in (NAMESPACE, *([OWN_NAMESPACE] if self._beside else ())):
+            await self._client.create(NAMESPACES, "", {"metadata": {"name": name}})
+        SENDER.set("")
+        async with cluster, AsyncExitStack() as stack:
+            if webhooks is not None:
+                stack.enter_context(webhooks.running(cluster.transport_for))
+            SENDER.set("user")
+            self._deeds = Deeds(
+                self._client,
+                cluster.kubelets,
+                resource=self._resource,
+                namespace=NAMESPACE,
+                name=NAME,
+                first=script.object,
+                beside=(self._beside, script.beside) if self._beside else None,
+            )
+            for _ in range(script.managers):
+                self._start_manager()
+            if script.beside:
+                await self._deeds.do(Deed(0.0, "create_beside"))
+            await self._client.create(self._resource, NAMESPACE, script.object)
+            try:
+                yield
+            finally:
+                await self._end()
+
+    def _new_storage(self) -> RecordingStorage:
+        return RecordingStorage(clock=self._clock, start=START, shelves=self._rules.shelves)
+
+    def _new_cluster(self, settings: ClusterSettings, rules: Sequence[ReviewRule]) -> Cluster:
+        return Cluster(
+            settings, clock=self._clock, rng=self._branch(), reviewers=rules, storage=self._storage
+        )
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _branch(self) -> random.Random:
+        return random.Random(self._rng.getrandbits(64))
+
+    def _help(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._helpers.add(task)
+        task.add_done_callback(self._helped)
+
+    def _helped(self, task: "asyncio.Task[Any]") -> None:
+        self._helpers.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._break("simulator", f"{type(error).__name__}: {error}")
+
+    # ── webhooks ─────────────────────────────────────────────────────────────
+
+    def _webhooks(self) -> Webhooks:
+        def wire(name: str, inner: Transport) -> Transport:
+            return Wire(
+                inner,
+                name=name,
+                weather=self._weather,
+                rng=self._branch(),
+                latency_s=self._script.latency_s,
+                decides=False,
+            )
+
+        assert self._beside is not None
+        return Webhooks(
+            self._beside.plural,
+            wire,
+            clock=self._clock,
+            branch=self._branch,
+            versioned=self._versioned(),
+            gates=self._kind.gates,
+            revision=lambda: self._storage.revision,
+            on_prevented=self._on_prevented,
+        )
+
+    def _on_prevented(self, pod: str) -> None:
+        assert isinstance(self._rules, Together)
+        self._found += self._rules.on_prevented(pod, self._now())
+
+    def _versioned(self) -> tuple[str, ...]:
+        """Kinds whose revisions a WorkloadSpread tells apart."""
+        return (*sorted(DEFAULT_VERSIONED), *(["cloneset"] if self._script.is_versioned else ()))
+
+    # ── managers ─────────────────────────────────────────────────────────────
+
+    def _wire(self, name: str) -> Wire:
+        return Wire(
+            self._cluster.transport_for(name),
+            name=name,
+            weather=self._weather,
+            rng=self._branch(),
+            latency_s=self._script.latency_s,
+        )
+
+    def _elector(self, name: str, wire: Wire) -> LeaderElector:
+        return LeaderElector(
+            Client(wire, clock=self._clock, rng=self._branch()),
+            namespace=NAMESPACE,
+            name="kruise-manager",
+            identity=name,
+            clock=self._clock,
+            rng=self._branch(),
+        )
+
+    def _start_manager(self) -> Life:
+        self._count += 1
+        name = f"manager-{self._count}"
+        wire = self._wire(name)
+        wires = (wire,) if self._script.managers == 1 else (wire, self._wire(name))
+
+        def clock() -> float:
+            return self._clock() + self._skew_s
+
+        client = Client(wire, clock=clock, rng=self._branch())
+        kinds = [kind for kind in all_kinds() if kind.resource in self._resources]
+        manager = Manager(
+            client,
+            settings=Settings(
+                gates=self._kind.gates, flags={"ws-enabled-versioned-status": self._versioned()}
+            ),
+            elector=self._elector(name, wires[1]) if len(wires) > 1 else None,
+            clock=clock,
+            rng=self._branch(),
+            cpu_time=unmeasured,
+            kinds=kinds,
+            oversees=self.is_overseen,
+            pace=PACE if self._script.reads_in_portions else None,
+        )
+        for controller in manager.controllers:
+            self._watch_turns(name, manager, wire, controller)
+        life = Life(manager, wires, asyncio.get_running_loop().create_task(manager.run()))
+        life.task.add_done_callback(self._ended)
+        self._lives.append(life)
+        return life
+
+    def _watch_turns(self, name: str, manager: Manager, wire: Wire, controller: Any) -> None:
+        """Note what the caches know whenever a turn begins: the turn's requests carry it along."""
+        turn: Reconciler = controller._reconcile
+
+        async def noted(key: Any) -> float | None:
+            self._turns += 1
+            known = manager.positions()
+            for path, version in wire.held.items():
+                for resource in known:
+                    if path.endswith("/" + resource.partition(".")[0]):
+                        known[resource] = min(known[resource], version - 1)
+            TURN.set(Turn(name, self._turns, self._now(), known, controller.name))
+            return await turn(key)
+
+        controller._reconcile = noted
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._break("manager", f"the manager died: {type(error).__name__}: {error}")
+
+    async def _kill(self, life: Life | None = None) -> None:
+        """As kill -9 would: what has been sent travels on, or not; nothing else happens."""
+        for one in [life] if life else tuple(self._lives):
+            if one in self._lives:
+                self._lives.remove(one)
+            one.cut(is_cut=True)
+            one.task.cancel()
+            await asyncio.gather(one.task, return_exceptions=True)
+            self._writes += one.writes
+
+    # ── what is seen ─────────────────────────────────────────────────────────
+
+    def _on_commit(self, commit: Commit) -> None:
+        for violation in self._rules.on_commit(commit):
+            self._found.append(violation)
+        if commit.turn is not None:
+            self._stop_if_it_never_ends()
+        if commit.shelf == PODS.plural and commit.new is not None and commit.sender != "user":
+            self._serve_hooks(commit)
+
+    def _stop_if_it_never_ends(self) -> None:
+        """A manager that writes for ever is cut off: what is known by then is enough."""
+        writes = self._writes + sum(life.writes for life in self._lives)
+        if writes > MOST_WRITES and not self._found:
+            self._break("writes", f"{writes} writes are too many for so few pods")
+            for life in self._lives:
+                life.cut(is_cut=True)
+
+    def _break(self, rule: str, what: str) -> None:
+        self._found.append(Violation(rule, what, self._now()))
+
+    def _serve_hooks(self, commit: Commit) -> None:
+        """The controller of lifecycle hooks: takes them off a pod that prepares, puts them on one that is done."""
+        assert commit.new is not None
+        labels = commit.new["metadata"].get("labels") or {}
+        change = self._rules.hook_answer(labels.get(STATE, ""))
+        if any(labels.get(key) != value for key, value in change.items()):
+            self._help(self._put_labels(commit.key.name, change, labels[STATE]))
+
+    async def _put_labels(self, pod: str, labels: Mapping[str, str | None], state: str) -> None:
+        await asyncio.sleep(self._script.hook_s)
+        latest = next((one for one in self._rules.pods.latest() if one.name == pod), None)
+        if latest is None or latest.state != state:
+            return
+        try:
+            patch = {"metadata": {"labels": labels}}
+            await self._client.patch(PODS, NAMESPACE, pod, patch, patch_type=PatchType.MERGE)
+        except Exception:
+            return
+
+    async def _end(self) -> None:
+        await self._kill()
+        self._weather.clear()
+        for task in tuple(self._helpers):
+            task.cancel()
+        if self._helpers:
+            await asyncio.wait(self._helpers)
