@@ -27,7 +27,7 @@ __all__ = ["Names", "Versions", "digest_of", "remembered"]
 
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-VERSION = re.compile(r'"resourceVersion":"\d+"|"value":"\d+"')
+VERSION = re.compile(r"""(?:"resourceVersion":|"value":|resource_version=)["'](?P<version>\d+)["']""")
 ADDRESS = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b|[a-z]+://[0-9a-f]{64}")
 PAST_S = -10.0
 """What was longer ago than this was long ago."""
@@ -93,17 +93,20 @@ def _plain(raw: bytes) -> str:
 
 
 class Names:
-    """Uids and random names, numbered as they first appear in a text."""
+    """Uids and random names, numbered as they first appear in a text; of versions only whether they are `current`."""
 
-    def __init__(self, suffixes: Iterable[str]) -> None:
-        random = sorted(suffixes)
-        any_of = "|".join(random)
-        self._pattern = re.compile(f"{UID.pattern}" + (rf"|\b(?:{any_of})\b" if any_of else ""))
+    def __init__(self, suffixes: Iterable[str], current: Collection[int]) -> None:
+        ends = "|".join(sorted(suffixes))
+        self._pattern = re.compile(UID.pattern + (rf"|\b(?:{ends})\b" if ends else ""))
         self._numbers: dict[str, str] = {}
+        self._current = {str(version) for version in current}
 
     def replace(self, text: str) -> str:
         """The text with numbers for names."""
-        return self._pattern.sub(self._number, TIME.sub("T", VERSION.sub("V", text)))
+        return self._pattern.sub(self._number, TIME.sub("T", VERSION.sub(self._age, text)))
+
+    def _age(self, match: "re.Match[str]") -> str:
+        return "present" if match.group("version") in self._current else "past"
 
     def _number(self, match: "re.Match[str]") -> str:
         found = match.group()

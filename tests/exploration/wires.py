@@ -25,11 +25,11 @@ __all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "TurnLog"]
 
 
 class TurnLog:
-    """One reconcile that is under way: what was known when it began, and what came of its writes so far."""
+    """One reconcile that is under way: what it is about to write, and what came of its writes so far."""
 
-    def __init__(self, key: str, known: str) -> None:
+    def __init__(self, key: str) -> None:
         self.key = key
-        self.known = known
+        self.plans: list[str] = []
         self.came: list[str] = []
 
 

@@ -18,12 +18,14 @@ from exploration.state import Names, Versions, digest_of, remembered
 from exploration.wires import LOG, Faults, GatedNodes, GatedWire, TurnLog
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.runtime.execute import Outcome
+from pykruise.runtime.plan import Plan
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.local import LocalTransport
 from simulation.network import Wire
 from simulation.rules import Violation
 from simulation.script import Deed, Script
-from simulation.stage import NAMESPACE, START, Stage
+from simulation.stage import NAMESPACE, START, Life, Stage
 
 __all__ = ["Choice", "Scope", "State", "World"]
 
@@ -45,6 +47,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """Of which one may happen at any time after that."""
     faults: tuple[str, ...] = ()
     """Of which one may happen at any write."""
+    lag: int = 1000
+    """How many events of a resource its watch may be behind: with that many, one of them comes next."""
     hand_overs: int = 0
     are_answers_apart: bool = False
     """Whether events may come between a write and its answer."""
@@ -154,11 +158,24 @@ class World(Stage):
         if not self._has_begun:
             return [Choice(_words(self._scope.begin), self._begin)]
         found = []
-        for waiting in self._gates.waiting.values():
+        waiting_now = list(self._gates.waiting.values())
+        late = [one for one in waiting_now if one.what.startswith("event ") and self._is_late(one.what)]
+        for waiting in late[:1] or waiting_now:
             for outcome in waiting.outcomes:
                 label = f"{waiting.what}, {outcome}" if outcome else waiting.what
                 found.append(Choice(label, _releasing(waiting.goes_on, outcome)))
         return found
+
+    def _is_late(self, event: str) -> bool:
+        """Whether a watch of this event's resource is as far behind as it may be."""
+        assert isinstance(self._storage, Versions)
+        plural = event.split()[2].partition("/")[0]
+        return any(
+            len(self._storage.after(str(resource), cache.position)) >= self._scope.lag
+            for life in self._lives
+            for resource, cache in life.manager._sources.by_resource.items()
+            if resource.plural == plural
+        )
 
     def _may(self) -> list[Choice]:
         """What may come besides, and need not."""
@@ -222,7 +239,7 @@ class World(Stage):
 
         async def gated(key: Any) -> float | None:
             await self._gates.wait(f"reconcile {controller.name} {key.name}")
-            log = TurnLog(f"{controller.name} {key}", self._remembered_by(manager))
+            log = TurnLog(f"{controller.name} {key}")
             LOG.set(log)
             self._logs.append(log)
             try:
@@ -233,6 +250,19 @@ class World(Stage):
                 LOG.set(None)
 
         controller._reconcile = gated
+
+    def _start_manager(self) -> Life:
+        life = super()._start_manager()
+        executor = life.manager._operator._context.executor
+        execute = executor.execute
+
+        async def noted(plan: Plan, **given: Any) -> Outcome:
+            if (log := LOG.get()) is not None:
+                log.plans.append(f"{plan.stages} {plan.status}")
+            return await execute(plan, **given)
+
+        executor.execute = noted  # type: ignore[method-assign]
+        return life
 
     async def _put_labels(self, pod: str, labels: Any, state: str) -> None:
         await self._gates.wait(f"hook of pods/{pod}")
@@ -254,7 +284,7 @@ class World(Stage):
             for key, version in storage.objects(shelf, NAMESPACE)
         ]
         parts += [self._remembered_by(life.manager) for life in self._lives]
-        parts += [f"{log.key} {log.known} {log.came}" for log in self._logs]
+        parts += [f"{log.key} {log.plans} {log.came}" for log in self._logs]
         parts += [f"{one.what} {one.outcomes} {one.detail}" for one in self._gates.waiting.values()]
         parts.append(f"{is_rest} {self._has_begun} {self._deeds_left} {self._hand_overs} {self._faults.left}")
         return "\n".join(parts)
@@ -263,7 +293,12 @@ class World(Stage):
         """Random names of pods end in five letters; their claims have the same."""
         assert isinstance(self._storage, Versions)
         ends = {key.name.rpartition("-")[2] for shelf, key in self._storage.order if shelf == str(PODS)}
-        return Names(end for end in ends if len(end) == 5)
+        current = {
+            one.revision
+            for resource in (*self._resources, PODS)
+            for one in self._storage.scan(str(resource), namespace=NAMESPACE).items
+        }
+        return Names((end for end in ends if len(end) == 5), current)
 
 
 def _words(deed: Deed) -> str:
