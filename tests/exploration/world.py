@@ -41,6 +41,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     script: Script
     """Its kind and its objects; without deeds and faults."""
+    before: tuple[Deed, ...] = ()
+    """What is done before anything is chosen."""
     begin: Deed
     """What a person does first."""
     deeds: tuple[Deed, ...] = ()
@@ -109,6 +111,8 @@ class World(Stage):
         assert isinstance(loop, ChoosingLoop)
         self._choose = choose
         async with self.running():
+            for deed in self._scope.before:
+                await self._deeds.do(deed)
             for _ in range(60):
                 await asyncio.sleep(1.0)
                 if not self._found and not list(self._rules.at_rest(self._now())):

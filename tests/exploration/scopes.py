@@ -1,0 +1,263 @@
+"""The small worlds of each kind: what is there, what a person does, and what may go wrong.
+
+kind, pods ──▶ scopes() ──▶ Scopes: small ones, each with one thing that may happen besides; or a large one with all
+
+A kind brings an object of so many pods (or nodes), what begins a change of it, and what else a person may do meanwhile.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from exploration.world import Scope
+from simulation.chance import kruise_object
+from simulation.network import REQUEST_FAULTS
+from simulation.script import Deed, Script
+
+__all__ = ["KINDS", "SMALL_FAULTS", "scopes"]
+
+Object = dict[str, Any]
+
+SMALL_FAULTS = ("conflict", "answer lost")
+LARGE_FAULTS = tuple(
+    kind for kind in REQUEST_FAULTS if kind not in ("slow", "late effect", "no answer", "webhook timeout")
+)
+"""Those that take no time of their own."""
+
+
+class Small(msgspec.Struct, frozen=True):
+    """A change of one kind, of the smallest size. `deeds`: what else may be done."""
+
+    name: str
+    script: Script
+    begin: Deed
+    deeds: tuple[Deed, ...] = ()
+    before: tuple[Deed, ...] = ()
+    """What is done before anything is chosen."""
+
+
+def scopes(kind: str, *, pods: int = 2, is_large: bool = False) -> list[Scope]:
+    """Of a kind: small ones, or large ones."""
+    return [scope for small in KINDS[kind](pods) for scope in (_large(small) if is_large else _small(small))]
+
+
+def _small(small: Small) -> list[Scope]:
+    plain = _scope(small, small.name)
+    replace = msgspec.structs.replace
+    return [
+        *(replace(plain, name=f"{small.name}, {_words(one)}", deeds=(one,)) for one in small.deeds),
+        *(replace(plain, name=f"{small.name}, {one}", faults=(one,)) for one in SMALL_FAULTS),
+        replace(plain, name=f"{small.name}, hand-over", hand_overs=1),
+    ]
+
+
+def _large(small: Small) -> list[Scope]:
+    plain = _scope(small, small.name)
+    large = msgspec.structs.replace(plain, lag=2, are_answers_apart=True)
+    return [
+        *(msgspec.structs.replace(large, name=f"{small.name}, {_words(one)}", deeds=(one,)) for one in small.deeds),
+        msgspec.structs.replace(large, name=f"{small.name}, faults", faults=LARGE_FAULTS),
+        msgspec.structs.replace(large, name=f"{small.name}, hand-over", hand_overs=1),
+    ]
+
+
+def _scope(small: Small, name: str) -> Scope:
+    return Scope(name=name, script=small.script, before=small.before, begin=small.begin, lag=1)
+
+
+def _words(deed: Deed) -> str:
+    return " ".join([deed.do, *(str(value) for value in deed.args.values())])
+
+
+def _do(do: str, **args: Any) -> Deed:
+    return Deed(0.0, do, args)
+
+
+IMAGE, BACK = _do("image", tag=2), _do("image", tag=1)
+GONE, MARKED = _do("delete_pod", pod=0), _do("mark", pod=0)
+TEMPLATE: Object = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+}
+
+
+def _workload(kind: str, pods: int, rolling: Object, **spec: Any) -> Object:
+    whole = {
+        "replicas": pods,
+        "selector": {"matchLabels": {"app": "web"}},
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, **rolling}},
+        "template": TEMPLATE,
+        **spec,
+    }
+    return kruise_object(kind, {name: value for name, value in whole.items() if value is not None})
+
+
+def _clonesets(pods: int) -> list[Small]:
+    deeds = (_do("scale", replicas=pods - 1), _do("scale", replicas=pods + 1), GONE, MARKED, BACK)
+
+    def small(name: str, begin: Deed = IMAGE, *, rolling: Object, **spec: Any) -> Small:
+        document = _workload("CloneSet", pods, rolling, **spec)
+        return Small(f"CloneSet {name}", Script(seed=1, object=document, nodes=1), begin, deeds)
+
+    hooked = {"inPlaceUpdate": {"labelsHandler": {"hook": "on"}}}
+    template = {**TEMPLATE, "metadata": {"labels": {"app": "web", "hook": "on"}}}
+    return [
+        small("in place", rolling={"podUpdatePolicy": "InPlaceIfPossible"}),
+        small("recreated", rolling={"podUpdatePolicy": "ReCreate", "partition": 1}),
+        small("surge", rolling={"podUpdatePolicy": "ReCreate", "maxSurge": 1, "maxUnavailable": 0, "partition": 1}),
+        small("scaled", _do("scale", replicas=pods + 1), rolling={}),
+        small(
+            "hooked",
+            rolling={"podUpdatePolicy": "InPlaceIfPossible"},
+            lifecycle=hooked,
+            template=template,
+            scaleStrategy={"maxUnavailable": 1},
+        ),
+    ]
+
+
+def _statefulsets(pods: int) -> list[Small]:
+    deeds = (_do("scale", replicas=pods - 1), _do("scale", replicas=pods + 1), GONE, BACK)
+
+    def small(name: str, begin: Deed = IMAGE, *, rolling: Object, **spec: Any) -> Small:
+        document = _workload("StatefulSet", pods, rolling, serviceName="web", **spec)
+        return Small(f"StatefulSet {name}", Script(seed=1, kind="statefulset", object=document, nodes=1), begin, deeds)
+
+    hooked = {**TEMPLATE, "metadata": {"labels": {"app": "web", "hook": "on"}}}
+    return [
+        small("in order", rolling={"podUpdatePolicy": "ReCreate", "partition": 1}),
+        small("parallel", rolling={"podUpdatePolicy": "ReCreate", "partition": 1}, podManagementPolicy="Parallel"),
+        small(
+            "with preDelete scaled down",
+            _do("scale", replicas=0),
+            rolling={},
+            lifecycle={"preDelete": {"labelsHandler": {"hook": "on"}, "markPodNotReady": True}},
+            template=hooked,
+        ),
+    ]
+
+
+def _daemonsets(pods: int) -> list[Small]:
+    deeds = (GONE, BACK, _do("taint", node=0, effect="NoExecute"))
+
+    def small(name: str, *, rolling: Object) -> Small:
+        document = _workload("DaemonSet", pods, rolling, replicas=None)
+        script = Script(seed=1, kind="daemonset", object=document, nodes=pods)
+        return Small(f"DaemonSet {name}", script, IMAGE, deeds)
+
+    return [
+        small("recreated", rolling={"rollingUpdateType": "Standard"}),
+        small("surge", rolling={"rollingUpdateType": "Standard", "maxSurge": 1, "maxUnavailable": 0}),
+    ]
+
+
+def _sidecarsets(pods: int) -> list[Small]:
+    document = _workload("CloneSet", pods, {"podUpdatePolicy": "ReCreate"})
+    spec = {
+        "selector": {"matchLabels": {"app": "web"}},
+        "containers": [{"name": "log", "image": "log:1"}],
+        "updateStrategy": {"type": "RollingUpdate", "maxUnavailable": 1},
+    }
+    script = Script(
+        seed=1, kind="sidecarset", object=document, beside=kruise_object("SidecarSet", spec, name="log"), nodes=1
+    )
+    begin = _do("sidecar", field="image", value="log:2")
+    deeds = (GONE, _do("sidecar", field="image", value="log:1"), _do("sidecar_strategy", paused=True))
+    return [Small("SidecarSet", script, begin, deeds)]
+
+
+def _workloadspreads(pods: int) -> list[Small]:
+    document = _workload("CloneSet", pods, {"podUpdatePolicy": "ReCreate"})
+
+    def subset(name: str, zone: str) -> Object:
+        term = {"matchExpressions": [{"key": "sim/pool", "operator": "In", "values": [zone]}]}
+        return {"name": name, "requiredNodeSelector": term}
+
+    spec = {
+        "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"},
+        "subsets": [{**subset("first", "a"), "maxReplicas": 1}, subset("second", "b")],
+    }
+    script = Script(
+        seed=1,
+        kind="workloadspread",
+        object={**document, "spec": {**document["spec"], "replicas": 0}},
+        beside=kruise_object("WorkloadSpread", spec, name="spread"),
+        nodes=2,
+    )
+    zones = tuple(_do("label_node", node=node, value="ab"[node]) for node in range(2))
+    return [Small("WorkloadSpread", script, _do("scale", replicas=pods), (GONE, _do("scale", replicas=1)), zones)]
+
+
+def _broadcastjobs(pods: int) -> list[Small]:
+    spec = {
+        "paused": True,
+        "parallelism": 1,
+        "completionPolicy": {"type": "Always"},
+        "template": {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}},
+    }
+    script = Script(seed=1, kind="broadcastjob", object=kruise_object("BroadcastJob", spec), nodes=pods)
+    deeds = (GONE, _do("join", number=0), _do("spec", paused=True))
+    return [Small("BroadcastJob", script, _do("spec", paused=False), deeds[:2])]
+
+
+def _budgets(pods: int) -> list[Small]:
+    document = _workload("CloneSet", pods, {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": pods})
+    target = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}
+    budget = kruise_object("PodUnavailableBudget", {"targetRef": target, "maxUnavailable": 1}, name="pub")
+    script = Script(
+        seed=1,
+        kind="podunavailablebudget of CloneSet",
+        object=document,
+        beside={**budget, "apiVersion": "policy.kruise.io/v1beta1"},
+        nodes=1,
+    )
+    return [Small("PodUnavailableBudget", script, _do("evict", pod=0), (_do("evict", pod=1), GONE))]
+
+
+def _uniteddeployments(pods: int) -> list[Small]:
+    labels = {"app": "web"}
+    inner = _workload("CloneSet", pods, {"podUpdatePolicy": "InPlaceIfPossible"})["spec"]
+    inner.pop("replicas")
+
+    def subset(name: str, zone: str) -> Object:
+        term = {"matchExpressions": [{"key": "sim/pool", "operator": "In", "values": [zone]}]}
+        return {"name": name, "nodeSelectorTerm": term}
+
+    spec = {
+        "replicas": pods,
+        "selector": {"matchLabels": labels},
+        "template": {"cloneSetTemplate": {"metadata": {"labels": labels}, "spec": inner}},
+        "topology": {"subsets": [subset("first", "a"), subset("second", "b")]},
+    }
+    script = Script(seed=1, kind="uniteddeployment", object=kruise_object("UnitedDeployment", spec), nodes=2)
+    zones = tuple(_do("label_node", node=node, value="ab"[node]) for node in range(2))
+    deeds = (_do("scale", replicas=pods + 1), _do("delete_workload", number=0))
+    return [Small("UnitedDeployment", script, _do("united_image", tag=2), deeds, zones)]
+
+
+def _cronjobs(_pods: int) -> list[Small]:
+    pod = {"spec": {"containers": [{"name": "main", "image": "app:1"}], "restartPolicy": "Never"}}
+    spec = {
+        "schedule": "0 0 1 1 *",
+        "concurrencyPolicy": "Forbid",
+        "successfulJobsHistoryLimit": 1,
+        "failedJobsHistoryLimit": 1,
+        "template": {"jobTemplate": {"spec": {"template": pod}}},
+    }
+    script = Script(seed=1, kind="advancedcronjob", object=kruise_object("AdvancedCronJob", spec), nodes=0)
+    deeds = (_do("end_child", number=0, how="Complete"), _do("delete_child", number=0))
+    return [Small("AdvancedCronJob", script, _do("spec", schedule="* * * * *"), deeds)]
+
+
+KINDS: Mapping[str, Callable[[int], list[Small]]] = {
+    "cloneset": _clonesets,
+    "statefulset": _statefulsets,
+    "daemonset": _daemonsets,
+    "sidecarset": _sidecarsets,
+    "workloadspread": _workloadspreads,
+    "broadcastjob": _broadcastjobs,
+    "podunavailablebudget": _budgets,
+    "uniteddeployment": _uniteddeployments,
+    "advancedcronjob": _cronjobs,
+}
