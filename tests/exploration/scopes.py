@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from exploration.world import Scope
+from exploration.world import QUIET_S, Scope
 from simulation.chance import kruise_object
 from simulation.network import REQUEST_FAULTS
 from simulation.script import Deed, Script
@@ -35,6 +35,9 @@ class Small(msgspec.Struct, frozen=True):
     deeds: tuple[Deed, ...] = ()
     before: tuple[Deed, ...] = ()
     """What is done before anything is chosen."""
+    settle_s: float = QUIET_S
+    quiet_s: float = QUIET_S
+    has_clock: bool = False
 
 
 def scopes(kind: str, *, pods: int = 2, is_large: bool = False) -> list[Scope]:
@@ -63,7 +66,16 @@ def _large(small: Small) -> list[Scope]:
 
 
 def _scope(small: Small, name: str) -> Scope:
-    return Scope(name=name, script=small.script, before=small.before, begin=small.begin, lag=1)
+    return Scope(
+        name=name,
+        script=small.script,
+        before=small.before,
+        begin=small.begin,
+        lag=1,
+        settle_s=small.settle_s,
+        quiet_s=small.quiet_s,
+        has_clock=small.has_clock,
+    )
 
 
 def _words(deed: Deed) -> str:
@@ -239,7 +251,7 @@ def _uniteddeployments(pods: int) -> list[Small]:
 def _cronjobs(_pods: int) -> list[Small]:
     pod = {"spec": {"containers": [{"name": "main", "image": "app:1"}], "restartPolicy": "Never"}}
     spec = {
-        "schedule": "0 0 1 1 *",
+        "schedule": "*/10 * * * *",
         "concurrencyPolicy": "Forbid",
         "successfulJobsHistoryLimit": 1,
         "failedJobsHistoryLimit": 1,
@@ -247,7 +259,7 @@ def _cronjobs(_pods: int) -> list[Small]:
     }
     script = Script(seed=1, kind="advancedcronjob", object=kruise_object("AdvancedCronJob", spec), nodes=0)
     deeds = (_do("end_child", number=0, how="Complete"), _do("delete_child", number=0))
-    return [Small("AdvancedCronJob", script, _do("spec", schedule="* * * * *"), deeds)]
+    return [Small("AdvancedCronJob", script, _do("annotate", value=1), deeds, settle_s=530.0, quiet_s=90.0, has_clock=True)]
 
 
 KINDS: Mapping[str, Callable[[int], list[Small]]] = {

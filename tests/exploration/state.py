@@ -29,6 +29,8 @@ UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 VERSION = re.compile(r"""(?:"resourceVersion":|"value":|resource_version=)["'](?P<version>\d+)["']""")
 ADDRESS = re.compile(r"\b\d+\.\d+\.\d+\.\d+\b|[a-z]+://[0-9a-f]{64}")
+FIRST_IDENTITY = 1 << 32
+"""Integers from here on are identities of Python's, by which some memories find what they know."""
 PAST_S = -10.0
 """What was longer ago than this was long ago."""
 
@@ -173,6 +175,8 @@ def _dump(value: Any, now: float, clock: float, depth: int) -> str:
         return value.__name__
     if isinstance(value, str) and value.isdigit():
         return "V"  # a version
+    if isinstance(value, int) and value >= FIRST_IDENTITY:
+        return "identity"
     if value is None or isinstance(value, bool | int | str | bytes):
         return repr(value)
     if isinstance(value, Mapping):
@@ -182,7 +186,8 @@ def _dump(value: Any, now: float, clock: float, depth: int) -> str:
         return "{" + ",".join(sorted(_dump(one, now, clock, depth + 1) for one in value)) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(_dump(one, now, clock, depth + 1) for one in value) + "]"
-    fields = getattr(type(value), "__struct_fields__", None) or sorted(getattr(value, "__dict__", ()))
+    known = getattr(type(value), "__struct_fields__", None) or sorted(getattr(value, "__dict__", ()))
+    fields = [name for name in known if name != "resource_version"]
     inside = (f"{name}={_dump(getattr(value, name, None), now, clock, depth + 1)}" for name in fields)
     return f"{type(value).__name__}({','.join(inside)})"
 

@@ -3,7 +3,7 @@
 Scope ──▶ World.play(chooser) ──at each state──▶ chooser(State) ──▶ which of its choices comes next
 
 It is the stage of the random simulation with its rules, on another loop. A state is a moment in which nothing runs:
-writes, events, reconciles and kubelets wait. Where nothing waits, time passes; where it passes for QUIET_S and nothing
+writes, events, reconciles and kubelets wait. Where nothing waits, time passes; where it passes for long and nothing
 comes of it, the world is at rest, and has to be as it was asked for.
 """
 
@@ -27,10 +27,10 @@ from simulation.rules import Violation
 from simulation.script import Deed, Script
 from simulation.stage import NAMESPACE, START, Life, Stage
 
-__all__ = ["Choice", "Scope", "State", "World"]
+__all__ = ["QUIET_S", "Choice", "Scope", "State", "World"]
 
 QUIET_S = 40.0
-"""So long nothing may have come of waiting for the world to be at rest: longer than anything optional is put off."""
+"""Longer than anything optional is put off."""
 KUBELET = {"start_s": 0.0, "start_jitter": 0.0, "ready_s": 0.0, "stop_s": 0.0}
 """Kubelets take no time, but each of their steps has to be chosen."""
 
@@ -52,6 +52,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     lag: int = 1000
     """How many events of a resource its watch may be behind: with that many, one of them comes next."""
     hand_overs: int = 0
+    settle_s: float = QUIET_S
+    """How long it is left alone before anything is chosen."""
+    quiet_s: float = QUIET_S
+    """So long nothing may have come of waiting for the world to be at rest."""
+    has_clock: bool = False
+    """Whether two moments are never one state: where the time of day decides."""
     are_answers_apart: bool = False
     """Whether events may come between a write and its answer."""
 
@@ -119,7 +125,7 @@ class World(Stage):
                     break
             else:
                 raise RuntimeError(f"no rest at the start: {self._found or list(self._rules.at_rest(self._now()))}")
-            await asyncio.sleep(QUIET_S)
+            await asyncio.sleep(self._scope.settle_s)
             self._gates.close()
             self._quiet_since = self._now()
             loop.decide = self._decide
@@ -152,7 +158,7 @@ class World(Stage):
         return chosen.label != "time passes"
 
     def _is_quiet(self) -> bool:
-        return self._now() - self._quiet_since >= QUIET_S
+        return self._now() - self._quiet_since >= self._scope.quiet_s
 
     def _wait(self) -> None:
         self._is_waiting_chosen = True
@@ -291,6 +297,8 @@ class World(Stage):
         parts += [f"{log.key} {log.plans} {log.came}" for log in self._logs]
         parts += [f"{one.what} {one.outcomes} {one.detail}" for one in self._gates.waiting.values()]
         parts.append(f"{is_rest} {self._has_begun} {self._deeds_left} {self._hand_overs} {self._faults.left}")
+        if self._scope.has_clock:
+            parts.append(f"{self._now():.2f}")
         return "\n".join(parts)
 
     def _names(self) -> Names:
