@@ -7,6 +7,7 @@
 #   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: an eighth of their parameters
 #   make test-nodes  scenarios on real nodes too (root, and packages that it names); SELECTION=... for less
 #   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
+#   make explore KIND=cloneset PODS=3  everything that can happen in small worlds
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make image  the images of manager, agent and dashboard as OCI archives, of the distribution's packages, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
@@ -46,7 +47,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: kubectl-kruise help demo up test lint unit docs bench real test-real test-nodes image screenshots simulate simulate-mutations lock clean
+.PHONY: kubectl-kruise help demo up test lint unit docs bench real test-real test-nodes image screenshots simulate simulate-mutations explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -168,6 +169,9 @@ screenshots: $(VENV)/.ready-dev
 
 simulate: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m simulation --seeds $(SEEDS) --first $(FIRST) $(if $(PROCESSES),--processes $(PROCESSES))
+
+explore: $(VENV)/.ready-dev
+	@PYTHONPATH=tests:. $(BIN)/python -m exploration --pods $(or $(PODS),2) $(if $(KIND),--kind $(KIND)) $(if $(MOST),--most $(MOST)) $(if $(PROCESSES),--processes $(PROCESSES))
 
 simulate-mutations: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m simulation.mutations

@@ -22,7 +22,9 @@ __all__ = ["main"]
 def main() -> int:
     """0: nothing was found."""
     parser = argparse.ArgumentParser(prog="exploration", description=__doc__)
-    parser.add_argument("--kind", default="", choices=["", *sorted(KINDS)], help="of all kinds where it is not given")
+    parser.add_argument(
+        "--kind", default="", choices=["", *sorted(KINDS)], help="of all kinds where it is not given"
+    )
     parser.add_argument("--pods", type=int, default=2)
     parser.add_argument("--small", action="store_true", help="what the tests explore")
     parser.add_argument("--only", default="", help="scopes with this text in their names")

@@ -15,6 +15,7 @@ import gc
 import logging
 import mmap
 import os
+import random
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -55,7 +56,7 @@ class _Seen:
     def __init__(self, most: int) -> None:
         self._most = most
         self._slots = 1 << (2 * most).bit_length()
-        self._table = mmap.mmap(-1, 8 * self._slots + 8)
+        self._table = mmap.mmap(-1, 8 * self._slots + 16)
         self._lock = tempfile.TemporaryFile()
 
     def add(self, digest: int) -> bool | None:
@@ -78,6 +79,15 @@ class _Seen:
             return True
         finally:
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether some process has said so."""
+        return self._read(self._slots + 1) != 0
+
+    def say_enough(self) -> None:
+        """Nothing more is to be tried."""
+        self._write(self._slots + 1, 1)
 
     def _read(self, slot: int) -> int:
         return int.from_bytes(self._table[8 * slot : 8 * slot + 8], "little")
@@ -109,7 +119,8 @@ class _Places:
 class _Explorer:
     """What chooses in each process: everything, by copies of itself."""
 
-    def __init__(self, journal: Path, *, most_states: int, processes: int) -> None:
+    def __init__(self, journal: Path, *, most_states: int, processes: int, until_broken: bool) -> None:
+        self._until_broken = until_broken
         self._journal = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._seen = _Seen(most_states)
         self._places = _Places(processes - 1)
@@ -126,14 +137,21 @@ class _Explorer:
         if state.violation is not None:
             rule, what = state.violation.rule, state.violation.what
             step = msgspec.structs.replace(step, rule=rule, what=what, path=tuple(self._path))
+            if self._until_broken:
+                self._seen.say_enough()
         self._write(msgspec.structs.replace(step, is_left=is_new is None))
         if not is_new or state.violation is not None or not state.choices:
             self.end()
         self._before = state.digest
-        for choice in state.choices[:-1]:
+        choices = list(state.choices)
+        if self._until_broken:  # what is near by is found sooner than along the first choices
+            random.Random(state.digest).shuffle(choices)
+        for choice in choices[:-1]:
+            if self._seen.is_enough:
+                self.end()
             if self._copy():
                 return self._take(choice)
-        return self._take(state.choices[-1])
+        return self._take(choices[-1])
 
     def _take(self, choice: Choice) -> Choice:
         self._path.append(choice.label)
@@ -157,7 +175,16 @@ class _Explorer:
     def fail(self, error: BaseException) -> None:
         """The world itself fell over."""
         what = f"{type(error).__name__}: {error}"
-        self._write(Step(self._before, self._path[-1] if self._path else "", 1, rule="world", what=what, path=tuple(self._path)))
+        self._write(
+            Step(
+                self._before,
+                self._path[-1] if self._path else "",
+                1,
+                rule="world",
+                what=what,
+                path=tuple(self._path),
+            )
+        )
 
     def end(self) -> NoReturn:
         """Of this process, when all are done that it began."""
@@ -171,13 +198,17 @@ class _Explorer:
         os.write(self._journal, msgspec.json.encode(step) + b"\n")
 
 
-def explore(scope: Scope, *, most_states: int = MOST_STATES, processes: int = 1) -> list[Step]:
-    """Everything that can happen in a scope, step by step."""
+def explore(
+    scope: Scope, *, most_states: int = MOST_STATES, processes: int = 1, until_broken: bool = False
+) -> list[Step]:
+    """Everything that can happen in a scope, step by step. `until_broken`: until the first rule is broken."""
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "steps"
         child = os.fork()
         if child == 0:
-            explorer = _Explorer(journal, most_states=most_states, processes=processes)
+            explorer = _Explorer(
+                journal, most_states=most_states, processes=processes, until_broken=until_broken
+            )
             try:
                 _run(scope, explorer)
             except BaseException as error:
@@ -188,29 +219,39 @@ def explore(scope: Scope, *, most_states: int = MOST_STATES, processes: int = 1)
         return [msgspec.json.decode(line, type=Step) for line in journal.read_bytes().splitlines()]
 
 
-class _Followed(Exception):  # noqa: N818  (no error)
-    """The end of what is followed."""
+class _Came(msgspec.Struct):
+    """What came of choices that were followed."""
+
+    violation: Violation | None
+    choices: tuple[str, ...]
 
 
 def follow(scope: Scope, labels: Sequence[str]) -> tuple[Violation | None, tuple[str, ...]]:
-    """Play these choices: the rule that is broken then, and what could come next."""
+    """Play these choices, in a process of its own: the rule that is broken then, and what could come next."""
     left = list(labels)
-    found: list[State] = []
 
     def choose(state: State) -> Choice:
-        found[:] = [state]
+        chosen = None
         if state.violation is None and left:
             label = left.pop(0)
-            for choice in state.choices:
-                if choice.label == label:
-                    return choice
-        raise _Followed
+            chosen = next((one for one in state.choices if one.label == label), None)
+        if chosen is None:
+            came = _Came(state.violation, tuple(choice.label for choice in state.choices))
+            answer.write_bytes(msgspec.json.encode(came))
+            os._exit(0)
+        return chosen
 
-    try:
-        _run(scope, choose)
-    except _Followed:
-        pass
-    return found[0].violation, tuple(choice.label for choice in found[0].choices)
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "came"
+        child = os.fork()
+        if child == 0:
+            try:
+                _run(scope, choose)
+            finally:
+                os._exit(1)
+        os.waitpid(child, 0)
+        came = msgspec.json.decode(answer.read_bytes(), type=_Came)
+        return came.violation, came.choices
 
 
 def _run(scope: Scope, choose: Callable[[State], Choice]) -> None:
@@ -227,5 +268,3 @@ def _run(scope: Scope, choose: Callable[[State], Choice]) -> None:
 
 async def _play(scope: Scope, choose: Callable[[State], Choice]) -> None:
     await World(scope).play(choose)
-
-

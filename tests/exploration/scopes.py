@@ -15,7 +15,7 @@ from simulation.chance import kruise_object
 from simulation.network import REQUEST_FAULTS
 from simulation.script import Deed, Script
 
-__all__ = ["KINDS", "SMALL_FAULTS", "scopes"]
+__all__ = ["KINDS", "SMALL_FAULTS", "TEMPLATE", "Object", "scopes", "workload"]
 
 Object = dict[str, Any]
 
@@ -59,7 +59,10 @@ def _large(small: Small) -> list[Scope]:
     plain = _scope(small, small.name)
     large = msgspec.structs.replace(plain, lag=2, are_answers_apart=True)
     return [
-        *(msgspec.structs.replace(large, name=f"{small.name}, {_words(one)}", deeds=(one,)) for one in small.deeds),
+        *(
+            msgspec.structs.replace(large, name=f"{small.name}, {_words(one)}", deeds=(one,))
+            for one in small.deeds
+        ),
         msgspec.structs.replace(large, name=f"{small.name}, faults", faults=LARGE_FAULTS),
         msgspec.structs.replace(large, name=f"{small.name}, hand-over", hand_overs=1),
     ]
@@ -94,7 +97,8 @@ TEMPLATE: Object = {
 }
 
 
-def _workload(kind: str, pods: int, rolling: Object, **spec: Any) -> Object:
+def workload(kind: str, pods: int, rolling: Object, **spec: Any) -> Object:
+    """One of so many pods, called web; fields that are None are left out."""
     whole = {
         "replicas": pods,
         "selector": {"matchLabels": {"app": "web"}},
@@ -109,7 +113,7 @@ def _clonesets(pods: int) -> list[Small]:
     deeds = (_do("scale", replicas=pods - 1), _do("scale", replicas=pods + 1), GONE, MARKED, BACK)
 
     def small(name: str, begin: Deed = IMAGE, *, rolling: Object, **spec: Any) -> Small:
-        document = _workload("CloneSet", pods, rolling, **spec)
+        document = workload("CloneSet", pods, rolling, **spec)
         return Small(f"CloneSet {name}", Script(seed=1, object=document, nodes=1), begin, deeds)
 
     hooked = {"inPlaceUpdate": {"labelsHandler": {"hook": "on"}}}
@@ -117,7 +121,10 @@ def _clonesets(pods: int) -> list[Small]:
     return [
         small("in place", rolling={"podUpdatePolicy": "InPlaceIfPossible"}),
         small("recreated", rolling={"podUpdatePolicy": "ReCreate", "partition": 1}),
-        small("surge", rolling={"podUpdatePolicy": "ReCreate", "maxSurge": 1, "maxUnavailable": 0, "partition": 1}),
+        small(
+            "surge",
+            rolling={"podUpdatePolicy": "ReCreate", "maxSurge": 1, "maxUnavailable": 0, "partition": 1},
+        ),
         small("scaled", _do("scale", replicas=pods + 1), rolling={}),
         small(
             "hooked",
@@ -133,13 +140,19 @@ def _statefulsets(pods: int) -> list[Small]:
     deeds = (_do("scale", replicas=pods - 1), _do("scale", replicas=pods + 1), GONE, BACK)
 
     def small(name: str, begin: Deed = IMAGE, *, rolling: Object, **spec: Any) -> Small:
-        document = _workload("StatefulSet", pods, rolling, serviceName="web", **spec)
-        return Small(f"StatefulSet {name}", Script(seed=1, kind="statefulset", object=document, nodes=1), begin, deeds)
+        document = workload("StatefulSet", pods, rolling, serviceName="web", **spec)
+        return Small(
+            f"StatefulSet {name}", Script(seed=1, kind="statefulset", object=document, nodes=1), begin, deeds
+        )
 
     hooked = {**TEMPLATE, "metadata": {"labels": {"app": "web", "hook": "on"}}}
     return [
         small("in order", rolling={"podUpdatePolicy": "ReCreate", "partition": 1}),
-        small("parallel", rolling={"podUpdatePolicy": "ReCreate", "partition": 1}, podManagementPolicy="Parallel"),
+        small(
+            "parallel",
+            rolling={"podUpdatePolicy": "ReCreate", "partition": 1},
+            podManagementPolicy="Parallel",
+        ),
         small(
             "with preDelete scaled down",
             _do("scale", replicas=0),
@@ -154,7 +167,7 @@ def _daemonsets(pods: int) -> list[Small]:
     deeds = (GONE, BACK, _do("taint", node=0, effect="NoExecute"))
 
     def small(name: str, *, rolling: Object) -> Small:
-        document = _workload("DaemonSet", pods, rolling, replicas=None)
+        document = workload("DaemonSet", pods, rolling, replicas=None)
         script = Script(seed=1, kind="daemonset", object=document, nodes=pods)
         return Small(f"DaemonSet {name}", script, IMAGE, deeds)
 
@@ -165,14 +178,18 @@ def _daemonsets(pods: int) -> list[Small]:
 
 
 def _sidecarsets(pods: int) -> list[Small]:
-    document = _workload("CloneSet", pods, {"podUpdatePolicy": "ReCreate"})
+    document = workload("CloneSet", pods, {"podUpdatePolicy": "ReCreate"})
     spec = {
         "selector": {"matchLabels": {"app": "web"}},
         "containers": [{"name": "log", "image": "log:1"}],
         "updateStrategy": {"type": "RollingUpdate", "maxUnavailable": 1},
     }
     script = Script(
-        seed=1, kind="sidecarset", object=document, beside=kruise_object("SidecarSet", spec, name="log"), nodes=1
+        seed=1,
+        kind="sidecarset",
+        object=document,
+        beside=kruise_object("SidecarSet", spec, name="log"),
+        nodes=1,
     )
     begin = _do("sidecar", field="image", value="log:2")
     deeds = (GONE, _do("sidecar", field="image", value="log:1"), _do("sidecar_strategy", paused=True))
@@ -180,7 +197,7 @@ def _sidecarsets(pods: int) -> list[Small]:
 
 
 def _workloadspreads(pods: int) -> list[Small]:
-    document = _workload("CloneSet", pods, {"podUpdatePolicy": "ReCreate"})
+    document = workload("CloneSet", pods, {"podUpdatePolicy": "ReCreate"})
 
     def subset(name: str, zone: str) -> Object:
         term = {"matchExpressions": [{"key": "sim/pool", "operator": "In", "values": [zone]}]}
@@ -188,7 +205,7 @@ def _workloadspreads(pods: int) -> list[Small]:
 
     spec = {
         "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"},
-        "subsets": [{**subset("first", "a"), "maxReplicas": 1}, subset("second", "b")],
+        "subsets": [{**subset("first", "a"), "maxReplicas": max(pods - 1, 1)}, subset("second", "b")],
     }
     script = Script(
         seed=1,
@@ -198,7 +215,9 @@ def _workloadspreads(pods: int) -> list[Small]:
         nodes=2,
     )
     zones = tuple(_do("label_node", node=node, value="ab"[node]) for node in range(2))
-    return [Small("WorkloadSpread", script, _do("scale", replicas=pods), (GONE, _do("scale", replicas=1)), zones)]
+    return [
+        Small("WorkloadSpread", script, _do("scale", replicas=pods), (GONE, _do("scale", replicas=1)), zones)
+    ]
 
 
 def _broadcastjobs(pods: int) -> list[Small]:
@@ -214,7 +233,7 @@ def _broadcastjobs(pods: int) -> list[Small]:
 
 
 def _budgets(pods: int) -> list[Small]:
-    document = _workload("CloneSet", pods, {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": pods})
+    document = workload("CloneSet", pods, {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": pods})
     target = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet", "name": "web"}
     budget = kruise_object("PodUnavailableBudget", {"targetRef": target, "maxUnavailable": 1}, name="pub")
     script = Script(
@@ -229,7 +248,7 @@ def _budgets(pods: int) -> list[Small]:
 
 def _uniteddeployments(pods: int) -> list[Small]:
     labels = {"app": "web"}
-    inner = _workload("CloneSet", pods, {"podUpdatePolicy": "InPlaceIfPossible"})["spec"]
+    inner = workload("CloneSet", pods, {"podUpdatePolicy": "InPlaceIfPossible"})["spec"]
     inner.pop("replicas")
 
     def subset(name: str, zone: str) -> Object:
@@ -259,7 +278,17 @@ def _cronjobs(_pods: int) -> list[Small]:
     }
     script = Script(seed=1, kind="advancedcronjob", object=kruise_object("AdvancedCronJob", spec), nodes=0)
     deeds = (_do("end_child", number=0, how="Complete"), _do("delete_child", number=0))
-    return [Small("AdvancedCronJob", script, _do("annotate", value=1), deeds, settle_s=530.0, quiet_s=90.0, has_clock=True)]
+    return [
+        Small(
+            "AdvancedCronJob",
+            script,
+            _do("annotate", value=1),
+            deeds,
+            settle_s=530.0,
+            quiet_s=90.0,
+            has_clock=True,
+        )
+    ]
 
 
 KINDS: Mapping[str, Callable[[int], list[Small]]] = {

@@ -68,9 +68,9 @@ class Versions(RecordingStorage):
             known = self._texts[shelf, key, version] = "gone" if raw is None else _plain(raw)
         return known
 
-    def objects(self, shelf: str, namespace: str) -> list[tuple[Key, int]]:
+    def objects(self, shelf: str) -> list[tuple[Key, int]]:
         """What is stored, with its version, in order of creation."""
-        found = [(one.key, one.revision) for one in self.scan(shelf, namespace=namespace).items]
+        found = [(one.key, one.revision) for one in self.scan(shelf).items]
         return sorted(found, key=lambda one: self.order.get((shelf, one[0]), 0))
 
     def after(self, shelf: str, version: int) -> list[str]:
@@ -136,7 +136,9 @@ def remembered(
         queue = controller.queue
         due = {str(key): round(at - now, 2) for key, at in queue._due.items()}
         flying = {str(key): again for key, again in queue._in_flight.items()}
-        troubles = {str(key): (one.waits, _time(one.until, now, clock)) for key, one in queue._troubles.items()}
+        troubles = {
+            str(key): (one.waits, _time(one.until, now, clock)) for key, one in queue._troubles.items()
+        }
         row = {str(key): min(count, 4) for key, count in controller._conflicts_in_row.items()}
         parts.append(f"{controller.name} {due} {flying} {troubles} {row}")
     parts += [_dump(memory._of_objects, now, clock, 0) for memory in manager._operator._context.memories]
@@ -180,7 +182,9 @@ def _dump(value: Any, now: float, clock: float, depth: int) -> str:
     if value is None or isinstance(value, bool | int | str | bytes):
         return repr(value)
     if isinstance(value, Mapping):
-        inside = (f"{_dump(k, now, clock, depth + 1)}:{_dump(v, now, clock, depth + 1)}" for k, v in value.items())
+        inside = (
+            f"{_dump(k, now, clock, depth + 1)}:{_dump(v, now, clock, depth + 1)}" for k, v in value.items()
+        )
         return "{" + ",".join(inside) + "}"
     if isinstance(value, set | frozenset):
         return "{" + ",".join(sorted(_dump(one, now, clock, depth + 1) for one in value)) + "}"
@@ -190,5 +194,3 @@ def _dump(value: Any, now: float, clock: float, depth: int) -> str:
     fields = [name for name in known if name != "resource_version"]
     inside = (f"{name}={_dump(getattr(value, name, None), now, clock, depth + 1)}" for name in fields)
     return f"{type(value).__name__}({','.join(inside)})"
-
-

@@ -17,7 +17,7 @@ from exploration.choices import ChoosingLoop, Gates
 from exploration.state import Names, Versions, digest_of, remembered
 from exploration.wires import LOG, Faults, GatedNodes, GatedWire, TurnLog
 from pykruise.kube.admission import ReviewRule
-from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.runtime.execute import Outcome
 from pykruise.runtime.plan import Plan
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
@@ -25,7 +25,7 @@ from pykruise.sandbox.local import LocalTransport
 from simulation.network import Wire
 from simulation.rules import Violation
 from simulation.script import Deed, Script
-from simulation.stage import NAMESPACE, START, Life, Stage
+from simulation.stage import START, Life, Stage
 
 __all__ = ["QUIET_S", "Choice", "Scope", "State", "World"]
 
@@ -124,7 +124,9 @@ class World(Stage):
                 if not self._found and not list(self._rules.at_rest(self._now())):
                     break
             else:
-                raise RuntimeError(f"no rest at the start: {self._found or list(self._rules.at_rest(self._now()))}")
+                raise RuntimeError(
+                    f"no rest at the start: {self._found or list(self._rules.at_rest(self._now()))}"
+                )
             await asyncio.sleep(self._scope.settle_s)
             self._gates.close()
             self._quiet_since = self._now()
@@ -141,9 +143,11 @@ class World(Stage):
         if not must and self._has_begun and not self._found and not self._is_quiet():
             if not may or self._is_waiting_chosen:
                 return False
-            may.append(Choice("time passes", self._wait))
-        choices = _told_apart([*must, *may])
-        is_rest = not must and self._has_begun and self._is_quiet()
+            must = [Choice("time passes", self._wait)]
+            is_rest = False
+        else:
+            is_rest = not must and self._has_begun and self._is_quiet()
+        choices = _told_apart([*may, *must])
         if is_rest:
             self._found += list(self._rules.at_rest(self._now()))[:1]
         names = self._names()
@@ -287,11 +291,14 @@ class World(Stage):
     def _text(self, is_rest: bool) -> str:
         storage = self._storage
         assert isinstance(storage, Versions)
-        shelves = [str(one) for one in (*self._resources, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS)]
+        shelves = [
+            str(one)
+            for one in (*self._resources, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, NODES, PODS)
+        ]
         parts = [
             f"{shelf} {key} {storage.text_of(shelf, key, version)}"
             for shelf in shelves
-            for key, version in storage.objects(shelf, NAMESPACE)
+            for key, version in storage.objects(shelf)
         ]
         parts += [self._remembered_by(life.manager) for life in self._lives]
         parts += [f"{log.key} {log.plans} {log.came}" for log in self._logs]
@@ -308,7 +315,7 @@ class World(Stage):
         current = {
             one.revision
             for resource in (*self._resources, PODS)
-            for one in self._storage.scan(str(resource), namespace=NAMESPACE).items
+            for one in self._storage.scan(str(resource)).items
         }
         return Names((end for end in ends if len(end) == 5), current)
 

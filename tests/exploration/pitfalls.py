@@ -1,0 +1,145 @@
+"""Six ways in which the original waits for ever, or loses what was written: the cure taken out, and where that shows.
+
+Pitfall.changes ──▶ mutated() ──▶ explore(Pitfall.scope) ──▶ a rule that is broken, or a state without a way to rest
+
+The specifications name them; each world is the smallest in which it can happen.
+"""
+
+from typing import Any
+
+import msgspec
+
+from exploration.scopes import TEMPLATE, Object, scopes, workload
+from exploration.world import Scope
+from pykruise.kinds.cloneset import refresh as clone_refresh
+from pykruise.kinds.cloneset import scale as clone_scale
+from pykruise.kinds.statefulset import refresh as set_refresh
+from pykruise.kinds.statefulset import scale as set_scale
+from pykruise.kinds.statefulset.working_set import WorkingSet
+from pykruise.kube import cache
+from pykruise.plans.phases import Phase, delete_steps, pod_chain
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.lifecycle import LifecycleState
+from pykruise.runtime.plan import Stage
+from simulation.mutating import Change, always
+from simulation.script import Deed, Script
+
+__all__ = ["PITFALLS", "Pitfall"]
+
+
+class Pitfall(msgspec.Struct, frozen=True):
+    """`source`: where the specifications name it."""
+
+    name: str
+    source: str
+    changes: tuple[Change, ...]
+    scope: Scope
+
+
+def _one_after_the_other_waits(_original: Any) -> Any:
+    """A pod that waits for its hook is no progress, so the next is taken out of service too."""
+
+    def surplus_in_order(ws: WorkingSet) -> Any:
+        unhealthy = [pod.name for pod in ws.surplus if not ws.is_healthy(pod)]
+        for pod in ws.surplus:
+            if pod.is_deleting or (not ws.is_available(pod) and pod.name != unhealthy[-1]):
+                break
+            steps, _ = delete_steps(pod, hook=ws.pre_delete, now=ws.now, because="surplus")
+            if steps:
+                stage = Stage(purpose=Purpose.DELETE_SURPLUS_PODS, chains=(pod_chain(pod, *steps),))
+                return [stage], {}, False
+        return [], {}, False
+
+    return surplus_in_order
+
+
+def _stays_prepared(original: Any) -> Any:
+    def next_state(pod: Any, *args: Any, **given: Any) -> Any:
+        found = original(pod, *args, **given)
+        return None if pod.state == LifecycleState.PREPARING_UPDATE else found
+
+    return next_state
+
+
+def _only_when_nothing_is_missing(original: Any) -> Any:
+    return lambda ws, numbers: Phase() if numbers.create > 0 else original(ws, numbers)
+
+
+def _unheard(_original: Any) -> Any:
+    return lambda *_args, **_kwargs: None
+
+
+def _hooked(
+    kind: str, pods: int, hook: str, *, begin: Deed, deeds: tuple[Deed, ...] = (), **spec: Any
+) -> Scope:
+    template: Object = {**TEMPLATE, "metadata": {"labels": {"app": "web", "hook": "on"}}}
+    lifecycle = {hook: {"labelsHandler": {"hook": "on"}, "markPodNotReady": True}}
+    rolling = {"podUpdatePolicy": "InPlaceIfPossible"}
+    if kind == "StatefulSet":
+        template["spec"] = {**template["spec"], "readinessGates": [{"conditionType": "InPlaceUpdateReady"}]}
+    document = workload(kind, pods, rolling, template=template, lifecycle=lifecycle, **spec)
+    script = Script(seed=1, kind=kind.lower(), object=document, nodes=1)
+    return Scope(name=f"{kind} with {hook}", script=script, begin=begin, deeds=deeds, lag=1)
+
+
+def _image(tag: int) -> Deed:
+    return Deed(0.0, "image", {"tag": tag})
+
+
+def _scaled(replicas: int) -> Deed:
+    return Deed(0.0, "scale", {"replicas": replicas})
+
+
+def _plain(kind: str, name: str = "", *, pods: int, lag: int, deeds: tuple[Deed, ...] = ()) -> Scope:
+    """A small world in which nothing else happens besides."""
+    scope = next(scope for scope in scopes(kind, pods=pods) if name in scope.name)
+    return msgspec.structs.replace(
+        scope, name=f"{kind} {name}", deeds=deeds, faults=(), hand_overs=0, lag=lag
+    )
+
+
+PITFALLS = (
+    Pitfall(
+        "in order, two pods wait for each other on their way out",
+        "statefulset.md LIFT-18, lifecycle.md 9.1.7",
+        ((set_scale, "_surplus_in_order", _one_after_the_other_waits),),
+        _hooked("StatefulSet", 2, "preDelete", begin=_scaled(0)),
+    ),
+    Pitfall(
+        "in order, a pod that prepares for its update is what its update waits for",
+        "statefulset.md LIFT-25",
+        ((set_scale, "_TAKEN_OUT", lambda _original: ()),),
+        _hooked("StatefulSet", 1, "inPlaceUpdate", begin=_image(2)),
+    ),
+    Pitfall(
+        "a pod that prepares for its deletion and is wanted again stays out of service",
+        "statefulset.md LIFT-13",
+        ((set_refresh, "_is_wanted_again", always(False)),),
+        _hooked("StatefulSet", 1, "preDelete", begin=_scaled(0), deeds=(_scaled(1),)),
+    ),
+    Pitfall(
+        "a pod that prepares for an update that is rolled back stays prepared",
+        "lifecycle.md 9.1.2, cloneset.md 9.1.8",
+        ((clone_refresh, "next_state", _stays_prepared),),
+        _hooked("CloneSet", 1, "inPlaceUpdate", begin=_image(2), deeds=(_image(1),)),
+    ),
+    Pitfall(
+        "a pod that prepares for its deletion holds back the creation that it waits for",
+        "lifecycle.md 9.1.9",
+        ((clone_scale, "_delete", _only_when_nothing_is_missing),),
+        _hooked(
+            "CloneSet",
+            1,
+            "preDelete",
+            begin=Deed(0.0, "mark", {"pod": 0}),
+            deeds=(_scaled(2),),
+            scaleStrategy={"maxUnavailable": 1},
+        ),
+    ),
+    Pitfall(
+        "what a controller has written itself, it does not know until its watch says so",
+        "cloneset.md 9.1.17",
+        ((cache.Cache, "observe_written", _unheard),),
+        _plain("cloneset", "scaled", pods=1, lag=3, deeds=(Deed(0.0, "annotate", {"value": 1}),)),
+    ),
+)

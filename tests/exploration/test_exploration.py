@@ -1,0 +1,60 @@
+"""What is explored in every test run, and that the exploration finds what it is there for.
+
+`make explore KIND=cloneset PODS=3` explores more; docs/simulation.md says what has been.
+"""
+
+import pytest
+
+from exploration.explorer import explore, follow
+from exploration.graph import Graph
+from exploration.pitfalls import PITFALLS, Pitfall
+from exploration.scopes import scopes
+from exploration.world import Scope
+from simulation.mutating import mutated
+
+pytestmark = pytest.mark.timeout(300)
+MOST_STATES = 1_500
+"""More than the worlds of the suite have."""
+SUITE = {
+    "cloneset": ("in place, conflict", "scaled, answer lost", "hooked, answer lost"),
+    "statefulset": ("in order, hand-over", "parallel, image 1", "with preDelete scaled down, conflict"),
+    "daemonset": ("recreated, conflict",),
+    "sidecarset": ("conflict",),
+    "broadcastjob": ("delete_pod 0", "answer lost", "hand-over"),
+    "advancedcronjob": ("end_child 0 Complete", "conflict", "hand-over"),
+}
+"""By kind: worlds of one pod, and of two for jobs."""
+
+
+def _scope(kind: str, name: str) -> Scope:
+    pods = 2 if kind == "broadcastjob" else 1
+    return next(scope for scope in scopes(kind, pods=pods) if name in scope.name)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in SUITE.items() for name in names])
+def test_every_order_of_events_comes_to_rest_as_it_was_asked_for(kind: str, name: str) -> None:
+    # given
+    scope = _scope(kind, name)
+    # when
+    graph = Graph(explore(scope, most_states=MOST_STATES))
+    # then all of it was tried, and nothing was found
+    assert not graph.left
+    assert graph.rests
+    assert not graph.broken, graph.broken[0].what
+    assert not graph.stuck(), graph.path_to(min(graph.stuck()))
+
+
+@pytest.mark.parametrize("pitfall", PITFALLS, ids=lambda pitfall: pitfall.name)
+def test_what_the_original_gets_wrong_is_found_when_its_cure_is_taken_out(pitfall: Pitfall) -> None:
+    # when
+    with mutated(pitfall.changes):
+        graph = Graph(explore(pitfall.scope, most_states=6_000, until_broken=True))
+        # then the way there breaks the rule again
+        assert graph.broken
+        found = graph.broken[0]
+        violation, _ = follow(pitfall.scope, found.path)
+    assert violation is not None
+    assert violation.rule == found.rule
+    # ... and not without the mutation, where that way can be gone at all
+    healthy, _ = follow(pitfall.scope, found.path)
+    assert healthy is None
