@@ -57,7 +57,7 @@ class _Seen:
         self._most = most
         self._slots = 1 << (2 * most).bit_length()
         self._table = mmap.mmap(-1, 8 * self._slots + 16)
-        self._lock = tempfile.TemporaryFile()
+        self._lock = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process lives
 
     def add(self, digest: int) -> bool | None:
         """True: it is new; None: it is, but there are too many already."""
@@ -119,8 +119,11 @@ class _Places:
 class _Explorer:
     """What chooses in each process: everything, by copies of itself."""
 
-    def __init__(self, journal: Path, *, most_states: int, processes: int, until_broken: bool) -> None:
+    def __init__(
+        self, journal: Path, *, most_states: int, processes: int, until_broken: bool, seed: int
+    ) -> None:
         self._until_broken = until_broken
+        self._seed = seed
         self._journal = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._seen = _Seen(most_states)
         self._places = _Places(processes - 1)
@@ -144,8 +147,8 @@ class _Explorer:
             self.end()
         self._before = state.digest
         choices = list(state.choices)
-        if self._until_broken:  # what is near by is found sooner than along the first choices
-            random.Random(state.digest).shuffle(choices)
+        if self._seed:
+            random.Random(state.digest ^ self._seed).shuffle(choices)
         for choice in choices[:-1]:
             if self._seen.is_enough:
                 self.end()
@@ -199,15 +202,23 @@ class _Explorer:
 
 
 def explore(
-    scope: Scope, *, most_states: int = MOST_STATES, processes: int = 1, until_broken: bool = False
+    scope: Scope,
+    *,
+    most_states: int = MOST_STATES,
+    processes: int = 1,
+    until_broken: bool = False,
+    seed: int = 0,
 ) -> list[Step]:
-    """Everything that can happen in a scope, step by step. `until_broken`: until the first rule is broken."""
+    """Everything that can happen in a scope, step by step. `until_broken`: until the first rule is broken.
+
+    `seed`: the order in which choices are tried, which matters only where not all of them are; 0: as they come.
+    """
     with tempfile.TemporaryDirectory() as folder:
         journal = Path(folder) / "steps"
         child = os.fork()
         if child == 0:
             explorer = _Explorer(
-                journal, most_states=most_states, processes=processes, until_broken=until_broken
+                journal, most_states=most_states, processes=processes, until_broken=until_broken, seed=seed
             )
             try:
                 _run(scope, explorer)

@@ -4,8 +4,8 @@ API server's objects ─┐
 caches, queues, memory ├──▶ State.text() ──names, uids, times, versions replaced──▶ digest
 what waits, budgets ──┘
 
-What tells two runs apart and changes nothing is left out: uids and random names are numbered in the order in which their
-objects were created, versions and times are not there; times that are still to come count in hundredths of a second.
+What tells two runs apart and changes nothing is left out: uids and random names are numbered in the order in which
+their objects were created, versions and times are not there; times to come count in hundredths of a second.
 So states that differ in nothing else are one, and of what only the order of random names decides one order is tried.
 """
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(300)
 MOST_STATES = 1_500
 """More than the worlds of the suite have."""
 SUITE = {
-    "cloneset": ("in place, conflict", "scaled, answer lost", "hooked, answer lost"),
+    "cloneset": ("in place, conflict", "scaled, answer lost"),
     "statefulset": ("in order, hand-over", "parallel, image 1", "with preDelete scaled down, conflict"),
     "daemonset": ("recreated, conflict",),
     "sidecarset": ("conflict",),
@@ -48,7 +48,7 @@ def test_every_order_of_events_comes_to_rest_as_it_was_asked_for(kind: str, name
 def test_what_the_original_gets_wrong_is_found_when_its_cure_is_taken_out(pitfall: Pitfall) -> None:
     # when
     with mutated(pitfall.changes):
-        graph = Graph(explore(pitfall.scope, most_states=6_000, until_broken=True))
+        graph = Graph(explore(pitfall.scope, most_states=6_000, until_broken=True, seed=pitfall.seed))
         # then the way there breaks the rule again
         assert graph.broken
         found = graph.broken[0]

@@ -112,7 +112,7 @@ class World(Stage):
         self._is_waiting_chosen = False
 
     async def play(self, choose: Chooser) -> NoReturn:
-        """Bring it to rest, and then let `choose` decide, for ever. Raises RuntimeError when it does not come to rest."""
+        """Bring it to rest, and then let `choose` decide, for ever. Raises RuntimeError where there is no rest."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, ChoosingLoop)
         self._choose = choose
