@@ -143,6 +143,6 @@ PITFALLS = (
         "cloneset.md 9.1.17",
         ((cache.Cache, "observe_written", _unheard),),
         _plain("cloneset", "scaled", pods=1, lag=3, deeds=(Deed(0.0, "annotate", {"value": 1}),)),
-        seed=0,
+        seed=5,
     ),
 )
