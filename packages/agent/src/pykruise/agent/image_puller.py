@@ -25,7 +25,7 @@ from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.controller import Controller
-from pykruise.kube.errors import ConflictError, NotFoundError
+from pykruise.kube.errors import ConflictError
 from pykruise.kube.ids import Key
 from pykruise.kube.image_references import ImageName, parse_image
 from pykruise.kube.node_agent.image_pulls import (
@@ -44,7 +44,6 @@ from pykruise.kube.node_agent.image_pulls import (
     project_node_image,
     report_of,
 )
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.writer import Writer
@@ -262,14 +261,10 @@ class ImagePuller:
             return report.again_s
         body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": report.patch}
         try:
-            await self._writer.patch(
-                NODE_IMAGES, self._key, body, patch_type=PatchType.MERGE, subresource="status", uid=view.uid
-            )
-        except NotFoundError:
-            return math.inf
+            is_there = await self._writer.patch_status(NODE_IMAGES, self._key, body, uid=view.uid)
         except ConflictError:  # something is asked for, or not any more: the cache hears of it soon
             return CONFLICT_S
-        self.status_writes += 1
+        self.status_writes += is_there
         return math.inf
 
 
