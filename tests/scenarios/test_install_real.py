@@ -322,7 +322,7 @@ async def test_doctor_finds_what_is_wrong_on_a_real_cluster_and_nothing_else(
         faults = "\n".join(found["fault"])
         assert "rbac: kruise-manager may not patch pods/resize" in faults
         assert "namespace: kruise-system lacks the label control-plane=openkruise" in faults
-        assert "lease: nobody holds lease kruise-system/kruise-manager" in faults
+        assert "lease: lease kruise-system/kruise-manager has no holder" in faults
         assert "admission: a CloneSet cannot be written" in faults
 
 

@@ -56,7 +56,7 @@ PULLED_BY: Final = {"apps.kruise.io/pulling-image-by": "kruise-daemon"}
 """Annotation that every pull carries."""
 CONFLICT_S: Final = 0.05
 LONGEST_S: Final = 24 * 3600.0
-"""A pull ends with its try, which the runtime is told by cancelling the call."""
+"""A pull ends with its try: cancelling the call ends it in the runtime."""
 
 _TryKey = tuple[ImageName, int, int]
 """Image, version, and which try of it."""
@@ -211,7 +211,7 @@ class ImagePuller:
         except CriError as error:
             self._keyring.forget(secrets)
             answer = PullFailure("ErrImagePull", str(error) or type(error).__name__)
-        except Exception as error:  # a bug must end in the status, not in a task that nobody asks
+        except Exception as error:  # a bug must end in the status, not in a task that is not awaited
             _log.exception("pulling %s", image.reference)
             answer = PullFailure("ErrImagePull", f"{type(error).__name__}: {error}")
         return self._clock(), answer
@@ -247,7 +247,7 @@ class ImagePuller:
             except CriError as error:
                 failures.append(str(error) or type(error).__name__)
         else:
-            # Credentials that match and are refused are no reason to try as anybody.
+            # Credentials that match and are refused are no reason to try without any.
             raise CriError("; ".join(dict.fromkeys(failures)))
         found = find_image(await self._runtime.images(), image)
         return found.id if found is not None else id_

@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 WORKERS: Final = 5
 RESTART_WORKERS: Final = 10
 GATHER_S: Final = 1.0
-"""Statuses of one pod come in a crowd."""
+"""Statuses of one pod come close together."""
 ENV_TIMEOUT_S: Final = 3.0
 ENV_RETRY_S: Final = 3.0
 DEFAULT_GRACE_S: Final = 30
