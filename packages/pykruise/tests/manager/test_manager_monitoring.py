@@ -16,7 +16,7 @@ from pykruise.manager.monitoring import (
 )
 from support.promql import Alarm, Scrapes, names_in
 
-PAGE = Path(__file__).parents[3] / "docs" / "monitoring.md"
+PAGE = Path(__file__).parents[4] / "docs" / "monitoring.md"
 EVERY_S = 30.0
 
 
