@@ -9,14 +9,12 @@ caches hold finished writes at once, so no step is made twice.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
-from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.controller import Controller, unmeasured
-from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.documents import Document
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import adoption_patch, release_patch
@@ -24,37 +22,25 @@ from pykruise.kube.patches import diff_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.resources import NODES, PODS, Resource
+from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import Selector, selector_from
 from pykruise.kube.writer import Writer
-from pykruise.runtime.objects import INDEXES, DocumentView, owner_reference_to, project_document
-from pykruise.runtime.views import BY_CONTROLLER
-from pykruise.sandbox.nodes import NodeView
-from pykruise.sandbox.pod_view import PodView, instant_of
+from pykruise.runtime.assemble import KindContext
+from pykruise.runtime.objects import DocumentView, owner_reference_to, project_document
+from pykruise.sandbox.controllers.pods import NODE_VIEWS, POD_VIEWS, documents
+from pykruise.sandbox.pod_view import PodView
 
 __all__ = [
-    "POD_INDEXES",
     "Loop",
     "Shared",
     "at_once",
     "claim",
-    "pod_available_at",
-    "pod_from",
     "selects",
     "slow_start",
 ]
 
 AT_ONCE = 20
 """Writes of one sync that are under way at the same time."""
-
-POD_INDEXES: Mapping[str, Callable[[PodView], Iterable[Hashable]]] = {
-    BY_CONTROLLER: lambda pod: (pod.owner_uid,) if pod.owner_uid else (),
-    "orphans": lambda pod: () if pod.owner_uid else (pod.namespace,),
-    "namespace": lambda pod: (pod.namespace,),
-    "node": lambda pod: (pod.node_name,) if pod.node_name else (),
-    "claim": lambda pod: [(pod.namespace, name) for name in pod.claims],
-}
-"""How controllers find pods: by controlling owner, without one by namespace, by namespace, node, and claim."""
 
 
 class Shared:
@@ -63,39 +49,19 @@ class Shared:
     Caches and recorders are made when a controller asks for them; who owns this runs them.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        clock: Clock,
-        rng: random.Random,
-        pods: Cache[PodView],
-        nodes: Cache[NodeView],
-    ) -> None:
-        self.client = client
-        self.clock = clock
-        self.rng = rng
-        self.pods = pods
-        self.nodes = nodes
-        self.owned: dict[Resource, Cache[DocumentView]] = {}
+    def __init__(self, context: KindContext) -> None:
+        self.context = context
+        self.client = context.client
+        self.clock = context.clock
+        self.rng = context.rng
+        self.pods = context.sources.of(POD_VIEWS)
+        self.nodes = context.sources.of(NODE_VIEWS)
         self.recorders: dict[str, EventRecorder] = {}
-        self._observers: dict[Resource, Cache[Any]] = {PODS: pods, NODES: nodes}
-        self.writer = Writer(client, self._observers)
+        self.writer = Writer(context.client, context.sources.observers)
 
     def cache(self, resource: Resource) -> Cache[DocumentView]:
         """The mirror of a resource other than pods and nodes; the same one for all."""
-        found = self.owned.get(resource)
-        if found is None:
-            found = Cache(
-                self.client,
-                resource,
-                project=project_document,
-                indexes=INDEXES,
-                clock=self.clock,
-                rng=random.Random(self.rng.getrandbits(64)),
-            )
-            self.owned[resource] = self._observers[resource] = found
-        return found
+        return self.context.sources.of(documents(resource))
 
     def recorder(self, component: str) -> EventRecorder:
         """Who writes the events of a component."""
@@ -282,32 +248,6 @@ async def _is_alive(shared: Shared, resource: Resource, owner: DocumentView) -> 
 
 
 # ── pods ─────────────────────────────────────────────────────────────────────
-
-
-def pod_from(template: Document, *, owner: Document, name: str = "", prefix: str = "") -> Document:
-    """A pod of a template; named, or with a generated name."""
-    metadata = {
-        field: deep_copy(value)
-        for field, value in (template.get("metadata") or {}).items()
-        if field in ("labels", "annotations", "finalizers") and value
-    }
-    metadata |= {"name": name} if name else {"generateName": prefix}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {**metadata, "ownerReferences": [owner]},
-        "spec": deep_copy(template.get("spec") or {}),
-    }
-
-
-def pod_available_at(pod: PodView, *, min_ready_s: int) -> Instant | None:
-    """When a ready pod counts as available; None when it is not ready. Rule: Kubernetes' pod availability."""
-    ready = pod.status.condition("Ready")
-    if ready is None or ready.status != "True":
-        return None
-    if min_ready_s == 0:
-        return 0.0
-    return instant_of(ready.last_transition_time, default=0.0) + min_ready_s
 
 
 async def slow_start(items: Sequence[Callable[[], Awaitable[None]]]) -> None:

@@ -26,10 +26,9 @@ from pykruise.sandbox.controllers.base import (
     Shared,
     at_once,
     claim,
-    pod_available_at,
-    pod_from,
     slow_start,
 )
+from pykruise.sandbox.controllers.pods import available_at, pod_from
 from pykruise.sandbox.controllers.revisions import REVISION_LABEL, Revisions
 from pykruise.sandbox.nodes import NodeView, Taint
 from pykruise.sandbox.pod_view import PodView
@@ -140,7 +139,7 @@ def _surge(owner: DocumentView, *, of: int) -> int:
 
 
 def _is_available(owner: DocumentView, pod: PodView, now: Instant) -> bool:
-    due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+    due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
     return due is not None and due <= now
 
 
@@ -153,7 +152,7 @@ def _replaced(owner: DocumentView, running: Sequence[PodView], *, update: str, n
     old = [pod for pod in running if pod.labels.get(REVISION_LABEL) != update]
     gone = [*new[1:], *old[1:]]
     if new and old:
-        ready = pod_available_at(old[0], min_ready_s=0) is not None
+        ready = available_at(old[0], min_ready_s=0) is not None
         if not ready or _is_available(owner, new[0], now):
             gone.append(old[0])
     return gone
@@ -255,7 +254,7 @@ def daemon_set_status(
         counts["current"] += 1
         pod = min(there, key=lambda pod: (pod.created_at, pod.labels.get(REVISION_LABEL) == update))
         counts["updated"] += pod.labels.get(REVISION_LABEL) == update
-        due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+        due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
         if due is not None:
             counts["ready"] += 1
             counts["available"] += due <= now

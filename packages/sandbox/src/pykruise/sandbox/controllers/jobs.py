@@ -20,7 +20,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import JOBS, PODS
 from pykruise.runtime.objects import DocumentView, owner_reference_to, project_document
 from pykruise.runtime.views import BY_CONTROLLER
-from pykruise.sandbox.controllers.base import Loop, Shared, at_once, claim, pod_from, slow_start
+from pykruise.sandbox.controllers.base import Loop, Shared, at_once, claim, slow_start
 from pykruise.sandbox.controllers.job_plans import (
     Step,
     Tally,
@@ -41,6 +41,7 @@ from pykruise.sandbox.controllers.job_policies import (
     counts_per_index,
     failures_after,
 )
+from pykruise.sandbox.controllers.pods import pod_from
 from pykruise.sandbox.pod_view import PodView, instant_of
 
 __all__ = ["Jobs", "TrackedPods"]

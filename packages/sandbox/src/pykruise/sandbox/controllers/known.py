@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pykruise.runtime.operator import Work
 from pykruise.sandbox.controllers.autoscaling import Autoscalers
 from pykruise.sandbox.controllers.base import Loop
 from pykruise.sandbox.controllers.cluster_roles import AggregatedRoles
@@ -18,7 +19,10 @@ from pykruise.sandbox.controllers.service_accounts import ServiceAccounts
 from pykruise.sandbox.controllers.stateful_sets import StatefulSets
 from pykruise.sandbox.controllers.volumes import Claims, DefaultClass, Volumes
 
-__all__ = ["KINDS"]
+__all__ = ["KINDS", "WORK"]
+
+WORK: Sequence[Work] = ()
+"""Those that run on the shared runtime."""
 
 KINDS: Sequence[type[Loop]] = (
     ReplicaSets,

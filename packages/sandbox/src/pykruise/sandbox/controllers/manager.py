@@ -6,24 +6,37 @@ client, pods, nodes ──▶ Controllers ──▶ caches and event recorders �
 import asyncio
 import random
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
+from pykruise.kube.controller import unmeasured
 from pykruise.kube.resources import Resource
+from pykruise.kube.writer import Writer
+from pykruise.runtime.assemble import KindContext, Tuning, controller_for
+from pykruise.runtime.execute import Executor
 from pykruise.runtime.objects import DocumentView
-from pykruise.sandbox.controllers.base import Loop, Shared
+from pykruise.runtime.sources import Sources
+from pykruise.sandbox.controllers.pods import NODE_VIEWS, POD_VIEWS
 from pykruise.sandbox.nodes import NodeView
 from pykruise.sandbox.pod_view import PodView
 from pykruise.sandbox.running import happens_before, run_beside
 
+if TYPE_CHECKING:
+    from pykruise.runtime.operator import Work
+    from pykruise.sandbox.controllers.base import Loop
+
 __all__ = ["Controllers"]
+
+_AT_ONCE = 1e9
+"""Statuses are written as often as they change, as Kubernetes does it."""
 
 
 class Controllers:
     """All built-in controllers, or those of these `names`. Component: `run()` until `stop()`.
 
-    `pods` (with the indexes POD_INDEXES) and `nodes` are caches that somebody else runs.
+    `pods` (of POD_VIEWS) and `nodes` (of NODE_VIEWS) are caches that the cluster runs.
     """
 
     def __init__(
@@ -36,28 +49,44 @@ class Controllers:
         nodes: Cache[NodeView],
         names: Collection[str] | None = None,
     ) -> None:
-        self._shared = Shared(client, clock=clock, rng=rng, pods=pods, nodes=nodes)
-        kinds = _known() if names is None or names else ()
-        if unknown := set(names or ()) - {kind.name for kind in kinds}:
-            raise ValueError(f"no such controllers: {', '.join(sorted(unknown))}")
-        self._loops = [kind(self._shared) for kind in kinds if names is None or kind.name in names]
-        self._stopped = asyncio.Event()
+        from pykruise.sandbox.controllers.base import Shared
 
-    @property
-    def client(self) -> Client:
-        """What all their requests go through."""
-        return self._shared.client
+        self.client = client
+        self._sources = Sources(client, clock=clock, rng=rng, borrowed={POD_VIEWS: pods, NODE_VIEWS: nodes})
+        loops, works = _known() if names is None or names else ((), ())
+        there = {kind.name for kind in loops} | {work.control.name for work in works}
+        if unknown := set(names or ()) - there:
+            raise ValueError(f"no such controllers: {', '.join(sorted(unknown))}")
+        self._context = KindContext(
+            client=client,
+            sources=self._sources,
+            executor=Executor(Writer(client, self._sources.observers), rng=rng, status_per_s=_AT_ONCE),
+            clock=clock,
+            rng=rng,
+            cpu_time=unmeasured,
+            tuning=Tuning(workers=dict.fromkeys(there, 5), status_per_s=_AT_ONCE),
+            reports_ready=False,
+        )
+        self._shared = Shared(self._context)
+        self._loops = [kind(self._shared) for kind in loops if names is None or kind.name in names]
+        self._controllers = [
+            controller_for(work.resource, work.control, self._context)
+            for work in works
+            if names is None or work.control.name in names
+        ]
+        self._stopped = asyncio.Event()
 
     def mirror(self, resource: Resource) -> Cache[DocumentView] | None:
         """The mirror of a resource that one of them keeps, for others to read; it runs with them."""
-        return self._shared.owned.get(resource)
+        return self._sources.by_resource.get(resource)
 
     async def run(self) -> None:
         """Work until `stop()` or until cancelled."""
         await run_beside(
             self._work(),
-            *(cache.run() for cache in self._shared.owned.values()),
+            self._sources.run(),
             *(recorder.run() for recorder in self._shared.recorders.values()),
+            *(recorder.run() for recorder in self._context.recorders),
         )
 
     async def _work(self) -> None:
@@ -67,13 +96,12 @@ class Controllers:
         async with asyncio.TaskGroup() as group:
             for loop in self._loops:
                 group.create_task(loop.run(), name=loop.name)
+            for one in self._controllers:
+                group.create_task(one.run(), name=one.name)
 
     async def wait_synced(self) -> None:
         """Return when everything there is has been seen."""
-        await self._shared.pods.wait_synced()
-        await self._shared.nodes.wait_synced()
-        for cache in self._shared.owned.values():
-            await cache.wait_synced()
+        await self._sources.wait_synced()
 
     async def stop(self) -> None:
         """Finish the writes under way; `run()` returns."""
@@ -82,12 +110,14 @@ class Controllers:
         self._stopped.set()
         for loop in self._loops:
             await loop.stop()
-        for recorder in self._shared.recorders.values():
+        for one in self._controllers:
+            await one.stop()
+        for recorder in (*self._shared.recorders.values(), *self._context.recorders):
             await recorder.flush(timeout_s=1.0)
 
 
-def _known() -> Sequence[type[Loop]]:
+def _known() -> "tuple[Sequence[type[Loop]], Sequence[Work]]":
     """Loaded when a cluster runs one of them."""
-    from pykruise.sandbox.controllers.known import KINDS
+    from pykruise.sandbox.controllers.known import KINDS, WORK
 
-    return KINDS
+    return KINDS, WORK

@@ -22,10 +22,9 @@ from pykruise.sandbox.controllers.base import (
     Shared,
     at_once,
     claim,
-    pod_available_at,
-    pod_from,
     slow_start,
 )
+from pykruise.sandbox.controllers.pods import available_at, pod_from
 from pykruise.sandbox.pod_view import PodView, instant_of
 
 __all__ = ["ReplicaSets", "is_active", "replica_set_status", "victims"]
@@ -85,7 +84,7 @@ def replica_set_status(
     """
     labels = (owner.spec.get("template") or {}).get("metadata", {}).get("labels") or {}
     min_ready_s = owner.count("spec", "minReadySeconds")
-    moments = [pod_available_at(pod, min_ready_s=min_ready_s) for pod in pods]
+    moments = [available_at(pod, min_ready_s=min_ready_s) for pod in pods]
     ready = [moment for moment in moments if moment is not None]
     counts = {
         "fullyLabeledReplicas": sum(labels.items() <= pod.labels.items() for pod in pods),
