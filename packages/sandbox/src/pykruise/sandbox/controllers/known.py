@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from pykruise.runtime.operator import Work
+from pykruise.sandbox.controllers import replica_sets
 from pykruise.sandbox.controllers.autoscaling import Autoscalers
 from pykruise.sandbox.controllers.base import Loop
 from pykruise.sandbox.controllers.cluster_roles import AggregatedRoles
@@ -14,18 +15,16 @@ from pykruise.sandbox.controllers.endpoints import ServiceEndpoints
 from pykruise.sandbox.controllers.ephemeral_volumes import EphemeralVolumes
 from pykruise.sandbox.controllers.jobs import Jobs, TrackedPods
 from pykruise.sandbox.controllers.node_lifecycle import NodeLifecycle, PodCollector, TaintEviction
-from pykruise.sandbox.controllers.replica_sets import ReplicaSets
 from pykruise.sandbox.controllers.service_accounts import ServiceAccounts
 from pykruise.sandbox.controllers.stateful_sets import StatefulSets
 from pykruise.sandbox.controllers.volumes import Claims, DefaultClass, Volumes
 
 __all__ = ["KINDS", "WORK"]
 
-WORK: Sequence[Work] = ()
+WORK: Sequence[Work] = (replica_sets.WORK,)
 """Those that run on the shared runtime."""
 
 KINDS: Sequence[type[Loop]] = (
-    ReplicaSets,
     Deployments,
     StatefulSets,
     DaemonSets,
