@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 from pykruise.runtime.operator import Work
-from pykruise.sandbox.controllers import replica_sets
+from pykruise.sandbox.controllers import deployments, replica_sets
 from pykruise.sandbox.controllers.autoscaling import Autoscalers
 from pykruise.sandbox.controllers.base import Loop
 from pykruise.sandbox.controllers.cluster_roles import AggregatedRoles
 from pykruise.sandbox.controllers.cron_jobs import CronJobs
 from pykruise.sandbox.controllers.daemon_sets import DaemonSets
-from pykruise.sandbox.controllers.deployments import Deployments
 from pykruise.sandbox.controllers.disruption import Budgets
 from pykruise.sandbox.controllers.endpoints import ServiceEndpoints
 from pykruise.sandbox.controllers.ephemeral_volumes import EphemeralVolumes
@@ -21,11 +20,10 @@ from pykruise.sandbox.controllers.volumes import Claims, DefaultClass, Volumes
 
 __all__ = ["KINDS", "WORK"]
 
-WORK: Sequence[Work] = (replica_sets.WORK,)
+WORK: Sequence[Work] = (replica_sets.WORK, deployments.WORK)
 """Those that run on the shared runtime."""
 
 KINDS: Sequence[type[Loop]] = (
-    Deployments,
     StatefulSets,
     DaemonSets,
     Jobs,
