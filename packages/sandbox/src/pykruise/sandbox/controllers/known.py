@@ -3,24 +3,36 @@
 from collections.abc import Sequence
 
 from pykruise.runtime.operator import Work
-from pykruise.sandbox.controllers import deployments, replica_sets
-from pykruise.sandbox.controllers.autoscaling import Autoscalers
+from pykruise.sandbox.controllers import (
+    autoscaling,
+    cluster_roles,
+    deployments,
+    disruption,
+    endpoints,
+    ephemeral_volumes,
+    replica_sets,
+    service_accounts,
+)
 from pykruise.sandbox.controllers.base import Loop
-from pykruise.sandbox.controllers.cluster_roles import AggregatedRoles
 from pykruise.sandbox.controllers.cron_jobs import CronJobs
 from pykruise.sandbox.controllers.daemon_sets import DaemonSets
-from pykruise.sandbox.controllers.disruption import Budgets
-from pykruise.sandbox.controllers.endpoints import ServiceEndpoints
-from pykruise.sandbox.controllers.ephemeral_volumes import EphemeralVolumes
 from pykruise.sandbox.controllers.jobs import Jobs, TrackedPods
 from pykruise.sandbox.controllers.node_lifecycle import NodeLifecycle, PodCollector, TaintEviction
-from pykruise.sandbox.controllers.service_accounts import ServiceAccounts
 from pykruise.sandbox.controllers.stateful_sets import StatefulSets
 from pykruise.sandbox.controllers.volumes import Claims, DefaultClass, Volumes
 
 __all__ = ["KINDS", "WORK"]
 
-WORK: Sequence[Work] = (replica_sets.WORK, deployments.WORK)
+WORK: Sequence[Work] = (
+    replica_sets.WORK,
+    deployments.WORK,
+    endpoints.WORK,
+    service_accounts.WORK,
+    disruption.WORK,
+    cluster_roles.WORK,
+    ephemeral_volumes.WORK,
+    autoscaling.WORK,
+)
 """Those that run on the shared runtime."""
 
 KINDS: Sequence[type[Loop]] = (
@@ -29,16 +41,10 @@ KINDS: Sequence[type[Loop]] = (
     Jobs,
     TrackedPods,
     CronJobs,
-    ServiceEndpoints,
-    ServiceAccounts,
     DefaultClass,
     Claims,
     Volumes,
-    Budgets,
     NodeLifecycle,
     TaintEviction,
     PodCollector,
-    AggregatedRoles,
-    EphemeralVolumes,
-    Autoscalers,
 )
