@@ -6,19 +6,19 @@ from pykruise.runtime.operator import Work
 from pykruise.sandbox.controllers import (
     autoscaling,
     cluster_roles,
+    daemon_sets,
     deployments,
     disruption,
     endpoints,
     ephemeral_volumes,
     replica_sets,
     service_accounts,
+    stateful_sets,
 )
 from pykruise.sandbox.controllers.base import Loop
 from pykruise.sandbox.controllers.cron_jobs import CronJobs
-from pykruise.sandbox.controllers.daemon_sets import DaemonSets
 from pykruise.sandbox.controllers.jobs import Jobs, TrackedPods
 from pykruise.sandbox.controllers.node_lifecycle import NodeLifecycle, PodCollector, TaintEviction
-from pykruise.sandbox.controllers.stateful_sets import StatefulSets
 from pykruise.sandbox.controllers.volumes import Claims, DefaultClass, Volumes
 
 __all__ = ["KINDS", "WORK"]
@@ -26,6 +26,8 @@ __all__ = ["KINDS", "WORK"]
 WORK: Sequence[Work] = (
     replica_sets.WORK,
     deployments.WORK,
+    stateful_sets.WORK,
+    daemon_sets.WORK,
     endpoints.WORK,
     service_accounts.WORK,
     disruption.WORK,
@@ -36,8 +38,6 @@ WORK: Sequence[Work] = (
 """Those that run on the shared runtime."""
 
 KINDS: Sequence[type[Loop]] = (
-    StatefulSets,
-    DaemonSets,
     Jobs,
     TrackedPods,
     CronJobs,
