@@ -19,7 +19,7 @@ from pykruise.kube.hashing import rand_suffix
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import ENDPOINTS, SERVICES, Resource
 from pykruise.runtime.control import Control, is_same_object
-from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.objects import DocumentView, absent_document, owner_reference_to
 from pykruise.runtime.operator import Work
 from pykruise.runtime.plan import Plan, Step
 from pykruise.runtime.read import Around, Read
@@ -139,13 +139,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
 
 
-def absent(key: Key) -> DocumentView:
-    """A Service that is gone, or was never there."""
-    return DocumentView(
-        namespace=key.namespace, name=key.name, uid="", resource_version=0, doc={"metadata": {}}
-    )
-
-
 async def snapshot(service: DocumentView, read: Read[Any]) -> Snapshot:
     """Looked up in caches: no request is made."""
     return Snapshot(
@@ -260,7 +253,7 @@ WORK: Final = Work(
             by_owner(SLICE_VIEWS, SERVICES, when=lambda change, *_: change.new is None),
             Wake(on=POD_VIEWS, keys=_selecting),
         ),
-        absent=absent,
+        absent=absent_document,
         snapshot=snapshot,
         object_of=lambda snapshot: snapshot.service,
         plan=plan_endpoints,

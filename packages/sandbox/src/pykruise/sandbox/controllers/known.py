@@ -6,45 +6,40 @@ from pykruise.runtime.operator import Work
 from pykruise.sandbox.controllers import (
     autoscaling,
     cluster_roles,
+    cron_jobs,
     daemon_sets,
     deployments,
     disruption,
     endpoints,
     ephemeral_volumes,
+    jobs,
+    node_lifecycle,
     replica_sets,
     service_accounts,
     stateful_sets,
+    volumes,
 )
-from pykruise.sandbox.controllers.base import Loop
-from pykruise.sandbox.controllers.cron_jobs import CronJobs
-from pykruise.sandbox.controllers.jobs import Jobs, TrackedPods
-from pykruise.sandbox.controllers.node_lifecycle import NodeLifecycle, PodCollector, TaintEviction
-from pykruise.sandbox.controllers.volumes import Claims, DefaultClass, Volumes
 
-__all__ = ["KINDS", "WORK"]
+__all__ = ["WORK"]
 
 WORK: Sequence[Work] = (
     replica_sets.WORK,
     deployments.WORK,
     stateful_sets.WORK,
     daemon_sets.WORK,
+    jobs.WORK,
+    jobs.TRACKED_PODS,
+    cron_jobs.WORK,
     endpoints.WORK,
     service_accounts.WORK,
+    volumes.DEFAULT_CLASS,
+    volumes.CLAIMS,
+    volumes.VOLUMES,
     disruption.WORK,
+    node_lifecycle.LIFECYCLE,
+    node_lifecycle.EVICTION,
+    node_lifecycle.POD_COLLECTION,
     cluster_roles.WORK,
     ephemeral_volumes.WORK,
     autoscaling.WORK,
-)
-"""Those that run on the shared runtime."""
-
-KINDS: Sequence[type[Loop]] = (
-    Jobs,
-    TrackedPods,
-    CronJobs,
-    DefaultClass,
-    Claims,
-    Volumes,
-    NodeLifecycle,
-    TaintEviction,
-    PodCollector,
 )

@@ -114,11 +114,15 @@ def merged(resource: Resource, view: DocumentView, body: Document, *, because: s
 def status_step(
     resource: Resource, view: DocumentView, status: Document, *, because: str, notes: Sequence[Note] = ()
 ) -> Step | None:
-    """A status that has to be written before, or after, other writes; None: it is stored already."""
+    """A status that has to be written before, or after, other writes; None: it is stored already.
+
+    `notes`: events of its being written, a warning at most among them.
+    """
     patch = status_patch(resource, view.key, uid=view.uid, stored=view.status, wanted=status)
     if patch is None:
         return None
-    return Step(action=patch, because=because, also=tuple(notes))
+    done = next((note for note in notes if note.warning), None)
+    return Step(action=patch, because=because, done=done, also=tuple(one for one in notes if one is not done))
 
 
 def each(purpose: str, steps: Iterable[tuple[str, Step]], *, ramp: bool = False) -> tuple[Stage, ...]:
