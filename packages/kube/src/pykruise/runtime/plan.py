@@ -46,8 +46,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     same_as: str = ""
     """Notes of a reason with the same value here are the same note, however they are worded; empty: the message."""
     is_single: bool = False
-    """Each message is an event of its own, as Kubernetes' own controllers record them. Else those of one plan, reason and
-    kind are one event, with a count and a list of the subjects."""
+    """Each message is an event of its own, as Kubernetes' own controllers record them. Else those of one plan, reason
+    and kind are one event, with a count and a list of the subjects."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

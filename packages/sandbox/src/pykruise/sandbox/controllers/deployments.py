@@ -189,26 +189,34 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision about one Deployment needs."""
 
     deployment: DocumentView
-    sets: Sequence[DocumentView]
+    owned: Sequence[DocumentView]
     """The replica sets that it owns."""
+    sets: Sets
+    """The same by what they are to it."""
     orphans: Sequence[DocumentView]
     """Replica sets of its namespace without an owner."""
     busy: frozenset[str]
-    """uids of its replica sets that have pods which have not ended."""
+    """uids of its old replica sets that have pods which have not ended."""
     namesake: DocumentView | None
-    """The replica set of the name that one of its template gets."""
+    """The replica set of the name that a new one would get."""
     now: Instant
 
 
 async def snapshot(deployment: DocumentView, read: Read[Any]) -> Snapshot:
     """Looked up in caches: no request is made."""
-    sets = read.owned(REPLICA_SET_VIEWS, deployment.uid)
+    owned = read.owned(REPLICA_SET_VIEWS, deployment.uid)
+    sets = group(deployment, owned)
+    namesake = None
+    if sets.new is None:
+        key = Key(deployment.namespace, replica_set_name(deployment))
+        namesake = read.get(REPLICA_SET_VIEWS, key)
     return Snapshot(
         deployment=deployment,
+        owned=owned,
         sets=sets,
         orphans=read.orphans(REPLICA_SET_VIEWS, deployment.namespace),
-        busy=frozenset(one.uid for one in sets if _has_pods(read.owned(POD_VIEWS, one.uid))),
-        namesake=read.get(REPLICA_SET_VIEWS, Key(deployment.namespace, replica_set_name(deployment))),
+        busy=frozenset(one.uid for one in sets.old if _has_pods(read.owned(POD_VIEWS, one.uid))),
+        namesake=namesake,
         now=read.now(),
     )
 
@@ -220,10 +228,10 @@ def _has_pods(pods: Iterable[PodView]) -> bool:
 def plan_deployment(snapshot: Snapshot) -> Plan:
     """Adopt and release; then one step of the rollout; then the status."""
     deployment = snapshot.deployment
-    ownership = ownership_of(deployment, selector_of(deployment), snapshot.sets, snapshot.orphans)
+    ownership = ownership_of(deployment, selector_of(deployment), snapshot.owned, snapshot.orphans)
     if not ownership.is_settled:
         return Plan(stages=ownership_stages(deployment, DEPLOYMENTS, REPLICA_SETS, ownership))
-    sets = group(deployment, snapshot.sets)
+    sets = snapshot.sets
     step = next_step(deployment, sets, busy=snapshot.busy, now=snapshot.now)
     if step.create is not None and snapshot.namesake is not None:
         # Another object has the name that the hash gives: the collision is counted, so that the next name differs.
@@ -244,8 +252,7 @@ def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document |
     if not isinstance(action, Create) or not isinstance(failure.error, ApiError):
         return None
     told = f'Failed to create new replica set "{action.key.name}": {failure.error}'
-    sets = group(snapshot.deployment, snapshot.sets)
-    return deployment_status(snapshot.deployment, sets, now=snapshot.now, failure=told)[0]
+    return deployment_status(snapshot.deployment, snapshot.sets, now=snapshot.now, failure=told)[0]
 
 
 def _writes(deployment: DocumentView, step: rollouts.Step) -> Iterator[Step]:

@@ -132,26 +132,33 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Those that it owns."""
     orphans: Sequence[PodView]
     """Pods of its namespace without an owner."""
-    related: Sequence[PodView]
-    """Pods of all replica sets with the same owner."""
+    active: Sequence[PodView]
+    """Of its own, those that count."""
+    related: Sequence[PodView] = ()
+    """Pods of all replica sets with the same owner, when some of its own are too many."""
     now: Instant
-
-    @property
-    def active(self) -> list[PodView]:
-        """The pods that count."""
-        return [pod for pod in self.pods if pod.is_active]
 
 
 async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot:
     """Looked up in caches: no request is made."""
-    siblings = read.owned(REPLICA_SET_VIEWS, owner.owner_uid) if owner.owner_uid else (owner,)
+    pods = read.owned(POD_VIEWS, owner.uid)
+    active = [pod for pod in pods if pod.is_active]
+    related: Sequence[PodView] = ()
+    if len(active) > _replicas(owner):
+        siblings = read.owned(REPLICA_SET_VIEWS, owner.owner_uid) if owner.owner_uid else (owner,)
+        related = [pod for one in siblings for pod in read.owned(POD_VIEWS, one.uid)]
     return Snapshot(
         owner=owner,
-        pods=read.owned(POD_VIEWS, owner.uid),
+        pods=pods,
         orphans=read.orphans(POD_VIEWS, owner.namespace),
-        related=[pod for one in siblings for pod in read.owned(POD_VIEWS, one.uid)],
+        active=active,
+        related=related,
         now=read.now(),
     )
+
+
+def _replicas(owner: DocumentView) -> int:
+    return owner.count("spec", "replicas", default=1)
 
 
 def plan_replica_set(snapshot: Snapshot) -> Plan:
@@ -186,7 +193,9 @@ def _failure_of(owner: DocumentView) -> tuple[str, str] | None:
 
 def _scale(snapshot: Snapshot) -> tuple[Stage, ...]:
     owner, active = snapshot.owner, snapshot.active
-    missing = owner.count("spec", "replicas", default=1) - len(active)
+    missing = _replicas(owner) - len(active)
+    if missing == 0:
+        return ()
     if missing > 0:
         return each(CREATE, [("", _created(owner))] * min(missing, BURST), ramp=True)
     leaving = victims(active, snapshot.related, count=min(-missing, BURST), now=snapshot.now)
