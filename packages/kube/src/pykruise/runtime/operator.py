@@ -108,7 +108,7 @@ class Operator:
         self.client = client
         """Cannot write while this operator does not lead."""
         self.elector = elector
-        self._shared = tuple(shared)
+        self._shared = tuple(dict.fromkeys(shared))
         self._resync_s = resync_s
         self._stop_grace_s = stop_grace_s
         self._is_ready = is_ready

@@ -72,7 +72,7 @@ def ownership_of(
 def ownership_stages(
     owner: DocumentView, resource: Resource, of: Resource, ownership: Ownership[Any]
 ) -> tuple[Stage, ...]:
-    """The writes that make it so; none where it is so. `resource`: the owner's, with a status; `of`: the owned ones'."""
+    """The writes that make it so; none where it is so. `resource`: the owner's, with a status; `of`: of the owned."""
     stages: list[Stage] = []
     if ownership.released:
         chains = tuple(

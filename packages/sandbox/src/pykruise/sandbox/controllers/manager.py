@@ -12,7 +12,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.controller import unmeasured
 from pykruise.kube.resources import Resource
-from pykruise.runtime.assemble import Tuning
+from pykruise.runtime.assemble import Tuning, views_of
 from pykruise.runtime.objects import DocumentView
 from pykruise.runtime.operator import Operator
 from pykruise.sandbox.controllers.pods import NODE_VIEWS, POD_VIEWS
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Controllers"]
 
-_WORKERS = 5
 _STATUS_PER_S = 1e9
 """Statuses are written as often as they change, as Kubernetes' own controllers do."""
 
@@ -50,11 +49,14 @@ class Controllers:
             raise ValueError(f"no such controllers: {', '.join(sorted(unknown))}")
         self.client = client
         """What all their requests go through."""
+        works = [work for name, work in known.items() if names is None or name in names]
         self._operator = Operator(
             client,
-            [work for name, work in known.items() if names is None or name in names],
+            works,
+            # All wait for all caches: one that began earlier would see half of what there is.
+            shared=[views for work in works for views in views_of(work.control, None)],
             borrowed={POD_VIEWS: pods, NODE_VIEWS: nodes},
-            tuning=Tuning(workers=dict.fromkeys(known, _WORKERS), status_per_s=_STATUS_PER_S),
+            tuning=Tuning(status_per_s=_STATUS_PER_S),
             reports_ready=False,
             clock=clock,
             rng=rng,
