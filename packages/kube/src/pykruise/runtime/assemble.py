@@ -137,7 +137,13 @@ def controller_for(
     memories = Memories()
     context.memories.append(memories)
     queue = context.queue()
-    around = Around(caches, settings=settings, memories=memories, is_making=context.executor.is_making)
+    around = Around(
+        caches,
+        settings=settings,
+        memories=memories,
+        is_making=context.executor.is_making,
+        now=context.clock,
+    )
     further = None
     if control.further is not None:
         further = FurtherKinds(
@@ -185,6 +191,8 @@ def controller_for(
             reconciler.forget(change.key)
 
     caches[control.objects].subscribe(forget_gone)
+    for key in control.at_start:
+        queue.add(key)
     return context.controller(control.name, reconciler, queue=queue)
 
 

@@ -42,7 +42,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
 from pykruise.runtime.actions import Action, Create, Delete, Patch
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.plan import CREATED_NAME, Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason, WriteFault
 from pykruise.runtime.status import PER_SECOND
 from pykruise.runtime.tracing import NO_SPANS, Span
@@ -245,7 +245,7 @@ class Executor:
             action = step.action
             try:
                 with self._noted(action), self.span("write", action.resource, action.key):
-                    await self._write(step.action, priority=min(number, 1))
+                    name = await self._write(step.action, priority=min(number, 1))
             except KubeError as error:
                 failure = Failure(stage.purpose, chain.subject, step, error)
                 if not stage.is_optional:
@@ -264,7 +264,7 @@ class Executor:
                     run.notes.append((subject, msgspec.structs.replace(note, message=message)))
                 return
             run.written += 1
-            run.notes += [(chain.subject, note) for note in step.notes_when_done]
+            run.notes += [(chain.subject, _with_name(note, name)) for note in step.notes_when_done]
 
     @contextmanager
     def _noted(self, action: Action) -> Iterator[None]:
@@ -277,16 +277,19 @@ class Executor:
         finally:
             self._making.discard(made)
 
-    async def _write(self, action: Action, *, priority: int) -> None:
-        """One write with a definite end: done, or an error that says it was not.
+    async def _write(self, action: Action, *, priority: int) -> str:
+        """One write with a definite end: done, or an error that says it was not. Returns the object's name.
 
         `priority=1` goes ahead of first writes at the client: it finishes what has been begun.
         """
+        if isinstance(action, Create) and not action.key.name:
+            return await self._create_unnamed(action, priority)
         repeat_s = FIRST_REPEAT_S
         uncertain = False
         while True:
             try:
-                return await self._write_once(action, priority, uncertain=uncertain)
+                await self._write_once(action, priority, uncertain=uncertain)
+                return action.key.name
             except _UnknownFateError as unknown:
                 # Rights come back with a server that restarts; rights that nobody gave do not.
                 if isinstance(unknown.error, ForbiddenError) and repeat_s == LAST_REPEAT_S:
@@ -308,6 +311,11 @@ class Executor:
                 await self._patch(action, priority, uncertain=uncertain)
             case Delete():
                 await self._delete(action, priority, uncertain=uncertain)
+
+    async def _create_unnamed(self, action: Create, priority: int) -> str:
+        """A creation whose name the API server chooses, tried once: another try could not find the first one's work."""
+        raw = await self._writer.create(action.resource, action.key.namespace, action.body, priority=priority)
+        return str(decode(raw)["metadata"]["name"])
 
     async def _create(self, action: Create, priority: int, *, uncertain: bool) -> None:
         try:
@@ -420,8 +428,14 @@ def _worst(failures: Sequence[Failure]) -> Failure | None:
     return next((failure for failure in failures if not failure.is_stale), failures[0] if failures else None)
 
 
-_Group = tuple[str, bool, Subject | None]
-"""Notes that become one event: of one reason and kind, about one object."""
+_Group = tuple[str, bool, Subject | None, str]
+"""Notes that become one event: of one reason and kind, about one object, and of one message where each is single."""
+
+
+def _with_name(note: Note, name: str) -> Note:
+    if CREATED_NAME not in note.message:
+        return note
+    return msgspec.structs.replace(note, message=note.message.replace(CREATED_NAME, name))
 
 
 def merged(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
@@ -433,11 +447,14 @@ def merged(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
     subjects: dict[_Group, list[str]] = {}
     counts: Counter[_Group] = Counter()
     for subject, note in notes:
-        group = (note.reason, note.warning, note.about)
+        group = (note.reason, note.warning, note.about, note.message if note.is_single else "")
         first.setdefault(group, note)
         subjects.setdefault(group, []).append(subject)
         counts[group] += 1
-    return tuple((_listed(note, subjects[group][1:]), counts[group]) for group, note in first.items())
+    return tuple(
+        (note if note.is_single else _listed(note, subjects[group][1:]), counts[group])
+        for group, note in first.items()
+    )
 
 
 def _listed(note: Note, others: Sequence[str]) -> Note:

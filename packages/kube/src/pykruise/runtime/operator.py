@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.controller import Controller
@@ -71,7 +72,8 @@ async def _at_once() -> None:
 class Operator:
     """Runs the controllers of `work` against the cluster behind `client`.
 
-    `shared`: views of which there is a cache whatever the work reads, and for which all of it waits. `is_ready` returns
+    `shared`: views of which there is a cache whatever the work reads, and for which all of it waits. `borrowed`: caches
+    that another part of the program keeps true. `is_ready` returns
     when nothing else stands against working. `cpu_time` measures what a reconcile costs (kube/controller.py).
     `namespace`: only objects of this one; empty: of all. `resync_s`: how often everything is looked at although nothing
     changed; None: never. `reports_ready`: statuses have the conditions of kstatus.py where a Control can say them.
@@ -86,6 +88,7 @@ class Operator:
         *,
         elector: LeaderElector | None = None,
         shared: Sequence[Views[Any]] = (),
+        borrowed: Mapping[Views[Any], Cache[Any]] | None = None,
         namespace: str = "",
         resync_s: float | None = None,
         stop_grace_s: float = STOP_GRACE_S,
@@ -105,12 +108,14 @@ class Operator:
         self.client = client
         """Cannot write while this operator does not lead."""
         self.elector = elector
-        self._shared = tuple(shared)
+        self._shared = tuple(dict.fromkeys(shared))
         self._resync_s = resync_s
         self._stop_grace_s = stop_grace_s
         self._is_ready = is_ready
         self._on_work = on_work
-        self.sources = Sources(client, clock=clock, rng=rng, namespace=namespace, pace=pace, shared=shared)
+        self.sources = Sources(
+            client, clock=clock, rng=rng, namespace=namespace, pace=pace, shared=shared, borrowed=borrowed
+        )
         self._context = KindContext(
             client=client,
             sources=self.sources,

@@ -16,10 +16,13 @@ from pykruise.kube.resources import Resource
 from pykruise.runtime.actions import Action
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["REPORT_STATUS", "Chain", "Note", "Plan", "Stage", "Step", "Subject"]
+__all__ = ["CREATED_NAME", "REPORT_STATUS", "Chain", "Note", "Plan", "Stage", "Step", "Subject"]
 
 REPORT_STATUS: Final = "status"
 """The purpose of the stage that reports a status."""
+
+CREATED_NAME: Final = "{created name}"
+"""In the message of a step's note: the name that the API server has given to what the step creates."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +45,9 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     """The same note about the same object is told again only after this time; 0: each time."""
     same_as: str = ""
     """Notes of a reason with the same value here are the same note, however they are worded; empty: the message."""
+    is_single: bool = False
+    """Each message is an event of its own, as Kubernetes' own controllers record them. Else those of one plan, reason
+    and kind are one event, with a count and a list of the subjects."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

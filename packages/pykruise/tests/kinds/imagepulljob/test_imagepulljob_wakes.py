@@ -32,6 +32,7 @@ def woken(on: Views[Any], old: Any, new: Any, jobs: Iterable[PullJobView] = JOBS
         settings=Settings(),
         memories=Memories(),
         is_making=lambda *_: False,
+        now=lambda: 0.0,
     )
     subject = new or old
     change = Change(Key(subject.namespace, subject.name), old, new)

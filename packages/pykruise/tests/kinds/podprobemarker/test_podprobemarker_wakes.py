@@ -37,7 +37,11 @@ def woken(
         **(objects or {}),
     }
     around = Around(
-        listed(there, there), settings=settings, memories=Memories(), is_making=lambda _resource, _key: False
+        listed(there, there),
+        settings=settings,
+        memories=Memories(),
+        is_making=lambda _resource, _key: False,
+        now=lambda: 0.0,
     )
     known = new or old
     change = Change(key=Key(known.namespace, known.name), old=old, new=new)

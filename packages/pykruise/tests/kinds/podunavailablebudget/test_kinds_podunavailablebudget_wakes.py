@@ -62,6 +62,7 @@ def woken(
         settings=settings,
         memories=Memories(),
         is_making=lambda *_: False,
+        now=lambda: 0.0,
     )
     meta = some["metadata"]
     change: Any = Change(

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.group_kinds import group_of
 from pykruise.kube.ids import Key
 from pykruise.kube.quantities import Quantity
 
@@ -43,6 +44,11 @@ class OwnerRef(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     uid: str = ""
     controller: bool | None = None
     block_owner_deletion: bool | None = None
+
+    @property
+    def group(self) -> str:
+        """The API group; "" for the core group."""
+        return group_of(self.api_version) or ""
 
 
 class _Probe(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -352,9 +358,25 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         )
 
     @property
+    def controller(self) -> OwnerRef | None:
+        """The managing owner."""
+        return next((owner for owner in self.owners if owner.controller), None)
+
+    @property
     def owner_uid(self) -> str:
-        """The uid of the controlling owner, or empty."""
+        """The uid of the managing owner, or empty."""
         return next((owner.uid for owner in self.owners if owner.controller), "")
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it counts as one of the pods that its owner wants: it has neither ended nor is it being deleted."""
+        return not self.is_over and not self.is_deleting
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its condition Ready is True."""
+        ready = self.status.condition("Ready")
+        return ready is not None and ready.status == "True"
 
 
 # ── decoding ─────────────────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ manager.py runs them all over one set of caches (base.py); each module is one of
 functions first, then the loop that carries them out.
 """
 
-from pykruise.sandbox.controllers.base import POD_INDEXES
 from pykruise.sandbox.controllers.manager import Controllers
+from pykruise.sandbox.controllers.pods import NODE_VIEWS, POD_VIEWS
 
-__all__ = ["POD_INDEXES", "Controllers"]
+__all__ = ["NODE_VIEWS", "POD_VIEWS", "Controllers"]

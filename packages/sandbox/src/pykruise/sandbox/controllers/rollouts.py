@@ -358,13 +358,18 @@ def _new_document(deployment: DocumentView, sets: Sets, revision: int, all_at_on
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
         "metadata": {
-            "name": f"{deployment.name}-{digest}",
+            "name": replica_set_name(deployment),
             "labels": labels,
             "annotations": annotations,
             "ownerReferences": [owner],
         },
         "spec": spec,
     }
+
+
+def replica_set_name(deployment: DocumentView) -> str:
+    """The name of the replica set of the present template."""
+    return f"{deployment.name}-{template_hash(deployment)}"
 
 
 def template_hash(deployment: DocumentView) -> str:
