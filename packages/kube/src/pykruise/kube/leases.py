@@ -40,8 +40,8 @@ from pykruise.kube.transport import Request, Response, Transport, WrappedTranspo
 
 __all__ = [
     "ElectorStats",
-    "FencedTransport",
     "Fence",
+    "FencedTransport",
     "LeaderElector",
     "LeaseLostError",
     "NotLeadingError",
@@ -252,7 +252,7 @@ class LeaderElector:
         self._hurry.set()
 
     def know(self, lease: Document, *, since: float) -> None:
-        """The Lease has looked like this since then (`now`), as was seen elsewhere: that time need not be waited again."""
+        """The Lease has looked like this since then (`now`), as was seen elsewhere: it need not be waited for again."""
         self._lease, self._seen_at = lease, since
 
     @property

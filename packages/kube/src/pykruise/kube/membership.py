@@ -5,9 +5,9 @@ a Lease per seat   ──▶ who lives ──┐
 a Lease per slot   ──▶ who has it ─┴─▶ assign() (slots.py), when this member leads ──▶ Record
 
 What the leader says is advice: only the Lease of a slot lets a member work on its keys, and only while the leader's own
-Lease is held by a member, too. So another program that takes that Lease finds nobody at work, although there are as many
-that write as there are members. A member learns of a renewal by asking, and counts from before the question by which it
-found the Lease still unrenewed; so its time ends before the Lease can be taken.
+Lease is held by a member, too. So another program that takes that Lease finds nobody at work. A member learns of a
+renewal by asking, and counts from before the question by which it found the Lease still unrenewed; so its time ends
+before the Lease can be taken.
 
 A slot moves in this order: the leader says so, the member ends what it does for these keys, it releases the slot's
 Lease with a note of what it has written, the next member takes it and waits until it has seen that (hand_over.py).
@@ -183,7 +183,13 @@ class Membership:
         self.term: Fence = _MemberTerm(self.leader, self.record)
         """The time in which members may act."""
         self._leases: Cache[LeaseView] = Cache(
-            client, LEASES, project=_project, namespace=namespace, clock=clock, rng=rng
+            client,
+            LEASES,
+            project=_project,
+            namespace=namespace,
+            clock=clock,
+            rng=rng,
+            idle_timeout_s=lease_s,  # some Lease is renewed every few seconds: a silent watch is a dead one
         )
         self._leases.subscribe(self._on_lease)
         self._since: dict[str, float] = {}
