@@ -329,7 +329,7 @@ SLOTS: dict[str, tuple[Change, ...]] = {
         (hand_over.HandOver, "_catch_up", lambda _original: _at_once),
     ),
     "Slots: two managers mean different slots": (
-        (shared_keys.SharedKeys, "slot_of", lambda _original: lambda keys, name, key: id(keys) % 16),
+        (shared_keys.SharedKeys, "slot_of", lambda _original: lambda keys, name, key: (id(keys) >> 4) % 16),
     ),
     "Slots: keys are not enqueued when their slot is taken": (
         (shared_keys.SharedKind, "enqueue_all", lambda _original: _not_at_all),

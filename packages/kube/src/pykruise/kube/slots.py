@@ -10,7 +10,7 @@ reference would not do: it is adopted and released, and until all had heard of i
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -18,6 +18,7 @@ from pykruise.kube.ids import Key
 
 __all__ = [
     "AT_ONCE",
+    "KEYINGS",
     "SLOTS",
     "Keying",
     "Record",
@@ -40,6 +41,8 @@ Seat = int
 
 Keying = Literal["object", "namespace"]
 """By what keys are shared: each object by itself, or all objects of a namespace together."""
+
+KEYINGS: Final[tuple[Keying, ...]] = get_args(Keying)
 
 _OFFSET: Final = 0xCBF29CE484222325
 _PRIME: Final = 0x100000001B3
