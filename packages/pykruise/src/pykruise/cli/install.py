@@ -24,6 +24,7 @@ def install_text(
     *,
     namespace: str,
     replicas: int,
+    shards: int = 1,
     image: str,
     feature_gates: str,
     v: int,
@@ -49,6 +50,7 @@ def install_text(
     wanted = Installation(
         namespace=namespace,
         replicas=replicas,
+        shards=shards,
         image=image or IMAGE,
         daemon_image=daemon_image or DAEMON_IMAGE,
         socket_location=socket_location,

@@ -203,6 +203,9 @@ def kubelets(
     default=2,
     help="Managers; one works, all answer webhooks.",
 )
+@click.option(
+    "--shards", type=click.IntRange(1, 16), default=1, help="How many of them share the work of controllers."
+)
 @click.option("--image", default="", help="The manager's image (default: of this version).")
 @click.option("--daemon-image", default="", help="The agents' image (default: of this version).")
 @click.option(
@@ -238,6 +241,7 @@ def kubelets(
 def install(
     namespace: str,
     replicas: int,
+    shards: int,
     image: str,
     daemon_image: str,
     socket_location: str,
@@ -256,6 +260,7 @@ def install(
         text = install_text(
             namespace=namespace,
             replicas=replicas,
+            shards=shards,
             image=image,
             daemon_image=daemon_image,
             socket_location=socket_location,

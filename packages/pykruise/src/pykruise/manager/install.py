@@ -71,6 +71,8 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     metrics_port: int = 8080
     health_port: int = 8000
     verbosity: int = 4
+    shards: int = 1
+    """How many replicas share the work; 1: one leads and does all of it."""
     api_servers: tuple[str, ...] = ()
     """Addresses (CIDR) that reviews come from; with them, a NetworkPolicy lets no other address reach the webhooks."""
     client_authority: str = ""
@@ -291,6 +293,7 @@ def _flags(wanted: Installation) -> Sequence[str]:
     return (
         "--enable-leader-election",
         f"--leader-election-namespace={wanted.namespace}",
+        *([f"--shards={wanted.shards}"] if wanted.shards > 1 else []),
         f"--metrics-addr=:{wanted.metrics_port}",
         f"--health-probe-addr=:{wanted.health_port}",
         "--pprof-addr=localhost:8090",

@@ -97,6 +97,13 @@ ALERTS: Final[Sequence[Alert]] = (
         severity="critical",
     ),
     Alert(
+        name="KruiseSlotWithoutHolder",
+        expr="max by (slot) (pykruise_slot_held) == 0",
+        for_s=60,
+        summary="No manager works on the objects of slot {{ $labels.slot }}.",
+        severity="critical",
+    ),
+    Alert(
         name="KruiseRolloutStalled",
         expr=f'{_WAITING}{{cause=~"{_STALLING}"}}) == 1',
         for_s=60,
