@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--exhaustive",
         action="store_true",
-        help="scenarios with two parameters: every field of their grid, and not only every second one; "
+        help="scenarios with two parameters: every field of their grid, and not only every fourth one; "
         "properties: eight times as many examples",
     )
     parser.addoption(

@@ -424,8 +424,18 @@ def _doing(sentence: str) -> list[tuple[Do, re.Match[str]]]:
 
 
 def each_way(cases: Iterable[Stuck]) -> list[Any]:
-    """Parameters `case` and `number`: one for everything that the remedies of a case say."""
-    return [pytest.param(one, n, id=f"{one.stage_it.__name__}-{n}") for one in cases for n in range(one.ways)]
+    """Parameters `case` and `number`: one for everything that the remedies of a case say. Of each case a plain run has
+    one, another one from case to case."""
+    return [
+        pytest.param(
+            one,
+            n,
+            id=f"{one.stage_it.__name__}-{n}",
+            marks=() if n == place % one.ways else pytest.mark.exhaustive,
+        )
+        for place, one in enumerate(cases)
+        for n in range(one.ways)
+    ]
 
 
 async def follow_way(

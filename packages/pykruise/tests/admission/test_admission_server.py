@@ -534,7 +534,7 @@ async def test_stopping_finishes_what_is_being_reviewed_and_frees_the_port(tmp_p
 async def test_whoever_connects_while_it_stops_leaves_nothing_behind(tmp_path: Path) -> None:
     # given clients at every point of their handshake
     context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
-    for turns in range(0, 60, 3):
+    for turns in range(0, 60, 6):
         async with running(tmp_path) as server:
             coming = [
                 asyncio.create_task(asyncio.open_connection("127.0.0.1", server.port, ssl=context))
