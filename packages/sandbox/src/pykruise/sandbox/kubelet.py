@@ -43,6 +43,8 @@ from pykruise.sandbox.nodes import (
     lease_document,
     node_document,
 )
+from pykruise.sandbox.pod_decoding import PodProjector
+from pykruise.sandbox.pod_life import advance, awaited_keys, is_ready, wants_resize
 from pykruise.sandbox.pod_state import (
     KubeletSettings,
     PodState,
@@ -50,19 +52,15 @@ from pykruise.sandbox.pod_state import (
     Run,
     RunState,
     World,
-    advance,
-    awaited_keys,
     begin,
     container_roles,
-    is_ready,
     recover,
-    wants_resize,
     with_added,
     with_power_lost,
     with_stopped,
 )
 from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
-from pykruise.sandbox.pod_view import Container, PodProjector, PodView, amounts
+from pykruise.sandbox.pod_view import Container, PodView, amounts
 from pykruise.sandbox.probe_agents import ProbeAgents
 from pykruise.sandbox.recreate_agents import RecreateAgents
 from pykruise.sandbox.running import run_beside

@@ -18,9 +18,10 @@ import msgspec
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
+from pykruise.sandbox.ledger import Ledger, NodeLoad
 from pykruise.sandbox.nodes import NodeView
 from pykruise.sandbox.pod_view import PodView
-from pykruise.sandbox.scheduling import Check, Ledger, NodeLoad, checks_for, explain, problems_at
+from pykruise.sandbox.scheduling import Check, checks_for, explain, problems_at
 
 __all__ = ["HELPLESS", "NEVER", "NOBODY", "Budget", "NoRoom", "Room", "make_room"]
 
