@@ -191,8 +191,6 @@ def controller_for(
             reconciler.forget(change.key)
 
     caches[control.objects].subscribe(forget_gone)
-    for key in control.at_start:
-        queue.add(key)
     return context.controller(control.name, reconciler, queue=queue)
 
 
