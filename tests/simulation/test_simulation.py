@@ -21,6 +21,7 @@ from simulation.world import run
 SEEDS = {
     "cloneset": 40,
     "handover": 20,
+    "slots": 20,
     "daemonset": 25,
     "statefulset": 30,
     "workloadspread": 10,

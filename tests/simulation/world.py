@@ -24,7 +24,9 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock, parse_time
 from pykruise.kube.controller import unmeasured
 from pykruise.kube.event_batching import Pace
+from pykruise.kube.ids import Key
 from pykruise.kube.leases import LeaderElector
+from pykruise.kube.membership import Membership
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -33,6 +35,7 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
 )
+from pykruise.kube.slots import slot_of
 from pykruise.kube.transport import Transport
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
@@ -328,7 +331,15 @@ class _World:
     # ── managers ─────────────────────────────────────────────────────────────
 
     def _leader(self) -> _Life | None:
-        return next((life for life in self._lives if life.manager.is_leading), None)
+        """Who works on the workload."""
+        return next((life for life in self._lives if self._works(life.manager)), None)
+
+    def _works(self, manager: Manager) -> bool:
+        if manager.membership is None:
+            return manager.is_leading
+        kind = next(kind for kind in manager.kinds if kind.resource == self._resource)
+        assert kind.control is not None
+        return slot_of(kind.control.name, Key(NAMESPACE, NAME)) in manager.membership.stats().held
 
     def _wire(self, name: str) -> Wire:
         return Wire(
@@ -349,6 +360,17 @@ class _World:
             rng=self._branch(),
         )
 
+    def _membership(self, name: str, wire: Wire) -> Membership:
+        return Membership(
+            Client(wire, clock=self._clock, rng=self._branch()),
+            namespace=NAMESPACE,
+            name="kruise-manager",
+            identity=name,
+            members=self._script.managers,
+            clock=self._clock,
+            rng=self._branch(),
+        )
+
     def _start_manager(self) -> _Life:
         self._count += 1
         name = f"manager-{self._count}"
@@ -365,7 +387,8 @@ class _World:
             settings=Settings(
                 gates=self._kind.gates, flags={"ws-enabled-versioned-status": self._versioned()}
             ),
-            elector=self._elector(name, wires[1]) if len(wires) > 1 else None,
+            elector=self._elector(name, wires[1]) if len(wires) > 1 and not self._script.shares else None,
+            membership=self._membership(name, wires[1]) if self._script.shares else None,
             clock=clock,
             rng=self._branch(),
             cpu_time=unmeasured,

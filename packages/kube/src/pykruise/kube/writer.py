@@ -124,6 +124,22 @@ class Writer:
         self._observe_answer(resource, raw, options)
         return raw
 
+    async def patch_status(
+        self,
+        resource: Resource,
+        key: Key,
+        body: Body,
+        *,
+        uid: str,
+        patch_type: PatchType = PatchType.MERGE,
+    ) -> bool:
+        """Patch a status, with `uid` as in `patch`. Whether the object was there: one that is gone needs none."""
+        try:
+            await self.patch(resource, key, body, patch_type=patch_type, subresource="status", uid=uid)
+        except NotFoundError:
+            return False
+        return True
+
     async def delete(
         self, resource: Resource, key: Key, *, uid: str = "", **options: Unpack[DeleteOptions]
     ) -> bytes:

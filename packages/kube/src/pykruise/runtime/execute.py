@@ -18,6 +18,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -184,6 +185,12 @@ class Executor:
         self._max_in_flight = max_in_flight
         self._places = asyncio.Semaphore(max_in_flight)
         self._making: set[tuple[Resource, Key]] = set()
+
+    def over(self, writer: Writer) -> "Executor":
+        """The same executor, bounds and all, over another writer."""
+        other = copy(self)
+        other._writer = writer
+        return other
 
     def is_making(self, resource: Resource, key: Key) -> bool:
         """Whether a creation of this object is under way: whoever waits for it is told when it ends."""

@@ -11,6 +11,9 @@ With an elector, several operators share a cluster: all have full caches, one ru
 does not stand for election. A new leader works when it has seen what the one before wrote (kube/hand_over.py). A leader
 that loses its Lease cannot write any more from that moment (kube/leases.py); it ends its controllers, forgets what it
 remembers of objects, and stands for election again.
+
+With a membership, several operators work at once (kube/membership.py): all run their controllers, each on the keys of
+the slots that it holds (shared_keys.py).
 """
 
 import asyncio
@@ -29,13 +32,15 @@ from pykruise.kube.controller import Controller
 from pykruise.kube.event_batching import Pace
 from pykruise.kube.hand_over import HandOver
 from pykruise.kube.ids import Key
-from pykruise.kube.leases import FencedTransport, LeaderElector, LeaseLostError
+from pykruise.kube.leases import Fence, FencedTransport, LeaderElector, LeaseLostError
+from pykruise.kube.membership import HeldSlot, Membership
 from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
 from pykruise.runtime.assemble import KindContext, Tuning, controller_for, views_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
 from pykruise.runtime.rollouts import RolloutMeter
+from pykruise.runtime.shared_keys import Share, SharedKeys
 from pykruise.runtime.sources import Sources
 from pykruise.runtime.tracing import NO_SPANS, Span
 from pykruise.runtime.views import Views
@@ -88,6 +93,7 @@ class Operator:
         work: Sequence[Work],
         *,
         elector: LeaderElector | None = None,
+        membership: Membership | None = None,
         shared: Sequence[Views[Any]] = (),
         borrowed: Mapping[Views[Any], Cache[Any]] | None = None,
         namespace: str = "",
@@ -104,11 +110,16 @@ class Operator:
         pace: Pace | None = None,
     ) -> None:
         rng = rng or random.Random()
-        if elector is not None:
+        plain = client
+        if membership is not None:
+            elector = membership.leader
+            client = client.over(FencedTransport(client.transport, membership.term))
+        elif elector is not None:
             client = client.over(FencedTransport(client.transport, elector.term))
         self.client = client
-        """Cannot write while this operator does not lead."""
+        """Cannot write while this operator neither leads nor takes part."""
         self.elector = elector
+        self.membership = membership
         self._shared = tuple(dict.fromkeys(shared))
         self._resync_s = resync_s
         self._stop_grace_s = stop_grace_s
@@ -117,20 +128,29 @@ class Operator:
         self.sources = Sources(
             client, clock=clock, rng=rng, namespace=namespace, pace=pace, shared=shared, borrowed=borrowed
         )
+        executor = Executor(
+            Writer(client, self.sources.observers), rng=rng, status_per_s=tuning.status_per_s, span=span
+        )
+
+        def executor_over(fence: Fence) -> Executor:
+            fenced = plain.over(FencedTransport(plain.transport, fence))
+            return executor.over(Writer(fenced, self.sources.observers))
+
+        self.shared_keys = (
+            SharedKeys(keying=membership.keying, executor_over=executor_over)
+            if membership is not None
+            else None
+        )
         self._context = KindContext(
             client=client,
             sources=self.sources,
-            executor=Executor(
-                Writer(client, self.sources.observers),
-                rng=rng,
-                status_per_s=tuning.status_per_s,
-                span=span,
-            ),
+            executor=executor,
             clock=clock,
             rng=rng,
             cpu_time=cpu_time,
             tuning=tuning,
             reports_ready=reports_ready,
+            shared=self.shared_keys,
         )
         self._running = tuple(self._build(one) for one in work)
         self._hand_over: HandOver | None = None
@@ -178,11 +198,14 @@ class Operator:
                 tasks.create_task(one.run(), name="further kinds") for one in self._context.further
             ]
             background += [tasks.create_task(one.run(), name="events") for one in self._context.recorders]
-            terms = tasks.create_task(self._serve_terms(), name="terms")
+            serving = self._serve_terms() if self.membership is None else self._share(self.membership)
+            terms = tasks.create_task(serving, name="terms")
             await self._stop.wait()
             await asyncio.gather(*(one.controller.stop(grace_s=self._stop_grace_s) for one in self._running))
             await asyncio.gather(*(recorder.flush() for recorder in self._context.recorders))
-            if self.elector is not None and self._hand_over is not None and self.elector.is_leading:
+            if self.membership is not None:
+                await self.membership.leave()
+            elif self.elector is not None and self._hand_over is not None and self.elector.is_leading:
                 await self.elector.release(self._hand_over.versions())
             for task in (terms, *background):
                 task.cancel()
@@ -211,6 +234,41 @@ class Operator:
                 term.create_task(self._hand_over.run(), name="hand-over")
             for one in self._running:
                 term.create_task(self._work(one, self._hand_over), name=one.name)
+
+    # ── with others ──────────────────────────────────────────────────────────
+
+    async def _share(self, membership: Membership) -> None:
+        """Take part in the work: controllers run, and get keys when a slot is held."""
+        await self.sources.wait_synced(self._shared)
+        await self._is_ready()
+        async with asyncio.TaskGroup() as tasks:
+            for one in self._running:
+                tasks.create_task(self._work(one, None), name=one.name)
+            await membership.run(self._serve_slot)
+
+    async def _serve_slot(self, slot: HeldSlot) -> Mapping[str, int] | None:
+        assert self.shared_keys is not None  # there is a membership
+        share = self.shared_keys.take(slot.number, slot.fence)
+        hand_over = HandOver(lambda: self.sources.caches, slot.elector)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                catching_up = [tasks.create_task(hand_over.run(), name=f"hand-over-{slot.number}")]
+                for one in self._running:
+                    opening = self._open(one, self.shared_keys, share, hand_over)
+                    catching_up.append(tasks.create_task(opening, name=f"{one.name}-{slot.number}"))
+                await slot.leaving.wait()
+                for task in catching_up:
+                    task.cancel()
+            await share.close(grace_s=self._stop_grace_s)
+            return hand_over.versions() if share.is_clean else None
+        finally:
+            self.shared_keys.drop(share)
+
+    async def _open(self, running: _Running, keys: SharedKeys, share: Share, hand_over: HandOver) -> None:
+        """One controller and one slot: wait for what it needs to know, then let it have the keys."""
+        await self.sources.wait_synced(running.needs)
+        await hand_over.wait(self.sources.of(views) for views in running.reads)
+        await keys.open(share, running.name)
 
     async def _work(self, running: _Running, hand_over: HandOver | None) -> None:
         """One controller: wait for what it needs, then work."""

@@ -128,7 +128,8 @@ class Reconciler:
 
     `objects` are the kind's own, `read_for` gives what the snapshot of one of them reads, `record` takes events (it
     must neither block nor raise). `memories`: what is remembered between reconciles, for the kind and in here.
-    `rollouts`: counts them. `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them.
+    `executor_of`: what writes for an object, where that is not `executor` for all. `rollouts`: counts them.
+    `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class Reconciler:
         read_for: Callable[[Any], Read[Any]],
         memories: Memories,
         executor: Executor,
+        executor_of: Callable[[Key], Executor] | None = None,
         record: RecordEvent,
         slice_s: float = SLICE_S,
         reports_ready: bool = False,
@@ -151,6 +153,7 @@ class Reconciler:
         self._read_for = read_for
         self._memories = memories
         self._executor = executor
+        self._executor_of = executor_of or (lambda _: executor)
         self._record = record
         self._slice_s = slice_s
         self._standing = control.standing
@@ -259,7 +262,7 @@ class Reconciler:
 
     async def _insist_on(self, owner: Owner) -> None:
         """Look at the live owner. Raises ConflictError when it is not there any more, or another one is."""
-        if not await self._executor.is_there(owner.resource, owner.key, uid=owner.uid):
+        if not await self._executor_of(owner.key).is_there(owner.resource, owner.key, uid=owner.uid):
             raise _conflict(f"{owner.resource.kind} {owner.key} ({owner.uid}) is not there any more")
 
     async def _write(
@@ -279,7 +282,8 @@ class Reconciler:
     async def _execute(self, view: Any, plan: Plan) -> Outcome:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._slice_s
-        return await self._executor.execute(
+        key = Key(view.namespace, view.name)
+        return await self._executor_of(key).execute(
             plan, until=lambda: loop.time() >= end or not self._is_current(view)
         )
 
@@ -348,7 +352,7 @@ class Reconciler:
         wait_s = pace.wait_s(owner.key, now=asyncio.get_running_loop().time())
         if wait_s > 0 and not at_once:
             return _Report(due_in_s=wait_s)
-        outcome = await self._executor.execute(_alone(patch))
+        outcome = await self._executor_of(owner.key).execute(_alone(patch))
         if self._reports_ready and outcome.failure is None:
             self._look_for_kstatus(owner)
         return _Report(failure=outcome.failure)

@@ -1,4 +1,4 @@
-"""Whose pods and revisions are whose: taking what nobody controls, and letting go of what no longer matches.
+"""Which pods and revisions belong to an owner: adopting orphans, and releasing what no longer matches.
 
 pods, revisions ──▶ adoption_stages() ──▶ a check that the owner is still there, then the adoptions
 pods            ──▶ release_stages()  ──▶ patches that take the owner off
@@ -38,7 +38,7 @@ __all__ = [
     "still_there",
 ]
 
-_ADOPTED: Final = "it matches the selector, and nobody controls it"
+_ADOPTED: Final = "it matches the selector, and has no controller"
 _RELEASED: Final = "its labels no longer match the selector"
 
 
@@ -109,7 +109,7 @@ def _adopt_revision(adopter: Adopter, revision: RevisionView) -> Chain:
 
 
 def release_stages(pods: Sequence[PodView], *, owner_uid: str, because: str = _RELEASED) -> list[Stage]:
-    """The writes by which these pods are nobody's again, each with its event."""
+    """The writes that orphan these pods, each with its event."""
     chains = tuple(
         pod_chain(pod, release_pod(pod, owner_uid=owner_uid, because=because, done=_released(pod, because)))
         for pod in pods

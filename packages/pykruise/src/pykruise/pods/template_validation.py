@@ -3,7 +3,7 @@
 template ──▶ types of its fields ──▶ defaults ──▶ Kubernetes' rules for pods (kube/pod_rules.py) ──▶ field errors
 
 Pure. Checked is what a pod of the template would be: with its defaults, and with a volume for each claim
-template. A field that these rules do not know yet, in a newer Kubernetes, is nobody's fault.
+template. A field that these rules do not know yet, in a newer Kubernetes, is no error.
 """
 
 import re

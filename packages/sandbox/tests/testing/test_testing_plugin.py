@@ -13,7 +13,7 @@ import pytest
 from pykruise.kube.errors import NotFoundError
 from pykruise.testing.sandbox import Sandbox
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PAGE = ROOT / "docs" / "testing.md"
 MANIFEST = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)

@@ -8,7 +8,7 @@ import pytest
 from pykruise.kinds import crds
 from pykruise.kinds.differences import DIFFERENCES, END, with_table
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 PAGE = DOCS / "migration.md"
 KINDS = ("cloneset", "daemonset", "sidecarset", "statefulset", "workloadspread")
 

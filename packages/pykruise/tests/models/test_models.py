@@ -11,7 +11,7 @@ from pykruise.kinds import crds
 from pykruise.kube.crds import structural_schema
 from pykruise.models import LabelSelector, ObjectMeta, document, model_of, parse, v1alpha1, v1beta1
 
-EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
+EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.yaml"))
 SERVED = [
     (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"])
     for crd in crds()

@@ -13,7 +13,7 @@ from pykruise.cli.insight.playing.values import World
 from pykruise.cli.simulate import report
 from support.scenario import Object
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def parts(path: Path) -> tuple[list[Object], list[Object]]:

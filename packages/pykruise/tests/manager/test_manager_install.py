@@ -100,7 +100,7 @@ def test_everything_is_in_the_namespace_that_was_asked_for() -> None:
 
 
 def test_no_webhook_of_pods_guards_the_own_namespace_or_kube_system() -> None:
-    """issue 7 item 8: a sick manager cannot keep its own pods, or the cluster's, from starting"""
+    """a sick manager cannot keep its own pods, or the cluster's, from starting"""
     documents = manifests(Installation())
     labels = {
         **one(documents, "Namespace", "kruise-system")["metadata"]["labels"],

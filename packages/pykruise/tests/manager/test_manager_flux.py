@@ -11,7 +11,7 @@ import yaml
 from pykruise.kube.crds import structural_schema
 from pykruise.models import model_of
 
-PAGE = Path(__file__).parents[3] / "docs" / "gitops.md"
+PAGE = Path(__file__).parents[4] / "docs" / "gitops.md"
 
 
 def expressions() -> dict[str, dict[str, str]]:

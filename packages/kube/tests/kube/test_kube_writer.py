@@ -220,3 +220,17 @@ async def test_arguments_reach_the_request() -> None:
     assert patched.query == {"fieldManager": "me", "force": "true"}
     assert deleted.document["preconditions"] == {"uid": "u-1", "resourceVersion": "7"}
     assert (deleted.document["gracePeriodSeconds"], deleted.document["propagationPolicy"]) == (3, "Orphan")
+
+
+async def test_the_status_of_an_object_that_is_gone_needs_no_patch() -> None:
+    # given
+    transport = ScriptedTransport(answer(200, POD), missing(), refusal(409, "Conflict"))
+    ours = Writer(Client(transport), {})
+    # when, then: written; gone, which is no failure; changed meanwhile, which is one
+    assert await ours.patch_status(PODS, KEY, {"status": {"a": 1}}, uid="u-1")
+    assert not await ours.patch_status(PODS, KEY, {"status": {"a": 1}}, uid="u-1")
+    with pytest.raises(ConflictError):
+        await ours.patch_status(PODS, KEY, {"status": {"a": 1}}, uid="u-1")
+    written = transport.asked[0]
+    assert written.path == "/api/v1/namespaces/ns/pods/a/status"
+    assert written.document == {"status": {"a": 1}}

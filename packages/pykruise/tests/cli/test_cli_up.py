@@ -86,7 +86,7 @@ def test_files_that_cannot_be_used_are_told_in_one_line(tmp_path: Path) -> None:
 
 @needs_kubectl
 def test_without_an_agent_nobody_carries_out_what_agents_are_asked_for(tmp_path: Path) -> None:
-    examples = Path(__file__).parents[3] / "examples"
+    examples = Path(__file__).parents[4] / "examples"
     with running_up(tmp_path, "--no-agent") as up:
         # given
         up.says("apply", "-f", str(examples / "imagepulljob.yaml"))
@@ -99,7 +99,7 @@ def test_without_an_agent_nobody_carries_out_what_agents_are_asked_for(tmp_path:
 
 def test_the_manager_runs_with_the_gates_that_are_given(tmp_path: Path) -> None:
     # given a kind that is refused by default
-    copies = Path(__file__).parents[3] / "examples" / "resourcedistribution.yaml"
+    copies = Path(__file__).parents[4] / "examples" / "resourcedistribution.yaml"
     with running_up(tmp_path, "--feature-gates", "ResourceDistributionGate=true") as up:
         # when
         up.says("apply", "-f", str(copies))

@@ -16,7 +16,7 @@ from pykruise.manager.monitoring import (
 )
 from support.promql import Alarm, Scrapes, names_in
 
-PAGE = Path(__file__).parents[3] / "docs" / "monitoring.md"
+PAGE = Path(__file__).parents[4] / "docs" / "monitoring.md"
 EVERY_S = 30.0
 
 
@@ -62,6 +62,10 @@ def budget(allowed: int, pods: int) -> str:
 LEADER = "kruise_manager_is_leader"
 WRONG: dict[str, tuple[str, str]] = {
     "KruiseNoLeader": (series(LEADER, 0), series(LEADER, 1)),
+    "KruiseSlotWithoutHolder": (
+        series("pykruise_slot_held", 0, slot="3"),
+        series("pykruise_slot_held", 1, slot="3"),
+    ),
     "KruiseRolloutStalled": (waiting("InvalidSpec"), waiting("Updating")),
     "KruiseRolloutStuck": (waiting("Unschedulable"), ""),
     **{

@@ -331,7 +331,7 @@ def test_the_json_of_a_play_has_what_is_shown(tmp_path: Path) -> None:
     "struct", [Forecast, Batch, Fate, Explanation, Wait, Played, Action, Sample, ClockPlayed, ClockFate]
 )
 def test_every_field_of_the_json_is_documented(struct: type[msgspec.Struct]) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "plan-and-explain.md").read_text("utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "plan-and-explain.md").read_text("utf-8")
     section = page[page.index("## JSON") :]
     assert [field for field in struct.__struct_fields__ if f"`{field}`" not in section] == []
 

@@ -10,7 +10,7 @@ from pykruise.dashboard.install import chart_file, rights_of_dashboard
 from pykruise.dashboard.objects import watched_resources
 from support.charts import render
 
-CHART = Path(__file__).parents[3] / "charts" / "pykruise"
+CHART = Path(__file__).parents[4] / "charts" / "pykruise"
 
 
 def parts(**values: Any) -> dict[str, Any]:

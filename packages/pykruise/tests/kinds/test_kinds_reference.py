@@ -5,7 +5,7 @@ from pathlib import Path
 from pykruise.kinds import crds
 from pykruise.kinds.reference import reference
 
-PAGE = Path(__file__).parents[3] / "docs" / "api.md"
+PAGE = Path(__file__).parents[4] / "docs" / "api.md"
 
 
 def test_the_page_is_up_to_date() -> None:

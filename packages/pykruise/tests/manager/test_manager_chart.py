@@ -17,7 +17,7 @@ from pykruise.manager.roles import needed
 from support.charts import render
 from support.rbac import Authorizer
 
-CHART = Path(__file__).parents[3] / "charts" / "pykruise"
+CHART = Path(__file__).parents[4] / "charts" / "pykruise"
 
 
 def by_name(documents: list[Any]) -> dict[tuple[str, str], Any]:

@@ -146,7 +146,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @functools.cache
 def _is_shared(root: Path, path: str) -> bool:
     """Whether the tests of a file are cheaper together: they are small, or share a session or a control plane."""
-    is_small = path.startswith(("tests/unit/", "tests/conformance/"))
+    is_small = path.startswith(("packages/", "tests/unit/", "tests/conformance/"))
     return is_small or 'scope="module"' in (root / path).read_text()
 
 
