@@ -150,7 +150,7 @@ _ONLY_IN_PODS = "this works only inside a pod that mounts its service account to
 
 
 def _server_of_pod(environ: Mapping[str, str], where: str) -> str:
-    """The API server as every pod is told where it is."""
+    """The API server, where the environment of every pod says it is."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise ConfigurationError(
@@ -287,7 +287,7 @@ class _Kubeconfig:
             return self._oidc(reader), tls
         headers = self._fixed_headers()
         if has_files:
-            # Rotated by whoever wrote them (kubeadm, kubelet): read again now and then.
+            # Rotated by what wrote them (kubeadm, kubelet): read again now and then.
             return self._renewed(
                 lambda: Material(headers=dict(headers), tls=reader.read()), every_s=_REREAD_S
             ), tls
@@ -361,7 +361,7 @@ class _Kubeconfig:
         return RenewedCredentials(read, clock=self._clock)
 
     def _check_command(self, spec: Mapping[str, Any], where: str) -> None:
-        """A plugin that is not installed is told at once, not at the first request."""
+        """A plugin that is not installed is an error at once, not at the first request."""
         command = str(spec["command"])
         variables = spec.get("env") or ()
         own = {

@@ -152,7 +152,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """PULL_FAILED only: the image that could not be pulled."""
     pull_failures: int = 0
     crashes: int = 0
-    """Ends in a row that nobody asked for: the backoff grows with them."""
+    """Ends in a row that were not asked for: the backoff grows with them."""
     last: Terminated | None = None
     """How the latest run ended: the current one when EXITED, else the one before."""
     previous: Terminated | None = None
@@ -228,7 +228,7 @@ def with_stopped(state: PodState, pod: PodView, name: str, now: Instant) -> PodS
 
 
 def with_power_lost(state: PodState, pod: PodView, now: Instant) -> PodState:
-    """The state once the pod's node is there again. Its containers ended with it, nobody knows how, and are started
+    """The state once the pod's node is there again. Its containers ended with it, with an unknown exit, and are started
     again as after `with_stopped`."""
     return _with_ended(state, pod, {run.name for run in state.runs}, now, code=_LOST, reason="Unknown")
 

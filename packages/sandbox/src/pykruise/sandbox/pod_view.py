@@ -161,7 +161,7 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 def _slept(hook: _Hook | None) -> float:
-    """Hooks that run a program or a request take no time: nobody knows how long."""
+    """Hooks that run a program or a request take no time: it is not known how long."""
     return float(hook.sleep.seconds) if hook is not None and hook.sleep is not None else 0.0
 
 

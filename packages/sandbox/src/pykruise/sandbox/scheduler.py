@@ -65,7 +65,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     volumes: Cache[DocumentView]
     classes: Cache[DocumentView]
     budgets: Cache[DocumentView] | None = None
-    """None: nobody keeps disruption budgets."""
+    """None: no controller keeps disruption budgets."""
 
 
 class _Binding(msgspec.Struct, frozen=True):

@@ -162,13 +162,13 @@ Rank = tuple[float, float, float, float]
 def _best(
     pod: PodView, ledger: Ledger, fitting: Sequence[tuple[NodeLoad, NodeView]], rng: random.Random
 ) -> str:
-    wish = _wishes(pod, fitting)
+    preference = _preferences(pod, fitting)
     owner = pod.owner_uid
     best: list[str] = []
     best_rank: Rank = (math.inf, 0, 0, 0)
     for load, view in fitting:
         rank: Rank = (
-            -wish(view) if wish is not None else 0,
+            -preference(view) if preference is not None else 0,
             load.owners.get(owner, 0) if owner else 0,
             ledger.in_zone(owner, view.zone) if owner else 0,
             load.pods / max(1, view.max_pods),
@@ -180,7 +180,9 @@ def _best(
     return best[0] if len(best) == 1 else rng.choice(best)
 
 
-def _wishes(pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]) -> Callable[[NodeView], float] | None:
+def _preferences(
+    pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]
+) -> Callable[[NodeView], float] | None:
     """How much the pod would like a node: preferred node affinity, less the taints it would rather avoid."""
     preferred = affinity_of(pod, "nodeAffinity").get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     has_soft_taints = any(taint.effect == "PreferNoSchedule" for _, view in fitting for taint in view.taints)
@@ -188,7 +190,7 @@ def _wishes(pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]) -> Calla
         return None
     tolerations = _tolerations(pod)
 
-    def wish(view: NodeView) -> float:
+    def preference(view: NodeView) -> float:
         liked = sum(
             term.get("weight", 0)
             for term in preferred
@@ -199,7 +201,7 @@ def _wishes(pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]) -> Calla
         )
         return float(liked - 100 * avoided)
 
-    return wish
+    return preference
 
 
 # ── filters ──────────────────────────────────────────────────────────────────
@@ -291,7 +293,7 @@ def _pod_affinity(pod: PodView, ledger: Ledger) -> Check | None:
     ]
     if not (wanted or unwanted or averse):
         return None
-    # The first of a group of pods that want to be together finds nobody, and may begin anywhere.
+    # The first of a group of pods that want to be together finds none, and may begin anywhere.
     is_first = all(not domains.values and domains.group.has(pod) for domains in wanted)
 
     def check(load: NodeLoad, view: NodeView) -> Sequence[str]:

@@ -375,10 +375,10 @@ def _print_priority_class(priority: Doc, now: Instant) -> list[Any]:
 def _print_quota(doc: Doc, now: Instant) -> list[Any]:
     status = doc.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
-    told: dict[bool, list[str]] = {False: [], True: []}
+    parts: dict[bool, list[str]] = {False: [], True: []}
     for name in sorted(hard):
-        told[name.startswith("limits.")].append(f"{name}: {used.get(name, '0')}/{hard[name]}")
-    return [name_of(doc), ", ".join(told[False]), ", ".join(told[True]), age_of(doc, now)]
+        parts[name.startswith("limits.")].append(f"{name}: {used.get(name, '0')}/{hard[name]}")
+    return [name_of(doc), ", ".join(parts[False]), ", ".join(parts[True]), age_of(doc, now)]
 
 
 PRINTERS: Final[Mapping[str, Print]] = {

@@ -317,7 +317,7 @@ def _log(state: Mapping[str, Any], status: Mapping[str, Any], every_s: float) ->
 
 
 def _end_of(status: Mapping[str, Any], restarts: int) -> tuple[Mapping[str, Any] | None, bool]:
-    """How the run ended that this many restarts came before, as far as that is told, and whether it did."""
+    """How the run ended that this many restarts came before, as far as that is known, and whether it did."""
     state, last = status.get("state") or {}, status.get("lastState") or {}
     later = (status.get("restartCount") or 0) - restarts
     if later == 0 and "running" in state:
