@@ -64,6 +64,7 @@ def merge_kubeconfigs(paths: Iterable[Path]) -> tuple[dict[str, list[Entry]], st
 
 
 def read_kubeconfig(path: Path) -> dict[str, Any]:
+    """The document of one file. Raises ConfigurationError for what is no kubeconfig."""
     import yaml
 
     where = f"kubeconfig {path}"
@@ -90,10 +91,12 @@ _NO_KUBECONFIG: Final = "is not a kubeconfig; expected a document with clusters,
 
 
 def has_file(user: Mapping[str, Any], name: str) -> bool:
+    """Whether it names a file that counts: data in the kubeconfig goes before it."""
     return bool(user.get(name)) and not user.get(f"{name}-data")
 
 
 def read_bytes(path: Path, where: str, *, separator: str = ": ") -> bytes:
+    """What a file holds. Raises ConfigurationError, which begins with `where`."""
     try:
         return path.read_bytes()
     except OSError as err:
@@ -101,10 +104,12 @@ def read_bytes(path: Path, where: str, *, separator: str = ": ") -> bytes:
 
 
 def read_token(path: Path, where: str) -> str:
+    """The token in a file. Raises ConfigurationError."""
     return checked_token(read_bytes(path, where).decode("utf-8", "replace"), f"{where}, {path}")
 
 
 def checked_token(text: str, where: str) -> str:
+    """The token in a text. Raises ConfigurationError where it is none."""
     token = text.strip()
     if not token or not token.isascii() or not token.isprintable():
         raise ConfigurationError(
@@ -162,4 +167,5 @@ def _file_of(content: bytes) -> Iterator[str]:
 
 
 def one_line(value: object) -> str:
+    """A value, or an error, on one line."""
     return " ".join(str(value).split()) or type(value).__name__

@@ -192,17 +192,20 @@ def _weighs_the_same(one: PodView, other: PodView) -> bool:
 
 
 def host_ports(pod: PodView) -> tuple[HostPort, ...]:
+    """The ports of its node that the pod takes."""
     ports = pod.containers.host_ports
     sidecar_ports = pod.init_containers.host_ports
     return (*ports, *sidecar_ports) if sidecar_ports else ports
 
 
 def affinity_of(pod: PodView, kind: str) -> Mapping[str, Any]:
+    """A part of the pod's affinity, such as `podAntiAffinity`."""
     affinity = pod.placement.affinity if pod.placement else None
     return (affinity or {}).get(kind) or {}
 
 
 def terms_of(pod: PodView, kind: str) -> Sequence[Mapping[str, Any]]:
+    """What that part requires."""
     if pod.placement is None or pod.placement.affinity is None:
         return ()
     return affinity_of(pod, kind).get("requiredDuringSchedulingIgnoredDuringExecution") or ()

@@ -310,6 +310,7 @@ def _recovered(status: ContainerStatus, now: Instant, wanted: str) -> Run:
 
 
 def ended(run: Run, at: Instant, *, code: int, crashes: int = 0, reason: str = "Error") -> Run:
+    """The run after its process has ended."""
     end = Terminated(
         exit_code=code,
         reason=reason if code else "Completed",

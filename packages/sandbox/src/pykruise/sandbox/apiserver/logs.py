@@ -19,7 +19,7 @@ from pykruise.kube import field_errors as causes
 from pykruise.kube.clock import Clock, Instant, format_time, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import Cause
-from pykruise.kube.selectors import parse_field_selector
+from pykruise.kube.field_selectors import parse_field_selector
 from pykruise.sandbox.apiserver.calls import Answer, Call, flag, whole_number
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.selection import Selection

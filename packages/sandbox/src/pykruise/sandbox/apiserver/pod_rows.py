@@ -24,6 +24,7 @@ __all__ = ["print_pod"]
 
 
 def print_pod(pod: Doc, now: Instant) -> list[Any]:
+    """Name, ready containers, state, restarts, age; wide: address, nodes, readiness gates."""
     spec, status = spec_of(pod), status_of(pod)
     ready, total, reason, restarts, last_restart = _pod_state(pod)
     shown = str(restarts)

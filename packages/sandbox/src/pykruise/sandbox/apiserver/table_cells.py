@@ -69,6 +69,7 @@ def _two(large: int, unit: str, small: int, small_unit: str) -> str:
 
 
 def since(timestamp: str | None, now: Instant) -> str:
+    """How long ago a timestamp was; UNKNOWN without one."""
     if not timestamp:
         return UNKNOWN
     try:
@@ -78,30 +79,37 @@ def since(timestamp: str | None, now: Instant) -> str:
 
 
 def name_of(doc: Doc) -> str:
+    """`metadata.name`."""
     return str((doc.get("metadata") or {}).get("name") or "")
 
 
 def age_of(doc: Doc, now: Instant) -> str:
+    """How old the object is."""
     return since((doc.get("metadata") or {}).get("creationTimestamp"), now)
 
 
 def spec_of(doc: Doc) -> Doc:
+    """`spec`; empty without one."""
     return doc.get("spec") or {}
 
 
 def status_of(doc: Doc) -> Doc:
+    """`status`; empty without one."""
     return doc.get("status") or {}
 
 
 def is_ending(doc: Doc) -> bool:
+    """Whether its deletion has begun."""
     return bool((doc.get("metadata") or {}).get("deletionTimestamp"))
 
 
 def labels_text(labels: Mapping[str, str] | None) -> str:
+    """`a=1,b=2`, by key; NONE without any."""
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) if labels else NONE
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
+    """A label selector as kubectl writes it."""
     try:
         return format_label_selector(selector)
     except SelectorError:
@@ -109,6 +117,7 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
 
 
 def template_spec(doc: Doc) -> Doc:
+    """The spec of its pod template."""
     return (spec_of(doc).get("template") or {}).get("spec") or {}
 
 
@@ -127,4 +136,5 @@ def with_more(items: Sequence[str], *, most: int = 3) -> str:
 
 
 def is_true(conditions: Iterable[Doc], kind: str) -> bool:
+    """Whether the condition of that type holds."""
     return any(each.get("type") == kind and each.get("status") == "True" for each in conditions)

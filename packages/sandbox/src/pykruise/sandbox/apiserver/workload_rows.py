@@ -39,6 +39,7 @@ __all__ = [
 
 
 def print_deployment(deployment: Doc, now: Instant) -> list[Any]:
+    """A Deployment's cells."""
     spec, status = spec_of(deployment), status_of(deployment)
     try:
         selector = str(selector_from(spec.get("selector")))
@@ -56,6 +57,7 @@ def print_deployment(deployment: Doc, now: Instant) -> list[Any]:
 
 
 def print_replica_set(owner: Doc, now: Instant) -> list[Any]:
+    """A ReplicaSet's cells; those of a ReplicationController too."""
     spec, status = spec_of(owner), status_of(owner)
     return [
         name_of(owner),
@@ -69,11 +71,13 @@ def print_replica_set(owner: Doc, now: Instant) -> list[Any]:
 
 
 def print_stateful_set(owner: Doc, now: Instant) -> list[Any]:
+    """A StatefulSet's cells."""
     ready = f"{status_of(owner).get('readyReplicas') or 0}/{spec_of(owner).get('replicas') or 0}"
     return [name_of(owner), ready, age_of(owner, now), *containers_of(template_spec(owner))]
 
 
 def print_daemon_set(owner: Doc, now: Instant) -> list[Any]:
+    """A DaemonSet's cells."""
     status = status_of(owner)
     counts = (
         "desiredNumberScheduled",
@@ -93,6 +97,7 @@ def print_daemon_set(owner: Doc, now: Instant) -> list[Any]:
 
 
 def print_controller_revision(revision: Doc, now: Instant) -> list[Any]:
+    """A ControllerRevision's cells."""
     owner = controller_of(revision)
     shown = NONE
     if owner is not None:
@@ -102,6 +107,7 @@ def print_controller_revision(revision: Doc, now: Instant) -> list[Any]:
 
 
 def print_job(job: Doc, now: Instant) -> list[Any]:
+    """A Job's cells."""
     spec, status = spec_of(job), status_of(job)
     done, parallel = status.get("succeeded") or 0, spec.get("parallelism") or 0
     if spec.get("completions") is not None:
@@ -140,6 +146,7 @@ def _job_duration(status: Doc, now: Instant) -> str:
 
 
 def print_cron_job(job: Doc, now: Instant) -> list[Any]:
+    """A CronJob's cells."""
     spec, status = spec_of(job), status_of(job)
     inner = (spec.get("jobTemplate") or {}).get("spec") or {}
     last = status.get("lastScheduleTime")
