@@ -57,7 +57,7 @@ def print_deployment(deployment: Doc, now: Instant) -> list[Any]:
 
 
 def print_replica_set(owner: Doc, now: Instant) -> list[Any]:
-    """A ReplicaSet's cells; those of a ReplicationController too."""
+    """A ReplicaSet's cells."""
     spec, status = spec_of(owner), status_of(owner)
     return [
         name_of(owner),
