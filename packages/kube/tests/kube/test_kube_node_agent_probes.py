@@ -16,7 +16,7 @@ from pykruise.kube.node_agent.probe_checks import (
     status_of,
 )
 from pykruise.sandbox.faults import Rule, failed_probe
-from pykruise.sandbox.pod_view import PodProjector
+from pykruise.sandbox.pod_decoding import PodProjector
 
 EXEC: dict[str, Any] = {"exec": {"command": ["/idle.sh"]}}
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from pykruise.kube.documents import deep_copy, same
+from pykruise.kube.field_selectors import parse_field_selector
 from pykruise.kube.patches import apply_json_patch, apply_strategic_merge
 from pykruise.kube.quantities import Quantity
-from pykruise.kube.selectors import parse_field_selector, parse_label_selector
+from pykruise.kube.selectors import parse_label_selector
 from pykruise.kube.validation_rules import (
     is_dns1035_label,
     is_dns1123_label,

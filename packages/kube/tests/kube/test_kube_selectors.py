@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pykruise.kube.field_selectors import parse_field_selector
 from pykruise.kube.selectors import (
     EVERYTHING,
     NOTHING,
@@ -11,7 +12,6 @@ from pykruise.kube.selectors import (
     Requirement,
     SelectorError,
     format_label_selector,
-    parse_field_selector,
     parse_label_selector,
     selector_from,
 )

@@ -33,7 +33,7 @@ from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.purposes import Purpose
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.execute import Executor
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.plan import CREATED_NAME, Chain, Note, Plan, Stage, Step
 
 OWNER = {
     "apiVersion": "apps.kruise.io/v1beta1",
@@ -76,6 +76,8 @@ class Store:
     async def create(
         self, resource: Resource, namespace: str, body: dict[str, Any], **_options: Any
     ) -> bytes:
+        if "name" not in body["metadata"]:
+            body = {"metadata": {**body["metadata"], "name": f"made-{len(self.log)}"}}
         key = Key(namespace, body["metadata"]["name"])
 
         def effect() -> dict[str, Any]:
@@ -705,3 +707,34 @@ async def test_a_fault_is_reported_before_a_stale_write(store: Store) -> None:
     # then
     assert outcome.failure is not None
     assert outcome.failure.subject == "b"
+
+
+def unnamed_creation() -> Chain:
+    """Of a pod whose name the API server makes."""
+    action = Create(resource=PODS, key=Key("ns", ""), body={"metadata": {"generateName": "made-"}})
+    done = Note(reason="Created", message=f"created {CREATED_NAME}", is_single=True)
+    return Chain(subject="", steps=(Step(action=action, because="too few", done=done),))
+
+
+async def test_a_note_has_the_name_that_the_api_server_made(store: Store) -> None:
+    # given
+    stage = Stage(purpose=Purpose.CREATE_PODS, chains=(unnamed_creation(), unnamed_creation()))
+    # when
+    outcome = await executor(store, max_in_flight=1).execute(plan_of(stage))
+    # then there is an event for each, as each is single
+    assert [(note.message, count) for note, count in outcome.notes] == [
+        ("created made-0", 1),
+        ("created made-1", 1),
+    ]
+
+
+async def test_a_creation_without_a_name_is_not_repeated_when_its_answer_is_lost(store: Store) -> None:
+    # given
+    store.faults = [(ConnectionLostError("gone"), True)]
+    stage = Stage(purpose=Purpose.CREATE_PODS, chains=(unnamed_creation(),))
+    # when
+    outcome = await executor(store).execute(plan_of(stage))
+    # then the next plan counts what came of it
+    assert store.log == ["create made-0"]
+    assert outcome.failure is not None
+    assert not outcome.failure.is_stale

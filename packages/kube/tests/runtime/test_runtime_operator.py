@@ -7,9 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from pykruise.runtime.operator import Operator
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import CONFIG_MAPS
+from pykruise.runtime.actions import Create
+from pykruise.runtime.objects import Seen, absent_document, control_of, object_views
+from pykruise.runtime.operator import Operator, Work
+from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.testing.sandbox import Sandbox
 from support.sources import ROOT
 
@@ -38,6 +44,32 @@ def test_the_controller_of_the_readme_labels_namespaces_new_and_old() -> None:
         sandbox.until(lambda: teams()["lab"] == "none")
         assert teams()["shop"] == "red"
         assert teams()["default"] == "none"
+
+
+def test_an_object_that_nothing_asks_for_is_made_at_the_start() -> None:
+    # given
+    views = object_views(CONFIG_MAPS)
+
+    def plan(seen: Seen) -> Plan:
+        if seen.object.uid:
+            return Plan()
+        body = {"metadata": {"name": seen.object.name}}
+        action = Create(resource=CONFIG_MAPS, key=seen.object.key, body=body)
+        stage = Chain(subject="", steps=(Step(action=action, because="it is to be there"),))
+        return Plan(stages=(Stage(purpose="create", chains=(stage,)),))
+
+    control = msgspec.structs.replace(
+        control_of(CONFIG_MAPS, plan),
+        objects=views,
+        wakes=lambda _: (),
+        at_start=(Key("default", "settings"),),
+        absent=absent_document,
+    )
+    with Sandbox(nodes=0) as sandbox:
+        # when
+        sandbox.start(Operator(sandbox.client, [Work(resource=CONFIG_MAPS, control=control)]).run())
+        # then
+        sandbox.until(lambda: [one["metadata"]["name"] for one in sandbox.list("configmaps")] == ["settings"])
 
 
 @pytest.mark.real_time

@@ -64,3 +64,26 @@ async def test_who_waits_for_what_is_not_served_is_told_when_the_answer_comes() 
             assert not await cache.wait_served()
         running.cancel()
         await asyncio.wait([running])
+
+
+async def test_a_borrowed_cache_is_looked_up_and_hears_of_own_writes_but_is_run_by_its_owner() -> None:
+    async with small_cluster() as place:
+        # given a cache that another part runs
+        client = Client(place.cluster.transport_for("manager"), clock=place.cluster.clock)
+        owner = Sources(client, clock=place.cluster.clock, rng=random.Random(1))
+        cache = owner.of(POD_VIEWS)
+        running = asyncio.create_task(owner.run())
+        # when
+        sources = Sources(
+            client, clock=place.cluster.clock, rng=random.Random(1), borrowed={POD_VIEWS: cache}
+        )
+        borrowing = asyncio.create_task(sources.run())  # a cache that runs twice raises
+        await sources.wait_synced()
+        # then
+        assert sources.of(POD_VIEWS) is cache
+        assert sources.by_resource[PODS] is cache
+        await Writer(client, sources.observers).create(PODS, "default", POD)
+        assert cache.get(Key("default", "a")) is not None
+        running.cancel()
+        borrowing.cancel()
+        await asyncio.wait([running, borrowing])

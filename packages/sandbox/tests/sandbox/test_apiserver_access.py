@@ -12,7 +12,7 @@ from pykruise.kube.resources import CLUSTER_ROLES, CONFIG_MAPS, PODS, SERVICE_AC
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.apiserver.access.attributes import attributes_of
 from pykruise.sandbox.apiserver.access.rules import not_covered, shown
-from pykruise.sandbox.apiserver.access.users import ADMIN, AUTHENTICATED, NOBODY, User
+from pykruise.sandbox.apiserver.access.users import ADMIN, ANONYMOUS_USER, AUTHENTICATED, User
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from support.api import Api
 
@@ -150,11 +150,12 @@ async def test_who_has_no_token_cannot_act_as_anybody(name: str) -> None:
     headers = {"impersonate-user": name, "impersonate-group": "system:masters"}
     # when
     answers = [
-        await server.handle("GET", path, headers=headers, user=NOBODY) for path in ("/version", "/api")
+        await server.handle("GET", path, headers=headers, user=ANONYMOUS_USER)
+        for path in ("/version", "/api")
     ]
     # then
     assert [answer.status for answer in answers] == [403, 403]
-    assert (await server.handle("GET", "/version", user=NOBODY)).status == 200
+    assert (await server.handle("GET", "/version", user=ANONYMOUS_USER)).status == 200
 
 
 async def test_groups_without_a_user_are_refused() -> None:

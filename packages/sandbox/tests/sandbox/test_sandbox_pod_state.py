@@ -4,7 +4,8 @@ import pytest
 
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.images import ImageTable
-from pykruise.sandbox.pod_state import KubeletSettings, removal_due
+from pykruise.sandbox.pod_life import removal_due
+from pykruise.sandbox.pod_state import KubeletSettings
 from support.paper import START, PaperPod, pod_document, view
 
 # ── start and readiness ──────────────────────────────────────────────────────

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from pykruise.kube.documents import encode
-from pykruise.sandbox.pod_view import PodProjector
+from pykruise.sandbox.pod_decoding import PodProjector
 from support.paper import pod_document, view
 
 

@@ -47,6 +47,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def check_container(container: Doc, volumes: Mapping[str, Doc], path: str, spec: Doc) -> Causes:
+    """A container of any sort, but for its lifecycle and probes."""
     name = container.get("name") or ""
     if name:
         yield from check_label(name, f"{path}.name")
@@ -285,6 +286,7 @@ def _check_resource_name(resource: str, path: str) -> Causes:
 
 
 def check_amount(resource: str, amount: str, path: str) -> Causes:
+    """An amount of a resource: not negative, and whole where it counts something."""
     yield from check_quantity_not_negative(amount, path)
     if not _is_native(resource) and parse_quantity(amount).denominator != 1:
         yield invalid(path, amount, "must be an integer")
@@ -310,6 +312,7 @@ _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
 def check_lifecycle(container: Doc, path: str) -> Causes:
+    """Its hooks and probes."""
     lifecycle = container.get("lifecycle") or {}
     for hook in ("postStart", "preStop"):
         if lifecycle.get(hook) is not None:
@@ -371,6 +374,7 @@ TOO_LOW_ID: Final = f"must be between 0 and {_MAX_INT32}, inclusive"
 
 
 def check_ids(context: Doc, path: str) -> Causes:
+    """runAsUser and runAsGroup."""
     for field in ("fsGroup", "runAsUser", "runAsGroup"):
         value = context.get(field)
         if value is not None and not 0 <= value <= _MAX_INT32:
@@ -378,6 +382,7 @@ def check_ids(context: Doc, path: str) -> Causes:
 
 
 def check_security(context: Doc, path: str) -> Causes:
+    """A container's securityContext."""
     yield from check_ids(context, path)
     if context.get("allowPrivilegeEscalation") is False:
         if context.get("privileged"):

@@ -30,6 +30,7 @@ Doc = Mapping[str, Any]
 
 
 def check_affinity(affinity: Doc, path: str) -> Causes:
+    """Affinity to nodes, to pods and away from pods."""
     node = affinity.get("nodeAffinity") or {}
     must = node.get("requiredDuringSchedulingIgnoredDuringExecution")
     if must is not None:
@@ -96,6 +97,7 @@ def _check_pod_term(term: Doc, path: str) -> Causes:
 
 
 def check_spread(spec: Doc, path: str) -> Causes:
+    """`topologySpreadConstraints`."""
     seen: set[tuple[str, str]] = set()
     for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         here = f"{path}[{index}]"

@@ -149,6 +149,7 @@ def _check_descending(value: str, path: str) -> Causes:
 
 
 def check_mounts(container: Doc, volumes: Mapping[str, Doc], path: str) -> Causes:
+    """A container's mounts and devices, each of a volume that the pod has."""
     devices = container.get("volumeDevices") or ()
     device_names = {device.get("name") for device in devices}
     device_paths = {device.get("devicePath") for device in devices}

@@ -8,7 +8,7 @@ answer goes into the matching cache at once; a resource without a cache just pas
 belongs into a cache (namespace, selectors), and whether the cache knows something newer, the cache decides.
 
 Errors are the client's and pass through. A write that ended without a definite answer tells the caches
-nothing; whoever sent it asks with `read()` or repeats it (runtime/execute.py).
+nothing; the sender asks with `read()` or repeats it (runtime/execute.py).
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 class Writer:
     """`Client`'s writes, with their outcome put into `caches`. Options are those of `Client`.
 
-    What a cache is told:
+    What a cache hears of:
     - the object a write returned; of subresources only when that is the object itself (`status`, `resize`),
       not a Scale, a Binding or an Eviction;
     - the answer to a DELETE: the object that now terminates, the object that is gone, or a Status;

@@ -84,7 +84,7 @@ class KindContext:
         """What controllers remember."""
 
     def queue(self) -> WorkQueue[Key]:
-        """A queue that retries as the operator was told to."""
+        """A queue that retries as the operator's tuning says."""
         return WorkQueue(
             base_delay_s=self.tuning.base_delay_s,
             max_delay_s=self.tuning.max_delay_s,
@@ -96,7 +96,7 @@ class KindContext:
     def controller(
         self, name: str, turn: Callable[[Key], Awaitable[float | None]], *, queue: WorkQueue[Key]
     ) -> Controller[Key]:
-        """A controller with the workers that the operator was told to give `name`."""
+        """A controller with the workers that the operator's tuning gives `name`."""
         return Controller(
             name,
             turn,
@@ -200,8 +200,6 @@ def controller_for(
             reconciler.forget(change.key)
 
     caches[control.objects].subscribe(forget_gone)
-    for key in control.at_start:
-        queue.add(key)
     if shared is None:
         return context.controller(control.name, reconciler, queue=queue)
     kind = SharedKind(

@@ -127,7 +127,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: bool = False
     """True when `until` ended the plan early: plan anew at once."""
     is_incomplete: bool = False
-    """Something of an optional stage failed: it is to be tried again, and nobody else may bring the key back."""
+    """Something of an optional stage failed: it is to be tried again, as no event may bring the key back."""
     notes: tuple[tuple[Note, int], ...] = ()
     """Events to record, each with how often it happened."""
 
@@ -193,13 +193,13 @@ class Executor:
         return other
 
     def is_making(self, resource: Resource, key: Key) -> bool:
-        """Whether a creation of this object is under way: whoever waits for it is told when it ends."""
+        """Whether a creation of this object is under way: the wake that asks hears of its end."""
         return (resource, key) in self._making
 
     async def execute(self, plan: Plan, *, until: Callable[[], bool] = lambda: False) -> Outcome:
         """Write what the plan says, stage by stage. Never raises for an API or transport error.
 
-        `until` is asked before each chain; once true, nothing more is started (the wish behind the plan has
+        `until` is asked before each chain; once true, nothing more is started (the spec has
         changed, or its time slice is over).
         """
         run = _Run(until)
@@ -218,7 +218,7 @@ class Executor:
         )
 
     async def is_there(self, resource: Resource, key: Key, *, uid: str) -> bool:
-        """Whether this very object exists, which the cache learns too. Raises KubeError when nobody can tell."""
+        """Whether this very object exists, which the cache learns too. Raises KubeError when that cannot be known."""
         try:
             live = decode(await self._writer.read(resource, key, uid=uid, priority=1))
         except NotFoundError:
@@ -298,7 +298,7 @@ class Executor:
                 await self._write_once(action, priority, uncertain=uncertain)
                 return action.key.name
             except _UnknownFateError as unknown:
-                # Rights come back with a server that restarts; rights that nobody gave do not.
+                # Rights come back with a server that restarts; rights that were never given do not.
                 if isinstance(unknown.error, ForbiddenError) and repeat_s == LAST_REPEAT_S:
                     raise unknown.error from None
             except (TransportError, ServerTimeoutError) as error:

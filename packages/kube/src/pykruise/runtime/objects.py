@@ -39,7 +39,7 @@ BY_UID: Final = "uid"
 
 
 class DocumentView(msgspec.Struct, frozen=True, kw_only=True):
-    """An object as a controller reads it: the whole document, which nobody may change."""
+    """An object as a controller reads it: the whole document, which must not be changed."""
 
     namespace: str
     name: str

@@ -68,6 +68,7 @@ class _Running(msgspec.Struct, frozen=True):
     reads: tuple[Views[Any], ...]
     needs: tuple[Views[Any], ...]
     """Of these, whose caches must be full before it works."""
+    at_start: Sequence[Key]
 
 
 async def _at_once() -> None:
@@ -159,7 +160,7 @@ class Operator:
         reads = tuple(dict.fromkeys((*self._shared, *views_of(work.control, work.settings))))
         needs = tuple(views for views in reads if not views.is_apart)
         controller = controller_for(work.resource, work.control, self._context, work.settings)
-        return _Running(work.control.name, controller, reads, needs)
+        return _Running(work.control.name, controller, reads, needs, work.control.at_start)
 
     @property
     def controllers(self) -> Sequence[Controller[Key]]:
@@ -277,4 +278,6 @@ class Operator:
             await hand_over.wait(self.sources.of(views) for views in running.reads)
         self._on_work()
         _log.info("%s: caches are synced, the controller starts", running.name)
+        for key in running.at_start:
+            running.controller.queue.add(key)
         await running.controller.run()

@@ -19,7 +19,7 @@ from pykruise.runtime.actions import Patch
 from pykruise.runtime.objects import DocumentView, owner_reference_to
 from pykruise.runtime.plan import Chain, Stage, Step
 
-__all__ = ["ADOPT", "RELEASE", "Owned", "Ownership", "ownership_of", "ownership_stages"]
+__all__ = ["ADOPT", "RELEASE", "Owned", "Ownership", "ownership_of", "ownership_stages", "still_there"]
 
 ADOPT: Final = "adopt"
 RELEASE: Final = "release"
@@ -90,24 +90,28 @@ def ownership_stages(
             )
             for one in ownership.adopted
         )
-        stages += [_still_there(owner, resource), Stage(purpose=ADOPT, chains=chains, is_independent=True)]
+        seen = str(owner.resource_version)
+        check = still_there(resource, owner.key, uid=owner.uid, resource_version=seen)
+        stages += [check, Stage(purpose=ADOPT, chains=chains, is_independent=True)]
     return tuple(stages)
 
 
-def _still_there(owner: DocumentView, resource: Resource) -> Stage:
-    """A write that changes nothing, and that the API server refuses when the owner is another than was seen: what is
-    adopted for one that is being deleted would be deleted with it."""
+def still_there(
+    resource: Resource, key: Key, *, uid: str, resource_version: str, purpose: str = ADOPT
+) -> Stage:
+    """A write that changes nothing, and that the API server refuses when the owner is gone, is going, or is another:
+    what is adopted for one that is being deleted would be deleted with it."""
     action = Patch(
         resource=resource,
-        key=owner.key,
+        key=key,
         patch_type=PatchType.MERGE,
         body={},
         subresource="status",
-        uid=owner.uid,
-        resource_version=str(owner.resource_version),
+        uid=uid,
+        resource_version=resource_version,
     )
     step = Step(action=action, because="asks whether it is still there, as it was seen")
-    return Stage(purpose=ADOPT, chains=(Chain(subject="", steps=(step,)),))
+    return Stage(purpose=purpose, chains=(Chain(subject="", steps=(step,)),))
 
 
 def _patched(of: Resource, one: Owned, body: dict[str, Any], because: str) -> Chain:

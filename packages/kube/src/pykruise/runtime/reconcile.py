@@ -300,9 +300,9 @@ class Reconciler:
         raise _error_of(failure) from failure.error
 
     async def _report_failure(self, snapshot: Any, owner: Owner, plan: Plan, failure: Failure) -> None:
-        told = self._control.failed(snapshot, plan, failure)
-        status = told if told is not None else plan.status
-        waiting = failure.reason if told is not None else plan.waiting
+        reported = self._control.failed(snapshot, plan, failure)
+        status = reported if reported is not None else plan.status
+        waiting = failure.reason if reported is not None else plan.waiting
         status = self._with_kstatus(owner, status, waiting, snapshot)
         await self._report(owner, status, at_once=True)
 

@@ -45,7 +45,7 @@ class Sources:
     """All caches of one manager. What kinds ask for with `of()` is kept true while `run()` runs.
 
     `namespace`: only objects of this one (cluster-scoped ones all the same); empty: of all. `pace`: how what is
-    heard of pods in a crowd is read; None: all of it at once. `shared`: what there is a cache of whoever asks.
+    heard of pods in a crowd is read; None: all of it at once. `shared`: what there is a cache of in any case.
     `borrowed`: caches that another part of the program keeps true; they are looked up and hear of own writes.
     """
 

@@ -24,6 +24,7 @@ from pykruise.pods.revisions import RevisionView, UpdateChoice
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView
+from pykruise.runtime import ownership
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
@@ -81,19 +82,14 @@ def adoption_stages(
 
 
 def still_there(adopter: Adopter) -> Stage:
-    """A write that changes nothing, and that the API server refuses when the adopter is gone, is going, or is
-    another: an adoption would bring back what its deletion has just let go."""
-    action = Patch(
-        resource=adopter.resource,
-        key=adopter.key,
-        patch_type=PatchType.MERGE,
-        body={},
-        subresource="status",
+    """Asks the API server whether the adopter is as it was seen (runtime/ownership.py)."""
+    return ownership.still_there(
+        adopter.resource,
+        adopter.key,
         uid=adopter.uid,
         resource_version=str(adopter.resource_version),
+        purpose=Purpose.CHECK_ADOPTER,
     )
-    step = Step(action=action, because="asks whether it is still there, as it was seen")
-    return Stage(purpose=Purpose.CHECK_ADOPTER, chains=(Chain(subject="", steps=(step,)),))
 
 
 def _adopt_pod(adopter: Adopter, pod: PodView) -> Chain:

@@ -114,7 +114,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComponentError(RuntimeError):
-    """A part of the cluster ended although nobody stopped it; the cause is what it raised."""
+    """A part of the cluster ended although it was not stopped; the cause is what it raised."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"{name}: {problem}")

@@ -20,7 +20,8 @@ from pykruise.sandbox.controllers.volume_choice import (
 )
 from pykruise.sandbox.controllers.volumes import PROVISIONER
 from pykruise.sandbox.nodes import NodeSpec, NodeView, node_document, project_node
-from pykruise.sandbox.pod_view import PodProjector, PodView
+from pykruise.sandbox.pod_decoding import PodProjector
+from pykruise.sandbox.pod_view import PodView
 from support.paper import START
 from support.sandbox import Object, pod, small_cluster
 

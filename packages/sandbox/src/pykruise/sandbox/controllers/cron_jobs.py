@@ -212,7 +212,7 @@ def latest_due(cron: DocumentView, schedule: Schedule, *, now: Instant) -> tuple
     if second is None or second > now:
         return first, 1
     missed = int((now - first) // (second - first)) + 1
-    # Near its end: the times between are many, and nobody asks for them.
+    # Near its end: the times between are many, and none of them counts.
     due, moment = first, schedule.next(max(since, first + (missed - 2) * (second - first)))
     while moment is not None and moment <= now:
         due, moment = moment, schedule.next(moment)

@@ -84,8 +84,8 @@ def deployment_status(
     ]
     conditions = [one for one in conditions if one["type"] != "ReplicaFailure"]
     if failures:
-        told = {name: failures[0].get(name, "") for name in ("reason", "message")}
-        _set(conditions, {"type": "ReplicaFailure", "status": "True", **told}, now)
+        shown = {name: failures[0].get(name, "") for name in ("reason", "message")}
+        _set(conditions, {"type": "ReplicaFailure", "status": "True", **shown}, now)
     if conditions:
         status["conditions"] = conditions
     return status, deadline
@@ -251,8 +251,8 @@ def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document |
     action = failure.step.action
     if not isinstance(action, Create) or not isinstance(failure.error, ApiError):
         return None
-    told = f'Failed to create new replica set "{action.key.name}": {failure.error}'
-    return deployment_status(snapshot.deployment, snapshot.sets, now=snapshot.now, failure=told)[0]
+    shown = f'Failed to create new replica set "{action.key.name}": {failure.error}'
+    return deployment_status(snapshot.deployment, snapshot.sets, now=snapshot.now, failure=shown)[0]
 
 
 def _writes(deployment: DocumentView, step: rollouts.Step) -> Iterator[Step]:

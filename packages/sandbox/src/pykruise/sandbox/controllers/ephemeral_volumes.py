@@ -26,7 +26,7 @@ from pykruise.runtime.read import Around, Read
 from pykruise.runtime.wakes import Wake
 from pykruise.sandbox.controllers.pods import BY_CLAIM, POD_VIEWS, documents
 from pykruise.sandbox.controllers.steps import CREATE, created, each, warning
-from pykruise.sandbox.controllers.volume_choice import stranger
+from pykruise.sandbox.controllers.volume_choice import describe_foreign_claim
 from pykruise.sandbox.pod_view import PodView
 
 __all__ = ["WORK"]
@@ -74,7 +74,7 @@ def plan_claims(snapshot: Snapshot) -> Plan:
         known = snapshot.claims.get(name)
         if known is None:
             steps.append((name, _created(pod, name, volume)))
-        elif why := stranger(known, pod):
+        elif why := describe_foreign_claim(known, pod):
             notes.append(warning("FailedBinding", f"ephemeral volume {volume['name']}: {why}"))
     return Plan(stages=each(CREATE, steps), notes=tuple(notes))
 

@@ -282,11 +282,11 @@ def _evicted(pod: PodView, now: Instant) -> tuple[Step, ...]:
         "lastTransitionTime": format_time(now),
     }
     because = "it does not tolerate a taint of its node"
-    told = normal("TaintManagerEviction", f"Marking for deletion Pod {pod.namespace}/{pod.name}")
+    note = normal("TaintManagerEviction", f"Marking for deletion Pod {pod.namespace}/{pod.name}")
     about = Subject(resource=PODS, key=pod.key, uid=pod.uid)
     return (
         pod_patched(pod, {"status": {"conditions": [condition]}}, because=because, subresource="status"),
-        pod_deleted(pod, because=because, done=msgspec.structs.replace(told, about=about)),
+        pod_deleted(pod, because=because, done=msgspec.structs.replace(note, about=about)),
     )
 
 

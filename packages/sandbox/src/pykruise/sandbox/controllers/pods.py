@@ -17,7 +17,8 @@ from pykruise.runtime.objects import DocumentView, object_views
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, ORPHANS, Views
 from pykruise.runtime.wakes import Wake, adoptable, by_owner
 from pykruise.sandbox.nodes import NodeView, project_node
-from pykruise.sandbox.pod_view import PodProjector, PodView, instant_of
+from pykruise.sandbox.pod_decoding import PodProjector
+from pykruise.sandbox.pod_view import PodView, instant_of
 
 __all__ = [
     "BY_CLAIM",

@@ -179,8 +179,8 @@ def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document |
     if not isinstance(failure.error, ApiError) or failure.purpose not in (CREATE, DELETE):
         return None
     reason = "FailedCreate" if failure.purpose == CREATE else "FailedDelete"
-    told = (reason, str(failure.error))
-    return replica_set_status(snapshot.owner, snapshot.active, now=snapshot.now, failure=told)[0]
+    problem = (reason, str(failure.error))
+    return replica_set_status(snapshot.owner, snapshot.active, now=snapshot.now, failure=problem)[0]
 
 
 def _failure_of(owner: DocumentView) -> tuple[str, str] | None:

@@ -331,8 +331,8 @@ def _annotated(deployment: DocumentView, sets: Sets) -> Step:
     min_ready_s = deployment.count("spec", "minReadySeconds")
     if min_ready_s != new.count("spec", "minReadySeconds"):
         patch["spec"] = {"minReadySeconds": min_ready_s}
-    told = "" if deployment.annotations.get(REVISION) == str(revision) else str(revision)
-    return Step(annotate=(new, patch) if patch else None, revision=told)
+    shown = "" if deployment.annotations.get(REVISION) == str(revision) else str(revision)
+    return Step(annotate=(new, patch) if patch else None, revision=shown)
 
 
 def _new_document(deployment: DocumentView, sets: Sets, revision: int, all_at_once: bool) -> Document:
