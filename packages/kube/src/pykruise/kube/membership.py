@@ -287,7 +287,9 @@ class Membership:
         return found
 
     def _is_held(self, lease: LeaseView) -> bool:
-        return bool(lease.holder) and self._now() < self._since[lease.name] + lease.length_s
+        # The store may have it a moment before it is delivered.
+        since = self._since.setdefault(lease.name, self._now())
+        return bool(lease.holder) and self._now() < since + lease.length_s
 
     # ── what is done about it ────────────────────────────────────────────────
 
@@ -454,7 +456,8 @@ class Membership:
             now=self._now,
         )
         if name != self._name and (seen := self._lease(name)) is not None:
-            elector.know({"metadata": {}, "spec": seen.spec}, since=self._since[name])
+            since = self._since.setdefault(name, self._now())
+            elector.know({"metadata": {}, "spec": seen.spec}, since=since)
         return elector
 
 
