@@ -1,15 +1,18 @@
 """A script by chance in which leaders come and go while the standbys' watches lag.
 
 seed ──▶ generate() ──▶ Script of kind handover, with two or three managers that stand for election
+seed ──▶ generate_slots() ──▶ Script of kind slots, with two to four managers that share the work
 """
 
 import random
+
+import msgspec
 
 from simulation.chance import kruise_object
 from simulation.network import REQUEST_FAULTS
 from simulation.script import Deed, Fault, Script
 
-__all__ = ["generate"]
+__all__ = ["generate", "generate_slots"]
 
 LEASE_S = 15.0
 
@@ -48,6 +51,13 @@ def generate(seed: int) -> Script:
         latency_s=rng.choice((0.005, 0.05, 0.3)),
         kubelet={"start_s": 0.5, "ready_s": 0.5, "stop_s": rng.choice((0.1, 3.0))},
     )
+
+
+def generate_slots(seed: int) -> Script:
+    """The same, of managers that share the work: it is the one that works on the CloneSet that goes."""
+    script = generate(seed)
+    rng = random.Random(f"slots-{seed}")
+    return msgspec.structs.replace(script, kind="slots", shares=True, managers=rng.choice((2, 3, 4)))
 
 
 def _change(rng: random.Random, at: float, number: int) -> Deed:

@@ -79,6 +79,7 @@ def _guarded(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) ->
 KINDS: Mapping[str, SimulatedKind] = {
     "cloneset": SimulatedKind(CLONE_SETS, CloneSetRules),
     "handover": SimulatedKind(CLONE_SETS, HandOverRules),
+    "slots": SimulatedKind(CLONE_SETS, HandOverRules),
     "daemonset": SimulatedKind(DAEMON_SETS, DaemonSetRules),
     "statefulset": SimulatedKind(ADVANCED_STATEFUL_SETS, StatefulSetRules),
     "broadcastjob": SimulatedKind(BROADCAST_JOBS, JobRules),
@@ -104,6 +105,7 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "advancedcronjob": generate_advancedcronjob.generate,
     "blind": generate_blind.generate,
     "handover": generate_handover.generate,
+    "slots": generate_handover.generate_slots,
     "workloadspread": generate_workloadspread.generate,
     "sidecarset": generate_sidecarset.generate,
     "uniteddeployment": generate_uniteddeployment.generate,

@@ -44,7 +44,7 @@ from pykruise.plans import in_place as in_place_steps
 from pykruise.plans import in_place_turns, phases, refreshing
 from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.ordinals import Reserved
-from pykruise.runtime import execute, reconcile
+from pykruise.runtime import execute, reconcile, shared_keys
 from simulation.kinds import generate
 from simulation.mutating import Change, always, mutated
 from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLOADSPREAD
@@ -313,6 +313,10 @@ async def _at_once(_self: Any, cache: Any, seen: Any) -> None:
     seen.set()
 
 
+async def _not_at_all(_self: Any, _is_mine: Any) -> None:
+    """Nothing is enqueued."""
+
+
 HANDOVER: dict[str, tuple[Change, ...]] = {
     "Hand-over: a new leader does not wait for what the one before wrote": (
         (hand_over.HandOver, "_catch_up", lambda _original: _at_once),
@@ -320,9 +324,23 @@ HANDOVER: dict[str, tuple[Change, ...]] = {
 }
 
 
+SLOTS: dict[str, tuple[Change, ...]] = {
+    "Slots: who gets a slot does not wait for what the one before wrote": (
+        (hand_over.HandOver, "_catch_up", lambda _original: _at_once),
+    ),
+    "Slots: two managers mean different slots": (
+        (shared_keys.SharedKeys, "slot_of", lambda _original: lambda keys, name, key: (id(keys) >> 4) % 16),
+    ),
+    "Slots: keys are not enqueued when their slot is taken": (
+        (shared_keys.SharedKind, "enqueue_all", lambda _original: _not_at_all),
+    ),
+}
+
+
 EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **MUTATIONS,
     **HANDOVER,
+    **SLOTS,
     **DAEMONSET,
     **STATEFULSET,
     **WORKLOADSPREAD,
@@ -353,6 +371,7 @@ def generator_of(name: str) -> str:
     """Which scripts a mutation is hunted with."""
     by_kind: Mapping[str, Collection[str]] = {
         "handover": HANDOVER,
+        "slots": SLOTS,
         "daemonset": DAEMONSET,
         "statefulset": STATEFULSET,
         "workloadspread": WORKLOADSPREAD,

@@ -227,8 +227,9 @@ class Wire:
     ) -> AsyncGenerator[bytes, None]:
         held: bytes | None = None
         async for line in lines:
-            if self.dead:
-                await asyncio.Event().wait()
+            if self.dead:  # what is cut off hears of it by the silence
+                await asyncio.sleep(idle_timeout_s or 300.0)
+                raise ConnectionLostError("cut off on purpose")
             if self._rng.random() < 0.3:
                 await asyncio.sleep(self._rng.uniform(0, self._latency_s))
             fault = self._weather.take(STREAM_FAULTS, path, "STREAM")

@@ -48,6 +48,8 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: int = 4
     managers: int = 1
     """More than one: they stand for election, and faults may end the one that leads."""
+    shares: bool = False
+    """Whether managers share the work (kube/membership.py); faults may end the one that works on the workload."""
     deeds: tuple[Deed, ...] = ()
     faults: tuple[Fault, ...] = ()
     latency_s: float = 0.02

@@ -23,6 +23,7 @@ from pykruise.kube.clock import loop_clock, parse_time
 from pykruise.kube.controller import unmeasured
 from pykruise.kube.event_batching import Pace
 from pykruise.kube.leases import LeaderElector
+from pykruise.kube.membership import Membership
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -252,6 +253,17 @@ class Stage:
             rng=self._branch(),
         )
 
+    def _membership(self, name: str, wire: Wire) -> Membership:
+        return Membership(
+            Client(wire, clock=self._clock, rng=self._branch()),
+            namespace=NAMESPACE,
+            name="kruise-manager",
+            identity=name,
+            members=self._script.managers,
+            clock=self._clock,
+            rng=self._branch(),
+        )
+
     def _start_manager(self) -> Life:
         self._count += 1
         name = f"manager-{self._count}"
@@ -268,7 +280,8 @@ class Stage:
             settings=Settings(
                 gates=self._kind.gates, flags={"ws-enabled-versioned-status": self._versioned()}
             ),
-            elector=self._elector(name, wires[1]) if len(wires) > 1 else None,
+            elector=self._elector(name, wires[1]) if len(wires) > 1 and not self._script.shares else None,
+            membership=self._membership(name, wires[1]) if self._script.shares else None,
             clock=clock,
             rng=self._branch(),
             cpu_time=unmeasured,

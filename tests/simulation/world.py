@@ -13,10 +13,13 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kube.ids import Key
+from pykruise.kube.slots import slot_of
+from pykruise.manager.manager import Manager
 from pykruise.sandbox.virtual_time import VirtualLoop
 from simulation.rules import Violation
 from simulation.script import Script
-from simulation.stage import Life, Stage
+from simulation.stage import NAME, NAMESPACE, Life, Stage
 
 __all__ = ["Outcome", "run"]
 
@@ -140,7 +143,15 @@ class _World(Stage):
     # ── managers ─────────────────────────────────────────────────────────────
 
     def _leader(self) -> Life | None:
-        return next((life for life in self._lives if life.manager.is_leading), None)
+        """Who works on the workload."""
+        return next((life for life in self._lives if self._works(life.manager)), None)
+
+    def _works(self, manager: Manager) -> bool:
+        if manager.membership is None:
+            return manager.is_leading
+        kind = next(kind for kind in manager.kinds if kind.resource == self._resource)
+        assert kind.control is not None
+        return slot_of(kind.control.name, Key(NAMESPACE, NAME)) in manager.membership.stats().held
 
     # ── the end ──────────────────────────────────────────────────────────────
 

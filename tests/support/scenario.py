@@ -22,8 +22,10 @@ from pykruise.kube.controller import unmeasured
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.leases import LeaderElector
+from pykruise.kube.membership import Membership
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import EVENTS, PODS, Resource
+from pykruise.kube.slots import Keying
 from pykruise.kube.transport import Transport
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
@@ -136,10 +138,12 @@ class Stage:
         *,
         settings: Settings | None = None,
         identity: str = "",
+        members: int = 1,
+        keying: Keying = "object",
     ) -> Manager:
         """A manager with empty caches over `transport` (default: without faults); runs until killed.
 
-        `identity`: it stands for election under this name; empty: it works alone.
+        `identity`: it stands for election under this name; empty: it works alone. `members`: so many share the work.
         """
         client = Client(transport or self.manager_transport(), clock=self.clock, rng=self.rng)
         if identity:
@@ -147,7 +151,8 @@ class Stage:
         manager = Manager(
             client,
             settings=settings,
-            elector=self._elector(client, identity) if identity else None,
+            elector=self._elector(client, identity) if identity and members == 1 else None,
+            membership=self._membership(client, identity, members, keying) if members > 1 else None,
             clock=self.clock,
             rng=self.rng,
             cpu_time=unmeasured,
@@ -162,6 +167,18 @@ class Stage:
             namespace=self.namespace,
             name="kruise-manager",
             identity=identity,
+            clock=self.clock,
+            rng=self.rng,
+        )
+
+    def _membership(self, client: Client, identity: str, members: int, keying: Keying) -> Membership:
+        return Membership(
+            Client(client.transport, clock=self.clock, rng=self.rng),
+            namespace=self.namespace,
+            name="kruise-manager",
+            identity=identity,
+            members=members,
+            keying=keying,
             clock=self.clock,
             rng=self.rng,
         )

@@ -14,7 +14,9 @@ that time passes. A write that had left it before may arrive late; `resourceVers
 all writes of plans/ carry where a decision depends on them, make it fail then.
 
 Who releases a Lease leaves a note on it: up to which versions of the cluster its writes go, by resource. Its successor
-finds them in `inherited` (kube/hand_over.py).
+finds them in `inherited` (kube/hand_over.py). Or it names its successor, and the Lease is never free.
+
+A candidate knows, too, until when the holder it sees may act (`other_term`): others may act in its name (members.py).
 
 Format and rules: Lease of coordination.k8s.io/v1 as client-go's leader election reads and writes it.
 """
@@ -25,18 +27,26 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, format_micro_time
-from pykruise.kube.documents import Document, annotations_of, decode, encode
+from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError, UnreachableError
 from pykruise.kube.resources import LEASES
 from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 
-__all__ = ["ElectorStats", "FencedTransport", "LeaderElector", "LeaseLostError", "NotLeadingError", "Term"]
+__all__ = [
+    "ElectorStats",
+    "Fence",
+    "FencedTransport",
+    "LeaderElector",
+    "LeaseLostError",
+    "NotLeadingError",
+    "Term",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -48,11 +58,23 @@ _JITTER = 0.2
 
 
 class LeaseLostError(KubeError):
-    """The Lease could not be renewed in time, or somebody else has it. Whoever led must end."""
+    """The Lease could not be renewed in time, or somebody else has it. The leader must end."""
 
 
 class NotLeadingError(UnreachableError):
     """A write that was not sent: this program does not lead, or does not know any more that it does."""
+
+
+class Fence(Protocol):
+    """What says whether a write may leave."""
+
+    def holds(self) -> bool:
+        """Whether it may now."""
+        ...
+
+    def write_time_s(self) -> float:
+        """How long a write that begins now may take."""
+        ...
 
 
 class Term:
@@ -72,7 +94,7 @@ class Term:
         return self._taken_at - self._now()
 
     def extend(self, *, until: float, taken_at: float) -> None:
-        """Renewed: lead until `until`; nobody else can before `taken_at`."""
+        """Renewed: lead until `until`; no other can before `taken_at`."""
         self._until, self._taken_at = until, taken_at
 
     def end(self) -> None:
@@ -86,7 +108,7 @@ class FencedTransport(WrappedTransport):
     Reads and watches pass.
     """
 
-    def __init__(self, inner: Transport, term: Term) -> None:
+    def __init__(self, inner: Transport, term: Fence) -> None:
         super().__init__(inner)
         self._term = term
 
@@ -104,11 +126,13 @@ class FencedTransport(WrappedTransport):
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """Valid as long as nobody has written the Lease since."""
+    """Valid as long as the Lease has not been written since."""
 
     at: str
     """The Lease's renewTime when it was released."""
     versions: dict[str, int]
+    epoch: str = ""
+    """LeaderElector.epoch of who left it."""
 
 
 _decode_note = msgspec.json.Decoder(_Note).decode
@@ -119,7 +143,7 @@ class ElectorStats(msgspec.Struct, frozen=True, kw_only=True):
 
     leading: bool
     holder: str
-    """Who has the Lease as far as is known; empty: nobody."""
+    """The holder of the Lease as far as is known; empty: none."""
     transitions: int
     """How often it has changed hands."""
     renewals: int
@@ -165,16 +189,25 @@ class LeaderElector:
         self._rng = rng
         self._now = now or asyncio.get_running_loop().time
         self.term = Term(self._now)
+        self.other_term = Term(self._now)
+        """While another holds the Lease: until when it may act, as far as is known here."""
+        self.annotate: Callable[[Document], Mapping[str, str]] = lambda _: {}
+        """What is written beside, of the Lease as it was before; asked each time it is written."""
+        self.epoch = ""
+        """Only a note of the same epoch is relied on. Empty: Leases of the one who does all work."""
         self.inherited: Mapping[str, int] | None = None
         """What the leader before wrote, as it said: the highest version of each resource. None: it said nothing."""
 
         self._lease: Document | None = None  # as last seen
         self._seen_at = 0.0  # when it was first seen like that
+        self._looked_at = float("-inf")  # when the latest look at it began
         self._renewed_at = float("-inf")
         self._leading = asyncio.Event()
         self._releasing = asyncio.Event()
         self._released = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._written: Mapping[str, int] | None = None
+        self._successor = ""
         self._renewals = 0
         self._slow_renewals = 0
         self._errors = 0
@@ -203,14 +236,29 @@ class LeaderElector:
             self._resign()
             self._released.set()
 
-    async def release(self, written: Mapping[str, int] | None = None) -> None:
+    async def release(self, written: Mapping[str, int] | None = None, *, successor: str = "") -> None:
         """Lead no more and let others know at once; returns when they can. Stop what the leader does first.
 
-        `written`: the highest version written of each resource, for the successor; None: unknown.
+        `written`: the highest version written of each resource, for the successor; None: unknown. `successor`: who
+        holds the Lease from then on, without having asked for it; empty: it is free.
         """
-        self._written = written
+        self._written, self._successor = written, successor
         self._releasing.set()
+        self._hurry.set()
         await self._released.wait()
+
+    def hurry(self) -> None:
+        """Renew or look now: something has to be written on it, or it is said to be free."""
+        self._hurry.set()
+
+    def know(self, lease: Document, *, since: float) -> None:
+        """The Lease has looked like this since then (`now`), as was seen elsewhere: it need not be waited for again."""
+        self._lease, self._seen_at = lease, since
+
+    @property
+    def lease(self) -> Document | None:
+        """As it was last seen."""
+        return self._lease
 
     def stats(self) -> ElectorStats:
         """How it is now."""
@@ -256,7 +304,9 @@ class LeaderElector:
             wait_s = min(wait_s, max(0.0, self._renewed_at + self._renew_s - self._now()))
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                await self._releasing.wait()
+                await self._hurry.wait()
+        if not self._releasing.is_set():
+            self._hurry.clear()
 
     def _resign(self) -> None:
         self.term.end()
@@ -269,8 +319,13 @@ class LeaderElector:
         if not was_leading or self._lease is None:
             return
         now = format_micro_time(self._clock())
-        spec = {**_spec(self._lease), "leaseDurationSeconds": 1, "renewTime": now, "acquireTime": now}
-        spec.pop("holderIdentity", None)
+        spec = {**_spec(self._lease), "renewTime": now, "acquireTime": now}
+        if self._successor:
+            spec["holderIdentity"] = self._successor
+            spec["leaseTransitions"] = _whole(spec.get("leaseTransitions")) + 1
+        else:
+            spec["leaseDurationSeconds"] = 1
+            spec.pop("holderIdentity", None)
         lease = {**self._lease, "metadata": self._noted(self._lease["metadata"], at=now), "spec": spec}
         try:
             async with asyncio.timeout(self._retry_s):
@@ -290,10 +345,10 @@ class LeaderElector:
         annotations = {
             name: text for name, text in (metadata.get("annotations") or {}).items() if name != WRITTEN
         }
+        annotations |= self.annotate(self._lease or {})
         if self._written is not None:
-            annotations[WRITTEN] = encode(
-                {"at": at, "versions": dict(self._written)},
-            ).decode()
+            note = _Note(at=at, versions=dict(self._written), epoch=self.epoch)
+            annotations[WRITTEN] = msgspec.json.encode(note).decode()
         return {**metadata, "annotations": annotations}
 
     # ── one attempt ──────────────────────────────────────────────────────────
@@ -335,13 +390,14 @@ class LeaderElector:
                 raw = await self._client.create(LEASES, self._namespace, self._new())
             except AlreadyExistsError:
                 return False
-            self.inherited = {}  # nobody led before
+            self.inherited = None if self.epoch else {}  # there was no leader before
             self._note(decode(raw), renewed_at=started)
             return True
         lease = decode(raw)
         if self._lease is None or _spec(lease) != _spec(self._lease):
             self._seen_at = self._now()
-        self._lease = lease
+            self._note_other(lease)
+        self._lease, self._looked_at = lease, started
         holder = _spec(lease).get("holderIdentity")
         if holder and holder != self.identity:
             is_over = self._now() >= self._seen_at + self._length_s(lease)
@@ -349,16 +405,22 @@ class LeaderElector:
                 return False
         started = self._now()
         if not self._leading.is_set():
-            self.inherited = _versions_in(lease)
+            self.inherited = _versions_in(lease, epoch=self.epoch)
         self._note(await self._write(lease, is_mine=holder == self.identity), renewed_at=started)
         return True
+
+    def _note_other(self, lease: Document) -> None:
+        """The Lease is another than at the latest look: it was written after that look began."""
+        length_s = self._length_s(lease)
+        share = self._renew_s / self._lease_s
+        self.other_term.extend(until=self._looked_at + length_s * share, taken_at=self._looked_at + length_s)
 
     def _length_s(self, lease: Document) -> float:
         """How long a Lease lasts: its holder said so; without that, as long as one of ours."""
         return float(_whole(_spec(lease).get("leaseDurationSeconds"))) or self._lease_s
 
     async def _write(self, lease: Document, *, is_mine: bool) -> Document:
-        """Store the Lease with us as its holder. Fields that nobody here knows stay."""
+        """Store the Lease with us as its holder. Fields that are not known here stay."""
         now = format_micro_time(self._clock())
         spec = _spec(lease)
         mine: dict[str, Any] = {
@@ -370,6 +432,9 @@ class LeaderElector:
             mine["acquireTime"] = now
             mine["leaseTransitions"] = _whole(spec.get("leaseTransitions")) + 1
         body = {**lease, "spec": {**spec, **mine}}
+        if beside := self.annotate(lease):
+            known = lease["metadata"].get("annotations") or {}
+            body["metadata"] = {**lease["metadata"], "annotations": {**known, **beside}}
         return decode(await self._client.update(LEASES, self._namespace, self._name, body))
 
     def _new(self) -> Document:
@@ -377,7 +442,11 @@ class LeaderElector:
         return {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
-            "metadata": {"namespace": self._namespace, "name": self._name},
+            "metadata": {
+                "namespace": self._namespace,
+                "name": self._name,
+                "annotations": dict(self.annotate({})),
+            },
             "spec": {
                 "holderIdentity": self.identity,
                 "leaseDurationSeconds": math.ceil(self._lease_s),
@@ -391,6 +460,7 @@ class LeaderElector:
         """The Lease is ours, counted from before the request that made it so."""
         self._lease = lease
         self._seen_at = self._now()
+        self._looked_at = renewed_at
         self._renewed_at = renewed_at
         self._renewals += 1
         self.term.extend(until=renewed_at + self._renew_s, taken_at=renewed_at + self._lease_s)
@@ -408,15 +478,16 @@ def _spec(lease: Document | None) -> Mapping[str, Any]:
     return spec if isinstance(spec, dict) else {}
 
 
-def _versions_in(lease: Document) -> Mapping[str, int] | None:
-    """What the holder before left on a Lease that nobody has had since; None: nothing, or nothing to rely on."""
+def _versions_in(lease: Document, *, epoch: str) -> Mapping[str, int] | None:
+    """What the holder before left on a Lease that no other has had since; None: nothing, or nothing to rely on."""
     spec = _spec(lease)
     try:
         note = _decode_note(annotations_of(lease)[WRITTEN])
     except (KeyError, msgspec.DecodeError):
         return None
     is_released = not spec.get("holderIdentity")
-    return note.versions if is_released and note.at == spec.get("renewTime") else None
+    is_known = note.at == spec.get("renewTime") and note.epoch == epoch
+    return note.versions if is_released and is_known else None
 
 
 def _whole(value: object) -> int:

@@ -4,7 +4,8 @@ Control + settings + KindContext ──▶ controller_for() ──▶ Controller
 """
 
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from pykruise.runtime.plan import Note
 from pykruise.runtime.read import Around, Memories, Read
 from pykruise.runtime.reconcile import Owner, Reconciler, RecordEvent
 from pykruise.runtime.rollouts import RolloutMeter
+from pykruise.runtime.shared_keys import SharedKeys, SharedKind
 from pykruise.runtime.sources import Sources
 from pykruise.runtime.status import PER_SECOND
 from pykruise.runtime.views import Views
@@ -60,7 +62,10 @@ class KindContext:
         cpu_time: Callable[[], float],
         tuning: Tuning = Tuning(),  # noqa: B008 - frozen
         reports_ready: bool = True,
+        shared: SharedKeys | None = None,
     ) -> None:
+        self.shared = shared
+        """Where several managers share the keys: which are this one's. None: all."""
         self.client = client
         self.sources = sources
         self.executor = executor
@@ -79,7 +84,7 @@ class KindContext:
         """What controllers remember."""
 
     def queue(self) -> WorkQueue[Key]:
-        """A queue that retries as the operator was told to."""
+        """A queue that retries as the operator's tuning says."""
         return WorkQueue(
             base_delay_s=self.tuning.base_delay_s,
             max_delay_s=self.tuning.max_delay_s,
@@ -91,7 +96,7 @@ class KindContext:
     def controller(
         self, name: str, turn: Callable[[Key], Awaitable[float | None]], *, queue: WorkQueue[Key]
     ) -> Controller[Key]:
-        """A controller with the workers that the operator was told to give `name`."""
+        """A controller with the workers that the operator's tuning gives `name`."""
         return Controller(
             name,
             turn,
@@ -137,7 +142,15 @@ def controller_for(
     memories = Memories()
     context.memories.append(memories)
     queue = context.queue()
-    around = Around(caches, settings=settings, memories=memories, is_making=context.executor.is_making)
+    around = Around(
+        caches,
+        settings=settings,
+        memories=memories,
+        is_making=context.executor.is_making,
+        now=context.clock,
+    )
+    shared = context.shared
+    is_ours = partial(shared.is_open, control.name) if shared is not None else None
     further = None
     if control.further is not None:
         further = FurtherKinds(
@@ -148,11 +161,12 @@ def controller_for(
             rng=context.rng,
             namespace=control.further.namespace(settings),
             mirrors=caches,
-            on_events=lambda wake: _enqueuing(wake, around, queue),
+            on_events=lambda wake: _enqueuing(wake, around, queue, is_ours),
         )
         context.further.append(further)
-    for wake in control.wakes(settings):
-        caches[wake.on].subscribe(_enqueuing(wake, around, queue))
+    wakes = control.wakes(settings)
+    for wake in wakes:
+        caches[wake.on].subscribe(_enqueuing(wake, around, queue, is_ours))
 
     def read_for(view: Any) -> Read[Any]:
         return Read(
@@ -174,6 +188,7 @@ def controller_for(
         read_for=read_for,
         memories=memories,
         executor=context.executor,
+        executor_of=partial(shared.executor_of, control.name) if shared is not None else None,
         record=context.recorder(control.component),
         rollouts=context.rollouts.setdefault(control.name, RolloutMeter()) if control.standing else None,
         reports_ready=context.reports_ready,
@@ -185,11 +200,33 @@ def controller_for(
             reconciler.forget(change.key)
 
     caches[control.objects].subscribe(forget_gone)
-    return context.controller(control.name, reconciler, queue=queue)
+    if shared is None:
+        return context.controller(control.name, reconciler, queue=queue)
+    kind = SharedKind(
+        control,
+        wakes=wakes,
+        mirror_of=caches.__getitem__,
+        around=around,
+        queue=queue,
+        known=memories.keys,
+        forget=reconciler.forget,
+    )
+    shared.add(control.name, kind)
+    return context.controller(control.name, shared.guarded(control.name, reconciler), queue=queue)
 
 
-def _enqueuing(wake: Wake, around: Around[Any], queue: WorkQueue[Key]) -> Callable[[Change[Any]], None]:
+def _enqueuing(
+    wake: Wake, around: Around[Any], queue: WorkQueue[Key], is_ours: Callable[[Key], bool] | None
+) -> Callable[[Change[Any]], None]:
+    """`is_ours`: which keys are this manager's; None: all."""
     keys_of = wake.keys
+    if is_ours is not None:
+        all_of, is_wanted = keys_of, is_ours
+
+        def keys_of(change: Change[Any], around: Around[Any]) -> Iterable[Key | Later]:
+            for key in all_of(change, around):
+                if is_wanted(key.key if isinstance(key, Later) else key):
+                    yield key
 
     def on_change(change: Change[Any]) -> None:
         for key in keys_of(change, around):

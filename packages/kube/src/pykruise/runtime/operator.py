@@ -11,6 +11,9 @@ With an elector, several operators share a cluster: all have full caches, one ru
 does not stand for election. A new leader works when it has seen what the one before wrote (kube/hand_over.py). A leader
 that loses its Lease cannot write any more from that moment (kube/leases.py); it ends its controllers, forgets what it
 remembers of objects, and stands for election again.
+
+With a membership, several operators work at once (kube/membership.py): all run their controllers, each on the keys of
+the slots that it holds (shared_keys.py).
 """
 
 import asyncio
@@ -22,19 +25,22 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.controller import Controller
 from pykruise.kube.event_batching import Pace
 from pykruise.kube.hand_over import HandOver
 from pykruise.kube.ids import Key
-from pykruise.kube.leases import FencedTransport, LeaderElector, LeaseLostError
+from pykruise.kube.leases import Fence, FencedTransport, LeaderElector, LeaseLostError
+from pykruise.kube.membership import HeldSlot, Membership
 from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
 from pykruise.runtime.assemble import KindContext, Tuning, controller_for, views_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
 from pykruise.runtime.rollouts import RolloutMeter
+from pykruise.runtime.shared_keys import Share, SharedKeys
 from pykruise.runtime.sources import Sources
 from pykruise.runtime.tracing import NO_SPANS, Span
 from pykruise.runtime.views import Views
@@ -62,6 +68,7 @@ class _Running(msgspec.Struct, frozen=True):
     reads: tuple[Views[Any], ...]
     needs: tuple[Views[Any], ...]
     """Of these, whose caches must be full before it works."""
+    at_start: Sequence[Key]
 
 
 async def _at_once() -> None:
@@ -71,7 +78,8 @@ async def _at_once() -> None:
 class Operator:
     """Runs the controllers of `work` against the cluster behind `client`.
 
-    `shared`: views of which there is a cache whatever the work reads, and for which all of it waits. `is_ready` returns
+    `shared`: views of which there is a cache whatever the work reads, and for which all of it waits. `borrowed`: caches
+    that another part of the program keeps true. `is_ready` returns
     when nothing else stands against working. `cpu_time` measures what a reconcile costs (kube/controller.py).
     `namespace`: only objects of this one; empty: of all. `resync_s`: how often everything is looked at although nothing
     changed; None: never. `reports_ready`: statuses have the conditions of kstatus.py where a Control can say them.
@@ -85,7 +93,9 @@ class Operator:
         work: Sequence[Work],
         *,
         elector: LeaderElector | None = None,
+        membership: Membership | None = None,
         shared: Sequence[Views[Any]] = (),
+        borrowed: Mapping[Views[Any], Cache[Any]] | None = None,
         namespace: str = "",
         resync_s: float | None = None,
         stop_grace_s: float = STOP_GRACE_S,
@@ -100,31 +110,47 @@ class Operator:
         pace: Pace | None = None,
     ) -> None:
         rng = rng or random.Random()
-        if elector is not None:
+        plain = client
+        if membership is not None:
+            elector = membership.leader
+            client = client.over(FencedTransport(client.transport, membership.term))
+        elif elector is not None:
             client = client.over(FencedTransport(client.transport, elector.term))
         self.client = client
-        """Cannot write while this operator does not lead."""
+        """Cannot write while this operator neither leads nor takes part."""
         self.elector = elector
-        self._shared = tuple(shared)
+        self.membership = membership
+        self._shared = tuple(dict.fromkeys(shared))
         self._resync_s = resync_s
         self._stop_grace_s = stop_grace_s
         self._is_ready = is_ready
         self._on_work = on_work
-        self.sources = Sources(client, clock=clock, rng=rng, namespace=namespace, pace=pace, shared=shared)
+        self.sources = Sources(
+            client, clock=clock, rng=rng, namespace=namespace, pace=pace, shared=shared, borrowed=borrowed
+        )
+        executor = Executor(
+            Writer(client, self.sources.observers), rng=rng, status_per_s=tuning.status_per_s, span=span
+        )
+
+        def executor_over(fence: Fence) -> Executor:
+            fenced = plain.over(FencedTransport(plain.transport, fence))
+            return executor.over(Writer(fenced, self.sources.observers))
+
+        self.shared_keys = (
+            SharedKeys(keying=membership.keying, executor_over=executor_over)
+            if membership is not None
+            else None
+        )
         self._context = KindContext(
             client=client,
             sources=self.sources,
-            executor=Executor(
-                Writer(client, self.sources.observers),
-                rng=rng,
-                status_per_s=tuning.status_per_s,
-                span=span,
-            ),
+            executor=executor,
             clock=clock,
             rng=rng,
             cpu_time=cpu_time,
             tuning=tuning,
             reports_ready=reports_ready,
+            shared=self.shared_keys,
         )
         self._running = tuple(self._build(one) for one in work)
         self._hand_over: HandOver | None = None
@@ -134,7 +160,7 @@ class Operator:
         reads = tuple(dict.fromkeys((*self._shared, *views_of(work.control, work.settings))))
         needs = tuple(views for views in reads if not views.is_apart)
         controller = controller_for(work.resource, work.control, self._context, work.settings)
-        return _Running(work.control.name, controller, reads, needs)
+        return _Running(work.control.name, controller, reads, needs, work.control.at_start)
 
     @property
     def controllers(self) -> Sequence[Controller[Key]]:
@@ -172,11 +198,14 @@ class Operator:
                 tasks.create_task(one.run(), name="further kinds") for one in self._context.further
             ]
             background += [tasks.create_task(one.run(), name="events") for one in self._context.recorders]
-            terms = tasks.create_task(self._serve_terms(), name="terms")
+            serving = self._serve_terms() if self.membership is None else self._share(self.membership)
+            terms = tasks.create_task(serving, name="terms")
             await self._stop.wait()
             await asyncio.gather(*(one.controller.stop(grace_s=self._stop_grace_s) for one in self._running))
             await asyncio.gather(*(recorder.flush() for recorder in self._context.recorders))
-            if self.elector is not None and self._hand_over is not None and self.elector.is_leading:
+            if self.membership is not None:
+                await self.membership.leave()
+            elif self.elector is not None and self._hand_over is not None and self.elector.is_leading:
                 await self.elector.release(self._hand_over.versions())
             for task in (terms, *background):
                 task.cancel()
@@ -206,6 +235,41 @@ class Operator:
             for one in self._running:
                 term.create_task(self._work(one, self._hand_over), name=one.name)
 
+    # ── with others ──────────────────────────────────────────────────────────
+
+    async def _share(self, membership: Membership) -> None:
+        """Take part in the work: controllers run, and get keys when a slot is held."""
+        await self.sources.wait_synced(self._shared)
+        await self._is_ready()
+        async with asyncio.TaskGroup() as tasks:
+            for one in self._running:
+                tasks.create_task(self._work(one, None), name=one.name)
+            await membership.run(self._serve_slot)
+
+    async def _serve_slot(self, slot: HeldSlot) -> Mapping[str, int] | None:
+        assert self.shared_keys is not None  # there is a membership
+        share = self.shared_keys.take(slot.number, slot.fence)
+        hand_over = HandOver(lambda: self.sources.caches, slot.elector)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                catching_up = [tasks.create_task(hand_over.run(), name=f"hand-over-{slot.number}")]
+                for one in self._running:
+                    opening = self._open(one, self.shared_keys, share, hand_over)
+                    catching_up.append(tasks.create_task(opening, name=f"{one.name}-{slot.number}"))
+                await slot.leaving.wait()
+                for task in catching_up:
+                    task.cancel()
+            await share.close(grace_s=self._stop_grace_s)
+            return hand_over.versions() if share.is_clean else None
+        finally:
+            self.shared_keys.drop(share)
+
+    async def _open(self, running: _Running, keys: SharedKeys, share: Share, hand_over: HandOver) -> None:
+        """One controller and one slot: wait for what it needs to know, then let it have the keys."""
+        await self.sources.wait_synced(running.needs)
+        await hand_over.wait(self.sources.of(views) for views in running.reads)
+        await keys.open(share, running.name)
+
     async def _work(self, running: _Running, hand_over: HandOver | None) -> None:
         """One controller: wait for what it needs, then work."""
         await self.sources.wait_synced(running.needs)
@@ -214,4 +278,6 @@ class Operator:
             await hand_over.wait(self.sources.of(views) for views in running.reads)
         self._on_work()
         _log.info("%s: caches are synced, the controller starts", running.name)
+        for key in running.at_start:
+            running.controller.queue.add(key)
         await running.controller.run()

@@ -117,6 +117,10 @@ class Memories:
             self._of_kind[type_] = make()
         return cast(M, self._of_kind[type_])
 
+    def keys(self) -> Sequence[Key]:
+        """The objects of which something is remembered."""
+        return tuple(self._of_objects)
+
     def forget(self, key: Key) -> None:
         """Drop what is known of an object that is gone."""
         self._of_objects.pop(key, None)
@@ -182,9 +186,12 @@ class Around(Mirrors, Generic[C]):
         settings: C,
         memories: Memories,
         is_making: Callable[[Resource, Key], bool],
+        now: Callable[[], Instant],
     ) -> None:
         super().__init__(mirrors)
         self.settings = settings
+        self.now = now
+        """The clock."""
         self.memories = memories
         self.is_making = is_making
         """Whether a creation of this object is under way."""

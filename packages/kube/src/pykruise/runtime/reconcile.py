@@ -128,7 +128,8 @@ class Reconciler:
 
     `objects` are the kind's own, `read_for` gives what the snapshot of one of them reads, `record` takes events (it
     must neither block nor raise). `memories`: what is remembered between reconciles, for the kind and in here.
-    `rollouts`: counts them. `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them.
+    `executor_of`: what writes for an object, where that is not `executor` for all. `rollouts`: counts them.
+    `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them.
     """
 
     def __init__(
@@ -140,6 +141,7 @@ class Reconciler:
         read_for: Callable[[Any], Read[Any]],
         memories: Memories,
         executor: Executor,
+        executor_of: Callable[[Key], Executor] | None = None,
         record: RecordEvent,
         slice_s: float = SLICE_S,
         reports_ready: bool = False,
@@ -151,6 +153,7 @@ class Reconciler:
         self._read_for = read_for
         self._memories = memories
         self._executor = executor
+        self._executor_of = executor_of or (lambda _: executor)
         self._record = record
         self._slice_s = slice_s
         self._standing = control.standing
@@ -214,15 +217,9 @@ class Reconciler:
             await self._insist_on(owner)
         is_settled = past.was_waiting and plan.waiting is None and not plan.stages
         past.was_waiting = plan.waiting is not None
-        # Side by side: neither builds on the other, and a pod should not wait for the status.
-        is_done = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            reporting = tasks.create_task(self._report_beside(owner, plan, is_done, at_once=is_settled))
-            outcome = await self._execute(view, plan)
-            is_done.set()
+        outcome, report = await self._write(owner, view, plan, at_once=is_settled)
         if makes:
             past.made_at, past.made_for = asyncio.get_running_loop().time(), owner.resource_version
-        report = reporting.result()
         if report is None:  # the next plan has a newer one, unless nothing has come of this plan
             is_over = outcome.failure is not None or outcome.written > 0
             report = _Report(due_in_s=0.0) if is_over else await self._report(owner, plan.status)
@@ -265,15 +262,28 @@ class Reconciler:
 
     async def _insist_on(self, owner: Owner) -> None:
         """Look at the live owner. Raises ConflictError when it is not there any more, or another one is."""
-        if not await self._executor.is_there(owner.resource, owner.key, uid=owner.uid):
+        if not await self._executor_of(owner.key).is_there(owner.resource, owner.key, uid=owner.uid):
             raise _conflict(f"{owner.resource.kind} {owner.key} ({owner.uid}) is not there any more")
 
-    async def _execute(self, view: Any, plan: Plan) -> Outcome:
+    async def _write(
+        self, owner: Owner, view: Any, plan: Plan, *, at_once: bool
+    ) -> tuple[Outcome, "_Report | None"]:
+        """Carry the stages out, and report the status beside them: neither builds on the other, and a pod should not
+        wait for the status."""
         if not plan.stages:
-            return Outcome()
+            return Outcome(), await self._report(owner, plan.status, at_once=at_once)
+        is_done = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            reporting = tasks.create_task(self._report_beside(owner, plan, is_done, at_once=at_once))
+            outcome = await self._execute(view, plan)
+            is_done.set()
+        return outcome, reporting.result()
+
+    async def _execute(self, view: Any, plan: Plan) -> Outcome:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._slice_s
-        return await self._executor.execute(
+        key = Key(view.namespace, view.name)
+        return await self._executor_of(key).execute(
             plan, until=lambda: loop.time() >= end or not self._is_current(view)
         )
 
@@ -290,9 +300,9 @@ class Reconciler:
         raise _error_of(failure) from failure.error
 
     async def _report_failure(self, snapshot: Any, owner: Owner, plan: Plan, failure: Failure) -> None:
-        told = self._control.failed(snapshot, plan, failure)
-        status = told if told is not None else plan.status
-        waiting = failure.reason if told is not None else plan.waiting
+        reported = self._control.failed(snapshot, plan, failure)
+        status = reported if reported is not None else plan.status
+        waiting = failure.reason if reported is not None else plan.waiting
         status = self._with_kstatus(owner, status, waiting, snapshot)
         await self._report(owner, status, at_once=True)
 
@@ -304,7 +314,7 @@ class Reconciler:
         Each of them changes the status again, so telling it before costs a write, and time that they would need.
         `at_once`: it says that nothing is waited for any more; those on the way may be paced, this one is not.
         """
-        if not plan.stages or plan.status is None:
+        if plan.status is None:
             return await self._report(owner, plan.status, at_once=at_once)
         past = self._past_of(owner)
         if past.owed_since is None:
@@ -342,7 +352,7 @@ class Reconciler:
         wait_s = pace.wait_s(owner.key, now=asyncio.get_running_loop().time())
         if wait_s > 0 and not at_once:
             return _Report(due_in_s=wait_s)
-        outcome = await self._executor.execute(_alone(patch))
+        outcome = await self._executor_of(owner.key).execute(_alone(patch))
         if self._reports_ready and outcome.failure is None:
             self._look_for_kstatus(owner)
         return _Report(failure=outcome.failure)

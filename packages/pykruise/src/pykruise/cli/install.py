@@ -24,6 +24,7 @@ def install_text(
     *,
     namespace: str,
     replicas: int,
+    shards: int = 1,
     image: str,
     feature_gates: str,
     v: int,
@@ -49,6 +50,7 @@ def install_text(
     wanted = Installation(
         namespace=namespace,
         replicas=replicas,
+        shards=shards,
         image=image or IMAGE,
         daemon_image=daemon_image or DAEMON_IMAGE,
         socket_location=socket_location,
@@ -69,7 +71,7 @@ async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> No
     try:
         losses = await what_would_be_lost(Client(transport))
     except ApiError as error:
-        raise CommandError(f"what would be lost cannot be told: {error}") from error
+        raise CommandError(f"what would be lost is unknown: {error}") from error
     finally:
         await transport.close()
     if not losses:

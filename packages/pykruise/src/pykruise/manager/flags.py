@@ -32,6 +32,7 @@ from pykruise.kube.program.flags import (
     unused_notes,
 )
 from pykruise.kube.program.logs import LogSettings
+from pykruise.kube.slots import KEYINGS, SLOTS
 from pykruise.manager.settings import (
     SECRETS_NAMESPACE,
     ElectionSettings,
@@ -81,6 +82,8 @@ _OWN: Sequence[Flag] = (
         "leader-election-renew-deadline", "10s", "When a leader that cannot renew stops.", read=read_positive
     ),
     text_flag("leader-election-retry-period", "2s", "Between tries to take or renew it.", read=read_positive),
+    text_flag("shards", "1", "How many managers share the work.", read=read_whole(1, SLOTS)),
+    text_flag("shard-by", "object", "What is shared: object or namespace.", read=read_one_of(*KEYINGS)),
     text_flag("sync-period", "", "How often all objects are looked at again (empty: 10h, 0: never)."),
     text_flag(
         "controller-cache-sync-timeout", "2m", "When unfilled caches are an error.", read=read_duration
@@ -231,7 +234,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
 
 
 def _resync(text: str, notes: list[str]) -> float | None:
-    """Empty: the default; 0: never; what cannot be read is told and ignored, as OpenKruise does."""
+    """Empty: the default; 0: never; what cannot be read is logged and ignored, as OpenKruise does."""
     if not text:
         return RESYNC_S
     try:
@@ -250,7 +253,11 @@ def _election(values: Mapping[str, Any], environ: Mapping[str, str]) -> Election
             "--leader-election-lease-duration must be longer than --leader-election-renew-deadline, and that"
             " longer than 1.2 times --leader-election-retry-period, or a leader could work beside its successor"
         )
+    if values["shards"] > 1 and not values["enable-leader-election"]:
+        raise FlagError("--shards needs --enable-leader-election: managers share by Leases")
     return ElectionSettings(
+        shards=values["shards"],
+        shard_by=values["shard-by"],
         enabled=values["enable-leader-election"],
         namespace=values["leader-election-namespace"] or environ.get("POD_NAMESPACE") or "kruise-system",
         name=values["leader-election-id"],

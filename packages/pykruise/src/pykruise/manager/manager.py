@@ -26,6 +26,7 @@ from pykruise.kube.definitions import Renewal, definitions_of
 from pykruise.kube.event_batching import Pace
 from pykruise.kube.ids import Key
 from pykruise.kube.leases import LeaderElector
+from pykruise.kube.membership import Membership
 from pykruise.kube.queue import QueueStats
 from pykruise.manager.components import Component
 from pykruise.manager.oversight import Oversight
@@ -65,7 +66,7 @@ class Manager:
     `cpu_time` measures what a plan costs (see kube/controller.py); give a constant where every run must be the
     same. `freeze_heap` takes what lives when the caches are full out of the garbage collector's sight: right for
     a process that is nothing but a manager. `pace`: of pods, see kube/event_batching.py. `kinds` that the settings'
-    gates switch off are left out. Without `oversees` nobody looks every other second whether caches follow the cluster,
+    gates switch off are left out. Without `oversees` nothing checks now and then whether caches follow the cluster,
     nor at CRDs that are stored anew: right where they cannot fail. `span` records turns (runtime/tracing.py).
     """
 
@@ -77,6 +78,7 @@ class Manager:
         components: Sequence[Component] = (),
         kinds: Sequence[Kind] | None = None,
         elector: LeaderElector | None = None,
+        membership: Membership | None = None,
         clock: Clock = system_clock,
         rng: random.Random | None = None,
         cpu_time: Callable[[], float] = time.thread_time,
@@ -100,6 +102,7 @@ class Manager:
                 if kind.control is not None
             ],
             elector=elector,
+            membership=membership,
             shared=SHARED,
             namespace=settings.watch_namespace,
             resync_s=settings.resync_s,
@@ -132,6 +135,11 @@ class Manager:
     def elector(self) -> LeaderElector | None:
         """Takes part in the election; None: there is none."""
         return self._operator.elector
+
+    @property
+    def membership(self) -> Membership | None:
+        """Takes part in shared work; None: the leader does all of it."""
+        return self._operator.membership
 
     @property
     def controllers(self) -> Sequence[Controller[Key]]:

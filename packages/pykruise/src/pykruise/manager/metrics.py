@@ -22,6 +22,7 @@ from pykruise.kube.program.metrics import (
     queue_metrics,
     request_metrics,
 )
+from pykruise.kube.slots import SLOTS
 from pykruise.kube.version import __version__
 from pykruise.manager.manager import Manager
 
@@ -58,6 +59,7 @@ class StatsCollector(Collector):
         stats = self._manager.stats()
         labels = {one.name: one.component for kind in self._manager.kinds if (one := kind.control)}
         yield from self._election()
+        yield from self._slots()
         yield from controller_metrics(stats.controllers, labels)
         yield from queue_metrics(stats.queues, labels)
         yield from cache_metrics(stats.caches)
@@ -95,6 +97,17 @@ class StatsCollector(Collector):
             "Failed tries to take or renew the lease.",
             ["name"],
             [(name, stats.errors)],
+        )
+
+    def _slots(self) -> Iterator[Metric]:
+        """Where managers share the work: each shows all slots, so that one that nobody holds is seen."""
+        membership = self._manager.membership
+        held = membership.stats().held if membership is not None else frozenset()
+        yield gauge(
+            "pykruise_slot_held",
+            "1 while this replica works on the objects of the slot.",
+            ["slot"],
+            [([str(slot)], int(slot in held)) for slot in (range(SLOTS) if membership is not None else ())],
         )
 
     def _rollouts(self) -> Metric:

@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana are told of pykruise: alerts, a board, where to scrape.
+"""What Prometheus and Grafana get of pykruise: alerts, a board, where to scrape.
 
 ALERTS ──▶ prometheus_rule() ──▶ PrometheusRule        PANELS ──▶ board() ──▶ a Grafana board, in a ConfigMap
 pod_monitor() ──▶ PodMonitor
@@ -94,6 +94,13 @@ ALERTS: Final[Sequence[Alert]] = (
         expr="absent(kruise_manager_is_leader == 1)",
         for_s=120,
         summary="No manager works: nothing is created, updated or repaired.",
+        severity="critical",
+    ),
+    Alert(
+        name="KruiseSlotWithoutHolder",
+        expr="max by (slot) (pykruise_slot_held) == 0",
+        for_s=60,
+        summary="No manager works on the objects of slot {{ $labels.slot }}.",
         severity="critical",
     ),
     Alert(

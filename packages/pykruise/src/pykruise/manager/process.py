@@ -27,6 +27,7 @@ from pykruise.kube.connection import Connection
 from pykruise.kube.event_batching import AT_LEISURE
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.leases import LeaderElector
+from pykruise.kube.membership import Membership
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.program.metrics import metrics_responder
 from pykruise.kube.program.process import DIAGNOSIS, return_memory, run_beside_servers, stop_on_signals
@@ -34,7 +35,7 @@ from pykruise.kube.program.serving import PlainServer
 from pykruise.manager.health import health_paths
 from pykruise.manager.manager import Manager
 from pykruise.manager.metrics import registry
-from pykruise.manager.settings import ServingSettings, Settings
+from pykruise.manager.settings import ElectionSettings, ServingSettings, Settings
 from pykruise.manager.state_metrics import state_registry
 from pykruise.manager.traces import spans_from
 from pykruise.manager.watchdog import Watchdog
@@ -66,7 +67,7 @@ async def run_process(connection: Connection, settings: Settings) -> None:
         settings = await _fitted(client, settings)
         for note in settings.notes:
             _log.warning("%s", note)
-        elector = None
+        elector = membership = None
         if settings.election.enabled:
             # Connections and limits of its own: a busy manager must not miss its renewals.
             apart = HttpTransport(
@@ -75,13 +76,18 @@ async def run_process(connection: Connection, settings: Settings) -> None:
             stack.push_async_callback(apart.close)
             name = identity()
             _log.info("this manager is %s", name)
-            elector = _elector(name, Client(apart, user_agent=USER_AGENT, rng=rng), settings, rng)
+            own = Client(apart, user_agent=USER_AGENT, rng=rng)
+            if settings.election.shards > 1:
+                membership = _membership(name, own, settings.election, rng)
+            else:
+                elector = _elector(name, own, settings.election, rng)
         webhooks = _webhooks(client, settings, rng) if settings.webhook.enabled else None
         manager = Manager(
             client,
             settings=settings,
             components=[webhooks] if webhooks is not None else [],
             elector=elector,
+            membership=membership,
             rng=rng,
             freeze_heap=True,
             pace=AT_LEISURE,
@@ -114,13 +120,29 @@ def identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-def _elector(name: str, client: Client, settings: Settings, rng: random.Random) -> LeaderElector:
-    election = settings.election
+def _elector(name: str, client: Client, election: ElectionSettings, rng: random.Random) -> LeaderElector:
     return LeaderElector(
         client,
         namespace=election.namespace,
         name=election.name,
         identity=name,
+        lease_s=election.lease_s,
+        renew_s=election.renew_s,
+        retry_s=election.retry_s,
+        clock=system_clock,
+        rng=rng,
+        now=_time_that_runs_on,
+    )
+
+
+def _membership(name: str, client: Client, election: ElectionSettings, rng: random.Random) -> Membership:
+    return Membership(
+        client,
+        namespace=election.namespace,
+        name=election.name,
+        identity=name,
+        members=election.shards,
+        keying=election.shard_by,
         lease_s=election.lease_s,
         renew_s=election.renew_s,
         retry_s=election.retry_s,
@@ -137,7 +159,7 @@ def _time_that_runs_on() -> float:
 
 
 def _webhooks(client: Client, settings: Settings, rng: random.Random) -> Webhooks:
-    """Over a client that writes whoever leads: every replica keeps certificates and configurations up."""
+    """Over a client that writes without leading: every replica keeps certificates and configurations up."""
     bind = settings.webhook.bind
     if bind is None:
         return Webhooks(client, settings=settings, rng=rng)

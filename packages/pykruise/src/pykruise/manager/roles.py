@@ -49,7 +49,8 @@ SHARED_RIGHTS: Sequence[Right] = (
 )
 
 ELECTION: Sequence[Right] = (
-    on(LEASES, "create", "get", "update", in_namespace=True, why="leader election"),
+    on(LEASES, "create", "get", "update", in_namespace=True, why="leader election, and slots"),
+    on(LEASES, "list", "watch", in_namespace=True, why="slots: which managers are at work"),
     on(EVENTS, "create", "patch", in_namespace=True, why="leader election"),
 )
 

@@ -11,6 +11,7 @@ import msgspec
 from pykruise.kinds.gates import Gates
 from pykruise.kube.program.logs import LogSettings
 from pykruise.kube.program.serving import Address
+from pykruise.kube.slots import Keying
 from pykruise.plans.kind import Kind
 from pykruise.pods.settings import settings_from
 from pykruise.runtime.assemble import Tuning
@@ -35,6 +36,10 @@ class ElectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease_s: float = 15.0
     renew_s: float = 10.0
     retry_s: float = 2.0
+    shards: int = 1
+    """How many managers share the work; 1: the leader does all of it. pykruise's own."""
+    shard_by: Keying = "object"
+    """By what they share it (kube/slots.py)."""
 
 
 class ServingSettings(msgspec.Struct, frozen=True, kw_only=True):

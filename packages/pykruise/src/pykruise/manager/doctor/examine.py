@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from pykruise.kube.errors import KubeError
-from pykruise.manager.doctor import access, budgets, images, kinds, pods, webhooks, workload
+from pykruise.manager.doctor import access, budgets, images, kinds, pods, slots, webhooks, workload
 from pykruise.manager.doctor.findings import Finding, unknown
 from pykruise.manager.doctor.live import Live
 
@@ -22,6 +22,7 @@ CHECKS: Sequence[tuple[str, Check]] = (
     ("manager", workload.check_manager),
     ("gates", workload.check_gates),
     ("lease", workload.check_lease),
+    ("slots", slots.check_slots),
     ("clock", workload.check_clock),
     ("rbac", access.check_rights),
     ("service", webhooks.check_service),

@@ -1,0 +1,71 @@
+"""Where managers share the work: which of them has which slot, and whether one has none.
+
+the leader's Lease, the Lease of each slot ──▶ check_slots() ──▶ findings
+
+Pure, but for the requests in `check_slots`.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document, annotations_of, get_path
+from pykruise.kube.membership import RECORD, slot_lease
+from pykruise.kube.resources import LEASES
+from pykruise.kube.slots import SLOTS, read_record
+from pykruise.manager.doctor.findings import Finding, fault, fine, warning
+from pykruise.manager.doctor.live import Live
+
+__all__ = ["check_slots", "slot_findings"]
+
+NAME = "kruise-manager"
+GRACE_S = 1.0
+"""The API server tells its time in whole seconds."""
+
+
+async def check_slots(live: Live) -> Sequence[Finding]:
+    """Every slot has a manager."""
+    lease = await live.get(LEASES, live.namespace, NAME)
+    if not is_shared(lease):
+        return [fine("slots", "one manager does all the work")]
+    found = await asyncio.gather(
+        *(live.get(LEASES, live.namespace, slot_lease(NAME, slot)) for slot in range(SLOTS))
+    )
+    return slot_findings(dict(enumerate(found)), now=await live.server_time())
+
+
+def is_shared(lease: Document | None) -> bool:
+    """Whether who holds the leader's Lease shares the work with others. Pure."""
+    holder = str(get_path(lease or {}, "spec", "holderIdentity", default="") or "")
+    return lease is not None and read_record(annotations_of(lease).get(RECORD), holder=holder) is not None
+
+
+def slot_findings(leases: Mapping[int, Document | None], *, now: Instant | None) -> list[Finding]:
+    """The map of slots by manager, and those that nobody works on. Pure."""
+    by_holder: dict[str, list[int]] = {}
+    for slot, lease in leases.items():
+        by_holder.setdefault(_holder(lease, now), []).append(slot)
+    free = by_holder.pop("", [])
+    shown = "; ".join(f"{holder}: {_listed(slots)}" for holder, slots in sorted(by_holder.items()))
+    if not by_holder:
+        return [fault("slots", "no slot has a manager: no controller runs", "look at the managers' logs")]
+    found = [fine("slots", shown)]
+    if free:
+        what = f"slots without a manager: {_listed(free)}; nothing is done for their objects"
+        fix = "they move within 20 s; if they stay free, look at the log of the leader"
+        found.append(warning("slots", what, fix) if len(free) <= 2 else fault("slots", what, fix))
+    return found
+
+
+def _holder(lease: Document | None, now: Instant | None) -> str:
+    """Who has a Lease that has not run out; empty: nobody."""
+    spec = (lease or {}).get("spec") or {}
+    renewed = parse_time(spec["renewTime"]) if spec.get("renewTime") else None
+    length_s = (spec.get("leaseDurationSeconds") or 0) + GRACE_S
+    if now is not None and renewed is not None and now - renewed > length_s:
+        return ""
+    return str(spec.get("holderIdentity") or "").partition("_")[0]
+
+
+def _listed(slots: Sequence[int]) -> str:
+    return ", ".join(map(str, sorted(slots)))

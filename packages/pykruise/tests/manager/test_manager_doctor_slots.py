@@ -1,0 +1,53 @@
+"""What doctor says of slots, from Leases on paper."""
+
+from typing import Any
+
+from pykruise.kube.clock import format_micro_time
+from pykruise.kube.membership import RECORD
+from pykruise.kube.slots import SLOTS, Record
+from pykruise.manager.doctor.findings import Level
+from pykruise.manager.doctor.slots import is_shared, slot_findings
+
+NOW = 1_000_000.0
+
+
+def lease(holder: str, *, age_s: float = 1.0, **annotations: str) -> dict[str, Any]:
+    spec = {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": 15,
+        "renewTime": format_micro_time(NOW - age_s),
+    }
+    return {"metadata": {"annotations": annotations}, "spec": spec}
+
+
+def held(*, but: tuple[int, ...] = (), **odd: Any) -> dict[int, Any]:
+    found: dict[int, Any] = {slot: lease(f"pod-{slot % 2}_uuid") for slot in range(SLOTS)}
+    return {**found, **dict.fromkeys(but, odd.get("as_"))}
+
+
+def test_the_map_is_shown_by_manager() -> None:
+    (found,) = slot_findings(held(), now=NOW)
+    assert found.level is Level.OK
+    assert found.what == "pod-0: 0, 2, 4, 6, 8, 10, 12, 14; pod-1: 1, 3, 5, 7, 9, 11, 13, 15"
+
+
+def test_slots_that_nobody_holds_or_renews_are_named() -> None:
+    for nobody in (None, lease(""), lease("pod-1_uuid", age_s=17.0)):
+        _, found = slot_findings(held(but=(3, 5), as_=nobody), now=NOW)
+        assert found.level is Level.WARNING
+        assert "3, 5" in found.what
+    _, found = slot_findings(held(but=(3, 5, 7)), now=NOW)
+    assert found.level is Level.FAULT
+
+
+def test_managers_that_hold_nothing_at_all_are_a_fault() -> None:
+    (found,) = slot_findings(dict.fromkeys(range(SLOTS)), now=NOW)
+    assert found.level is Level.FAULT
+
+
+def test_work_is_shared_while_the_leader_says_so_itself() -> None:
+    text = Record(leader="a", epoch="1", keying="object").text()
+    assert is_shared(lease("a", **{RECORD: text}))
+    assert not is_shared(lease("go", **{RECORD: text}))
+    assert not is_shared(lease("a"))
+    assert not is_shared(None)

@@ -1,0 +1,383 @@
+"""Several managers that share the work (--shards) against one: throughput, and a cluster of a hundred thousand pods.
+
+sandbox (a process of its own, HTTPS, writes answered after a fixed delay) ◀── 1, 2, 4 × lone_manager.py
+                                                                           ◀── this process: wishes, waiting, figures
+
+PYTHONPATH=tests:. python -m bench.slots throughput [--sets 160] [--pods 20] [--delay 0.2] [--managers 1,4]
+PYTHONPATH=tests:. python -m bench.slots large      [--sets 1000] [--pods 100] [--touched 100] [--managers 1,2,4]
+
+throughput: `sets` CloneSets of `pods` pods are made, and then updated in place. An answer to a write takes `delay`
+seconds, so one manager is limited by how many writes it has under way, and neither by its processor nor by the
+server's: the machine need not have a processor for each manager. It shows how well the keys are shared, not what a
+processor can do.
+
+large: the pods are there; managers start on them, rest, and update all pods of `touched` sets in place. No delay.
+
+Prints; asserts nothing. CPU and memory are those of the managers, each and together.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import uvloop
+
+from bench.large import TOKEN, LoneManager
+from bench.sandbox import cloneset
+from pykruise.kinds import crds
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.client import Client
+from pykruise.kube.clock import system_clock
+from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.documents import decode
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES
+from pykruise.kube.slots import SLOTS
+from pykruise.kube.transport import Response
+from pykruise.manager.manager import Manager
+from pykruise.manager.process import USER_AGENT
+from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from pykruise.sandbox.http_front import HttpFront
+
+FLAGS = (
+    "--enable-webhooks=false",
+    "--metrics-addr=0",
+    "--health-probe-addr=0",
+    "--pprof-addr=0",
+    "--leader-election-namespace=default",
+)
+FIGURES = "/bench"
+PATIENCE_S = 3600.0
+REST_S = 30.0
+LOOK_S = 0.25
+
+
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing done by so many managers."""
+
+    managers: int
+    name: str
+    pods: int
+    """Touched."""
+    seconds: float
+    cpu_s: tuple[float, ...]
+    """Of each manager."""
+    rss_mb: tuple[float, ...]
+    server_cpu_s: float
+    writes: int
+    """By managers, of everything but Leases and events."""
+    lease_writes: int
+
+
+# ── the cluster ──────────────────────────────────────────────────────────────
+
+
+class _Slow:
+    """An API server that counts writes, and answers those of managers after `delay_s`, but for Leases."""
+
+    def __init__(self, server: Any, delay_s: float) -> None:
+        self._server = server
+        self._delay_s = delay_s
+        self._counts: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._server, name)
+
+    async def handle(self, method: str, path: str, *arguments: Any, **options: Any) -> Any:
+        if path == FIGURES:
+            found = {"cpu_s": time.process_time(), **self._counts}
+            return Response(200, {"content-type": "application/json"}, json.dumps(found).encode())
+        if method != "GET":
+            is_lease = "/leases" in path
+            self._counts["leases" if is_lease else "events" if "/events" in path else "writes"] += 1
+            is_manager = options["headers"].get("user-agent", "").startswith(USER_AGENT)
+            if self._delay_s and is_manager and not is_lease:
+                await asyncio.sleep(self._delay_s)
+        return await self._server.handle(method, path, *arguments, **options)
+
+
+async def serve(folder: Path, *, sets: int, pods: int, delay_s: float, is_full: bool) -> None:
+    """A sandbox, with the CloneSets and their pods where it is to be full, until killed."""
+    nodes = max(50, sets * pods // 100)
+    settings = ClusterSettings(nodes=nodes, pods_per_node=250, start_s=0.0, ready_s=0.0, stop_s=0.0)
+    certificate = issue(now=system_clock())
+    async with Cluster(settings, clock=system_clock, rng=random.Random(1)) as cluster:
+        for crd in crds():
+            await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+        if is_full:
+            client = Client(cluster.transport_for("manager"), rng=random.Random(4))
+            manager = Manager(client, rng=random.Random(4))
+            running = asyncio.create_task(manager.run())
+            await make_sets(cluster.client, sets, pods)
+            await settled(cluster.client, sets, pods)
+            manager.stop()
+            await running
+        slow: Any = _Slow(cluster.server, delay_s)
+        front = HttpFront(slow, token=TOKEN, port=0, certificate=certificate)
+        await front.start()
+        document = kubeconfig_document(front.url, certificate.authority, TOKEN, context="bench")
+        write_kubeconfig(folder / "kubeconfig", document)
+        (folder / "token").write_text(TOKEN)
+        (folder / "ca.crt").write_bytes(certificate.authority)
+        print(front.url, flush=True)
+        await asyncio.Event().wait()
+
+
+async def make_sets(client: Client, sets: int, pods: int) -> None:
+    """So many CloneSets, whose pods are then to be made."""
+    for number in range(sets):
+        await client.create(CLONE_SETS, "default", _cloneset(number, pods))
+
+
+def _cloneset(number: int, pods: int) -> dict[str, Any]:
+    document = cloneset(pods)
+    labels = {"app": f"web-{number}"}
+    document["metadata"]["name"] = f"web-{number}"
+    document["spec"]["selector"] = {"matchLabels": labels}
+    document["spec"]["template"]["metadata"] = {"labels": labels}
+    return document
+
+
+async def settled(client: Client, sets: int, pods: int, *, updated: bool = False) -> None:
+    """Return when all have their pods, of the newest revision where that is asked for."""
+    wanted = ("replicas", "availableReplicas", *(("updatedAvailableReplicas",) if updated else ()))
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            listed = decode(await client.get_path(CLONE_SETS.path("default"), timeout_s=120.0))["items"]
+            if len(listed) == sets and all(_is_done(one, pods, wanted) for one in listed):
+                return
+            await asyncio.sleep(LOOK_S)
+
+
+def _is_done(found: Mapping[str, Any], pods: int, fields: Sequence[str]) -> bool:
+    status = found.get("status") or {}
+    is_seen = status.get("observedGeneration") == found["metadata"]["generation"]
+    return is_seen and all(status.get(field) == pods for field in fields)
+
+
+# ── the managers ─────────────────────────────────────────────────────────────
+
+
+class Fleet:
+    """So many managers at work on one cluster, and what they have used."""
+
+    def __init__(self, client: Client, managers: Sequence[LoneManager]) -> None:
+        self._client = client
+        self.managers = managers
+        self._before: dict[str, Any] = {"server": {}, "cpu": [0.0] * len(managers)}
+
+    @classmethod
+    async def start(cls, client: Client, folder: Path, url: str, count: int) -> "Fleet":
+        """They have the slots shared out among them when this returns; their caches may not be full yet."""
+        flags = (*FLAGS, *((f"--shards={count}",) if count > 1 else ()))
+        found = cls(client, [await LoneManager.start(folder, url, flags=flags) for _ in range(count)])
+        found._before["server"] = await found._figures()
+        return found
+
+    async def wait_shared(self) -> None:
+        """Return when each has its share of the slots."""
+        count = len(self.managers)
+        while count > 1:
+            leases = decode(await self._client.get_path(LEASES.path("default")))["items"]
+            holders = Counter(
+                one["spec"].get("holderIdentity") for one in leases if "-slot-" in one["metadata"]["name"]
+            )
+            if len(holders) == count and max(holders.values()) <= -(-SLOTS // count) and None not in holders:
+                return
+            await asyncio.sleep(LOOK_S)
+
+    async def _figures(self) -> dict[str, Any]:
+        return dict(json.loads(await self._client.get_path(FIGURES)))
+
+    async def phase(self, name: str, pods: int, began: float) -> Phase:
+        """What has been used since the last one."""
+        seconds = time.perf_counter() - began
+        reports = [await one.report() for one in self.managers]
+        server, before = await self._figures(), self._before
+        self._before = {"server": server, "cpu": [one["cpu_s"] for one in reports]}
+
+        def grown(field: str) -> Any:
+            return server.get(field, 0) - before["server"].get(field, 0)
+
+        return Phase(
+            managers=len(self.managers),
+            name=name,
+            pods=pods,
+            seconds=seconds,
+            cpu_s=tuple(one["cpu_s"] - cpu for one, cpu in zip(reports, before["cpu"], strict=True)),
+            rss_mb=tuple(one["rss_mb"] for one in reports),
+            server_cpu_s=grown("cpu_s"),
+            writes=grown("writes"),
+            lease_writes=grown("leases"),
+        )
+
+    async def end(self) -> None:
+        """All at once; Leases run out, so that the next ones can begin."""
+        for one in self.managers:
+            await one.end()
+        for one in decode(await self._client.get_path(LEASES.path("default")))["items"]:
+            if one["metadata"]["name"].startswith("kruise-manager"):
+                await self._client.delete(LEASES, "default", one["metadata"]["name"])
+
+
+async def _throughput(client: Client, fleet: Fleet, asked: argparse.Namespace) -> list[Phase]:
+    await fleet.wait_shared()
+    await asyncio.sleep(5.0)  # caches are full
+    found = [await fleet.phase("start", 0, time.perf_counter())]
+    began = time.perf_counter()
+    await make_sets(client, asked.sets, asked.pods)
+    await settled(client, asked.sets, asked.pods)
+    found.append(await fleet.phase("scale out", asked.sets * asked.pods, began))
+    began = time.perf_counter()
+    await _update(client, range(asked.sets), f"nginx:{len(fleet.managers) + 1}")
+    await settled(client, asked.sets, asked.pods, updated=True)
+    found.append(await fleet.phase("in place", asked.sets * asked.pods, began))
+    return found
+
+
+async def _large(client: Client, fleet: Fleet, asked: argparse.Namespace) -> list[Phase]:
+    began = time.perf_counter()
+    count = len(fleet.managers)
+    # Something has to change in each, or nobody would see that it has been looked at.
+    await _at_once(range(asked.sets), lambda number: _merge(client, number, {"minReadySeconds": count}))
+    await settled(client, asked.sets, asked.pods)
+    found = [await fleet.phase("start, with all pods there", asked.sets * asked.pods, began)]
+    await fleet.wait_shared()
+    began = time.perf_counter()
+    await asyncio.sleep(REST_S)
+    found.append(await fleet.phase(f"rest of {REST_S:.0f} s", 0, began))
+    began = time.perf_counter()
+    await _merge_all(client, asked.sets, {"minReadySeconds": 0})
+    await settled(client, asked.sets, asked.pods)
+    found.append(await fleet.phase("every set is looked at", asked.sets * asked.pods, began))
+    began = time.perf_counter()
+    await _update(client, range(asked.touched), f"nginx:{count + 1}")
+    await settled(client, asked.touched, asked.pods, updated=True) if asked.touched == asked.sets else (
+        await _updated(client, asked.touched, asked.pods)
+    )
+    found.append(await fleet.phase("in place", asked.touched * asked.pods, began))
+    return found
+
+
+async def _updated(client: Client, touched: int, pods: int) -> None:
+    names = {f"web-{number}" for number in range(touched)}
+    while True:
+        listed = decode(await client.get_path(CLONE_SETS.path("default"), timeout_s=120.0))["items"]
+        mine = [one for one in listed if one["metadata"]["name"] in names]
+        if all(_is_done(one, pods, ("availableReplicas", "updatedAvailableReplicas")) for one in mine):
+            return
+        await asyncio.sleep(1.0)
+
+
+async def _update(client: Client, numbers: Sequence[int], image: str) -> None:
+    (container,) = cloneset(1)["spec"]["template"]["spec"]["containers"]
+    spec = {
+        "updateStrategy": {
+            "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}
+        },
+        "template": {"spec": {"containers": [{**container, "image": image}]}},
+    }
+    await _at_once(numbers, lambda number: _merge(client, number, spec))
+
+
+async def _merge_all(client: Client, sets: int, spec: dict[str, Any]) -> None:
+    await _at_once(range(sets), lambda number: _merge(client, number, spec))
+
+
+async def _merge(client: Client, number: int, spec: dict[str, Any]) -> None:
+    await client.patch(CLONE_SETS, "default", f"web-{number}", {"spec": spec}, patch_type=PatchType.MERGE)
+
+
+async def _at_once(numbers: Sequence[int], work: Callable[[int], Awaitable[None]]) -> None:
+    todo = iter(numbers)
+
+    async def worker() -> None:
+        for number in todo:
+            await work(number)
+
+    await asyncio.gather(*(worker() for _ in range(16)))
+
+
+async def run(asked: argparse.Namespace) -> None:
+    """Each number of managers after the other; for throughput on a cluster of its own."""
+    for counts in [asked.managers] if asked.part == "large" else [[one] for one in asked.managers]:
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            size = ("--sets", str(asked.sets), "--pods", str(asked.pods), "--delay", str(asked.delay))
+            server = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "bench.slots", asked.part, "--serve", name, *size),
+                stdout=asyncio.subprocess.PIPE,
+            )
+            try:
+                assert server.stdout is not None
+                began = time.perf_counter()
+                url = (await server.stdout.readline()).decode().strip()
+                print(f"the cluster is there after {time.perf_counter() - began:.0f} s", flush=True)
+                transport = HttpTransport(load_kubeconfig(folder / "kubeconfig"))
+                client = Client(transport, rng=random.Random(2))
+                for count in counts:
+                    fleet = await Fleet.start(client, folder, url, count)
+                    try:
+                        part = _large if asked.part == "large" else _throughput
+                        show(await part(client, fleet, asked))
+                    finally:
+                        await fleet.end()
+                await transport.close()
+            finally:
+                if server.returncode is None:
+                    server.kill()
+                await server.wait()
+
+
+def show(phases: Sequence[Phase]) -> None:
+    """A line for each phase."""
+    for one in phases:
+        rate = f"{one.pods / one.seconds:7.1f}/s" if one.pods else " " * 9
+        cpu = " ".join(f"{cpu:.1f}" for cpu in one.cpu_s)
+        rss = " ".join(f"{rss:.0f}" for rss in one.rss_mb)
+        print(
+            f"{one.managers} managers  {one.name:<28}{one.pods:>7} pods {one.seconds:7.1f} s {rate}"
+            f"  CPU s {cpu}  RSS MB {rss}  server CPU {one.server_cpu_s:.1f} s"
+            f"  writes {one.writes}  of Leases {one.lease_writes}  load {os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Run it, or be its server."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("part", choices=("throughput", "large"))
+    parser.add_argument("--sets", type=int)
+    parser.add_argument("--pods", type=int)
+    parser.add_argument("--touched", type=int, default=100)
+    parser.add_argument("--delay", type=float, default=0.2)
+    parser.add_argument("--managers", type=lambda text: [int(one) for one in text.split(",")])
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    is_large = asked.part == "large"
+    asked.sets = asked.sets or (1000 if is_large else 160)
+    asked.pods = asked.pods or (100 if is_large else 20)
+    asked.managers = asked.managers or ([1, 2, 4] if is_large else [1, 4])
+    delay_s = 0.0 if is_large else asked.delay
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        if asked.serve:
+            serving = serve(asked.serve, sets=asked.sets, pods=asked.pods, delay_s=delay_s, is_full=is_large)
+            runner.run(serving)
+        else:
+            runner.run(run(asked))
+
+
+if __name__ == "__main__":
+    main()

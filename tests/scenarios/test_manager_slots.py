@@ -1,0 +1,268 @@
+"""Several managers that share the work: each key is worked on by one, whoever comes, goes or lags behind."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from pykruise.kube.clock import format_micro_time
+from pykruise.kube.documents import decode
+from pykruise.kube.membership import MembershipStats
+from pykruise.kube.resources import LEASES
+from pykruise.kube.slots import AT_ONCE, SLOTS
+from pykruise.manager.manager import Manager
+from support.faults import FaultyTransport, Refuse, requests, workload_writes
+from support.scenario import Audience, Stage, audience, cloneset, rolling
+from support.silenced import SilencedTransport
+
+SETS = 6
+REPLICAS = 4
+LEASE_S = 15.0
+
+
+def stats_of(manager: Manager) -> MembershipStats:
+    assert manager.membership is not None
+    return manager.membership.stats()
+
+
+def are_shared(managers: Sequence[Manager]) -> bool:
+    """Whether each has its part of the slots, and all slots are held."""
+    held = [stats_of(one).held for one in managers]
+    share = -(-SLOTS // len(managers))
+    return sum(map(len, held)) == SLOTS == len(frozenset().union(*held)) and max(map(len, held)) <= share
+
+
+async def members(stage: Stage, count: int) -> list[Manager]:
+    """So many managers at work, each with its share."""
+    found = [
+        await stage.start_manager(identity=f"manager-{number}", members=count) for number in range(count)
+    ]
+    await stage.until(lambda: are_shared(found))
+    return found
+
+
+async def sets_under_way(stage: Stage) -> None:
+    """CloneSets in several slots, with a rollout that has begun."""
+    strategy = rolling(maxUnavailable=1)
+    for number in range(SETS):
+        await stage.create(cloneset(f"set-{number}", replicas=REPLICAS, updateStrategy=strategy))
+    await all_settled(stage)
+    for number in range(SETS):
+        await stage.set_image(f"set-{number}", "nginx:2")
+
+
+async def all_settled(stage: Stage, *, replicas: int = REPLICAS) -> None:
+    for number in range(SETS):
+        await stage.settled(f"set-{number}", replicas=replicas)
+
+
+@asynccontextmanager
+async def audiences(stage: Stage) -> AsyncIterator[list[Audience]]:
+    """One for the pods of each set."""
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(audience(stage, app=f"set-{one}")) for one in range(SETS)]
+
+
+def nothing_twice(seen: Sequence[Audience], *, most: int = REPLICAS, created: int = 2 * REPLICAS) -> None:
+    assert [one.created for one in seen] == [created] * SETS
+    assert max(one.most for one in seen) <= most
+
+
+def leader_of(managers: Sequence[Manager]) -> Manager:
+    return next(one for one in managers if one.is_leading)
+
+
+def other_of(managers: Sequence[Manager]) -> Manager:
+    return next(one for one in managers if not one.is_leading)
+
+
+async def test_every_manager_works_and_every_object_has_one(stage: Stage) -> None:
+    managers = await members(stage, 4)
+    async with audiences(stage) as seen:
+        await sets_under_way(stage)
+        await all_settled(stage)
+    nothing_twice(seen)
+    assert sum(one.stats().controllers["cloneset"].reconciles > 0 for one in managers) > 1
+
+
+@pytest.mark.parametrize("is_leader", [True, False])
+async def test_a_member_that_is_stopped_hands_its_slots_over_within_seconds(
+    stage: Stage, is_leader: bool
+) -> None:
+    managers = await members(stage, 4)
+    async with audiences(stage) as seen:
+        await sets_under_way(stage)
+        gone = leader_of(managers) if is_leader else other_of(managers)
+        stopped_at = asyncio.get_running_loop().time()
+        await stage.stop_manager(gone)
+        left = [one for one in managers if one is not gone]
+        await stage.until(lambda: are_shared(left))
+        assert asyncio.get_running_loop().time() - stopped_at < 5.0
+        await all_settled(stage)
+    nothing_twice(seen)
+
+
+@pytest.mark.parametrize("is_leader", [True, False])
+async def test_a_member_that_is_killed_is_followed_within_the_lease_time(
+    stage: Stage, is_leader: bool
+) -> None:
+    managers = await members(stage, 4)
+    async with audiences(stage) as seen:
+        await sets_under_way(stage)
+        gone = leader_of(managers) if is_leader else other_of(managers)
+        killed_at = asyncio.get_running_loop().time()
+        await stage.kill_manager(gone)
+        left = [one for one in managers if one is not gone]
+        await stage.until(lambda: are_shared(left))
+        assert asyncio.get_running_loop().time() - killed_at < LEASE_S + 10.0
+        await all_settled(stage)
+    nothing_twice(seen)
+
+
+async def test_a_member_that_is_cut_off_writes_nothing_more_and_takes_part_again(stage: Stage) -> None:
+    # given
+    faulty = FaultyTransport(stage.manager_transport())
+    first = await stage.start_manager(identity="manager-0", members=2)
+    await stage.until(lambda: first.is_leading)
+    second = await stage.start_manager(faulty, identity="manager-1", members=2)
+    await stage.until(lambda: are_shared([first, second]))
+    async with audiences(stage) as seen:
+        await sets_under_way(stage)
+        # when
+        faulty.on(requests(), lambda _: Refuse())
+        await stage.until(lambda: len(stats_of(first).held) == SLOTS)
+        # then
+        assert not stats_of(second).held
+        count = len(faulty.log)
+        faulty.clear()
+        await all_settled(stage)
+        nothing_twice(seen)
+        # and
+        await stage.until(lambda: are_shared([first, second]))
+        assert [one for one in faulty.log[count:] if workload_writes("pods")(one)] == []
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_a_member_whose_watch_of_pods_is_silent_makes_no_pod_twice(
+    stage: Stage, is_killed: bool
+) -> None:
+    # given a member that hears nothing more of pods
+    first = await stage.start_manager(identity="manager-0", members=2)
+    await stage.until(lambda: first.is_leading)
+    lagging = SilencedTransport(stage.manager_transport(), "/pods")
+    second = await stage.start_manager(lagging, identity="manager-1", members=2)
+    await stage.until(lambda: are_shared([first, second]))
+    for number in range(SETS):
+        await stage.create(cloneset(f"set-{number}", replicas=1))
+    await all_settled(stage, replicas=1)
+    async with audiences(stage) as seen:
+        lagging.silence()
+        # when it gets slots of the other in the middle of a scale-up
+        for number in range(SETS):
+            await stage.scale(f"set-{number}", 3 * REPLICAS)
+        await stage.until(lambda: sum(one.created for one in seen) >= SETS * REPLICAS)
+        await (stage.kill_manager if is_killed else stage.stop_manager)(first)
+        await stage.until(lambda: len(stats_of(second).held) == SLOTS)
+        # then
+        await all_settled(stage, replicas=3 * REPLICAS)
+    nothing_twice(seen, most=3 * REPLICAS, created=3 * REPLICAS)
+
+
+async def test_a_member_that_joins_gets_its_share_a_few_slots_at_a_time(stage: Stage) -> None:
+    first = await stage.start_manager(identity="manager-0", members=2)
+    await stage.until(lambda: len(stats_of(first).held) == SLOTS)
+    async with audiences(stage) as seen:
+        await sets_under_way(stage)
+        second = await stage.start_manager(identity="manager-1", members=2)
+        fewest = SLOTS
+        while not are_shared([first, second]):
+            fewest = min(fewest, len(stats_of(first).held | stats_of(second).held))
+            await asyncio.sleep(0.005)
+        assert fewest >= SLOTS - AT_ONCE
+        await all_settled(stage)
+    nothing_twice(seen)
+
+
+async def test_a_further_member_stands_by(stage: Stage) -> None:
+    managers = [await stage.start_manager(identity=f"manager-{one}", members=2) for one in range(3)]
+    await stage.until(lambda: sorted(len(stats_of(one).held) for one in managers) == [0, 8, 8])
+    idle = next(one for one in managers if not stats_of(one).held)
+    await stage.kill_manager(next(one for one in managers if one is not idle))
+    await stage.until(lambda: len(stats_of(idle).held) == SLOTS // 2)
+
+
+async def test_when_another_program_takes_the_leaders_lease_nobody_works(stage: Stage) -> None:
+    # given
+    transports = [FaultyTransport(stage.manager_transport()) for _ in range(2)]
+    managers = [
+        await stage.start_manager(one, identity=f"manager-{number}", members=2)
+        for number, one in enumerate(transports)
+    ]
+    await stage.until(lambda: are_shared(managers))
+    await sets_under_way(stage)
+    # when a program that knows nothing of slots has it, as a person can arrange
+    lease = decode(await stage.client.get(LEASES, stage.namespace, "kruise-manager"))
+    taken = {**lease["spec"], "holderIdentity": "go", "renewTime": format_micro_time(stage.clock())}
+    await stage.client.update(LEASES, stage.namespace, "kruise-manager", {**lease, "spec": taken})
+    await stage.until(lambda: not any(stats_of(one).held for one in managers))
+    counts = [len(one.log) for one in transports]
+    # then nothing is written until its time is over
+    await asyncio.sleep(LEASE_S / 2)
+    for one, count in zip(transports, counts, strict=True):
+        assert [request for request in one.log[count:] if workload_writes("pods")(request)] == []
+    await stage.until(lambda: are_shared(managers))
+    await all_settled(stage)
+
+
+async def test_the_one_leader_of_all_and_members_follow_each_other(stage: Stage) -> None:
+    """As when `--shards` is changed by a rolling update."""
+    alone = await stage.start_manager(identity="alone")
+    await stage.until(lambda: alone.is_leading)
+    managers = [await stage.start_manager(identity=f"manager-{one}", members=2) for one in range(2)]
+    async with audiences(stage) as seen:
+        await sets_under_way(stage)
+        assert not any(stats_of(one).held for one in managers)
+        await stage.stop_manager(alone)
+        await stage.until(lambda: are_shared(managers))
+        await all_settled(stage)
+        nothing_twice(seen)
+        alone = await stage.start_manager(identity="alone")
+        for number in range(SETS):
+            await stage.set_image(f"set-{number}", "nginx:3")
+        for one in managers:
+            await stage.stop_manager(one)
+        await stage.until(lambda: alone.is_leading)
+        await all_settled(stage)
+    nothing_twice(seen, created=3 * REPLICAS)
+
+
+async def test_members_that_share_by_namespace_wait_until_those_that_do_not_are_over(stage: Stage) -> None:
+    managers = await members(stage, 2)
+    others = [
+        await stage.start_manager(identity=f"other-{one}", members=2, keying="namespace") for one in range(2)
+    ]
+    async with audiences(stage) as seen:
+        await sets_under_way(stage)
+        for one in managers:
+            await stage.stop_manager(one)
+            assert not any(stats_of(other).held and stats_of(one).held for other in others)
+        await stage.until(lambda: are_shared(others))
+        await all_settled(stage)
+    nothing_twice(seen)
+
+
+async def test_a_rolling_update_of_four_managers_during_a_rollout_loses_and_doubles_nothing(
+    stage: Stage,
+) -> None:
+    managers = await members(stage, 4)
+    async with audiences(stage) as seen:
+        await sets_under_way(stage)
+        for number, old in enumerate(managers):
+            new = await stage.start_manager(identity=f"new-{number}", members=4)
+            await stage.until(lambda new=new: stats_of(new).seat is not None)
+            await stage.stop_manager(old)
+            managers[number] = new
+        await stage.until(lambda: are_shared(managers))
+        await all_settled(stage)
+    nothing_twice(seen)
