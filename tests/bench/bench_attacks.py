@@ -6,7 +6,8 @@ control plane (testbed) ◀── lone_manager.py: the manager, with a watch on 
 PYTHONPATH=tests:. python -m bench.bench_attacks [--seconds 60] [--only halves,idle] [--each]. Prints; asserts nothing.
 
 `--each`: one attack after the other, `--seconds` each. Everything is on this machine's loopback: honest reviews come
-from 127.0.0.1 as those of an API server, each attack from another address.
+from 127.0.0.1 as those of an API server, each attack from another address. The manager and the process that converts
+for it have one processor to themselves, as a pod has its CPU; all others share the rest. `--shared`: all share all.
 """
 
 import argparse
@@ -16,9 +17,10 @@ import os
 import ssl
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import aiohttp
@@ -56,8 +58,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     p50_ms: float
     p99_ms: float
     longest_ms: float
-    rss_mb: float
-    """At its highest, since the manager was started."""
+    memory_mb: float
+    """At its highest, the manager and the process that converts for it together; what they share counts once."""
     stop_ms: float
     """CPU time of the loop's thread between two turns, at most."""
     wait_ms: float
@@ -78,9 +80,20 @@ class Victim(msgspec.Struct, frozen=True):
     tls: ssl.SSLContext
 
 
+@contextmanager
+def processors(numbers: set[int]) -> Iterator[None]:
+    """What is started meanwhile runs on these processors alone."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, numbers)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 @asynccontextmanager
-async def victim(plane: ControlPlane, folder: Path, log: int | None) -> AsyncIterator[Victim]:
-    """A manager as in a pod, with leader election, webhooks and all its ports."""
+async def victim(plane: ControlPlane, folder: Path, log: int | None, own: set[int]) -> AsyncIterator[Victim]:
+    """A manager as in a pod, with leader election, webhooks and all its ports, on processors of its own."""
     await install_kinds(plane)
     _service_account(plane, folder)
     ports = {name: free_port() for name in ("metrics", "health-probe", "pprof")}
@@ -95,7 +108,8 @@ async def victim(plane: ControlPlane, folder: Path, log: int | None) -> AsyncIte
     flags += [f"--webhook-addr={LOOPBACK}:{webhook}", f"--protection-log-path={folder / 'log'}"]
     transport = HttpTransport(load_kubeconfig(plane.kubeconfig))
     await install_configurations(Client(transport), webhook_settings(folder, port=webhook))
-    manager = await LoneManager.start(folder, plane.url, flags=flags, env=environment, log=log)
+    with processors(own):
+        manager = await LoneManager.start(folder, plane.url, flags=flags, env=environment, log=log)
     client = Client(transport)
     try:
         authority = await _authority(client)
@@ -183,12 +197,17 @@ class Honest:
 # ── a run ────────────────────────────────────────────────────────────────────
 
 
-async def run(names: list[str], *, seconds: float, each: bool, log: int | None) -> list[Outcome]:
+async def run(
+    names: list[str], *, seconds: float, each: bool, log: int | None, shared: bool
+) -> list[Outcome]:
     """Quiet, and then the attacks: all at once, or one after the other."""
     found = []
+    every = os.sched_getaffinity(0)
+    own = every if shared else {min(every)}
+    os.sched_setaffinity(0, every if shared else every - own or own)
     async with await ControlPlane.start(controller_manager=False, scheduler=False) as plane:
         with tempfile.TemporaryDirectory() as name:
-            async with victim(plane, Path(name), log) as one:
+            async with victim(plane, Path(name), log, own) as one:
                 await _store(one.client, names)
                 found.append(await _measured(one, "none", [], min(seconds, 10.0)))
                 print(line(found[-1]), flush=True)
@@ -224,7 +243,8 @@ async def _measured(one: Victim, title: str, names: list[str], seconds: float) -
             stdout=asyncio.subprocess.DEVNULL,
         )
         await asyncio.sleep(2)  # until it has begun
-    await honest.run(seconds)
+    with Memory(one.manager.pid) as memory:
+        await honest.run(seconds)
     if attacker is not None:
         await attacker.wait()
     report = await one.manager.report()
@@ -238,7 +258,7 @@ async def _measured(one: Victim, title: str, names: list[str], seconds: float) -
         p50_ms=times[len(times) // 2],
         p99_ms=times[len(times) * 99 // 100],
         longest_ms=times[-1],
-        rss_mb=_highest_mb(one.manager.pid),
+        memory_mb=memory.highest_mb,
         stop_ms=report["stop_ms"],
         wait_ms=report["wait_ms"],
         collection_ms=report["collection_ms"],
@@ -247,10 +267,35 @@ async def _measured(one: Victim, title: str, names: list[str], seconds: float) -
     )
 
 
-def _highest_mb(pid: int) -> float:
-    for text in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if text.startswith("VmHWM:"):
-            return int(text.split()[1]) / 1024
+class Memory:
+    """How much a process and its children have in memory, looked at every quarter of a second in a thread."""
+
+    def __init__(self, pid: int) -> None:
+        self.highest_mb = 0.0
+        self._pid = pid
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self) -> "Memory":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._is_over.wait(0.25):
+            tasks = Path(f"/proc/{self._pid}/task").glob("*/children")
+            children = [child for task in tasks for child in task.read_text().split()]
+            self.highest_mb = max(self.highest_mb, sum(map(_share_mb, (self._pid, *children))))
+
+
+def _share_mb(pid: int | str) -> float:
+    with suppress(OSError):  # it has ended
+        for text in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if text.startswith("Pss:"):
+                return int(text.split()[1]) / 1024
     return 0.0
 
 
@@ -265,7 +310,7 @@ def line(one: Outcome) -> str:
     lease = "kept" if one.lease_kept else "LOST"
     return (
         f"{one.attack:<18}{one.reviews:>8}{one.refused:>8}{one.p50_ms:>8.1f}{one.p99_ms:>8.1f}{one.longest_ms:>8.0f}"
-        f"{one.rss_mb:>6.0f}{one.stop_ms:>9.0f}{one.wait_ms:>9.0f}{one.collection_ms:>7.0f}  {lease:<7}{one.where}"
+        f"{one.memory_mb:>6.0f}{one.stop_ms:>9.0f}{one.wait_ms:>9.0f}{one.collection_ms:>7.0f}  {lease:<7}{one.where}"
     )
 
 
@@ -275,13 +320,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--only", default="", help=f"of: {', '.join(ATTACKS)}")
     parser.add_argument("--each", action="store_true", help="one attack after the other")
+    parser.add_argument("--shared", action="store_true", help="no processor for the manager alone")
     parser.add_argument("--log", type=Path, help="write the manager's log to this file")
     asked = parser.parse_args()
     names = asked.only.split(",") if asked.only else list(ATTACKS)
     log = os.open(asked.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) if asked.log else None
     print(HEAD)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(names, seconds=asked.seconds, each=asked.each, log=log))
+        runner.run(run(names, seconds=asked.seconds, each=asked.each, log=log, shared=asked.shared))
 
 
 if __name__ == "__main__":

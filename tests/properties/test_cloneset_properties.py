@@ -283,7 +283,7 @@ def has_converged(snapshot: Snapshot, update: str) -> bool:
 
 @given(st.one_of(builders(), builders_under_way()))
 def test_whatever_has_not_converged_says_why_and_what_has_does_not(builder: CloneSetBuilder) -> None:
-    """issue 6: always finishes or says why"""
+    """always finishes or says why"""
     snapshot = builder.snapshot()
     plan = plan_cloneset(snapshot)
     status = plan.status if plan.status is not None else snapshot.cloneset.stored_status

@@ -15,7 +15,8 @@ from pykruise.sandbox.apiserver.catalog import Catalog, builtin_entries
 from pykruise.sandbox.apiserver.json_path import JSONPathError, compile_path
 from pykruise.sandbox.apiserver.protobuf import ProtobufError, to_document
 from pykruise.sandbox.apiserver.schema import NotStructuralError, StructuralSchema
-from pykruise.sandbox.apiserver.tables import human_duration, table_for
+from pykruise.sandbox.apiserver.table_cells import human_duration
+from pykruise.sandbox.apiserver.tables import table_for
 from support.examples import examples
 
 ENTRIES = {str(entry.resource): entry for entry in Catalog(builtin_entries(strategy_for)).entries()}

@@ -1,7 +1,10 @@
 """Where scenarios run: the sandbox in virtual time by default, a real control plane with `--cluster=real`.
 
-    @pytest.mark.checkered            of two parameters' grid every second field, as on a chessboard, so that
-                                      each value meets half of the others; with `--exhaustive` all of them
+    @pytest.mark.checkered            of two parameters' grid every fourth field (of small grids every third or
+                                      second), on diagonals, so that each value meets a quarter of the others
+    @pytest.mark.exhaustive           of a set of parameters: not in a plain run
+
+With `--exhaustive` all of them run.
 
     @pytest.mark.few_controllers      in the sandbox, of the built-in controllers only those for pods, claims and nodes
 
@@ -140,7 +143,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what does not belong to this kind of cluster."""
     here = [item for item in items if _HERE in item.path.parents]
     if not config.getoption("--exhaustive"):
-        here = _left_out(config, items, here, {item for item in here if _is_black(item)})
+        here = _left_out(config, items, here, {item for item in here if _is_only_exhaustive(item)})
     if config.getoption("--cluster") != "real":
         for item in here:
             if item.get_closest_marker("real") or item.get_closest_marker("node_only"):
@@ -173,16 +176,20 @@ def _left_out(
     return [item for item in here if item not in unwanted]
 
 
-def _is_black(item: pytest.Item) -> bool:
-    """Whether it is one of the fields that `checkered` leaves out."""
+def _is_only_exhaustive(item: pytest.Item) -> bool:
+    """Whether it is left out of a plain run: by its marker, or as one of the fields between those of `checkered`."""
+    if item.get_closest_marker("exhaustive"):
+        return True
     if not item.get_closest_marker("checkered") or not isinstance(item, pytest.Function):
         return False
-    places = 0
+    places, sizes = 0, []
     for mark in item.iter_markers("parametrize"):
         name, values = mark.args
         own = item.callspec.params[name]
         places += next(n for n, one in enumerate(values) if own in getattr(one, "values", (one,)))
-    return places % 2 == 1
+        sizes.append(len(values))
+    # No more steps than the shorter side has fields: each value of the longer one must be met.
+    return places % max(2, min(4, *sizes)) != 0
 
 
 def _beyond_the_sample(items: list[pytest.Item], *, is_brief: bool) -> set[pytest.Item]:

@@ -238,7 +238,7 @@ async def _has_recorded(stage: Stage) -> bool:
 
 @pytest.mark.parametrize("policy", ["ReCreate", "InPlaceIfPossible"])
 async def test_take_over_of_a_finished_cloneset_touches_no_pod(stage: Stage, policy: str) -> None:
-    """cloneset case 59, issue 6: take-over"""
+    """cloneset case 59: take-over"""
     # given
     legacy = Legacy(stage)
     await legacy.start("nginx:2", updateStrategy=rolling(podUpdatePolicy=policy))

@@ -425,7 +425,7 @@ def test_whatever_objects_say_is_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.sandbox_only
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", "dark"] if PICTURES else ["light"])
 def test_pictures_of_the_pages(
     browser: Browser, served: Served, hand: Hand, scheme: str, tmp_path: Path
 ) -> None:

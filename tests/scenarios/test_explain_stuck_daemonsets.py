@@ -1,7 +1,6 @@
 """`pykruise explain` names the true cause of DaemonSets that are stuck, each staged on a cluster."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -12,9 +11,9 @@ from pykruise.kube.resources import NODES, PODS
 from pykruise.sandbox.faults import Rule
 from support.daemonsets import Pool
 from support.faults import Answer, FaultyTransport, posts
-from support.remedies import followed, ways_of
+from support.remedies import each_way, follow_way
 from support.scenario import Object, Stage, rolling
-from support.stuck import named
+from support.stuck import Stuck, named
 
 HOOK = {"labelsHandler": {"hook": "on"}}
 
@@ -147,17 +146,6 @@ async def nobody_manages(stage: Stage, pool: Pool) -> None:
     await pool.create()
 
 
-class Stuck(NamedTuple):
-    """A staged rollout, the cause that `explain` must name first, and words that it must use."""
-
-    stage_it: Callable[[Stage, Pool], Awaitable[None]]
-    cause: str
-    says: str
-    verdict: str = "waiting"
-    ways: int = 1
-    """How many things its remedies say can be done."""
-
-
 CASES = (
     Stuck(image_cannot_be_pulled, "ImagePull", "image nginx:2 of container main cannot be pulled", ways=3),
     Stuck(
@@ -204,15 +192,10 @@ async def test_explain_names_the_true_cause_of_a_daemonset(stage: Stage, pool: P
 
 
 @pytest.mark.virtual_time("as many as there are remedies")
-@pytest.mark.parametrize(
-    ("case", "number"),
-    [pytest.param(case, n, id=f"{case.stage_it.__name__}-{n}") for case in CASES for n in range(case.ways)],
-)
+@pytest.mark.parametrize(("case", "number"), each_way(CASES))
 async def test_no_remedy_of_it_takes_pods_away(stage: Stage, pool: Pool, case: Stuck, number: int) -> None:
     # given
     await case.stage_it(stage, pool)
-    found, said = await named(stage, DAEMON_SET, cause=case.cause, verdict=case.verdict)
-    ways = list(ways_of(found))
-    assert len(ways) == case.ways, said
+    found, _ = await named(stage, DAEMON_SET, cause=case.cause, verdict=case.verdict)
     # when, then
-    await followed(stage, DAEMON_SET, Key(stage.namespace, "web"), found, ways[number])
+    await follow_way(stage, DAEMON_SET, Key(stage.namespace, "web"), case, number, found)

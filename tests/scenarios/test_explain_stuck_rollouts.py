@@ -1,7 +1,6 @@
 """`pykruise explain` names the true cause of rollouts that are stuck, each staged on a cluster."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -15,9 +14,9 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
 from pykruise.sandbox.faults import Rule
 from support.faults import Answer, FaultyTransport, posts
-from support.remedies import followed, ways_of
+from support.remedies import each_way, follow_way
 from support.scenario import Object, Stage, cloneset, rolling
-from support.stuck import named
+from support.stuck import Stuck, named
 
 IN_PLACE = {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": 1}
 HOOK = {"labelsHandler": {"hook": "on"}}
@@ -300,19 +299,6 @@ async def the_selector_was_changed(stage: Stage) -> None:
         await stage.merge("web", {"spec": {"selector": {"matchLabels": labels}, "template": template}})
 
 
-class Stuck(NamedTuple):
-    """A staged rollout, the cause that `explain` must name first, and words that it must use."""
-
-    stage_it: Callable[[Stage], Awaitable[None]]
-    cause: str
-    says: str
-    verdict: str = "waiting"
-    ways: int = 1
-    """How many things its remedies say can be done."""
-    useless: tuple[int, ...] = ()
-    """Which of them do no harm, and do not help here."""
-
-
 CASES = (
     Stuck(image_cannot_be_pulled, "ImagePull", "image nginx:2 of container main cannot be pulled", ways=3),
     Stuck(
@@ -410,17 +396,10 @@ async def test_what_is_not_there_cannot_be_explained(stage: Stage) -> None:
 
 
 @pytest.mark.virtual_time("as many as there are remedies")
-@pytest.mark.parametrize(
-    ("case", "number"),
-    [pytest.param(case, n, id=f"{case.stage_it.__name__}-{n}") for case in CASES for n in range(case.ways)],
-)
+@pytest.mark.parametrize(("case", "number"), each_way(CASES))
 async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number: int) -> None:
     # given
     await case.stage_it(stage)
-    found, said = await named(stage, CLONE_SET, cause=case.cause, verdict=case.verdict)
-    ways = list(ways_of(found))
-    assert len(ways) == case.ways, said
+    found, _ = await named(stage, CLONE_SET, cause=case.cause, verdict=case.verdict)
     # when, then
-    await followed(
-        stage, CLONE_SET, Key(stage.namespace, "web"), found, ways[number], helps=number not in case.useless
-    )
+    await follow_way(stage, CLONE_SET, Key(stage.namespace, "web"), case, number, found)

@@ -1,9 +1,8 @@
 """`pykruise explain` names the true cause of SidecarSets that are stuck, each staged on a cluster."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -17,9 +16,10 @@ from pykruise.kube.resources import NAMESPACES, PODS
 from pykruise.sandbox.faults import Rule
 from support.faults import Answer, FaultyTransport, patches
 from support.golden import same_as
-from support.remedies import followed, ways_of
+from support.remedies import each_way, follow_way
 from support.scenario import Object, Stage, cloneset
 from support.sidecarsets import canary, container, hot, sidecarset
+from support.stuck import Stuck
 
 LOG = "log"
 GOLDEN = Path(__file__).parent / "golden" / "explain" / "sidecarset"
@@ -195,19 +195,6 @@ async def nobody_manages(stage: Stage) -> None:
     await create_set(stage, container(LOG))
 
 
-class Stuck(NamedTuple):
-    """One staged case: what is done, the code of the cause, words that must be there, the verdict."""
-
-    stage_it: Callable[[Stage], Awaitable[None]]
-    cause: str
-    says: str
-    verdict: str = "waiting"
-    ways: int = 1
-    """How many things its remedies say can be done."""
-    useless: tuple[int, ...] = ()
-    """Which of them do no harm, and do not help here."""
-
-
 CASES = (
     Stuck(the_image_cannot_be_pulled, "ImagePull", "image log:2 of container log cannot be pulled", ways=3),
     Stuck(the_sidecar_is_never_ready, "NotReady", "container log runs, but is not ready", ways=2),
@@ -291,15 +278,10 @@ async def test_what_is_explained_is_read_only(stage: Stage) -> None:
 
 
 @pytest.mark.virtual_time("as many as there are remedies")
-@pytest.mark.parametrize(
-    ("case", "number"),
-    [pytest.param(case, n, id=f"{case.stage_it.__name__}-{n}") for case in CASES for n in range(case.ways)],
-)
+@pytest.mark.parametrize(("case", "number"), each_way(CASES))
 async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number: int) -> None:
     # given
     await case.stage_it(stage)
     found = await told(stage, case)
-    ways = list(ways_of(found))
-    assert len(ways) == case.ways, text(found, now=stage.clock())
     # when, then
-    await followed(stage, SIDECAR_SET, Key("", LOG), found, ways[number], helps=number not in case.useless)
+    await follow_way(stage, SIDECAR_SET, Key("", LOG), case, number, found)

@@ -1,9 +1,8 @@
 """`pykruise explain` names the true cause of WorkloadSpreads that are stuck, each staged on a cluster."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -17,9 +16,10 @@ from pykruise.kube.resources import DEPLOYMENTS, Resource
 from support.daemonsets import Pool
 from support.faults import Answer, FaultyTransport, patches
 from support.golden import same_as
-from support.remedies import followed, ways_of
+from support.remedies import each_way, follow_way
 from support.scenario import Object, Stage
 from support.spread_stage import Spread
+from support.stuck import Stuck
 
 GOLDEN = Path(__file__).parent / "golden" / "explain" / "workloadspread"
 TRAINING = Resource("example.org", "v1", "trainings", "Training")
@@ -139,17 +139,6 @@ async def nobody_manages(spread: Spread) -> None:
     await spread.run(CLONE_SETS, 0)
 
 
-class Stuck(NamedTuple):
-    """One staged case: what is done, the code of the cause, words that must be there, the verdict."""
-
-    stage_it: Callable[[Spread], Awaitable[None]]
-    cause: str
-    says: str
-    verdict: str = "waiting"
-    ways: int = 1
-    """How many things its remedies say can be done."""
-
-
 CASES = (
     Stuck(a_strict_subset_has_no_room, "Unschedulable", "set scheduleStrategy.type to Adaptive", ways=2),
     Stuck(pods_are_about_to_move_on, "Unschedulable", "is deleted, to come again in another subset", ways=2),
@@ -231,17 +220,12 @@ async def test_what_is_explained_is_read_only(spread: Spread, stage: Stage) -> N
 
 
 @pytest.mark.virtual_time("as many as there are remedies")
-@pytest.mark.parametrize(
-    ("case", "number"),
-    [pytest.param(case, n, id=f"{case.stage_it.__name__}-{n}") for case in CASES for n in range(case.ways)],
-)
+@pytest.mark.parametrize(("case", "number"), each_way(CASES))
 async def test_no_remedy_of_it_takes_pods_away(
     spread: Spread, stage: Stage, case: Stuck, number: int
 ) -> None:
     # given
     await case.stage_it(spread)
     found = await told(stage, case)
-    ways = list(ways_of(found))
-    assert len(ways) == case.ways, text(found, now=stage.clock())
     # when, then
-    await followed(stage, WORKLOAD_SPREAD, Key(stage.namespace, "ws"), found, ways[number])
+    await follow_way(stage, WORKLOAD_SPREAD, Key(stage.namespace, "ws"), case, number, found)

@@ -1,7 +1,6 @@
 """`pykruise explain` names the true cause of StatefulSets that are stuck, each staged on a cluster."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -10,10 +9,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.sandbox.faults import Rule
 from support.faults import Answer, FaultyTransport, posts
-from support.remedies import followed, ways_of
+from support.remedies import each_way, follow_way
 from support.scenario import Object, Stage, rolling
 from support.statefulsets import Sets, claim_template, in_place, statefulset
-from support.stuck import named
+from support.stuck import Stuck, named
 
 HOOK = {"labelsHandler": {"hook": "on"}}
 
@@ -107,17 +106,6 @@ async def nobody_manages(stage: Stage) -> None:
     await Sets(stage).create(replicas=2)
 
 
-class Stuck(NamedTuple):
-    """A staged set, the cause that `explain` must name first, and words that it must use."""
-
-    stage_it: Callable[[Stage], Awaitable[None]]
-    cause: str
-    says: str
-    verdict: str = "waiting"
-    ways: int = 1
-    """How many things its remedies say can be done."""
-
-
 CASES = (
     Stuck(image_cannot_be_pulled, "ImagePull", "image nginx:2 of container main cannot be pulled", ways=3),
     Stuck(
@@ -155,15 +143,10 @@ async def test_explain_names_the_true_cause_of_a_statefulset(stage: Stage, case:
 
 
 @pytest.mark.virtual_time("as many as there are remedies")
-@pytest.mark.parametrize(
-    ("case", "number"),
-    [pytest.param(case, n, id=f"{case.stage_it.__name__}-{n}") for case in CASES for n in range(case.ways)],
-)
+@pytest.mark.parametrize(("case", "number"), each_way(CASES))
 async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number: int) -> None:
     # given
     await case.stage_it(stage)
-    found, said = await named(stage, STATEFUL_SET, cause=case.cause, verdict=case.verdict)
-    ways = list(ways_of(found))
-    assert len(ways) == case.ways, said
+    found, _ = await named(stage, STATEFUL_SET, cause=case.cause, verdict=case.verdict)
     # when, then
-    await followed(stage, STATEFUL_SET, Key(stage.namespace, "web"), found, ways[number])
+    await follow_way(stage, STATEFUL_SET, Key(stage.namespace, "web"), case, number, found)

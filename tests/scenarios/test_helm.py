@@ -73,7 +73,7 @@ def by_name(documents: list[Any]) -> dict[tuple[str, str, str], Any]:
 def test_helm_renders_the_chart_as_the_renderer_of_the_tests_does(
     program: Path, tmp_path: Path, values: dict[str, Any]
 ) -> None:
-    """Issue 7: what tests/unit/manager/test_manager_chart.py shows holds for Helm"""
+    """what packages/pykruise/tests/manager/test_manager_chart.py shows holds for Helm"""
     rendered = by_name(Helm(program, home=tmp_path).template(CHART, values))
     assert rendered == by_name(render(CHART, **values))
 
@@ -81,7 +81,7 @@ def test_helm_renders_the_chart_as_the_renderer_of_the_tests_does(
 async def test_helm_installs_upgrades_and_uninstalls_the_chart(
     program: Path, tmp_path: Path, bare_plane: ControlPlane
 ) -> None:
-    """Issue 7; operations case_38"""
+    """operations case_38"""
     helm = Helm(program, home=tmp_path, kubeconfig=bare_plane.kubeconfig)
 
     async def run(*arguments: str, **values: Any) -> str:

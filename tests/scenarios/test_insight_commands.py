@@ -164,7 +164,7 @@ async def test_who_may_not_read_something_gets_one_line_that_names_it(stage: Sta
         await planned(stage, client, target="clonesets/web", sets=["replicas=1"])
     with pytest.raises(ForbiddenError) as refused_explanation:
         await explained(stage, "clonesets/web", client)
-    # then the command ends with one line (and exit code 1: tests/unit/cli)
+    # then the command ends with one line (and exit code 1: packages/pykruise/tests/cli)
     for refused in (refused_plan, refused_explanation):
         line = one_line(refused.value)
         assert message in line

@@ -230,7 +230,7 @@ async def test_versions_convert_both_ways_and_installing_again_beside_managers_o
 async def test_certificates_are_exchanged_under_load_without_one_failed_request(
     plane: ControlPlane, installed: Path, tmp_path: Path
 ) -> None:
-    """issue 7: rotated live, with two managers as processes; when they are due, test_webhooks.py asks"""
+    """rotated live, with two managers as processes; when they are due, test_webhooks.py asks"""
     async with client_of(plane) as client, replicas(installed, tmp_path) as processes:
         for process in processes:
             await process.says("webhooks are in place")
@@ -322,7 +322,7 @@ async def test_doctor_finds_what_is_wrong_on_a_real_cluster_and_nothing_else(
         faults = "\n".join(found["fault"])
         assert "rbac: kruise-manager may not patch pods/resize" in faults
         assert "namespace: kruise-system lacks the label control-plane=openkruise" in faults
-        assert "lease: nobody holds lease kruise-system/kruise-manager" in faults
+        assert "lease: lease kruise-system/kruise-manager has no holder" in faults
         assert "admission: a CloneSet cannot be written" in faults
 
 

@@ -364,7 +364,7 @@ async def test_an_api_server_without_match_conditions_is_not_asked_again_and_aga
 
 
 async def test_what_api_servers_ask_about_follows_what_is_stored(tmp_path: Path) -> None:
-    """Issue 7: pods that nobody asked about cost nothing; test_webhooks.py has the same on a real API server"""
+    """pods that nobody asked about cost nothing; test_webhooks.py has the same on a real API server"""
     caller = WebhookCaller()
     async with fresh_client(caller) as client, AsyncExitStack() as stack:
         stack.push_async_callback(caller.close)

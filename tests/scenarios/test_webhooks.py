@@ -219,7 +219,7 @@ class MovableClock:
 async def test_certificates_are_rotated_under_load_without_one_failed_request(
     client: Client, tmp_path: Path
 ) -> None:
-    """Issue 7: rotated live; the authority too"""
+    """rotated live; the authority too"""
     # given two managers with certificates that will soon be worn, and writers and readers at work
     clock = MovableClock()
     clock.off_s = -10 * DAY_S
@@ -291,7 +291,7 @@ async def test_certificates_are_rotated_under_load_without_one_failed_request(
 async def test_an_api_server_comes_back_to_webhooks_that_have_too_much_to_do(
     client: Client, tmp_path: Path
 ) -> None:
-    """Issue 7: load is shed before anything stalls"""
+    """load is shed before anything stalls"""
 
     # given webhooks that take on two reviews at once, each of which takes its time
     def slowly(rules: Sequence[ReviewRule]) -> list[ReviewRule]:
@@ -374,7 +374,7 @@ async def means_no_labels(client: Client) -> bool:
 async def test_only_pods_that_somebody_means_are_asked_about_and_none_slips_past(
     client: Client, tmp_path: Path
 ) -> None:
-    """Issue 7: pods that nobody asked about cost nothing"""
+    """pods that nobody asked about cost nothing"""
     reviewed: list[str] = []
 
     def counting(rules: Sequence[ReviewRule]) -> list[ReviewRule]:
@@ -422,7 +422,7 @@ async def test_only_pods_that_somebody_means_are_asked_about_and_none_slips_past
 
 
 async def test_a_dead_manager_holds_up_nothing_but_what_it_guards(client: Client, tmp_path: Path) -> None:
-    """Issue 7: a sick manager cannot take the cluster down"""
+    """a sick manager cannot take the cluster down"""
     # given webhooks that were in place and are gone
     settings = webhook_settings(tmp_path, gates=GATES)
     await install_namespace(client, settings)

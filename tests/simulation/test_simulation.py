@@ -19,17 +19,17 @@ from simulation.shrinking import shrink
 from simulation.world import run
 
 SEEDS = {
-    "cloneset": 40,
-    "handover": 20,
-    "slots": 20,
-    "daemonset": 25,
-    "statefulset": 30,
+    "cloneset": 20,
+    "handover": 10,
+    "slots": 10,
+    "daemonset": 15,
+    "statefulset": 15,
     "workloadspread": 10,
     "sidecarset": 10,
-    "broadcastjob": 15,
+    "broadcastjob": 10,
     "advancedcronjob": 5,
-    "podunavailablebudget": 20,
-    "uniteddeployment": 15,
+    "podunavailablebudget": 10,
+    "uniteddeployment": 10,
 }
 AT_ONCE = 5
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))

@@ -7,7 +7,7 @@ A page is played from its top to its end, in one folder and with a cluster of it
     console   commands after `$ `, each with the whole output that comes
     sh        commands that succeed; what they print is not looked at
     yaml      whole objects are applied; a part of one is put into the page's first object
-    python    run as a program; tests in them are run by tests/unit/testing
+    python    run as a program; tests in them are run by packages/sandbox/tests/testing
     text      not run: pictures, formulas
 
 In outputs a line that is `…` stands for any lines, and `…` in a line for any text. Random ends of names, ages, times,

@@ -9,11 +9,12 @@ Every sentence has its entry in WAYS; one that nobody knows how to follow fails 
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
+import pytest
 
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation, Wait, text
@@ -31,8 +32,9 @@ from pykruise.pods.white_list import CONFIGURATION
 from support.kruise import Kruise
 from support.scenario import Object, Stage, audience, cloneset
 from support.sidecarsets import container
+from support.stuck import Stuck
 
-__all__ = ["Way", "followed", "ways_of"]
+__all__ = ["Way", "each_way", "follow_way", "followed", "ways_of"]
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
@@ -351,12 +353,12 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         r"add nodes or capacity, or change the requests, selectors or tolerations of spec.template",
         (make_room, ask_for_less),
     ),
-    (r"have the condition (?P<gate>\S+) set by whoever is responsible for it", (open_the_gate,)),
+    (r"have the condition (?P<gate>\S+) set by the controller that is responsible for it", (open_the_gate,)),
     (
         r"bring (?P<node>\S+) back, or delete the pod with --grace-period=0 --force",
         (bring_the_node_back, delete_by_force),
     ),
-    (r"whoever set \S+ has to take it off", (take_finalizers_off,)),
+    (r"the controller that set \S+ has to take it off", (take_finalizers_off,)),
     (r"see what still uses the claim, if that lasts", (free_the_claim,)),
     (r"take the hook of spec.lifecycle off the pod", (release_the_hook,)),
     (r"put the hook of spec.lifecycle (back )?on the pod", (put_the_hook_on,)),
@@ -419,6 +421,30 @@ def _doing(sentence: str) -> list[tuple[Do, re.Match[str]]]:
     if not found:
         raise AssertionError(f"nobody knows how to follow this remedy: {sentence}")
     return [(do, match) for doing, match in found for do in doing]
+
+
+def each_way(cases: Iterable[Stuck]) -> list[Any]:
+    """Parameters `case` and `number`: one for everything that the remedies of a case say. Of each case a plain run has
+    one, another one from case to case."""
+    return [
+        pytest.param(
+            one,
+            n,
+            id=f"{one.stage_it.__name__}-{n}",
+            marks=() if n == place % one.ways else pytest.mark.exhaustive,
+        )
+        for place, one in enumerate(cases)
+        for n in range(one.ways)
+    ]
+
+
+async def follow_way(
+    stage: Stage, kind: Kind, key: Key, case: Stuck, number: int, found: Explanation
+) -> None:
+    """Follow this one of the ways that the explanation of a case offers."""
+    ways = list(ways_of(found))
+    assert len(ways) == case.ways, text(found, now=stage.clock())
+    await followed(stage, kind, key, found, ways[number], helps=number not in case.useless)
 
 
 async def followed(

@@ -7,8 +7,9 @@ later; in virtual time a minute and a half have passed before.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,7 +24,7 @@ from pykruise.manager.roles import RBAC
 from pykruise.plans.kind import Kind
 from support.scenario import Object, Stage
 
-__all__ = ["Refusal", "named", "used_up_quota"]
+__all__ = ["Refusal", "Stuck", "named", "used_up_quota"]
 
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 _ADMISSION = "admissionregistration.k8s.io"
@@ -39,6 +40,19 @@ _BINDINGS = Resource(
 )
 _ROLES = Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
 _ROLE_BINDINGS = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+
+
+class Stuck(NamedTuple):
+    """A staged case, the cause that `explain` must name first, and words that it must use."""
+
+    stage_it: Callable[..., Awaitable[None]]
+    cause: str
+    says: str
+    verdict: str = "waiting"
+    ways: int = 1
+    """How many things its remedies say can be done."""
+    useless: tuple[int, ...] = ()
+    """Which of them do no harm, and do not help here."""
 
 
 async def named(

@@ -36,6 +36,7 @@ class Woken:
             settings=settings,
             memories=memories or Memories(),
             is_making=is_making,
+            now=lambda: 0.0,
         )
 
     def keys(self, on: Views[Any], old: Any, new: Any) -> list[Key | Later]:

@@ -63,7 +63,7 @@ async def stop(
     *,
     recorder: EventRecorder,
 ) -> None:
-    """Stop it and wait for its end. Raises CriError. A hook that fails is told of, and changes nothing."""
+    """Stop it and wait for its end. Raises CriError. A hook that fails is logged, and changes nothing."""
 
     def tell(reason: str, message: str, *, warning: bool = False) -> None:
         recorder.record(

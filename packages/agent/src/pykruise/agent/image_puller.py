@@ -25,7 +25,7 @@ from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.controller import Controller
-from pykruise.kube.errors import ConflictError, NotFoundError
+from pykruise.kube.errors import ConflictError
 from pykruise.kube.ids import Key
 from pykruise.kube.image_references import ImageName, parse_image
 from pykruise.kube.node_agent.image_pulls import (
@@ -44,7 +44,6 @@ from pykruise.kube.node_agent.image_pulls import (
     project_node_image,
     report_of,
 )
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.writer import Writer
@@ -57,7 +56,7 @@ PULLED_BY: Final = {"apps.kruise.io/pulling-image-by": "kruise-daemon"}
 """Annotation that every pull carries."""
 CONFLICT_S: Final = 0.05
 LONGEST_S: Final = 24 * 3600.0
-"""A pull ends with its try, which the runtime is told by cancelling the call."""
+"""A pull ends with its try: cancelling the call ends it in the runtime."""
 
 _TryKey = tuple[ImageName, int, int]
 """Image, version, and which try of it."""
@@ -212,7 +211,7 @@ class ImagePuller:
         except CriError as error:
             self._keyring.forget(secrets)
             answer = PullFailure("ErrImagePull", str(error) or type(error).__name__)
-        except Exception as error:  # a bug must end in the status, not in a task that nobody asks
+        except Exception as error:  # a bug must end in the status, not in a task that is not awaited
             _log.exception("pulling %s", image.reference)
             answer = PullFailure("ErrImagePull", f"{type(error).__name__}: {error}")
         return self._clock(), answer
@@ -248,7 +247,7 @@ class ImagePuller:
             except CriError as error:
                 failures.append(str(error) or type(error).__name__)
         else:
-            # Credentials that match and are refused are no reason to try as anybody.
+            # Credentials that match and are refused are no reason to try without any.
             raise CriError("; ".join(dict.fromkeys(failures)))
         found = find_image(await self._runtime.images(), image)
         return found.id if found is not None else id_
@@ -262,14 +261,10 @@ class ImagePuller:
             return report.again_s
         body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": report.patch}
         try:
-            await self._writer.patch(
-                NODE_IMAGES, self._key, body, patch_type=PatchType.MERGE, subresource="status", uid=view.uid
-            )
-        except NotFoundError:
-            return math.inf
+            is_there = await self._writer.patch_status(NODE_IMAGES, self._key, body, uid=view.uid)
         except ConflictError:  # something is asked for, or not any more: the cache hears of it soon
             return CONFLICT_S
-        self.status_writes += 1
+        self.status_writes += is_there
         return math.inf
 
 

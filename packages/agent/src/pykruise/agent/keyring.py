@@ -51,7 +51,7 @@ class Keyring:
         self._kept: dict[SecretName, _Kept] = {}
 
     async def credentials_for(self, image: ImageName, secrets: Sequence[SecretName]) -> list[Credential]:
-        """Those that match, in the order in which to try them; empty: pull as anybody."""
+        """Those that match, in the order in which to try them; empty: pull without credentials."""
         found: list[Credential] = []
         for secret in secrets:
             found += await self._read(secret)

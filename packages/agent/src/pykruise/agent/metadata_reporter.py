@@ -23,7 +23,6 @@ from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.controller import Controller
-from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.node_agent.container_metadata import (
     NodePod,
@@ -47,7 +46,7 @@ _log = logging.getLogger(__name__)
 WORKERS: Final = 5
 RESTART_WORKERS: Final = 10
 GATHER_S: Final = 1.0
-"""Statuses of one pod come in a crowd."""
+"""Statuses of one pod come close together."""
 ENV_TIMEOUT_S: Final = 3.0
 ENV_RETRY_S: Final = 3.0
 DEFAULT_GRACE_S: Final = 30
@@ -141,7 +140,8 @@ class MetadataReporter:
                 found.append(entry)
         found.sort(key=lambda one: list(pod.container_ids).index(one.name))
         if found and {one.name: one for one in found} != (pod.reported or {}):
-            await self._write(pod, found)
+            body = report_patch(pod, found)
+            await self._writer.patch_status(PODS, key, body, uid=pod.uid, patch_type=PatchType.STRATEGIC)
         for name in stale_containers(pod, found) if self._with_environment else ():
             self.restarts.queue.add((key, name))
         return None if is_complete else ENV_RETRY_S
@@ -190,19 +190,6 @@ class MetadataReporter:
             _log.info("`env` in container %s: exit code %d", container.name, found.exit_code)
             return None
         return environment_in(found.stdout)
-
-    async def _write(self, pod: NodePod, found: Sequence[Reported]) -> None:
-        try:
-            await self._writer.patch(
-                PODS,
-                Key(pod.namespace, pod.name),
-                report_patch(pod, found),
-                patch_type=PatchType.STRATEGIC,
-                subresource="status",
-                uid=pod.uid,
-            )
-        except NotFoundError:
-            return
 
     # ── restarts ─────────────────────────────────────────────────────────────
 

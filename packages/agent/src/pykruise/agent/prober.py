@@ -24,7 +24,6 @@ from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.controller import Controller
-from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.node_agent.probe_checks import (
     NODE_POD_PROBES,
@@ -42,7 +41,6 @@ from pykruise.kube.node_agent.probe_checks import (
     status_of,
 )
 from pykruise.kube.patches.merge import diff_merge
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import PODS
@@ -210,16 +208,7 @@ class Prober:
         patch = diff_merge(view.status, status_of(view.spec, view.status, checks, self._clock()))
         if patch:
             body: dict[str, Any] = {"metadata": {"uid": view.uid}, "status": patch}
-            try:
-                await self._writer.patch(
-                    NODE_POD_PROBES,
-                    key,
-                    body,
-                    patch_type=PatchType.MERGE,
-                    subresource="status",
-                    uid=view.uid,
-                )
-            except NotFoundError:
+            if not await self._writer.patch_status(NODE_POD_PROBES, key, body, uid=view.uid):
                 return
             self.status_writes += 1
         for event in events_of(view.spec, self._told, checks):

@@ -23,7 +23,6 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, format_time
 from pykruise.kube.controller import Controller
 from pykruise.kube.documents import get_path
-from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.node_agent.recreations import (
     REQUESTS,
@@ -38,7 +37,6 @@ from pykruise.kube.node_agent.recreations import (
     project_request,
     stop_grace_s,
 )
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.writer import Writer
@@ -213,12 +211,7 @@ class Recreator:
     async def _report(self, request: Request, status: Mapping[str, Any]) -> None:
         key = Key(request.namespace, request.name)
         body = {"metadata": {"uid": request.uid}, "status": dict(status)}
-        try:
-            await self._writer.patch(
-                REQUESTS, key, body, patch_type=PatchType.MERGE, uid=request.uid, subresource="status"
-            )
-        except NotFoundError:
-            return
+        await self._writer.patch_status(REQUESTS, key, body, uid=request.uid)
 
 
 def _names(request: Request) -> set[str]:

@@ -30,7 +30,7 @@ __all__ = ["Feeds", "Listener"]
 _log = logging.getLogger(__name__)
 
 Listener = Callable[[Resource, str], None]
-"""Told the resource and namespace of what changed."""
+"""Called with the resource and namespace of what changed."""
 
 _FORBIDDEN: Final = 403
 

@@ -14,7 +14,7 @@ from pykruise.kube.http_wire import Request
 __all__ = ["OWN_HEADER", "Guard"]
 
 OWN_HEADER: Final = "x-pykruise-dashboard"
-"""Every POST has it: other sites cannot add one without being asked first (CORS), and nobody is allowed to."""
+"""Every POST has it: other sites cannot add one without being asked first (CORS), which is never allowed."""
 
 _OPEN: Final = "/healthz"
 """Asked by kubelet, by the pod's address; what is before it is the base path."""

@@ -2,7 +2,7 @@
 
 user's own client ──▶ manager_rows(), finding_rows() ──▶ rows
 
-Asked with the rights of who looks, so nobody sees more than they could ask for themselves.
+Asked with the rights of the user, who sees no more than they could ask for themselves.
 """
 
 from collections.abc import Sequence

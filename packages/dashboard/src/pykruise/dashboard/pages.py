@@ -1,4 +1,4 @@
-"""What there is to look at: boards that all browsers share, and pages that live while somebody looks at them.
+"""What there is to look at: boards that all browsers share, and pages that live while they are open.
 
 stream?page=rollouts|pods|jobs|others ──▶ Feeds' boards
 stream?page=workload&… ──▶ one WorkloadPage for all who look: a change in its namespace ──▶ look, at most twice a second

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 PERSON: Final = "person"
-"""It needs somebody."""
+"""It does not go on without a person."""
 MOVES: Final = "moves"
 STILL: Final = "still"
 

@@ -106,7 +106,7 @@ def _say_another(found: Dashboard, door: LaptopDoor, say: Callable[[str], None])
 
 
 def _link(found: Dashboard, door: LaptopDoor) -> str:
-    """The token is behind the #: browsers send that to nobody, the page's script reads it."""
+    """The token is behind the #: browsers never send that, the page's script reads it."""
     return f"{found.url}#token={door.new_token()}"
 
 
@@ -167,7 +167,7 @@ async def dashboard_at(connection: Connection, options: DashboardOptions) -> Asy
 
 
 class Background:
-    """Tasks that end with the block. One that dies ends nothing else, and is told of in the log."""
+    """Tasks that end with the block. One that dies ends nothing else, and is logged."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()

@@ -88,7 +88,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A page that somebody looks at."""
+    """A page that is open."""
 
     board: Board
     close: Callable[[], object]
@@ -146,7 +146,7 @@ class Server:
     # ── what HttpServer asks ─────────────────────────────────────────────────
 
     def admit(self, request: Request) -> Response | None:
-        """The refusal of what must not be answered to anybody."""
+        """The refusal of what must never be answered."""
         refusal = self.guard.refusal(request)
         if refusal:
             return _said(403, refusal)

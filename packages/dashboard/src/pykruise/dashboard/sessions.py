@@ -3,7 +3,7 @@
 POST api/login {token} ──▶ Sessions.log_in() ──TokenReview, or the one-time token of a laptop──▶ Session ──▶ cookie
 
 Tokens are kept in memory alone, and nothing of them is written to a log. A session ends when its token is no longer
-good (looked at once a minute while somebody uses it), after a day, or when the process ends.
+good (looked at once a minute while it is used), after a day, or when the process ends.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Door(Protocol):
     """How one gets in."""
 
     async def enter(self, token: str, now: float) -> Session:
-        """Raises LoginError, and KubeError when nobody can be asked."""
+        """Raises LoginError, and KubeError when no API server answers."""
         ...
 
 
@@ -201,7 +201,7 @@ class Sessions:
         return cookie
 
     async def of_cookie(self, cookie: str) -> Session | None:
-        """Who a browser is; None: nobody, or not any more."""
+        """Who a browser is; None: not logged in, or not any more."""
         return await self._checked(_key(cookie)) if cookie else None
 
     async def of_header(self, token: str) -> Session | None:
@@ -224,7 +224,7 @@ class Sessions:
         await self._end(_key(cookie))
 
     async def still_good(self, session: Session) -> bool:
-        """Whether it still is somebody: asked by streams, which go on for hours."""
+        """Whether it is still logged in: asked by streams, which go on for hours."""
         for key, one in tuple(self._sessions.items()):
             if one is session:
                 return await self._checked(key) is not None

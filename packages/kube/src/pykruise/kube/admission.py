@@ -151,7 +151,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     """Further paths that older configurations use."""
     failure_policy: str = "Fail"
-    """Fail or Ignore: what an API server does when nobody answers."""
+    """Fail or Ignore: what an API server does when there is no answer."""
     timeout_s: int = 10
     namespace_selector: Mapping[str, Any] | None = None
     object_selector: Mapping[str, Any] | None = None
@@ -161,7 +161,7 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
     narrowed: Callable[[Interests], tuple[MatchCondition, ...]] | None = None
     """The conditions by what is stored now, for one who keeps them up to date (admission/match_conditions.py)."""
     needs: tuple[str, str] | None = None
-    """Group and kind of a custom resource without which API servers are not told of this webhook."""
+    """Group and kind of a custom resource without which API servers do not get this webhook."""
 
     @property
     def paths(self) -> tuple[str, ...]:

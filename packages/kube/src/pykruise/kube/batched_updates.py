@@ -43,7 +43,7 @@ JITTER: Final = 0.1
 """Between attempts: 10, 50, 250 ms, each with up to 10 % more."""
 
 LATER_WAITS_S: Final = (0.05, 0.3)
-"""Between further attempts, by chance: whoever keeps meeting the same other should stop to."""
+"""Between further attempts, at random: two that keep meeting should stop to."""
 
 GATHER_S: Final = 0.03
 """In a burst: how long a batch waits for more to come."""

@@ -8,7 +8,7 @@ it is kept. Who plans from the cache sees every finished write of their own: sto
 An object that cannot be read keeps its last readable value; the position moves on, the count `unreadable` tells.
 
 **Pace.** With a pace, what comes in a crowd waits a moment and is read together (event_batching.py). Order is kept, and
-whoever asks the cache has all of it read first, so this is as if it had taken that moment longer to arrive.
+a question to the cache has all of it read first, so this is as if it had taken that moment longer to arrive.
 """
 
 import asyncio

@@ -252,7 +252,7 @@ class Client:
     ) -> str:
         """The same, page after page as they come, for lists too long to be held; returns the list's version.
 
-        `on_restart`: what was told so far does not count, the list begins again. `metadata_only`: objects have
+        `on_restart`: what was delivered so far does not count, the list begins again. `metadata_only`: objects have
         their metadata and nothing else (kind PartialObjectMetadata); not even the API server reads the rest out.
         """
         selectors = _selectors(label_selector, field_selector)

@@ -17,15 +17,12 @@ Every mistake in a configuration is a ConfigurationError: one line, what, where,
 import asyncio
 import base64
 import binascii
-import ipaddress
 import os
 import shutil
 import ssl
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
 import msgspec
@@ -33,6 +30,17 @@ import msgspec
 from pykruise.kube.clock import Clock, parse_time, system_clock
 from pykruise.kube.connection import Connection, Credentials, Material, RenewedCredentials, StaticCredentials
 from pykruise.kube.errors import ConfigurationError
+from pykruise.kube.kubeconfig_files import (
+    TlsParts,
+    checked_token,
+    has_file,
+    merge_kubeconfigs,
+    one_line,
+    read_bytes,
+    read_token,
+    tls_context,
+)
+from pykruise.kube.proxy_environment import proxy_from
 
 __all__ = ["SERVICE_ACCOUNT", "Connection", "Overrides", "load", "load_in_cluster", "load_kubeconfig"]
 
@@ -125,15 +133,15 @@ def load_in_cluster(
             raise ConfigurationError(f"{where}: {path} does not exist; {_ONLY_IN_PODS}")
 
     def read() -> Material:
-        return Material(headers=_bearer_headers(_read_token(token, where)))
+        return Material(headers=_bearer_headers(read_token(token, where)))
 
     namespace = service_account / "namespace"
     return Connection(
         server=server,
-        ssl_context=_tls_context(_TlsParts(_read_bytes(ca, where)), where, where),
+        ssl_context=tls_context(TlsParts(read_bytes(ca, where)), where, where),
         credentials=RenewedCredentials(read, clock=clock, every_s=_REREAD_S, current=read()),
-        proxy=_environment_proxy(urlsplit(server), environ),
-        namespace=_read_bytes(namespace, where).decode().strip() if namespace.exists() else "default",
+        proxy=proxy_from(environ, urlsplit(server)),
+        namespace=read_bytes(namespace, where).decode().strip() if namespace.exists() else "default",
         source=where,
     )
 
@@ -142,7 +150,7 @@ _ONLY_IN_PODS = "this works only inside a pod that mounts its service account to
 
 
 def _server_of_pod(environ: Mapping[str, str], where: str) -> str:
-    """The API server as every pod is told where it is."""
+    """The API server, where the environment of every pod says it is."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise ConfigurationError(
@@ -185,7 +193,7 @@ class _Kubeconfig:
     ) -> None:
         self._environ = environ
         self._clock = clock
-        self._entries, current = _merge(paths)
+        self._entries, current = merge_kubeconfigs(paths)
         self._files = "kubeconfig " + ", ".join(map(str, paths))
         self._user: dict[str, Any] = {}
         self._user_base = Path()
@@ -239,7 +247,7 @@ class _Kubeconfig:
             credentials=credentials,
             server_name=str(self._cluster.get("tls-server-name") or ""),
             headers=tuple(_impersonation(self._user)),
-            proxy=proxy or _environment_proxy(server, self._environ),
+            proxy=proxy or proxy_from(self._environ, server),
             namespace=self._namespace,
             source=self._source,
         )
@@ -262,14 +270,14 @@ class _Kubeconfig:
     def _credentials(self) -> tuple[Credentials, ssl.SSLContext]:
         """Credentials, and the TLS context to begin with (client certificate included)."""
         user = self._user
-        has_files = any(_has_file(user, name) for name in ("client-certificate", "client-key"))
+        has_files = any(has_file(user, name) for name in ("client-certificate", "client-key"))
         reader = _CertificateReader(self._tls_parts, self._tls)
         tls = reader.read()
         if token_file := user.get("tokenFile"):
             path = self._user_base / str(token_file)
 
             def read() -> Material:
-                token = _read_token(path, f"{self._at_user}, tokenFile")
+                token = read_token(path, f"{self._at_user}, tokenFile")
                 return Material(headers=_bearer_headers(token), tls=reader.read())
 
             return self._renewed(read, every_s=_REREAD_S), tls
@@ -279,7 +287,7 @@ class _Kubeconfig:
             return self._oidc(reader), tls
         headers = self._fixed_headers()
         if has_files:
-            # Rotated by whoever wrote them (kubeadm, kubelet): read again now and then.
+            # Rotated by what wrote them (kubeadm, kubelet): read again now and then.
             return self._renewed(
                 lambda: Material(headers=dict(headers), tls=reader.read()), every_s=_REREAD_S
             ), tls
@@ -290,13 +298,13 @@ class _Kubeconfig:
 
     def _fixed_headers(self) -> dict[str, str]:
         if token := self._user.get("token"):
-            return _bearer_headers(_checked_token(str(token), f"{self._at_user}, token"))
+            return _bearer_headers(checked_token(str(token), f"{self._at_user}, token"))
         if "username" in self._user or "password" in self._user:
             pair = f"{self._user.get('username') or ''}:{self._user.get('password') or ''}"
             return {"Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
         return {}
 
-    def _tls_parts(self, certificate: tuple[bytes, bytes] | None = None) -> "_TlsParts":
+    def _tls_parts(self, certificate: tuple[bytes, bytes] | None = None) -> "TlsParts":
         """What a TLS context is made of; `certificate` (chain, key) instead of the user's."""
         ca = self._data(self._cluster, "certificate-authority", self._cluster_base, self._at_cluster)
         is_insecure = bool(self._cluster.get("insecure-skip-tls-verify"))
@@ -313,10 +321,10 @@ class _Kubeconfig:
             names = ("client-certificate", "client-key")
             there, missing = names if chain else reversed(names)
             raise ConfigurationError(f"{self._at_user}: {there} without {missing}; add {missing}-data")
-        return _TlsParts(ca, chain, key, is_insecure)
+        return TlsParts(ca, chain, key, is_insecure)
 
-    def _tls(self, parts: "_TlsParts") -> ssl.SSLContext:
-        return _tls_context(parts, self._at_cluster, self._at_user)
+    def _tls(self, parts: "TlsParts") -> ssl.SSLContext:
+        return tls_context(parts, self._at_cluster, self._at_user)
 
     def _data(self, entry: Mapping[str, Any], name: str, base: Path, where: str) -> bytes:
         """The PEM of a field that is a file or data, and empty when it is neither. Data goes first."""
@@ -329,7 +337,7 @@ class _Kubeconfig:
                 ) from err
         if not (path := entry.get(name)):
             return b""
-        return _read_bytes(base / str(path), f"{where}: {name}", separator=" ")
+        return read_bytes(base / str(path), f"{where}: {name}", separator=" ")
 
     def _exec(self) -> Credentials:
         from kubernetes.config.exec_provider import ExecProvider
@@ -347,13 +355,13 @@ class _Kubeconfig:
             try:
                 status = ExecProvider(node, str(self._user_base), cluster).run()
             except Exception as err:  # whatever a plugin, or the loader with odd input, may raise
-                raise ConfigurationError(f"{where}: {spec['command']} failed: {_one_line(err)}") from err
+                raise ConfigurationError(f"{where}: {spec['command']} failed: {one_line(err)}") from err
             return self._exec_material(status, where)
 
         return RenewedCredentials(read, clock=self._clock)
 
     def _check_command(self, spec: Mapping[str, Any], where: str) -> None:
-        """A plugin that is not installed is told at once, not at the first request."""
+        """A plugin that is not installed is an error at once, not at the first request."""
         command = str(spec["command"])
         variables = spec.get("env") or ()
         own = {
@@ -362,7 +370,7 @@ class _Kubeconfig:
         is_path = os.sep in command
         candidate = str(self._user_base / command) if is_path else command
         if shutil.which(candidate, path=own.get("PATH") or self._environ.get("PATH")) is None:
-            hint = _one_line(spec.get("installHint") or "install it, or correct the command")
+            hint = one_line(spec.get("installHint") or "install it, or correct the command")
             raise ConfigurationError(f"{where}: {command} is not an executable in PATH; {hint}")
 
     def _exec_material(self, status: Any, where: str) -> Material:
@@ -381,7 +389,7 @@ class _Kubeconfig:
             except ValueError as err:
                 raise ConfigurationError(f"{where}: expirationTimestamp {text!r} is not RFC 3339") from err
         parts = self._tls_parts((str(chain).encode(), str(key).encode())) if chain and key else None
-        headers = _bearer_headers(_checked_token(str(token), where)) if token else {}
+        headers = _bearer_headers(checked_token(str(token), where)) if token else {}
         return Material(headers=headers, tls=self._tls(parts) if parts else None, expires=expires)
 
     def _oidc(self, reader: "_CertificateReader") -> Credentials:
@@ -414,7 +422,7 @@ class _Kubeconfig:
             try:
                 KubeConfigLoader(document, config_base_path=str(self._user_base)).load_and_set(official)
             except Exception as err:  # HTTP, OAuth and JSON errors of four libraries
-                raise ConfigurationError(f"{where}: the token was not renewed: {_one_line(err)}") from err
+                raise ConfigurationError(f"{where}: the token was not renewed: {one_line(err)}") from err
             header = official.api_key.get("BearerToken")
             if not header:
                 raise ConfigurationError(f"{where}: id-token is not a JWT; log in again")
@@ -441,81 +449,19 @@ class _Kubeconfig:
         return ", ".join(str(node.value.get("name")) for node in self._entries[plural]) or "none"
 
 
-class _TlsParts(NamedTuple):
-    """PEM data of a client's TLS context; empty: none."""
-
-    ca: bytes
-    chain: bytes = b""
-    key: bytes = b""
-    is_insecure: bool = False
-
-
 class _CertificateReader:
     """Builds a TLS context anew only when what it is made of has changed: connections depend on it."""
 
-    def __init__(self, parts: Callable[[], _TlsParts], make: Callable[[_TlsParts], ssl.SSLContext]) -> None:
+    def __init__(self, parts: Callable[[], TlsParts], make: Callable[[TlsParts], ssl.SSLContext]) -> None:
         self._parts = parts
         self._make = make
-        self._made: tuple[_TlsParts, ssl.SSLContext] | None = None
+        self._made: tuple[TlsParts, ssl.SSLContext] | None = None
 
     def read(self) -> ssl.SSLContext:
         parts = self._parts()
         if self._made is None or self._made[0] != parts:
             self._made = (parts, self._make(parts))
         return self._made[1]
-
-
-class _Entry(NamedTuple):
-    """One context, cluster or user, and the file that it is in."""
-
-    value: dict[str, Any]
-    path: Path
-
-
-_LISTS: Final = ("contexts", "clusters", "users")
-
-
-def _merge(paths: Iterable[Path]) -> tuple[dict[str, list[_Entry]], str]:
-    """contexts, clusters and users of all files; the current context: the first file that names something wins."""
-    entries: dict[str, list[_Entry]] = {plural: [] for plural in _LISTS}
-    current = ""
-    for path in paths:
-        document = _read_kubeconfig(path)
-        current = current or str(document.get("current-context") or "")
-        for plural in _LISTS:
-            listed = document.get(plural) or []
-            if not isinstance(listed, list) or not all(
-                isinstance(one, dict) and "name" in one for one in listed
-            ):
-                raise ConfigurationError(f"kubeconfig {path}: every entry of {plural} needs a name")
-            entries[plural] += [_Entry(one, path) for one in listed]
-    return entries, current
-
-
-def _read_kubeconfig(path: Path) -> dict[str, Any]:
-    import yaml
-
-    where = f"kubeconfig {path}"
-    try:
-        document = yaml.safe_load(path.read_text("utf-8"))
-    except OSError as err:
-        raise ConfigurationError(f"{where}: cannot be read: {err.strerror}; check its permissions") from err
-    except yaml.YAMLError as err:
-        mark = getattr(err, "problem_mark", None)
-        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        problem = getattr(err, "problem", None) or "not YAML"
-        raise ConfigurationError(f"{where}: malformed YAML{place}: {_one_line(problem)}; correct it") from err
-    except ValueError as err:
-        raise ConfigurationError(f"{where}: {_NO_KUBECONFIG}") from err
-    if not isinstance(document, dict):
-        raise ConfigurationError(f"{where}: {_NO_KUBECONFIG}")
-    kind = document.get("kind") or "Config"
-    if kind != "Config":
-        raise ConfigurationError(f"{where}: holds a {kind}, not a kubeconfig (kind Config)")
-    return document
-
-
-_NO_KUBECONFIG: Final = "is not a kubeconfig; expected a document with clusters, contexts and users"
 
 
 def _overridden(entry: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -542,115 +488,5 @@ def _impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"Impersonate-Extra-{quote(str(key).lower(), safe='')}", str(value)
 
 
-def _environment_proxy(server: SplitResult, environ: Mapping[str, str]) -> str:
-    """The proxy that HTTPS_PROXY, HTTP_PROXY and NO_PROXY mean for a server, as Go programs read them."""
-    host = server.hostname or ""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        address = None
-    if host == "localhost" or (address and address.is_loopback):
-        return ""
-    name = f"{server.scheme}_proxy"
-    proxy = environ.get(name.upper()) or environ.get(name) or ""
-    exempt = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
-    if proxy and any(_is_exempt(host, address, rule.strip().lower()) for rule in exempt.split(",")):
-        return ""
-    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
-
-
-def _is_exempt(host: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address | None, rule: str) -> bool:
-    if rule == "*":
-        return True
-    if not rule:
-        return False
-    if address is not None:
-        try:
-            return address in ipaddress.ip_network(rule, strict=False)
-        except ValueError:
-            return False
-    domain = rule.lstrip("*").lstrip(".")
-    return host.endswith(f".{domain}") or (host == domain and not rule.startswith("."))
-
-
-# ── files and TLS ────────────────────────────────────────────────────────────
-
-
-def _has_file(user: Mapping[str, Any], name: str) -> bool:
-    return bool(user.get(name)) and not user.get(f"{name}-data")
-
-
 def _bearer_headers(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
-
-
-def _read_bytes(path: Path, where: str, *, separator: str = ": ") -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as err:
-        raise ConfigurationError(f"{where}{separator}{path}: {err.strerror}") from err
-
-
-def _read_token(path: Path, where: str) -> str:
-    return _checked_token(_read_bytes(path, where).decode("utf-8", "replace"), f"{where}, {path}")
-
-
-def _checked_token(text: str, where: str) -> str:
-    token = text.strip()
-    if not token or not token.isascii() or not token.isprintable():
-        raise ConfigurationError(
-            f"{where}: {'is empty' if not token else 'is not a token'}; put a token there"
-        )
-    return token
-
-
-def _tls_context(parts: _TlsParts, at_cluster: str, at_user: str) -> ssl.SSLContext:
-    """A TLS context for a client; without a CA the system's are trusted. Raises ConfigurationError."""
-    try:
-        context = ssl.create_default_context(cadata=parts.ca.decode("ascii") if parts.ca else None)
-    except (ssl.SSLError, ValueError) as err:
-        raise ConfigurationError(
-            f"{at_cluster}: certificate-authority is not a PEM certificate ({_one_line(err)})"
-        ) from err
-    context.set_alpn_protocols(["http/1.1"])
-    # The default from Python 3.13 on; cluster CAs made by common tools lack the extensions it asks for.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if parts.is_insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if parts.chain:
-        try:
-            with _file_of(parts.chain + b"\n" + parts.key) as path:
-                # A password callback keeps OpenSSL from asking on the terminal.
-                context.load_cert_chain(path, password=lambda: b"")
-        except (ssl.SSLError, ValueError) as err:
-            raise ConfigurationError(
-                f"{at_user}: client-certificate and client-key are not a PEM certificate and its unencrypted"
-                f" key ({_one_line(err)})"
-            ) from err
-    return context
-
-
-@contextmanager
-def _file_of(content: bytes) -> Iterator[str]:
-    """A path to read `content` from, for the one call of the ssl module that takes nothing but files.
-
-    On Linux it is memory that has a path; elsewhere a file that only we can read, for the moment of the call.
-    """
-    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
-        fd = os.memfd_create("tls")
-        try:
-            os.write(fd, content)
-            yield f"/proc/self/fd/{fd}"
-        finally:
-            os.close(fd)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "tls.pem"
-        file.touch(mode=0o600)
-        file.write_bytes(content)
-        yield str(file)
-
-
-def _one_line(value: object) -> str:
-    return " ".join(str(value).split()) or type(value).__name__

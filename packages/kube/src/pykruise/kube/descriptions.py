@@ -2,7 +2,7 @@
 
 class ──▶ of_class(): the first paragraph under `class X:`
 class ──▶ of_fields(): attribute name ──▶ the string below the attribute, its own or that of a base class
-          left_out(): neither, for schemas that nobody reads
+          left_out(): neither, for schemas that no person reads
 
 The strings below attributes exist in the source only, so they are read from there; where a program is run
 without its sources there are no descriptions, and nothing else is missing. The texts become what

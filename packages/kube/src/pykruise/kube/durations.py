@@ -24,7 +24,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """`2m0s`, `15s`, `500ms`: what `parse_duration` reads back; at most milliseconds are told."""
+    """`2m0s`, `15s`, `500ms`: what `parse_duration` reads back; at most milliseconds are written."""
     milliseconds = round(abs(seconds) * 1000)
     sign = "-" if seconds < 0 and milliseconds else ""
     if milliseconds < 1000:

@@ -2,7 +2,7 @@
 
 A rule finds something wrong ──▶ required(), invalid(), … ──▶ Cause ──▶ refusal() ──▶ the Status of a 422
 
-Pure. Validation collects all errors; nobody has to fix an object one error at a time.
+Pure. Validation collects all errors; an object need not be fixed one error at a time.
 
 `field` paths are plain strings: `spec.containers[0].name`. Values are shown as Go shows them, because people
 and scripts compare these messages; of a long one only the beginning (go_text.py: `excerpt`), so that an answer is
@@ -140,10 +140,10 @@ def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> Status:
     """The answer 422 with all field errors, worded as an API server words it; with the first MOST_CAUSES of them."""
     name = excerpt(name)
     shortened = [_shortened(cause) for cause in causes[:MOST_CAUSES]]
-    told = [f"{cause.field}: {cause.message}" for cause in shortened]
+    lines = [f"{cause.field}: {cause.message}" for cause in shortened]
     if len(causes) > MOST_CAUSES:
-        told.append(f"and {len(causes) - MOST_CAUSES} more")
-    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+        lines.append(f"and {len(causes) - MOST_CAUSES} more")
+    listed = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
     kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     return Status(
         status="Failure",

@@ -60,7 +60,7 @@ class _Connection(HttpConnection):
     # ── what the loop calls ──────────────────────────────────────────────────
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is None:  # nobody asked
+        if self._answer is None:  # there is no request
             self.abort()
             return
         try:
@@ -199,7 +199,7 @@ class HttpClient:
                 return await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._pass_on(loop, turn.result())  # it came in the moment in which nobody waited any more
+                self._pass_on(loop, turn.result())  # it came in the moment in which the waiting ended
             if isinstance(error, TimeoutError):
                 raise UnreachableError(f"{what}: no connection became free in time") from error
             raise

@@ -79,7 +79,7 @@ class Room(Generic[HolderT]):
 
     @property
     def has_no_place_for_requests(self) -> bool:
-        """Whether all requests together have reached their limit, whoever sent them."""
+        """Whether all requests together have reached their limit, of all senders."""
         return 0 < self._most_requests <= self.requests
 
     # ── connections ──────────────────────────────────────────────────────────

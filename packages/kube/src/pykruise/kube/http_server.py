@@ -13,7 +13,7 @@ stay until it has news. Every limit has a defined outcome, and every refusal is 
 
     not HTTP 400 · head too large 431 · body too large 413 · not here in time, or too slow 408 · another Expect 417
     too many requests to answer, or too many bytes of bodies in memory 429
-    an answer that nobody reads, a connection that nobody uses, one too many that is idle: closed
+    an answer that is not read, a connection that is not used, one too many that is idle: closed
 
 A request counts as one when its body is there. So a client that sends halves of requests keeps nobody out: it has
 some of the memory for bodies, of which the slowest is given up first, and of that an address has only its share.
@@ -126,7 +126,7 @@ class Streamed(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Nobody wants any more of it."""
+        """No more of it is wanted."""
         ...
 
 
@@ -310,7 +310,7 @@ class _Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._request is not None:
-            return  # behind a body: nobody has a use for that
+            return  # behind a body: it is of no use
         self._head_size += len(name) + len(value)
         key = self._server.heads.name_of(name)
         text = value.decode("utf-8", "replace")

@@ -109,7 +109,7 @@ class Stream(HttpConnection):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def fail(self, error: Exception) -> None:
-        """Whoever reads gets this error, after all that has arrived."""
+        """The reader gets this error, after all that has arrived."""
         self._end(error)
 
     def on_lost(self, error: Exception) -> None:
@@ -122,7 +122,7 @@ class Stream(HttpConnection):
         self._error = error
         if not self.status.done():
             self.status.set_exception(error or ConnectionResetError("there was no answer"))
-            self.status.exception()  # whoever waits gets it; that nobody does is nothing to tell
+            self.status.exception()  # the caller that waits gets it; without one there is nothing to log
         self._wake()
 
     def _wake(self) -> None:
@@ -146,7 +146,7 @@ class Stream(HttpConnection):
     # ── what the parser calls ────────────────────────────────────────────────
 
     def on_message_begin(self) -> None:
-        if not self.status.done():  # else it is behind the answer, and nobody's
+        if not self.status.done():  # else it is behind the answer, and belongs to no request
             self._fields = []
 
     def on_headers_complete(self) -> None:

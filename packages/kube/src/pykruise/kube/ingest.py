@@ -17,9 +17,10 @@ from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.delivery import SLICE, Delivery
 from pykruise.kube.documents import Document, decode, get_path, labels_of
 from pykruise.kube.event_batching import Inbox, Pace
+from pykruise.kube.field_selectors import parse_field_selector
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import parse_field_selector, parse_label_selector
+from pykruise.kube.selectors import parse_label_selector
 from pykruise.kube.store import Entry, Projected, Store
 
 __all__ = ["Ingest", "Listing", "Project", "SelectorView"]

@@ -58,7 +58,7 @@ _JITTER = 0.2
 
 
 class LeaseLostError(KubeError):
-    """The Lease could not be renewed in time, or somebody else has it. Whoever led must end."""
+    """The Lease could not be renewed in time, or somebody else has it. The leader must end."""
 
 
 class NotLeadingError(UnreachableError):
@@ -94,7 +94,7 @@ class Term:
         return self._taken_at - self._now()
 
     def extend(self, *, until: float, taken_at: float) -> None:
-        """Renewed: lead until `until`; nobody else can before `taken_at`."""
+        """Renewed: lead until `until`; no other can before `taken_at`."""
         self._until, self._taken_at = until, taken_at
 
     def end(self) -> None:
@@ -126,7 +126,7 @@ class FencedTransport(WrappedTransport):
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """Valid as long as nobody has written the Lease since."""
+    """Valid as long as the Lease has not been written since."""
 
     at: str
     """The Lease's renewTime when it was released."""
@@ -143,7 +143,7 @@ class ElectorStats(msgspec.Struct, frozen=True, kw_only=True):
 
     leading: bool
     holder: str
-    """Who has the Lease as far as is known; empty: nobody."""
+    """The holder of the Lease as far as is known; empty: none."""
     transitions: int
     """How often it has changed hands."""
     renewals: int
@@ -390,7 +390,7 @@ class LeaderElector:
                 raw = await self._client.create(LEASES, self._namespace, self._new())
             except AlreadyExistsError:
                 return False
-            self.inherited = None if self.epoch else {}  # nobody led before
+            self.inherited = None if self.epoch else {}  # there was no leader before
             self._note(decode(raw), renewed_at=started)
             return True
         lease = decode(raw)
@@ -420,7 +420,7 @@ class LeaderElector:
         return float(_whole(_spec(lease).get("leaseDurationSeconds"))) or self._lease_s
 
     async def _write(self, lease: Document, *, is_mine: bool) -> Document:
-        """Store the Lease with us as its holder. Fields that nobody here knows stay."""
+        """Store the Lease with us as its holder. Fields that are not known here stay."""
         now = format_micro_time(self._clock())
         spec = _spec(lease)
         mine: dict[str, Any] = {
@@ -479,7 +479,7 @@ def _spec(lease: Document | None) -> Mapping[str, Any]:
 
 
 def _versions_in(lease: Document, *, epoch: str) -> Mapping[str, int] | None:
-    """What the holder before left on a Lease that nobody has had since; None: nothing, or nothing to rely on."""
+    """What the holder before left on a Lease that no other has had since; None: nothing, or nothing to rely on."""
     spec = _spec(lease)
     try:
         note = _decode_note(annotations_of(lease)[WRITTEN])

@@ -3,7 +3,7 @@
 Client ──▶ MeteredTransport ──▶ any Transport
 
 What a manager asks of an API server is its cost to the cluster; benches, the demo and metrics read it here.
-A request that RBAC refuses is told in the log the first time, so that a missing right is one clear line however
+A request that RBAC refuses is logged the first time, so that a missing right is one clear line however
 often it is asked for again.
 """
 

@@ -4,7 +4,7 @@ cache handlers ──add()──▶ waiting (first come, first served) ──get
                              ▲                                                                  meanwhile)
 add_after(), add_rate_limited() ──▶ delayed ──its time comes──┘
 
-A key carries no message: whoever gets it looks at what is true then. So adding a key that waits changes
+A key carries no message: the worker that gets it looks at what is true then. So adding a key that waits changes
 nothing, and one that is added while it is being worked on is handed out once more when that is done.
 
 Keys that are dear to plan are planned less often: after work that cost d seconds a key rests for
@@ -132,7 +132,7 @@ class WorkQueue(Generic[K]):
         if self._is_closed:
             return
         self._adds += 1
-        if key in self._in_flight:  # the usual case of a busy key: it is told of by hundreds of events
+        if key in self._in_flight:  # the usual case of a busy key: hundreds of events are about it
             self._in_flight[key] = force or bool(self._in_flight[key])
         else:
             self._admit(key, force=force, now=_now())
@@ -209,7 +209,7 @@ class WorkQueue(Generic[K]):
     def done(self, key: K, *, cost_s: float = 0.0) -> None:
         """Work on `key` has ended, whatever came of it; `cost_s` is what it cost (see the module's text).
 
-        Raises KeyError when nobody works on it.
+        Raises KeyError when no worker has it.
         """
         again = self._in_flight.pop(key)
         self._works.observe(_now() - self._taken_at.pop(key))

@@ -2,7 +2,7 @@
 
 key ──▶ Quota.place() ──▶ a place while the block runs, or FullError at once
 
-Nobody waits: who is refused comes again. Pure.
+Nothing waits: a request that is refused is made again. Pure.
 """
 
 from collections import Counter

@@ -2,7 +2,7 @@
 
 declarations (tuples of Right) ──▶ merged() ──▶ rules of a ClusterRole or Role
 
-Pure. A Right says who needs it for what, so that a refusal can be told in words (`why`).
+Pure. A Right says who needs it for what, so that a refusal can be put in words (`why`).
 """
 
 from collections.abc import Iterable

@@ -1,14 +1,13 @@
-"""Label selectors and field selectors: which objects a list, a watch or an owner means.
+"""Label selectors: which objects a list, a watch or an owner means.
 
 "a=b,c in (x,y),!d"      ──▶ parse_label_selector() ─┐
 LabelSelector document   ──▶ selector_from()        ─┴▶ Selector ──▶ .matches(labels), str()
-"metadata.name=x"        ──▶ parse_field_selector() ──▶ FieldSelector ──▶ .matches(get)
 
-Pure. Grammar, validation and messages are those of the API server.
+Pure; field selectors are in field_selectors.py. Grammar, validation and messages are those of the API server.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -21,16 +20,12 @@ from pykruise.kube.validation_rules import is_valid_label_key, is_valid_label_va
 __all__ = [
     "EVERYTHING",
     "NOTHING",
-    "FieldRequirement",
-    "FieldSelector",
     "Operator",
     "Requirement",
     "Selector",
     "SelectorError",
-    "escape_field_value",
     "format_label_selector",
     "overlap",
-    "parse_field_selector",
     "parse_label_selector",
     "selector_from",
 ]
@@ -505,87 +500,3 @@ class _Parser:
         token = self._peek()
         self._at += 1
         return token
-
-
-# --- field selectors ---
-
-
-class FieldRequirement(msgspec.Struct, frozen=True):
-    """One term of a field selector: `field` equals `value`, or (`negated`) does not."""
-
-    field: str
-    value: str
-    negated: bool = False
-
-    @property
-    def operator(self) -> str:
-        """`=` or `!=`."""
-        return "!=" if self.negated else "="
-
-    def __str__(self) -> str:
-        return f"{self.field}{self.operator}{escape_field_value(self.value)}"
-
-
-class FieldSelector(msgspec.Struct, frozen=True):
-    """A field selector: all terms must hold; none at all matches everything."""
-
-    requirements: tuple[FieldRequirement, ...] = ()
-
-    def matches(self, get: Callable[[str], str]) -> bool:
-        """Whether it selects the object whose fields `get` returns as text (absent fields: empty text)."""
-        return all((get(term.field) == term.value) is not term.negated for term in self.requirements)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it selects every object."""
-        return not self.requirements
-
-    def required_value(self, field: str) -> str | None:
-        """The value a field must have to be selected, or None when the selector does not fix it."""
-        for term in self.requirements:
-            if term.field == field and not term.negated:
-                return term.value
-        return None
-
-    def __str__(self) -> str:
-        return ",".join(map(str, self.requirements))
-
-
-def parse_field_selector(text: str) -> FieldSelector:
-    """The selector of a query parameter: `metadata.name=x,status.phase!=Running` (`==` is `=`).
-
-    In a value, a comma, an equals sign and a backslash are escaped with a backslash. Which fields a
-    resource supports is not checked here. Raises SelectorError.
-    Rule: Kubernetes' `fields.ParseSelector`.
-    """
-    terms = sorted(term for term in _TERMS.findall(text) if term)
-    requirements = [_field_requirement(term, text) for term in terms]
-    # `=` alone names neither field nor value: it restricts nothing.
-    return FieldSelector(tuple(term for term in requirements if term.field or term.value))
-
-
-def escape_field_value(value: str) -> str:
-    """A value as it must be written in a field selector."""
-    return re.sub(r"[\\,=]", r"\\\g<0>", value)
-
-
-_TERMS = re.compile(r"((?:\\.|[^\\,]|\\$)+)", re.DOTALL)
-_FIELD_TERM = re.compile(r"(.*?)(!=|==|=)(.*)", re.DOTALL)
-_ESCAPED = re.compile(r"\\(.?)|([,=])", re.DOTALL)
-
-
-def _field_requirement(term: str, selector: str) -> FieldRequirement:
-    match = _FIELD_TERM.fullmatch(term)
-    if match is None:
-        raise SelectorError(f"invalid selector: '{selector}'; can't understand '{term}'")
-    field, operator, value = match.groups()
-    return FieldRequirement(field, _ESCAPED.sub(_unescape, value), operator == "!=")
-
-
-def _unescape(match: re.Match[str]) -> str:
-    escaped, bare = match.groups()
-    if bare is not None:
-        raise SelectorError(f"invalid field selector: unescaped character in value: {ord(bare)}")
-    if escaped not in ("\\", ",", "="):
-        raise SelectorError(f"invalid field selector: invalid escape sequence: \\{escaped}")
-    return escaped

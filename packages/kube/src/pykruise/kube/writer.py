@@ -8,7 +8,7 @@ answer goes into the matching cache at once; a resource without a cache just pas
 belongs into a cache (namespace, selectors), and whether the cache knows something newer, the cache decides.
 
 Errors are the client's and pass through. A write that ended without a definite answer tells the caches
-nothing; whoever sent it asks with `read()` or repeats it (runtime/execute.py).
+nothing; the sender asks with `read()` or repeats it (runtime/execute.py).
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 class Writer:
     """`Client`'s writes, with their outcome put into `caches`. Options are those of `Client`.
 
-    What a cache is told:
+    What a cache hears of:
     - the object a write returned; of subresources only when that is the object itself (`status`, `resize`),
       not a Scale, a Binding or an Eviction;
     - the answer to a DELETE: the object that now terminates, the object that is gone, or a Status;
@@ -123,6 +123,22 @@ class Writer:
             raise
         self._observe_answer(resource, raw, options)
         return raw
+
+    async def patch_status(
+        self,
+        resource: Resource,
+        key: Key,
+        body: Body,
+        *,
+        uid: str,
+        patch_type: PatchType = PatchType.MERGE,
+    ) -> bool:
+        """Patch a status, with `uid` as in `patch`. Whether the object was there: one that is gone needs none."""
+        try:
+            await self.patch(resource, key, body, patch_type=patch_type, subresource="status", uid=uid)
+        except NotFoundError:
+            return False
+        return True
 
     async def delete(
         self, resource: Resource, key: Key, *, uid: str = "", **options: Unpack[DeleteOptions]

@@ -17,7 +17,11 @@ __all__ = ["Action", "Create", "Delete", "Patch"]
 
 
 class Create(msgspec.Struct, frozen=True, kw_only=True, tag="create"):
-    """POST of a new object. That the name is still free is its precondition."""
+    """POST of a new object. That the name is still free is its precondition.
+
+    With an empty `key.name` the API server makes a name of `metadata.generateName`. Such a creation has no
+    precondition, so it is not repeated when its answer is lost: better is a name that the plan has chosen.
+    """
 
     resource: Resource
     key: Key

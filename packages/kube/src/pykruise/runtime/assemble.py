@@ -84,7 +84,7 @@ class KindContext:
         """What controllers remember."""
 
     def queue(self) -> WorkQueue[Key]:
-        """A queue that retries as the operator was told to."""
+        """A queue that retries as the operator's tuning says."""
         return WorkQueue(
             base_delay_s=self.tuning.base_delay_s,
             max_delay_s=self.tuning.max_delay_s,
@@ -96,7 +96,7 @@ class KindContext:
     def controller(
         self, name: str, turn: Callable[[Key], Awaitable[float | None]], *, queue: WorkQueue[Key]
     ) -> Controller[Key]:
-        """A controller with the workers that the operator was told to give `name`."""
+        """A controller with the workers that the operator's tuning gives `name`."""
         return Controller(
             name,
             turn,
@@ -142,7 +142,13 @@ def controller_for(
     memories = Memories()
     context.memories.append(memories)
     queue = context.queue()
-    around = Around(caches, settings=settings, memories=memories, is_making=context.executor.is_making)
+    around = Around(
+        caches,
+        settings=settings,
+        memories=memories,
+        is_making=context.executor.is_making,
+        now=context.clock,
+    )
     shared = context.shared
     is_ours = partial(shared.is_open, control.name) if shared is not None else None
     further = None

@@ -81,6 +81,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     """What it looks at besides when a white list names it."""
     wakes: Callable[[Any], Sequence[Wake]]
     """Which events enqueue which keys, under these settings."""
+    at_start: Sequence[Key] = ()
+    """What is enqueued when the controller starts: objects that are to be there although no other asks for them."""
     absent: Callable[[Key], Any] | None = None
     """The view of an object that is not there, without a uid: for kinds whose objects are also made because others ask
     for them. Its snapshot is taken whenever its name is enqueued. None: what is not there is forgotten."""

@@ -43,7 +43,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
 from pykruise.runtime.actions import Action, Create, Delete, Patch
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
+from pykruise.runtime.plan import CREATED_NAME, Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason, WriteFault
 from pykruise.runtime.status import PER_SECOND
 from pykruise.runtime.tracing import NO_SPANS, Span
@@ -127,7 +127,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     interrupted: bool = False
     """True when `until` ended the plan early: plan anew at once."""
     is_incomplete: bool = False
-    """Something of an optional stage failed: it is to be tried again, and nobody else may bring the key back."""
+    """Something of an optional stage failed: it is to be tried again, as no event may bring the key back."""
     notes: tuple[tuple[Note, int], ...] = ()
     """Events to record, each with how often it happened."""
 
@@ -193,13 +193,13 @@ class Executor:
         return other
 
     def is_making(self, resource: Resource, key: Key) -> bool:
-        """Whether a creation of this object is under way: whoever waits for it is told when it ends."""
+        """Whether a creation of this object is under way: the wake that asks hears of its end."""
         return (resource, key) in self._making
 
     async def execute(self, plan: Plan, *, until: Callable[[], bool] = lambda: False) -> Outcome:
         """Write what the plan says, stage by stage. Never raises for an API or transport error.
 
-        `until` is asked before each chain; once true, nothing more is started (the wish behind the plan has
+        `until` is asked before each chain; once true, nothing more is started (the spec has
         changed, or its time slice is over).
         """
         run = _Run(until)
@@ -218,7 +218,7 @@ class Executor:
         )
 
     async def is_there(self, resource: Resource, key: Key, *, uid: str) -> bool:
-        """Whether this very object exists, which the cache learns too. Raises KubeError when nobody can tell."""
+        """Whether this very object exists, which the cache learns too. Raises KubeError when that cannot be known."""
         try:
             live = decode(await self._writer.read(resource, key, uid=uid, priority=1))
         except NotFoundError:
@@ -252,7 +252,7 @@ class Executor:
             action = step.action
             try:
                 with self._noted(action), self.span("write", action.resource, action.key):
-                    await self._write(step.action, priority=min(number, 1))
+                    name = await self._write(step.action, priority=min(number, 1))
             except KubeError as error:
                 failure = Failure(stage.purpose, chain.subject, step, error)
                 if not stage.is_optional:
@@ -271,7 +271,7 @@ class Executor:
                     run.notes.append((subject, msgspec.structs.replace(note, message=message)))
                 return
             run.written += 1
-            run.notes += [(chain.subject, note) for note in step.notes_when_done]
+            run.notes += [(chain.subject, _with_name(note, name)) for note in step.notes_when_done]
 
     @contextmanager
     def _noted(self, action: Action) -> Iterator[None]:
@@ -284,18 +284,21 @@ class Executor:
         finally:
             self._making.discard(made)
 
-    async def _write(self, action: Action, *, priority: int) -> None:
-        """One write with a definite end: done, or an error that says it was not.
+    async def _write(self, action: Action, *, priority: int) -> str:
+        """One write with a definite end: done, or an error that says it was not. Returns the object's name.
 
         `priority=1` goes ahead of first writes at the client: it finishes what has been begun.
         """
+        if isinstance(action, Create) and not action.key.name:
+            return await self._create_unnamed(action, priority)
         repeat_s = FIRST_REPEAT_S
         uncertain = False
         while True:
             try:
-                return await self._write_once(action, priority, uncertain=uncertain)
+                await self._write_once(action, priority, uncertain=uncertain)
+                return action.key.name
             except _UnknownFateError as unknown:
-                # Rights come back with a server that restarts; rights that nobody gave do not.
+                # Rights come back with a server that restarts; rights that were never given do not.
                 if isinstance(unknown.error, ForbiddenError) and repeat_s == LAST_REPEAT_S:
                     raise unknown.error from None
             except (TransportError, ServerTimeoutError) as error:
@@ -315,6 +318,11 @@ class Executor:
                 await self._patch(action, priority, uncertain=uncertain)
             case Delete():
                 await self._delete(action, priority, uncertain=uncertain)
+
+    async def _create_unnamed(self, action: Create, priority: int) -> str:
+        """A creation whose name the API server chooses, tried once: another try could not find the first one's work."""
+        raw = await self._writer.create(action.resource, action.key.namespace, action.body, priority=priority)
+        return str(decode(raw)["metadata"]["name"])
 
     async def _create(self, action: Create, priority: int, *, uncertain: bool) -> None:
         try:
@@ -427,8 +435,14 @@ def _worst(failures: Sequence[Failure]) -> Failure | None:
     return next((failure for failure in failures if not failure.is_stale), failures[0] if failures else None)
 
 
-_Group = tuple[str, bool, Subject | None]
-"""Notes that become one event: of one reason and kind, about one object."""
+_Group = tuple[str, bool, Subject | None, str]
+"""Notes that become one event: of one reason and kind, about one object, and of one message where each is single."""
+
+
+def _with_name(note: Note, name: str) -> Note:
+    if CREATED_NAME not in note.message:
+        return note
+    return msgspec.structs.replace(note, message=note.message.replace(CREATED_NAME, name))
 
 
 def merged(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
@@ -440,11 +454,14 @@ def merged(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
     subjects: dict[_Group, list[str]] = {}
     counts: Counter[_Group] = Counter()
     for subject, note in notes:
-        group = (note.reason, note.warning, note.about)
+        group = (note.reason, note.warning, note.about, note.message if note.is_single else "")
         first.setdefault(group, note)
         subjects.setdefault(group, []).append(subject)
         counts[group] += 1
-    return tuple((_listed(note, subjects[group][1:]), counts[group]) for group, note in first.items())
+    return tuple(
+        (note if note.is_single else _listed(note, subjects[group][1:]), counts[group])
+        for group, note in first.items()
+    )
 
 
 def _listed(note: Note, others: Sequence[str]) -> Note:

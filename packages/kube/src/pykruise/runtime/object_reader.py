@@ -3,7 +3,7 @@
 LiveObjects     asks the API server each time: for reviews in the process of a sandbox
 CachedObjects   over a cache, which is kept while `run()` runs: what concerns no object costs no request
 
-Every replica's webhooks keep their own cache, whoever leads.
+Every replica's webhooks keep their own cache, leader or not.
 """
 
 import asyncio

@@ -28,6 +28,7 @@ __all__ = [
     "INDEXES",
     "DocumentView",
     "Seen",
+    "absent_document",
     "control_of",
     "object_views",
     "owner_reference_to",
@@ -38,7 +39,7 @@ BY_UID: Final = "uid"
 
 
 class DocumentView(msgspec.Struct, frozen=True, kw_only=True):
-    """An object as a controller reads it: the whole document, which nobody may change."""
+    """An object as a controller reads it: the whole document, which must not be changed."""
 
     namespace: str
     name: str
@@ -128,6 +129,13 @@ def project_document(raw: bytes | msgspec.Raw) -> DocumentView:
         uid=metadata["uid"],
         resource_version=int(metadata["resourceVersion"]),
         doc=doc,
+    )
+
+
+def absent_document(key: Key) -> DocumentView:
+    """The view of an object that is not there, for a Control's `absent`: without a uid."""
+    return DocumentView(
+        namespace=key.namespace, name=key.name, uid="", resource_version=0, doc={"metadata": {}}
     )
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.controller import Controller
@@ -67,6 +68,7 @@ class _Running(msgspec.Struct, frozen=True):
     reads: tuple[Views[Any], ...]
     needs: tuple[Views[Any], ...]
     """Of these, whose caches must be full before it works."""
+    at_start: Sequence[Key]
 
 
 async def _at_once() -> None:
@@ -76,7 +78,8 @@ async def _at_once() -> None:
 class Operator:
     """Runs the controllers of `work` against the cluster behind `client`.
 
-    `shared`: views of which there is a cache whatever the work reads, and for which all of it waits. `is_ready` returns
+    `shared`: views of which there is a cache whatever the work reads, and for which all of it waits. `borrowed`: caches
+    that another part of the program keeps true. `is_ready` returns
     when nothing else stands against working. `cpu_time` measures what a reconcile costs (kube/controller.py).
     `namespace`: only objects of this one; empty: of all. `resync_s`: how often everything is looked at although nothing
     changed; None: never. `reports_ready`: statuses have the conditions of kstatus.py where a Control can say them.
@@ -92,6 +95,7 @@ class Operator:
         elector: LeaderElector | None = None,
         membership: Membership | None = None,
         shared: Sequence[Views[Any]] = (),
+        borrowed: Mapping[Views[Any], Cache[Any]] | None = None,
         namespace: str = "",
         resync_s: float | None = None,
         stop_grace_s: float = STOP_GRACE_S,
@@ -116,12 +120,14 @@ class Operator:
         """Cannot write while this operator neither leads nor takes part."""
         self.elector = elector
         self.membership = membership
-        self._shared = tuple(shared)
+        self._shared = tuple(dict.fromkeys(shared))
         self._resync_s = resync_s
         self._stop_grace_s = stop_grace_s
         self._is_ready = is_ready
         self._on_work = on_work
-        self.sources = Sources(client, clock=clock, rng=rng, namespace=namespace, pace=pace, shared=shared)
+        self.sources = Sources(
+            client, clock=clock, rng=rng, namespace=namespace, pace=pace, shared=shared, borrowed=borrowed
+        )
         executor = Executor(
             Writer(client, self.sources.observers), rng=rng, status_per_s=tuning.status_per_s, span=span
         )
@@ -154,7 +160,7 @@ class Operator:
         reads = tuple(dict.fromkeys((*self._shared, *views_of(work.control, work.settings))))
         needs = tuple(views for views in reads if not views.is_apart)
         controller = controller_for(work.resource, work.control, self._context, work.settings)
-        return _Running(work.control.name, controller, reads, needs)
+        return _Running(work.control.name, controller, reads, needs, work.control.at_start)
 
     @property
     def controllers(self) -> Sequence[Controller[Key]]:
@@ -272,4 +278,6 @@ class Operator:
             await hand_over.wait(self.sources.of(views) for views in running.reads)
         self._on_work()
         _log.info("%s: caches are synced, the controller starts", running.name)
+        for key in running.at_start:
+            running.controller.queue.add(key)
         await running.controller.run()

@@ -16,10 +16,13 @@ from pykruise.kube.resources import Resource
 from pykruise.runtime.actions import Action
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["REPORT_STATUS", "Chain", "Note", "Plan", "Stage", "Step", "Subject"]
+__all__ = ["CREATED_NAME", "REPORT_STATUS", "Chain", "Note", "Plan", "Stage", "Step", "Subject"]
 
 REPORT_STATUS: Final = "status"
 """The purpose of the stage that reports a status."""
+
+CREATED_NAME: Final = "{created name}"
+"""In the message of a step's note: the name that the API server has given to what the step creates."""
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,9 +42,12 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     about: Subject | None = None
     """What it is recorded on; None: the owner."""
     again_after_s: float = 0.0
-    """The same note about the same object is told again only after this time; 0: each time."""
+    """The same note about the same object is recorded again only after this time; 0: each time."""
     same_as: str = ""
     """Notes of a reason with the same value here are the same note, however they are worded; empty: the message."""
+    is_single: bool = False
+    """Each message is an event of its own, as Kubernetes' own controllers record them. Else those of one plan, reason
+    and kind are one event, with a count and a list of the subjects."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +95,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     chains: tuple[Chain, ...]
     ramp: bool = False
     is_optional: bool = False
-    """What fails in it is told, and the plan goes on; it is tried again after a while."""
+    """What fails in it is an event, and the plan goes on; it is tried again after a while."""
     regardless: bool = False
     is_independent: bool = False
     """A chain that fails does not stop the others of the stage; the stages after it do not begin."""

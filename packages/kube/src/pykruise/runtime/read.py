@@ -186,9 +186,12 @@ class Around(Mirrors, Generic[C]):
         settings: C,
         memories: Memories,
         is_making: Callable[[Resource, Key], bool],
+        now: Callable[[], Instant],
     ) -> None:
         super().__init__(mirrors)
         self.settings = settings
+        self.now = now
+        """The clock."""
         self.memories = memories
         self.is_making = is_making
         """Whether a creation of this object is under way."""

@@ -217,15 +217,9 @@ class Reconciler:
             await self._insist_on(owner)
         is_settled = past.was_waiting and plan.waiting is None and not plan.stages
         past.was_waiting = plan.waiting is not None
-        # Side by side: neither builds on the other, and a pod should not wait for the status.
-        is_done = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            reporting = tasks.create_task(self._report_beside(owner, plan, is_done, at_once=is_settled))
-            outcome = await self._execute(view, plan)
-            is_done.set()
+        outcome, report = await self._write(owner, view, plan, at_once=is_settled)
         if makes:
             past.made_at, past.made_for = asyncio.get_running_loop().time(), owner.resource_version
-        report = reporting.result()
         if report is None:  # the next plan has a newer one, unless nothing has come of this plan
             is_over = outcome.failure is not None or outcome.written > 0
             report = _Report(due_in_s=0.0) if is_over else await self._report(owner, plan.status)
@@ -271,9 +265,21 @@ class Reconciler:
         if not await self._executor_of(owner.key).is_there(owner.resource, owner.key, uid=owner.uid):
             raise _conflict(f"{owner.resource.kind} {owner.key} ({owner.uid}) is not there any more")
 
-    async def _execute(self, view: Any, plan: Plan) -> Outcome:
+    async def _write(
+        self, owner: Owner, view: Any, plan: Plan, *, at_once: bool
+    ) -> tuple[Outcome, "_Report | None"]:
+        """Carry the stages out, and report the status beside them: neither builds on the other, and a pod should not
+        wait for the status."""
         if not plan.stages:
-            return Outcome()
+            return Outcome(), await self._report(owner, plan.status, at_once=at_once)
+        is_done = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            reporting = tasks.create_task(self._report_beside(owner, plan, is_done, at_once=at_once))
+            outcome = await self._execute(view, plan)
+            is_done.set()
+        return outcome, reporting.result()
+
+    async def _execute(self, view: Any, plan: Plan) -> Outcome:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._slice_s
         key = Key(view.namespace, view.name)
@@ -294,9 +300,9 @@ class Reconciler:
         raise _error_of(failure) from failure.error
 
     async def _report_failure(self, snapshot: Any, owner: Owner, plan: Plan, failure: Failure) -> None:
-        told = self._control.failed(snapshot, plan, failure)
-        status = told if told is not None else plan.status
-        waiting = failure.reason if told is not None else plan.waiting
+        reported = self._control.failed(snapshot, plan, failure)
+        status = reported if reported is not None else plan.status
+        waiting = failure.reason if reported is not None else plan.waiting
         status = self._with_kstatus(owner, status, waiting, snapshot)
         await self._report(owner, status, at_once=True)
 
@@ -308,7 +314,7 @@ class Reconciler:
         Each of them changes the status again, so telling it before costs a write, and time that they would need.
         `at_once`: it says that nothing is waited for any more; those on the way may be paced, this one is not.
         """
-        if not plan.stages or plan.status is None:
+        if plan.status is None:
             return await self._report(owner, plan.status, at_once=at_once)
         past = self._past_of(owner)
         if past.owed_since is None:

@@ -3,7 +3,7 @@
 each reconcile's Standing ──▶ RolloutMeter.note() ──▶ durations by result, what each object waits for
 
 A rollout begins when an object is found not ready after its spec changed, and ends when it is ready. An object that is
-no longer ready although nobody changed it (a pod fails) waits, but is no rollout.
+no longer ready although its spec did not change (a pod fails) waits, but is no rollout.
 """
 
 from collections.abc import Mapping

@@ -120,6 +120,8 @@ class SharedKind:
 
         Its own objects are enough, but for kinds that are also reconciled where there is no object.
         """
+        for first in filter(is_mine, self._control.at_start):
+            self._queue.add(first)
         count = 0
         for wake in self._wakes:
             if wake.on is not self._control.objects and self._control.absent is None:

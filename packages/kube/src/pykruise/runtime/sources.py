@@ -45,7 +45,8 @@ class Sources:
     """All caches of one manager. What kinds ask for with `of()` is kept true while `run()` runs.
 
     `namespace`: only objects of this one (cluster-scoped ones all the same); empty: of all. `pace`: how what is
-    heard of pods in a crowd is read; None: all of it at once. `shared`: what there is a cache of whoever asks.
+    heard of pods in a crowd is read; None: all of it at once. `shared`: what there is a cache of in any case.
+    `borrowed`: caches that another part of the program keeps true; they are looked up and hear of own writes.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Sources:
         namespace: str = "",
         pace: Pace | None = None,
         shared: Iterable[Views[Any]] = (),
+        borrowed: Mapping[Views[Any], Cache[Any]] | None = None,
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -64,11 +66,14 @@ class Sources:
         self._rng = rng
         # Of pods only: who makes a claim hears of it while it is being made (`Executor.is_making`).
         self._paces = {PODS: pace}
-        self._caches: dict[Views[Any], Cache[Any]] = {}
-        self._by_resource: dict[Resource, Cache[Any]] = {}
+        self._borrowed = dict(borrowed or {})
+        self._caches: dict[Views[Any], Cache[Any]] = dict(self._borrowed)
+        self._by_resource = {views.resource: cache for views, cache in self._borrowed.items()}
         self._tasks: asyncio.TaskGroup | None = None
         self._running: dict[Views[Any], asyncio.Task[None]] = {}
         self._observers: dict[Resource, WriteObserver] = {}
+        for resource in self._by_resource:
+            self._note_observers(resource)
         for views in shared:
             self.of(views)
 
@@ -155,7 +160,8 @@ class Sources:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             for views, cache in self._caches.items():
-                self._start(tasks, views, cache)
+                if views not in self._borrowed:
+                    self._start(tasks, views, cache)
             await asyncio.Event().wait()  # others may come, also where there is none yet
 
     def _start(self, tasks: asyncio.TaskGroup, views: Views[Any], cache: Cache[Any]) -> None:

@@ -62,7 +62,7 @@ def status_patch(
     )
 
 
-_WHOLE = 1 - 1e-6  # who waited just as long as told must not be told to wait for a rounding error
+_WHOLE = 1 - 1e-6  # a caller that waited as long as it had to must not wait again for a rounding error
 
 
 class _Bucket(msgspec.Struct):

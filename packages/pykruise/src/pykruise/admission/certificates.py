@@ -5,7 +5,7 @@ CertificateSettings + now ──▶ renewed(stored) ──▶ Certificates (auth
 
 Pure but for the randomness of keys. Times, names and key formats are OpenKruise's, so that either manager
 serves with what the other made. When the authority itself is replaced, the one before stays in the bundle
-that API servers are given until it expires: whoever still serves with the old pair is believed meanwhile.
+that API servers are given until it expires: replicas that still serve with the old pair are trusted meanwhile.
 """
 
 import re
@@ -137,7 +137,7 @@ def _readable(bundle: bytes) -> list[x509.Certificate]:
 
 
 def shares_authority(left: bytes, right: bytes) -> bool:
-    """Whether somebody who believes the bundle `left` believes the first authority of `right`."""
+    """Whether a client that trusts the bundle `left` trusts the first authority of `right`."""
     try:
         return authorities_of(right)[0] in authorities_of(left)
     except ValueError:

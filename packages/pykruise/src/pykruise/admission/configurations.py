@@ -1,4 +1,4 @@
-"""What API servers are told of the webhooks: webhook configurations and the conversion stanza of CRDs.
+"""How API servers find the webhooks: webhook configurations and the conversion stanza of CRDs.
 
 ReviewRules ──▶ configurations() ──▶ both objects, for installing
 live object + Endpoint + bundle ──▶ desired_webhooks()   ──▶ the object as it should be
@@ -9,7 +9,7 @@ live CRD    + Endpoint + bundle ──▶ desired_conversion() ──▶ its sta
 Pure. Object names, the annotation `template` and its meaning are OpenKruise's: the template holds the entries as
 they were installed, so that one which is left out while its feature is off comes back with it.
 
-The match conditions that spare calls (`CONDITIONS`) are never part of the template: whoever takes the template
+The match conditions that spare calls (`CONDITIONS`) are never part of the template: a user who takes the template
 over, OpenKruise's own manager too, gets the webhooks as they were installed.
 """
 
@@ -194,11 +194,11 @@ def with_confirmation(live: Mapping[str, Any]) -> Document | None:
 
 def mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bundle: bytes) -> list[str]:
     """Entries that are served here and do not believe `bundle`: the names, for certificates made elsewhere."""
-    told = base64.b64encode(bundle).decode()
+    encoded = base64.b64encode(bundle).decode()
     return [
         str(entry.get("name"))
         for entry in live.get("webhooks") or ()
-        if _path(entry) in rules and (entry.get("clientConfig") or {}).get("caBundle") != told
+        if _path(entry) in rules and (entry.get("clientConfig") or {}).get("caBundle") != encoded
     ]
 
 

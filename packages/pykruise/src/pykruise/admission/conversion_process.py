@@ -1,4 +1,4 @@
-"""Large conversions in a process of their own, so that what they hold and collect costs nobody else a moment.
+"""Large conversions in a process of their own, so that what they hold and collect stops no other review.
 
 ConversionReview ──▶ ConversionProcess.convert() ══ length, body ══▶ main() in the child: conversion.review()
                      answer ◀════════════════════ length, answer ══
@@ -65,7 +65,7 @@ class ConversionProcess:
                 answer = await asyncio.wait_for(asyncio.shield(work), self._longest_s)
             except (
                 BaseException
-            ):  # also when nobody waits any more: its answer would be taken for the next one's
+            ):  # also when no caller waits any more: its answer would be taken for the next one's
                 self.close()
                 await asyncio.gather(work, return_exceptions=True)
                 raise
@@ -90,7 +90,7 @@ def _started() -> Child:
 
 
 def _ask(child: Child, body: bytes) -> bytes:
-    """Waits for the answer, in a thread. Whoever kills the child ends that too."""
+    """Waits for the answer, in a thread. It ends when the child is killed."""
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write(len(body).to_bytes(_HEAD))
@@ -107,7 +107,7 @@ def _reap(child: Child) -> None:
     child.wait()
     for pipe in (child.stdin, child.stdout):
         assert pipe is not None
-        with contextlib.suppress(OSError):  # the rest of a question that nobody reads any more
+        with contextlib.suppress(OSError):  # the rest of a question that is not read any more
             pipe.close()
 
 

@@ -149,7 +149,7 @@ def announced(reviewer: Reviewer, announce: Announce | None, *fields: str) -> Re
         try:
             await announce(request)
         except KubeError as error:
-            text = f"API servers cannot be told to ask about its pods: {error}; try again"
+            text = f"the webhook configuration could not be changed to ask about its pods: {error}; try again"
             return AdmissionAnswer(
                 refusal=Status(status="Failure", message=text, reason="InternalError", code=500)
             )

@@ -4,7 +4,7 @@ AdmissionRequest (DELETE) ──▶ Protection.review() ──▶ allowed, or 40
                                   └──▶ Counts (live reads: pods, claims, custom resources)
 
 The decision is made on the object as stored. An object that is already on its way out is always allowed, and
-so is a deletion of which the API server told no object. Rule: OpenKruise's gate ResourcesDeletionProtection.
+so is a deletion that comes without the object. Rule: OpenKruise's gate ResourcesDeletionProtection.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

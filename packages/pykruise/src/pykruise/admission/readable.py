@@ -1,4 +1,4 @@
-"""What nobody can read is refused before a kind's own review looks at it.
+"""What cannot be read is refused before a kind's own review looks at it.
 
 AdmissionRequest ──▶ readable(reviewer) ──▶ 400 with the place, or the reviewer's answer
 

@@ -2,7 +2,7 @@
 
 settings + Counts ──▶ reviewers() ──▶ the sandbox (asks in process)
                                   ──▶ server.py (answers by path)
-                                  ──▶ configurations.py (what an API server is told)
+                                  ──▶ configurations.py (how API servers find them)
 
 Kinds say in their kind.py what they review. Order within the table is the order in which mutating reviews run.
 """

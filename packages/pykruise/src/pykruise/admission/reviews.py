@@ -45,7 +45,7 @@ MOST_WARNINGS: Final = 16
 """An API server cuts warnings to 4096 characters in all."""
 
 ANSWER_MARGIN_S: Final = 0.5
-"""How long before the API server gives up it is told that the review takes too long."""
+"""How long before the API server gives up it is answered that the review takes too long."""
 
 
 LONG_REVIEW: Final = 64 * 1024
@@ -163,8 +163,8 @@ def _document(raw: msgspec.Raw, field: str) -> Document | None:
 
 
 def _is_dry_run(options: Mapping[str, Any] | None) -> bool:
-    told = (options or {}).get("dryRun")
-    return isinstance(told, list) and "All" in told
+    stages = (options or {}).get("dryRun")
+    return isinstance(stages, list) and "All" in stages
 
 
 def encode_answer(review: Review, answer: AdmissionAnswer, *, mutating: bool) -> bytes:
@@ -291,7 +291,7 @@ def _encoded(review: Review, answer: AdmissionAnswer, rule: ReviewRule) -> bytes
 
 
 def _bug(name: str, request: AdmissionRequest) -> Status:
-    """What the caller is told of an error nobody expected; what it was is for this program's log alone."""
+    """The answer to an unexpected error; what it was is for this program's log alone."""
     where = f"{request.operation} {request.resource} {request.namespace}/{request.name}"
     _log.exception("%s failed on %s", name, where)
     text = f"{name} failed; the manager's log says why (review {request.uid})"

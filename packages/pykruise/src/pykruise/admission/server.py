@@ -1,4 +1,4 @@
-"""The webhook server: HTTPS for API servers, and nothing a stranger sends can hurt it.
+"""The webhook server: HTTPS for API servers, bounded against all other clients.
 
 API server ──TLS──▶ HttpServer ──▶ WebhookServer: path? size? room? ──▶ Reviews.answer() (or another poster) ──▶ answer
 
@@ -191,7 +191,7 @@ class WebhookServer:
     # ── what HttpServer asks ─────────────────────────────────────────────────
 
     def admit(self, request: Request) -> Response | None:
-        """The refusal of a request that is for nobody here, or that there is no room for."""
+        """The refusal of a request for an unknown path, or that there is no room for."""
         if request.path == _HEALTH:
             request.is_counted = False
             return None
@@ -230,10 +230,10 @@ class WebhookServer:
             return _plain(413, f"a body may have {request.most_body} bytes")
         return _plain(code, _REFUSALS[code])
 
-    def _timeout_s(self, told: str) -> float:
+    def _timeout_s(self, text: str) -> float:
         """API servers tell how long they wait: `?timeout=10s`."""
         try:
-            seconds = float(told.removesuffix("s"))
+            seconds = float(text.removesuffix("s"))
         except ValueError:
             return self._limits.timeout_s
         if not seconds > 0:  # also NaN
@@ -281,7 +281,7 @@ def _context() -> ssl.SSLContext:
 
 
 class ClientAuthority:
-    """Who may have issued clients' certificates: a file that somebody else keeps up."""
+    """Who may have issued clients' certificates: a file that is kept up from outside."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -90,7 +90,7 @@ class CertificateStore(Protocol):
     async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
         """Keep these instead of `over` (None: there was nothing).
 
-        Raises ConflictError when somebody else was faster: read again.
+        Raises ConflictError when another write was faster: read again.
         """
         ...
 
@@ -127,7 +127,7 @@ class SecretStore:
 
 
 class ExternalStore(SecretStore):
-    """A Secret that somebody else fills, cert-manager for one; it is only read."""
+    """A Secret that another controller fills, cert-manager for one; it is only read."""
 
     is_managed = False
     _fields = _EXTERNAL_FIELDS
@@ -229,7 +229,7 @@ def _write_private(path: Path, content: bytes) -> None:
 
 
 def certificates_in(doc: Mapping[str, Any], fields: Mapping[str, str] = _ANY_FIELDS) -> Certificates:
-    """What a Secret holds, whoever filled it; what is missing or no base64 is empty."""
+    """What a Secret holds; what is missing or no base64 is empty."""
     data = doc.get("data") or {}
     values = dict.fromkeys(fields.values(), b"")
     for name, field in fields.items():

@@ -9,7 +9,7 @@ decisions need one that has held for a while, unchanged:
 - Entries have stood for CONFIRM_S: the configuration is written once more (see `with_confirmation`).
 - A new authority cannot be written to API servers for HOLD_S: it is served with all the same.
 - **Match conditions.** API servers ask about the pods that SidecarSets and WorkloadSpreads select, and about all pods
-  while these change ("all": those that could be selected; of updates, which nobody judges, it is none):
+  while these change ("all": those that could be selected; of updates, which no kind reviews, it is none):
   1. Conditions that are not exactly those of what is stored are widened to that at once.
   2. They are written when the configuration has stood unchanged for `quiet_s`, all that time with the same ones due,
      and a list by the API server itself says so too.

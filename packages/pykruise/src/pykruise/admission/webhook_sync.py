@@ -5,7 +5,7 @@ both configurations, CRDs, selectors ──▶ plan_configurations() ──▶ p
                      (webhook_plan.py decides; this module reads and writes)
 
 Each write has the version that was read as its precondition; a conflict ends the pass and the next one looks
-again. So any number of replicas may do this at once, in any order with whoever installs the Secret, the
+again. So any number of replicas may do this at once, in any order with an installer of the Secret, the
 configurations or the CRDs. Nothing is written when nothing differs.
 
 **A new authority** is written to API servers together with the one before it, and only when they had a moment to

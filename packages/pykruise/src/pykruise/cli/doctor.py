@@ -52,7 +52,7 @@ async def run_doctor(
 
 
 async def examined(given: Client, *, namespace: str) -> tuple[list[Finding], str]:
-    """What is found, and what to say about all of it; raises CommandError when there is nobody to ask."""
+    """What is found, and what to say about all of it; raises CommandError when no API server answers."""
     client = Client(given.transport, user_agent="pykruise-doctor", retry=RetryPolicy(reads=1, writes=0))
     await _check_reached(client)
     findings = joined(await examine(Live(client, namespace=namespace, clock=system_clock)))
@@ -67,7 +67,7 @@ _IN_A_SANDBOX = frozenset({"cluster", "crds", "clock", "admission", "pods", "bud
 
 
 async def _check_reached(client: Client) -> None:
-    """One line instead of one fault for each check, where there is nobody to ask."""
+    """One line instead of one fault for each check, where no API server answers."""
     try:
         await client.get_path("/version")  # which everybody may read
         with suppress(ForbiddenError):

@@ -71,7 +71,7 @@ async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> No
     try:
         losses = await what_would_be_lost(Client(transport))
     except ApiError as error:
-        raise CommandError(f"what would be lost cannot be told: {error}") from error
+        raise CommandError(f"what would be lost is unknown: {error}") from error
     finally:
         await transport.close()
     if not losses:

@@ -56,7 +56,7 @@ class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
     has_volumes: bool = False
     """Whether claims get volumes, on paper too."""
     has_agents: bool = False
-    """Whether nodes play the node agent's part: containers recreated and probes made when somebody asks for it."""
+    """Whether nodes play the node agent's part: containers recreated and probes made when an object asks for it."""
     failures: Path | None = None
     """A file of rules (sandbox/faults_file.py)."""
 

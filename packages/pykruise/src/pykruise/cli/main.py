@@ -88,7 +88,7 @@ def app() -> None:
 )
 @click.option("--feature-gates", default="", help="Of the manager: A=true,B=false.")
 @click.option(
-    "--no-agent", is_flag=True, help="Nobody plays the node agent: no pulls ahead, recreations, probes."
+    "--no-agent", is_flag=True, help="No node agent is played: no pulls ahead, recreations, probes."
 )
 @click.option("--verbose", "-v", is_flag=True, help="Log what the controllers do.")
 def up(
@@ -229,7 +229,7 @@ def kubelets(
     "api_servers",
     metavar="CIDR",
     multiple=True,
-    help="Where reviews come from: a NetworkPolicy lets nobody else reach the webhooks.",
+    help="Where reviews come from: a NetworkPolicy lets no other address reach the webhooks.",
 )
 @click.option(
     "--client-ca",
@@ -679,12 +679,12 @@ def _reach() -> "Reach":
         reached,
         overrides=overrides_of(call),
         timeout_s=call.seconds("request-timeout") or REQUEST_TIMEOUT_S,
-        told=functools.partial(click.echo, err=True) if call.number("v") >= TRACED_FROM else None,
+        trace=functools.partial(click.echo, err=True) if call.number("v") >= TRACED_FROM else None,
     )
 
 
 def _pipe_closed() -> int:
-    """Whoever reads has seen enough. What is still in the buffer would fail again when the interpreter ends."""
+    """The reader has closed the pipe. What is still in the buffer would fail again when the interpreter ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 

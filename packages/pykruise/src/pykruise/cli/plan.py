@@ -51,8 +51,8 @@ async def run_plan(
     reach: Reach = reached,
     note: Callable[[str], object] = lambda _: None,
 ) -> int:
-    """Print what would happen; returns the exit code. Raises CommandError and KubeError for what fails. `note` is told
-    what is planned just now when it takes long."""
+    """Print what would happen; returns the exit code. Raises CommandError and KubeError for what fails. `note` is
+    called with what is planned just now when it takes long."""
     if output not in ("text", "json", "yaml"):
         raise CommandError(f"-o {output}: there is text, json and yaml")
     if (file is None) == (target is None):
@@ -92,7 +92,7 @@ async def run_plan(
 T = TypeVar("T")
 
 LONG_S: Final = 2.0
-"""What takes longer is told on the way."""
+"""What takes longer shows its progress."""
 
 
 async def _told_if_long(work: Awaitable[T], what: str, note: Callable[[str], object]) -> T:
@@ -150,12 +150,12 @@ def _is_built_in(document: Document) -> bool:
 
 
 def _not_looked_at(others: Sequence[Document]) -> list[str]:
-    told = ", ".join(f"{one['kind']} {one['metadata']['name']}" for one in others)
-    return [f"Not looked at: {told}"] if others else []
+    names = ", ".join(f"{one['kind']} {one['metadata']['name']}" for one in others)
+    return [f"Not looked at: {names}"] if others else []
 
 
 async def live_document(client: Client, namespace: str, kind: Kind, name: str) -> Document:
-    """The object as it is, without what nobody applies. Raises CommandError when it is not there."""
+    """The object as it is, without what is never applied. Raises CommandError when it is not there."""
     resource = kind.resource
     namespace = namespace if resource.namespaced else ""
     try:

@@ -179,15 +179,15 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 def _given(name: str, documents: Sequence[Document], conditions: Conditions) -> _Given:
     """What is there before the change: a workload, what stands beside it, and nodes."""
     beside = _beside(documents)
-    nodes, told = nodes_in(documents), dict[str, list[str]]()
+    nodes, by_subset = nodes_in(documents), dict[str, list[str]]()
     if not nodes:
         united = [doc for doc in documents if is_of(named(_UNITED), doc)]
-        nodes, told = nodes_of_subsets([*beside, *united], conditions.nodes)
+        nodes, by_subset = nodes_of_subsets([*beside, *united], conditions.nodes)
     return _Given(
         workload=_workload(name, documents, is_needed=True),
         beside=beside,
         nodes=tuple(nodes),
-        nodes_for=told,
+        nodes_for=by_subset,
     )
 
 
@@ -256,8 +256,8 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
 
 
 def _about_nodes(given: _Given) -> list[str]:
-    told = "; ".join(f"{', '.join(nodes)} for subset {name}" for name, nodes in given.nodes_for.items())
-    return [f"nodes               made for this: {told} (a Node in -f is taken as it is)"] if told else []
+    made = "; ".join(f"{', '.join(nodes)} for subset {name}" for name, nodes in given.nodes_for.items())
+    return [f"nodes               made for this: {made} (a Node in -f is taken as it is)"] if made else []
 
 
 def _plain(document: Document) -> Document:
@@ -509,16 +509,16 @@ def _facts(played: Played) -> list[str]:
 
 def _budgets(played: Played) -> list[str]:
     """How often budgets refused to let pods go."""
-    told = ", ".join(f"{name} refused {count} requests" for name, count in sorted(played.kept.items()))
-    return [f"budgets             {told}"] if told else []
+    refused = ", ".join(f"{name} refused {count} requests" for name, count in sorted(played.kept.items()))
+    return [f"budgets             {refused}"] if refused else []
 
 
 def _subsets(played: Played) -> list[str]:
     """How many pods are in which subset in the end."""
     names = sorted({name for sample in played.samples for name in sample.subsets})
     last = played.samples[-1].subsets if played.samples else {}
-    told = ", ".join(f"{name} {last.get(name, 0)}" for name in names)
-    return [f"subsets             {told}"] if told else []
+    counts = ", ".join(f"{name} {last.get(name, 0)}" for name in names)
+    return [f"subsets             {counts}"] if counts else []
 
 
 def _ended(played: Played, phase: str) -> int:
@@ -531,14 +531,14 @@ def _count(played: Played, do: str) -> int:
 
 
 def _timeline(played: Played) -> list[str]:
-    """What happened, in order; deeds of one moment together."""
-    told: list[tuple[float, str]] = list(played.events)
+    """What happened, in order; actions of one moment together."""
+    lines: list[tuple[float, str]] = list(played.events)
     groups: dict[tuple[int, int, str], list[Action]] = {}
     for action in played.actions:
         groups.setdefault((round(action.at_s), action.batch, action.do), []).append(action)
     for (_, _, do), actions in groups.items():
-        told.append((actions[0].at_s, f"{do}: {', '.join(map(_named, actions))}"))
-    return [f"  {short_duration(at_s):>8s} {what}" for at_s, what in sorted(told, key=lambda one: one[0])]
+        lines.append((actions[0].at_s, f"{do}: {', '.join(map(_named, actions))}"))
+    return [f"  {short_duration(at_s):>8s} {what}" for at_s, what in sorted(lines, key=lambda one: one[0])]
 
 
 def _named(action: Action) -> str:

@@ -102,7 +102,7 @@ def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
     rest = len(shown) - _LINES
     if rest > 0:
         shown[_LINES:] = [f"  … {rest} more lines (-o json has every time)"]
-    told = ", ".join(f"{count} {word}" for word, count in sorted(endings.items()) if word)
+    ends = ", ".join(f"{count} {word}" for word, count in sorted(endings.items()) if word)
     why = ", ".join(f"{code} {count}" for code, count in sorted(skips.items()))
     late = sum(one.late_s > 0 for one in starts)
     return [
@@ -111,7 +111,7 @@ def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
         "",
         *shown,
         *([""] if shown else []),
-        f"started             {len(starts)}{f' ({told})' if told else ''}{f', {late} of them late' if late else ''}",
+        f"started             {len(starts)}{f' ({ends})' if ends else ''}{f', {late} of them late' if late else ''}",
         f"skipped             {skips.total()}{f' ({why})' if why else ''}",
         f"at the same time    {played.most_active} at most",
         f"history             {played.tidied} deleted beyond its limits",

@@ -173,7 +173,7 @@ class Hooks:
         return self._finalizer in (meta.get("finalizers") or ())
 
     def _patch(self, pod: _Pod, *, on: bool) -> Document:
-        """Finalizers are a list, which is replaced whole: nobody may have changed it meanwhile."""
+        """Finalizers are a list, which is replaced whole: it must not have changed meanwhile."""
         if self._label:
             return {"metadata": {"uid": pod.uid, "labels": {self._label: _VALUE if on else None}}}
         kept = [one for one in pod.document["metadata"].get("finalizers") or () if one != self._finalizer]

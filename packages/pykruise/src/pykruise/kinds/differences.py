@@ -148,13 +148,13 @@ _STATEFUL_SET: Final = _of(
     ),
     (
         "a hook under OrderedReady can block all others for good",
-        "it blocks nobody for good, and `PreparingDelete` is left again",
+        "it blocks no pod for good, and `PreparingDelete` is left again",
         "no hand is needed",
     ),
     ("pods fail when a claim template is added", "they do not", "a running pod cannot get the volume anyway"),
     (
         "one bad entry of `reserveOrdinals` counts as none or stops all",
-        "it is left out and told of; the others count",
+        "it is left out with a warning; the others count",
         "a typing error does no harm",
     ),
     ("specified deletion waits under OnDelete and while paused", "it works", "it is asked for by name"),
@@ -503,7 +503,7 @@ _POD_UNAVAILABLE_BUDGET: Final = _of(
     (
         "after four conflicts a request is refused",
         "it is tried for six seconds",
-        "nobody who is allowed is refused for conflicts alone",
+        "no allowed request is refused for conflicts alone",
     ),
     (
         "a record lets its pod go again, and gives its place back, by what caches show",
@@ -566,7 +566,7 @@ _UNITED_DEPLOYMENT: Final = _of(
     (
         "when something fails the status is not written",
         "it is, with the error; `observedGeneration` follows when all is done",
-        "else nobody sees why it does not go on",
+        "else nothing shows why it does not go on",
     ),
     (
         "a patch that cannot be merged stops all subsets",

@@ -3,7 +3,7 @@
 texts of --feature-gates, environment ──▶ parse() ──▶ Gates ──▶ settings of kinds, controllers, webhooks
 
 Pure. Gates that are OpenKruise's are in the table here; a kind may bring some of its own (`Kind.own_gates`).
-All texts together are one wish: what is set by name wins over AllAlpha and AllBeta wherever it stands.
+All texts together are one request: what is set by name wins over AllAlpha and AllBeta wherever it stands.
 Some gates need others; those that cannot work are switched off (or on) afterwards, and `Gates.notes` says so.
 """
 
@@ -141,11 +141,11 @@ class GateError(ValueError):
 class Gates(msgspec.Struct, frozen=True):
     """What is on. `Gates()` is OpenKruise's default.
 
-    `wish` holds what differs from the defaults after all rules; use `parse` to make one of a text, or
+    `differing` holds what differs from the defaults after all rules; use `parse` to make one of a text, or
     `Gates.of(CloneSetShortHash=True)` in code.
     """
 
-    wish: Mapping[str, bool] = {}
+    differing: Mapping[str, bool] = {}
     notes: tuple[str, ...] = ()
     """What a person should know: gates that are other than asked for, and odd spellings."""
 
@@ -156,7 +156,7 @@ class Gates(msgspec.Struct, frozen=True):
 
     def __getitem__(self, name: str) -> bool:
         """Whether a gate is on. Raises KeyError for a name that is no gate."""
-        if (wanted := self.wish.get(name)) is not None:
+        if (wanted := self.differing.get(name)) is not None:
             return wanted
         gate = GATES.get(name) or all_gates()[name]
         return gate.default
@@ -167,7 +167,7 @@ class Gates(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """`A=true,B=false`: what differs from the defaults; `parse` reads it back."""
-        return ",".join(f"{name}={str(on).lower()}" for name, on in self.wish.items())
+        return ",".join(f"{name}={str(on).lower()}" for name, on in self.differing.items())
 
 
 def parse(texts: Iterable[str] = (), *, environ: Mapping[str, str] | None = None) -> Gates:
@@ -187,23 +187,23 @@ def parse(texts: Iterable[str] = (), *, environ: Mapping[str, str] | None = None
             name = ALIASES[name]
         if asked.setdefault(name, value) != value:
             raise GateError(f"gate {name} is asked to be both on and off; set it once")
-    wish = _defaults(known, environ or {})
+    states = _defaults(known, environ or {})
     for meta, stage in _META.items():
         if meta in asked:
-            wish |= {name: asked[meta] for name, gate in known.items() if gate.stage == stage}
-    wish |= {name: on for name, on in asked.items() if name not in _META}
+            states |= {name: asked[meta] for name, gate in known.items() if gate.stage == stage}
+    states |= {name: on for name, on in asked.items() if name not in _META}
     for rule in _RULES:
-        notes += _apply(rule, wish, asked)
-    differing = {name: on for name, on in wish.items() if on != known[name].default}
+        notes += _apply(rule, states, asked)
+    differing = {name: on for name, on in states.items() if on != known[name].default}
     return Gates({name: differing[name] for name in known if name in differing}, tuple(notes))
 
 
 def _defaults(known: Mapping[str, Gate], environ: Mapping[str, str]) -> dict[str, bool]:
-    wish = {name: gate.default for name, gate in known.items()}
+    states = {name: gate.default for name, gate in known.items()}
     enabled = environ.get(CUSTOM_RESOURCES, "").strip()
     if enabled and "SidecarSet" not in [kind.strip() for kind in enabled.split(",")]:
-        wish["PodWebhook"] = False
-    return wish
+        states["PodWebhook"] = False
+    return states
 
 
 def _items(texts: Iterable[str], gates: Mapping[str, Gate]) -> Iterator[tuple[str, bool]]:
@@ -220,15 +220,15 @@ def _items(texts: Iterable[str], gates: Mapping[str, Gate]) -> Iterator[tuple[st
             yield name, value in _TRUE
 
 
-def _apply(rule: _Rule, wish: dict[str, bool], asked: Mapping[str, bool]) -> Iterator[str]:
-    states = [wish[name] for name in rule.when]
-    if (any(states) if rule.while_is else not any(states)) is False:
+def _apply(rule: _Rule, states: dict[str, bool], asked: Mapping[str, bool]) -> Iterator[str]:
+    causes = [states[name] for name in rule.when]
+    if (any(causes) if rule.while_is else not any(causes)) is False:
         return
-    cause = next((name for name in rule.when if wish[name] == rule.while_is), rule.when[0])
+    cause = next((name for name in rule.when if states[name] == rule.while_is), rule.when[0])
     for name in rule.then:
-        if wish[name] == rule.becomes:
+        if states[name] == rule.becomes:
             continue
-        wish[name] = rule.becomes
+        states[name] = rule.becomes
         if name in asked:
             yield f"gate {name} is {_word(rule.becomes)} because {cause} is {_word(rule.while_is)}"
 

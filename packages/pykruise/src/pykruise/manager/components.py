@@ -3,7 +3,7 @@
 Manager ──run()──▶ Component ──problems()──▶ readiness, doctor, logs
         ──stop()─▶
 
-Components run in every replica, whoever leads. The controllers wait until no component has a problem, since
+Components run in every replica, leading or not. The controllers wait until no component has a problem, since
 objects that were not defaulted must not be acted upon.
 """
 

@@ -234,7 +234,7 @@ def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Parsed:
 
 
 def _resync(text: str, notes: list[str]) -> float | None:
-    """Empty: the default; 0: never; what cannot be read is told and ignored, as OpenKruise does."""
+    """Empty: the default; 0: never; what cannot be read is logged and ignored, as OpenKruise does."""
     if not text:
         return RESYNC_S
     try:

@@ -1,4 +1,4 @@
-"""What probes are told: `/healthz` (the process turns) and `/readyz` (it can do its work).
+"""The answers to probes: `/healthz` (the process turns) and `/readyz` (it can do its work).
 
 Manager.problems(), components ──▶ checks by name ──▶ respond() ──▶ PlainServer
 
@@ -15,7 +15,7 @@ __all__ = ["health_paths"]
 
 
 def health_paths(manager: Manager) -> Mapping[str, Responder]:
-    """Paths of the probes. Whether the process turns is told by the answer itself."""
+    """Paths of the probes. The answer itself shows that the process turns."""
     checks: dict[str, Check] = {
         "ping": lambda: (),
         "shutdown": manager.shutdown_problems,

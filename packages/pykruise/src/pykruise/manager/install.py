@@ -39,7 +39,7 @@ MANAGER = "kruise-controller-manager"
 SERVICE = "kruise-webhook-service"
 CHART_GATES = "ImagePullJobGate=true"
 """What OpenKruise's chart switches on where nothing else is asked for."""
-NOBODY = 65534
+NON_ROOT = 65534
 CLIENTS_FOLDER = "/etc/kruise-webhook-clients"
 """Where the authority of API servers' client certificates is mounted."""
 
@@ -74,7 +74,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = 1
     """How many replicas share the work; 1: one leads and does all of it."""
     api_servers: tuple[str, ...] = ()
-    """Addresses (CIDR) that reviews come from; with them, a NetworkPolicy lets nobody else reach the webhooks."""
+    """Addresses (CIDR) that reviews come from; with them, a NetworkPolicy lets no other address reach the webhooks."""
     client_authority: str = ""
     """A ConfigMap in `namespace` with `ca.crt`: who issued the certificates that API servers show to webhooks."""
 
@@ -208,9 +208,9 @@ def _pod(wanted: Installation) -> dict[str, Any]:
         "terminationGracePeriodSeconds": 15,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": NOBODY,
-            "runAsGroup": NOBODY,
-            "fsGroup": NOBODY,
+            "runAsUser": NON_ROOT,
+            "runAsGroup": NON_ROOT,
+            "fsGroup": NON_ROOT,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "affinity": {

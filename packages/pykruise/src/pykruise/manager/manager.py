@@ -66,7 +66,7 @@ class Manager:
     `cpu_time` measures what a plan costs (see kube/controller.py); give a constant where every run must be the
     same. `freeze_heap` takes what lives when the caches are full out of the garbage collector's sight: right for
     a process that is nothing but a manager. `pace`: of pods, see kube/event_batching.py. `kinds` that the settings'
-    gates switch off are left out. Without `oversees` nobody looks every other second whether caches follow the cluster,
+    gates switch off are left out. Without `oversees` nothing checks now and then whether caches follow the cluster,
     nor at CRDs that are stored anew: right where they cannot fail. `span` records turns (runtime/tracing.py).
     """
 

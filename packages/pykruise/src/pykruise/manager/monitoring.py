@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana are told of pykruise: alerts, a board, where to scrape.
+"""What Prometheus and Grafana get of pykruise: alerts, a board, where to scrape.
 
 ALERTS ──▶ prometheus_rule() ──▶ PrometheusRule        PANELS ──▶ board() ──▶ a Grafana board, in a ConfigMap
 pod_monitor() ──▶ PodMonitor

@@ -3,7 +3,7 @@
 Cache.stats() ──every few seconds──▶ Oversight ──▶ one log line per change      problems() ──▶ readiness
 
 Caches keep trying by themselves whatever goes wrong. A CRD that is not there yet and a right that is not given
-are no reason to end, and neither are they repeated in the log every time: they are told when they begin, when
+are no reason to end, and neither are they repeated in the log every time: they are logged when they begin, when
 the patience for them is over, and when they end.
 """
 

@@ -159,7 +159,7 @@ def _time_that_runs_on() -> float:
 
 
 def _webhooks(client: Client, settings: Settings, rng: random.Random) -> Webhooks:
-    """Over a client that writes whoever leads: every replica keeps certificates and configurations up."""
+    """Over a client that writes without leading: every replica keeps certificates and configurations up."""
     bind = settings.webhook.bind
     if bind is None:
         return Webhooks(client, settings=settings, rng=rng)

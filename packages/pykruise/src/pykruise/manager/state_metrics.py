@@ -147,7 +147,7 @@ TABLES: Final[Mapping[str, Table]] = {
         has_conditions=False,
     ),
 }
-"""By the controller's name. WorkloadSpreads, whose counts are by subset, are told by a function of their own."""
+"""By the controller's name. WorkloadSpreads, whose counts are by subset, are counted by a function of their own."""
 
 _SPREAD: Final = "workloadspread"
 

@@ -17,7 +17,7 @@ from pykruise.kube.resources import Resource
 __all__ = ["Loss", "what_would_be_lost"]
 
 IGNORED = frozenset({"nodeimages", "nodepodprobes"})
-"""Made by controllers for each node or pod: nobody misses them."""
+"""Made by controllers for each node or pod: nothing is lost with them."""
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):

@@ -108,7 +108,7 @@ def _stacks(first: int) -> str:
 
 
 def _end(message: str) -> Never:
-    """Log, give the line a moment to leave, and end without asking anybody: a blocked loop cannot help."""
+    """Log, give the line a moment to leave, and end at once: a blocked loop cannot help."""
     _log.critical("%s", message)
     for handler in logging.getLogger().handlers:
         handler.flush()

@@ -1,9 +1,9 @@
-"""The webhooks of a manager: their server, their certificates, and what API servers are told of them.
+"""The webhooks of a manager: their server, their certificates, and their configurations.
 
 Secret, configurations, CRDs, selectors ──changed──▶ a pass of WebhookSync (admission/webhook_sync.py) ──▶ served
                                         ──each minute──▶
 
-Runs in every replica, whoever leads. It does not matter who comes first: the manager, the Secret, the webhook
+Runs in every replica, leading or not. It does not matter who comes first: the manager, the Secret, the webhook
 configurations or the CRDs; what is missing is looked for again until `initialize_timeout_s` is over, and after
 the first whole pass for ever. Replicas do the same work on the same objects; resourceVersions settle who wins.
 """
@@ -82,7 +82,7 @@ AGAIN_S: Final = 60.0
 """After a pass that went well."""
 
 FILES_AGAIN_S: Final = 10.0
-"""The same, where certificates are files that anybody may change."""
+"""The same, where certificates are files that others may change."""
 
 SPACING_S: Final = 0.5
 """Between two passes, whatever happens."""
@@ -107,7 +107,7 @@ class WebhooksNotReadyError(RuntimeError):
 
 
 def endpoint_of(settings: Settings) -> Endpoint:
-    """Where API servers are told to find the webhooks."""
+    """Where API servers find the webhooks."""
     webhook = settings.webhook
     return Endpoint(
         namespace=settings.own_namespace, service=webhook.service, host=webhook.host, port=webhook.port
@@ -117,8 +117,8 @@ def endpoint_of(settings: Settings) -> Endpoint:
 class Webhooks:
     """A manager's component (manager/components.py).
 
-    `client` must be one that writes whoever leads. `bind` and `port`: where the server listens; without `port`
-    it is the one that API servers are told, which is behind something else otherwise. `over` may put something
+    `client` must be one that writes without leading. `bind` and `port`: where the server listens; without `port`
+    it is the one that API servers call, which is behind something else otherwise. `over` may put something
     over the reviewers. `quiet_s`, `settle_s`: see admission/webhook_plan.py and webhook_sync.py.
     """
 
@@ -373,7 +373,7 @@ class Webhooks:
                 failures, self._is_initialized, self._problem = 0, True, ""
                 wait_s = self._again_s if again_s is None else min(self._again_s, again_s)
             await self._sleep(wait_s)
-            # Somebody who changes back what is written here must not make both of us busy all the time.
+            # A writer that undoes what is written here must not make both busy all the time.
             await asyncio.sleep(SPACING_S)
 
     async def _crd_views(self) -> Sequence[CrdView]:
@@ -423,7 +423,7 @@ class Webhooks:
             await asyncio.sleep(CHECK_EVERY_S if served is not None else 1.0)
 
     async def _answers(self, certificates: Certificates) -> str:
-        """Why the server does not answer somebody who believes the authority; empty when it does."""
+        """Why the server does not answer a client that trusts the authority; empty when it does."""
         try:
             context = ssl.create_default_context(cadata=certificates.authority.decode())
             context.check_hostname = False  # it is asked under an address that no API server uses

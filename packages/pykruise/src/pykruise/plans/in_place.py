@@ -76,7 +76,7 @@ def update_steps(
     done: Note | None = None,
     failed: Note | None = None,
 ) -> tuple[Step, ...]:
-    """The engine's writes as steps; `done` is told after the last."""
+    """The engine's writes as steps; `done` is called after the last."""
     last = len(writes) - 1
     return tuple(
         Step(

@@ -1,4 +1,4 @@
-"""Whose pods and revisions are whose: taking what nobody controls, and letting go of what no longer matches.
+"""Which pods and revisions belong to an owner: adopting orphans, and releasing what no longer matches.
 
 pods, revisions ──▶ adoption_stages() ──▶ a check that the owner is still there, then the adoptions
 pods            ──▶ release_stages()  ──▶ patches that take the owner off
@@ -24,6 +24,7 @@ from pykruise.pods.revisions import RevisionView, UpdateChoice
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView
+from pykruise.runtime import ownership
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
@@ -38,7 +39,7 @@ __all__ = [
     "still_there",
 ]
 
-_ADOPTED: Final = "it matches the selector, and nobody controls it"
+_ADOPTED: Final = "it matches the selector, and has no controller"
 _RELEASED: Final = "its labels no longer match the selector"
 
 
@@ -81,19 +82,14 @@ def adoption_stages(
 
 
 def still_there(adopter: Adopter) -> Stage:
-    """A write that changes nothing, and that the API server refuses when the adopter is gone, is going, or is
-    another: an adoption would bring back what its deletion has just let go."""
-    action = Patch(
-        resource=adopter.resource,
-        key=adopter.key,
-        patch_type=PatchType.MERGE,
-        body={},
-        subresource="status",
+    """Asks the API server whether the adopter is as it was seen (runtime/ownership.py)."""
+    return ownership.still_there(
+        adopter.resource,
+        adopter.key,
         uid=adopter.uid,
         resource_version=str(adopter.resource_version),
+        purpose=Purpose.CHECK_ADOPTER,
     )
-    step = Step(action=action, because="asks whether it is still there, as it was seen")
-    return Stage(purpose=Purpose.CHECK_ADOPTER, chains=(Chain(subject="", steps=(step,)),))
 
 
 def _adopt_pod(adopter: Adopter, pod: PodView) -> Chain:
@@ -109,7 +105,7 @@ def _adopt_revision(adopter: Adopter, revision: RevisionView) -> Chain:
 
 
 def release_stages(pods: Sequence[PodView], *, owner_uid: str, because: str = _RELEASED) -> list[Stage]:
-    """The writes by which these pods are nobody's again, each with its event."""
+    """The writes that orphan these pods, each with its event."""
     chains = tuple(
         pod_chain(pod, release_pod(pod, owner_uid=owner_uid, because=because, done=_released(pod, because)))
         for pod in pods

@@ -121,7 +121,7 @@ def state_step(
             },
             subresource="status" if conditions else "",
             uid=pod.uid,
-            # A condition with several writers is read, changed and written: nobody may come between.
+            # A condition with several writers is read, changed and written: no other write may come between.
             resource_version=version(pod, unchanged=unchanged or bool(conditions)),
         ),
         because=because,

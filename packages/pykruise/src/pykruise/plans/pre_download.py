@@ -3,7 +3,7 @@
 update revision + jobs + a kind's answers ──▶ pre_download_stages() ──▶ stages: jobs, and the label that ends it
 
 Pure; serves every kind. The decision is made once per revision and kept as a label on it. Nothing here may
-hold an update up, so its stages are optional: what fails in them is told and the plan goes on.
+hold an update up, so its stages are optional: what fails in them is reported and the plan goes on.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,24 +40,24 @@ class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the event of a job that cannot be created is a warning; the original tells it as normal."""
 
 
-def pre_download_stages(wish: PreDownload, *, owned: Sequence[PullJobView]) -> list[Stage]:
+def pre_download_stages(wanted: PreDownload, *, owned: Sequence[PullJobView]) -> list[Stage]:
     """`owned` are the ImagePullJobs whose controller is the workload."""
-    if not wish.is_rolling:
+    if not wanted.is_rolling:
         return _stage(_delete_chain(job) for job in owned if not job.is_deleting)
-    labels = wish.revision.labels
+    labels = wanted.revision.labels
     decided = keys.PRE_DOWNLOAD_CREATED_LABEL in labels or keys.PRE_DOWNLOAD_IGNORED_LABEL in labels
-    if decided or not wish.is_due or not wish.revision.uid:
+    if decided or not wanted.is_due or not wanted.revision.uid:
         return []
-    if wish.not_needed:
-        return _stage([_label_chain(wish.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, wish.not_needed)])
+    if wanted.not_needed:
+        return _stage([_label_chain(wanted.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, wanted.not_needed)])
     present = {job.name for job in owned}
     created = [
-        _create_chain(document, warns=wish.warns)
-        for document in wish.jobs()
+        _create_chain(document, warns=wanted.warns)
+        for document in wanted.jobs()
         if document["metadata"]["name"] not in present
     ]
     because = "the jobs that pull its images ahead are created"
-    label = _label_chain(wish.revision, keys.PRE_DOWNLOAD_CREATED_LABEL, because)
+    label = _label_chain(wanted.revision, keys.PRE_DOWNLOAD_CREATED_LABEL, because)
     # Were the revision labelled in spite of a failure, its image would never be pulled ahead.
     return [*_stage(created), *_stage([label], only_after=(Purpose.PRE_DOWNLOAD,) if created else ())]
 

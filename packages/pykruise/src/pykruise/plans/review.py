@@ -120,7 +120,7 @@ class Reviews(msgspec.Struct, frozen=True, kw_only=True):
     is_protected: bool = False
     """Deletions are decided by deletion protection."""
     announces: tuple[str, ...] | None = None
-    """API servers are told before a new object is allowed, or a change of these fields of its spec (none: of any):
-    it means other pods, which they must ask about."""
+    """Webhook configurations are written before a new object is allowed, or a change of these fields of its spec
+    (none: of any): it means other pods, which API servers must ask about."""
     webhook: str = ""
     """Name of the validating webhook, where it is not `v<kind>.kb.io`."""

@@ -243,7 +243,7 @@ class WorkloadReader:
 
 
 class OwnerMissingError(Exception):
-    """An owner of a pod is not there: perhaps it is not seen yet, so nobody can say whose the pod is."""
+    """An owner of a pod is not there: perhaps it is not seen yet, so the pod's workload is unknown."""
 
 
 _OWNER_S: Final = 60.0

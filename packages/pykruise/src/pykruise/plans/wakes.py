@@ -15,7 +15,7 @@ __all__ = ["named_after"]
 
 
 def named_after(views: Views[RevisionView], objects: Views[Any]) -> Wake:
-    """A revision wakes the object that it is named after, whoever owns it: its name may be in the way."""
+    """A revision wakes the object that it is named after, with any owner: its name may be in the way."""
 
     def keys(change: Change[RevisionView], around: Around[Any]) -> Iterable[Key]:
         revision = change.new or change.old

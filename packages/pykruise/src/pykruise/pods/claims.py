@@ -369,7 +369,7 @@ def clean_up(
 def leave_with_patch(pod_uid: str | None) -> Document:
     """Merge patch that says with which pod a claim leaves; None: it stays after all.
 
-    Pod and claim cannot be deleted in one write. Whoever goes on after a crash in between reads this, and does
+    Pod and claim cannot be deleted in one write. The reconcile after a crash in between reads this, and does
     not hand the data of a pod that was to go to its successor.
     """
     return {"metadata": {"annotations": {keys.LEAVES_WITH_ANNOTATION: pod_uid}}}

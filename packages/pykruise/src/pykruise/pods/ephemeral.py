@@ -1,8 +1,8 @@
-"""Ephemeral containers of a pod, as far as whoever put them there has to know them.
+"""Ephemeral containers of a pod, as far as the job that put them there has to know them.
 
 spec.ephemeralContainers + status.ephemeralContainerStatuses ──▶ ephemeral_views() ──▶ EphemeralViews
 
-Pure. Kubernetes lets nobody change or remove one that is there.
+Pure. In Kubernetes one that is there cannot be changed or removed.
 """
 
 from enum import StrEnum

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class SandboxConfig(Typed, frozen=True, kw_only=True):
-    """What the container runtime is told about the pod that pulls."""
+    """What the container runtime gets about the pod that pulls."""
 
     annotations: dict[str, str] | None = None
     """Annotations of that pod."""

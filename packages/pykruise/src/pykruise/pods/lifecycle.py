@@ -4,7 +4,7 @@ pod + hooks of its owner ──▶ next_state() ──▶ the state it should be
 hook + pod               ──▶ is_hooked(), is_all_hooked()
 state                    ──▶ state_metadata() ──▶ labels and annotations of the patch that sets it
 
-Pure; the table serves every kind that has `spec.lifecycle`. The state is published in a label; somebody else
+Pure; the table serves every kind that has `spec.lifecycle`. The state is published in a label; another controller
 (a registry, a load balancer) sees it, does its part, and sets or removes the hook's labels and finalizers.
 """
 
@@ -56,7 +56,7 @@ class LifecycleState(StrEnum):
 
 
 class LifecycleHook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Labels and finalizers by which somebody else holds a pod back."""
+    """Labels and finalizers by which another controller holds a pod back."""
 
     finalizers_handler: list[str] | None = None
     """Finalizers that hold the pod while it has any of them."""
@@ -72,7 +72,7 @@ class LifecycleHook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
 
 
 class Lifecycle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Hooks at the turns of a pod's life, by which somebody else takes part in them."""
+    """Hooks at the turns of a pod's life, by which another controller takes part in them."""
 
     in_place_update: LifecycleHook | None = None
     """Holds a pod before it is updated in place, and after that until the hook is on it again."""

@@ -50,7 +50,7 @@ def range_of(text: str) -> tuple[int, int] | None:
 
 
 def reserved_of(entries: Iterable[int | str]) -> Reserved:
-    """What `spec.reserveOrdinals` means. A bad entry (admission was bypassed) is left out and told of."""
+    """What `spec.reserveOrdinals` means. A bad entry (admission was bypassed) is left out with a warning."""
     found: list[tuple[int, int]] = []
     problems: list[str] = []
     for index, entry in enumerate(entries):

@@ -113,7 +113,7 @@ def _of_placing(pod: PodView) -> Reason | None:
         return Reason(
             Code.SCHEDULING_GATED,
             f"is not to be scheduled yet: {said}",
-            "have its scheduling gates removed by whoever set them",
+            "have its scheduling gates removed by the controller that set them",
         )
     if "persistentvolumeclaim" in said.lower():
         return Reason(
@@ -178,7 +178,7 @@ def _of_readiness(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Reas
             return Reason(
                 Code.READINESS_GATE,
                 f"its readiness gate {gate} is not True{said}",
-                f"have the condition {gate} set by whoever is responsible for it",
+                f"have the condition {gate} set by the controller that is responsible for it",
             )
     since = f" (since {format_time(pod.ready_since)})" if pod.ready_since is not None else ""
     return Reason(

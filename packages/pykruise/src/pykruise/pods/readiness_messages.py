@@ -39,7 +39,7 @@ def with_message(pod: Gated, message: Message, *, now: Instant) -> list[Document
         return []
     condition = _condition(pod)
     messages = _messages(condition)
-    # A True beside a listed message is somebody's mistake, and is put right.
+    # A True beside a listed message is a mistake of its writer, and is put right.
     if condition is not None and condition.status == "False" and message in messages:
         return []
     held = _entry({*messages, message}, now=now)

@@ -175,7 +175,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NODE_NOT_READY: Meaning("a pod's node is not ready", "bring the node back, or delete it"),
     Code.NOT_READ: Meaning("a pod could not be read; it is tried again", "see what the API server says"),
     Code.FINALIZER: Meaning(
-        "a pod that ends is held by a finalizer", "whoever set the finalizer takes it off"
+        "a pod that ends is held by a finalizer", "the controller that set the finalizer takes it off"
     ),
     Code.IMAGE_PULL: Meaning("an image cannot be pulled", "correct the image or its pull secret"),
     Code.CONTAINER_FAILS: Meaning(

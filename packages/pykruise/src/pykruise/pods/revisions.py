@@ -217,7 +217,7 @@ def _amount(value: Any) -> Any:
 
 
 def meaning(template: Mapping[str, Any]) -> bytes:
-    """Equal for templates that mean the same, whoever wrote them down."""
+    """Equal for templates that mean the same, with any writer."""
     return canonical(_essence(typed_form(template)))
 
 

@@ -43,7 +43,7 @@ SELECTOR_CHANGED: Final = "SelectorChanged"
 """Reason of the condition."""
 
 LOOK_AGAIN_S: Final = 600.0
-"""While the guard holds, the owner is looked at again, and its event told again, this often."""
+"""While the guard holds, the owner is requeued, and its event recorded again, this often."""
 
 _MANAGED: Final = "spec.selector is immutable: managed "
 
@@ -119,7 +119,7 @@ def check_selector(
     recorded = [one for one in owned if one.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]
     if recorded:
         managed = max(recorded, key=_age).annotations[keys.MANAGED_SELECTOR_ANNOTATION]
-        # Read and written down again, so that a record that somebody reformatted still counts.
+        # Read and written anew, so that a record that was reformatted by hand still counts.
         is_same = managed == found or _canonical_record(managed) == found
         return Managed() if is_same else Mismatch(managed=managed, found=found)
     try:

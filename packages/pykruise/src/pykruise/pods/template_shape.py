@@ -3,7 +3,7 @@
 workload document ──▶ shape_problem() ──▶ the first place whose type is wrong, or nothing
 
 Pure. A CRD keeps templates as they are (`x-kubernetes-preserve-unknown-fields`), so an API server passes on
-`containers: 3`. Whoever reads a template (defaults, validation) may rely on what is checked here: every field
+`containers: 3`. Readers of a template (defaults, validation) may rely on what is checked here: every field
 they touch, and no other. A null is an absent field.
 """
 
@@ -152,6 +152,6 @@ def shape_problem(workload: Mapping[str, Any]) -> str:
     try:
         msgspec.convert(workload, _Workload)
     except msgspec.ValidationError as error:
-        told, _, place = str(error).rpartition(" - at `$")
-        return f"{place.strip('`').lstrip('.')}: {told}" if told else str(error)
+        text, _, place = str(error).rpartition(" - at `$")
+        return f"{place.strip('`').lstrip('.')}: {text}" if text else str(error)
     return ""

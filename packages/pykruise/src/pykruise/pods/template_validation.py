@@ -3,7 +3,7 @@
 template ──▶ types of its fields ──▶ defaults ──▶ Kubernetes' rules for pods (kube/pod_rules.py) ──▶ field errors
 
 Pure. Checked is what a pod of the template would be: with its defaults, and with a volume for each claim
-template. A field that these rules do not know yet, in a newer Kubernetes, is nobody's fault.
+template. A field that these rules do not know yet, in a newer Kubernetes, is no error.
 """
 
 import re
@@ -11,11 +11,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kube.builtin_types import DecodeError, decoder_for
+from pykruise.kube.container_rules import check_whitespace
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden, invalid
 from pykruise.kube.go_text import excerpt, quoted
-from pykruise.kube.pod_rules import check_pod_spec, check_whitespace
+from pykruise.kube.pod_rules import check_pod_spec
 from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.validation_rules import is_qualified_name, is_valid_label_value
 from pykruise.pods.template_defaults import with_defaults

@@ -309,7 +309,7 @@ class PodProjector:
             reported = (*reported, _Condition("PodResizePending", "True", status.resize))
         conditions = self._conditions(reported) if reported else ()
         ready, ready_since, held = _readiness(reported)
-        # A condition that is none of the pod's gates holds nobody back, whoever sets it.
+        # A condition that is none of the pod's gates holds no pod back.
         is_ready = ready and phase == "Running" and not (held and keys.IN_PLACE_READY in gates)
         created_at = parse_time(meta.creation_timestamp) if meta.creation_timestamp else None
         controller = _controller(meta.owner_references) if meta.owner_references else None

@@ -2,7 +2,7 @@
 
 ConfigMap kruise-configuration ──▶ read_white_list() ──▶ WhiteList
 
-Pure. Kinds are told apart by group and kind; versions do not matter.
+Pure. Kinds are compared by group and kind; versions do not matter.
 """
 
 from typing import Any, Final
@@ -59,7 +59,7 @@ class WhiteList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_white_list(text: str | None) -> WhiteList:
-    """The white list of its JSON text; None or empty: nobody is on it. Raises WhiteListError.
+    """The white list of its JSON text; None or empty: nothing is on it. Raises WhiteListError.
 
     Names of members are matched whatever their case.
     """

@@ -70,7 +70,7 @@ def pod_errors(
     """`spec.template` as a pod that is always to run.
 
     `stored`: the object that is updated. What is wrong with its template already, however it got there, keeps
-    nobody from changing something else; its owner's status says what is wrong with it.
+    no client from changing something else; its owner's status says what is wrong with it.
     """
     template = spec.get("template")
     if not template:

@@ -156,7 +156,7 @@ class OwnRevisions(msgspec.Struct, frozen=True, kw_only=True):
     own: list[RevisionView]
     """Controlled by it, by uid."""
     free: list[RevisionView]
-    """Nobody's, and matching its selector: it may adopt them."""
+    """Orphans that match its selector: it may adopt them."""
     others: Mapping[str, RevisionView]
     """Further ones that hold a name it may want, by name."""
 

@@ -37,16 +37,15 @@ from pykruise.sandbox.apiserver import ApiServer, ReviewRule
 from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.apiserver.catalog import Conversions
 from pykruise.sandbox.apiserver.storage import Storage
-from pykruise.sandbox.controllers import POD_INDEXES, Controllers
+from pykruise.sandbox.controllers import NODE_VIEWS, POD_VIEWS, Controllers
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.garbage_collector import GarbageCollector
 from pykruise.sandbox.images import ImageTable
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.local import LocalTransport
 from pykruise.sandbox.namespaces import Namespaces
-from pykruise.sandbox.nodes import node_specs, project_node
+from pykruise.sandbox.nodes import node_specs
 from pykruise.sandbox.pod_state import KubeletSettings
-from pykruise.sandbox.pod_view import PodProjector
 from pykruise.sandbox.running import Component
 from pykruise.sandbox.scheduler import Scheduler, Surroundings
 
@@ -115,7 +114,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComponentError(RuntimeError):
-    """A part of the cluster ended although nobody stopped it; the cause is what it raised."""
+    """A part of the cluster ended although it was not stopped; the cause is what it raised."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"{name}: {problem}")
@@ -207,13 +206,13 @@ class Cluster:
         self._pods = Cache(
             node_client,
             PODS,
-            project=PodProjector(),
-            indexes=POD_INDEXES,
+            project=POD_VIEWS.projector(),
+            indexes=POD_VIEWS.indexes,
             clock=self.clock,
             rng=self._branch(),
         )
         self._nodes = Cache(
-            scheduler_client, NODES, project=project_node, clock=self.clock, rng=self._branch()
+            scheduler_client, NODES, project=NODE_VIEWS.projector(), clock=self.clock, rng=self._branch()
         )
         self._recorders = [
             EventRecorder(client, name, clock=self.clock, rng=self._branch())

@@ -151,7 +151,7 @@ class DurableStorage:
             one.chmod(_FILE_MODE)
         db = sqlite3.connect(self.path, isolation_level=None, timeout=0.5)
         try:
-            # One process, and nobody beside it: a second one must not write what the first does not know.
+            # One process alone: a second one must not write what the first does not know.
             db.execute("PRAGMA locking_mode = EXCLUSIVE")
             db.execute("BEGIN EXCLUSIVE")
             if db.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):

@@ -27,7 +27,7 @@ from pykruise.kube.http_server import HttpServer, Limits, Streamed
 from pykruise.kube.http_wire import Request
 from pykruise.kube.transport import Response
 from pykruise.sandbox.apiserver import ApiServer, LineStream, openapi, protobuf
-from pykruise.sandbox.apiserver.access.users import ADMIN, NOBODY, User
+from pykruise.sandbox.apiserver.access.users import ADMIN, ANONYMOUS_USER, User
 from pykruise.sandbox.apiserver.statuses import (
     bad_request,
     request_entity_too_large,
@@ -46,7 +46,7 @@ _CHUNK_LINES: Final = 256
 
 
 class HttpFront:
-    """Serves `server` to whoever presents `token`. `start`, use `url`, `stop`.
+    """Serves `server` to clients that present `token`. `start`, use `url`, `stop`.
 
     `port` 0 takes a free one. `send_timeout_s` is how long a watcher may leave its connection unread before
     it is dropped.
@@ -107,10 +107,10 @@ class HttpFront:
     # --- what HttpServer asks ----------------------------------------
 
     def admit(self, request: Request) -> Response | None:
-        """Whose request it is; the refusal when it is nobody's."""
+        """Whose request it is; the refusal when it is no user's."""
         user = self._user(request.headers.get("authorization", ""))
         if user is None and request.path in _OPEN_PATHS:
-            user = NOBODY
+            user = ANONYMOUS_USER
         request.noted = user
         return None if user is not None else _refusal(401)
 
@@ -138,7 +138,7 @@ class HttpFront:
         return _refusal(code)
 
     def _user(self, authorization: str) -> User | None:
-        """Whose token that is; None: nobody's."""
+        """The user of that token; None: it is unknown."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer":
             return None

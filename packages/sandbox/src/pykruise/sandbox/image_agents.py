@@ -15,7 +15,7 @@ from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.documents import decode
-from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
+from pykruise.kube.errors import ConflictError, KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.image_references import ImageName
 from pykruise.kube.node_agent.image_pulls import (
@@ -34,7 +34,6 @@ from pykruise.kube.node_agent.image_pulls import (
     project_node_image,
     report_of,
 )
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.registry_credentials import Credential, credentials_in_secret, matching_credentials
 from pykruise.kube.resources import SECRETS
@@ -168,19 +167,10 @@ class ImageAgents(Agents):
             return report.again_s
         body = {"metadata": {"resourceVersion": str(view.resource_version)}, "status": report.patch}
         try:
-            await self._writer.patch(
-                NODE_IMAGES,
-                Key("", view.name),
-                body,
-                patch_type=PatchType.MERGE,
-                subresource="status",
-                uid=view.uid,
-            )
-        except NotFoundError:
-            return math.inf
+            is_there = await self._writer.patch_status(NODE_IMAGES, Key("", view.name), body, uid=view.uid)
         except ConflictError:  # something is asked for, or not any more: the cache hears of it soon
             return CONFLICT_S
-        self.status_writes += 1
+        self.status_writes += is_there
         return math.inf
 
     def _tell(

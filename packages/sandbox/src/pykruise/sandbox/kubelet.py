@@ -43,6 +43,8 @@ from pykruise.sandbox.nodes import (
     lease_document,
     node_document,
 )
+from pykruise.sandbox.pod_decoding import PodProjector
+from pykruise.sandbox.pod_life import advance, awaited_keys, is_ready, wants_resize
 from pykruise.sandbox.pod_state import (
     KubeletSettings,
     PodState,
@@ -50,19 +52,15 @@ from pykruise.sandbox.pod_state import (
     Run,
     RunState,
     World,
-    advance,
-    awaited_keys,
     begin,
     container_roles,
-    is_ready,
     recover,
-    wants_resize,
     with_added,
     with_power_lost,
     with_stopped,
 )
 from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
-from pykruise.sandbox.pod_view import Container, PodProjector, PodView, amounts
+from pykruise.sandbox.pod_view import Container, PodView, amounts
 from pykruise.sandbox.probe_agents import ProbeAgents
 from pykruise.sandbox.recreate_agents import RecreateAgents
 from pykruise.sandbox.running import run_beside
@@ -92,7 +90,7 @@ class _Node(msgspec.Struct):
     uid: str = ""
     """Of the Node object; empty until it is registered."""
     beat_at: Instant = 0.0
-    """When its status was last written; 0: it is to be told anew that it is well."""
+    """When its status was last written; 0: its status is to be written again."""
     renewed_at: Instant = 0.0
     has_lease: bool = False
     images: set[str] = msgspec.field(default_factory=set)
@@ -264,7 +262,7 @@ class Kubelets:
         self._wake_agents(spec.name)
 
     def adopt_node(self, spec: NodeSpec) -> None:
-        """A node that has its Node object already and nobody to run it; one that is known stays as it is."""
+        """A node that has its Node object already and no kubelet; one that is known stays as it is."""
         if spec.name not in self._nodes:
             self.add_node(spec)
 
@@ -545,9 +543,13 @@ class Kubelets:
 
     def _check_resources_kept(self, key: Key, patch: Document) -> None:
         """Stop reporting resources to a server that drops them: each write would be followed by another."""
-        told = any("resources" in one for one in patch["status"].get("containerStatuses") or ())
+        has_amounts = any("resources" in one for one in patch["status"].get("containerStatuses") or ())
         stored = self.pods.get(key)
-        if told and stored is not None and all(one.resources is UNSET for one in stored.status.containers):
+        if (
+            has_amounts
+            and stored is not None
+            and all(one.resources is UNSET for one in stored.status.containers)
+        ):
             settings = msgspec.structs.replace(self.settings, reports_resources=False)
             self._world = msgspec.structs.replace(self._world, settings=settings)
             for name, state in self._states.items():

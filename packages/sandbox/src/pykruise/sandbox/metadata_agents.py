@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.node_agent.container_metadata import (
     NodePod,
@@ -93,7 +92,8 @@ class MetadataAgents(Agents):
             if name in runs and runs[name].container_id == container_id
         ]
         if found and {one.name: one for one in found} != (pod.reported or {}):
-            await self._write(pod, found)
+            body = report_patch(pod, found)
+            await self._writer.patch_status(PODS, key, body, uid=pod.uid, patch_type=PatchType.STRATEGIC)
         for name in stale_containers(pod, found):
             if runs[name].state is RunState.RUNNING:
                 await self._stop_container(key, name, STOP_GRACE_S)
@@ -111,16 +111,3 @@ class MetadataAgents(Agents):
             plain_hash=container_hash(run.name, run.image),
             env_hash=started.get(run.container_id, pod.env_hashes.get(run.name, 0)),
         )
-
-    async def _write(self, pod: NodePod, found: list[Reported]) -> None:
-        try:
-            await self._writer.patch(
-                PODS,
-                Key(pod.namespace, pod.name),
-                report_patch(pod, found),
-                patch_type=PatchType.STRATEGIC,
-                subresource="status",
-                uid=pod.uid,
-            )
-        except NotFoundError:
-            return

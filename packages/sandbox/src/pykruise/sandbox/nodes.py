@@ -274,7 +274,7 @@ class Addresses:
         self._last = int(IPv4Address("10.0.0.255"))
 
     def take(self) -> str:
-        """An address that nobody has."""
+        """An address that no pod has."""
         while True:
             self._last += 1
             if self._last > _LAST_ADDRESS:

@@ -1,4 +1,4 @@
-"""Volumes for the claims of a real control plane, which has a binder but nobody to make volumes.
+"""Volumes for the claims of a real control plane, which has a binder but no provisioner.
 
 claims cache ──▶ queue ──▶ POST persistentvolumes with a claimRef ──▶ the real controller manager binds them
 

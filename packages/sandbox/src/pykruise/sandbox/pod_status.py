@@ -14,16 +14,8 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.sandbox.images import full_name
-from pykruise.sandbox.pod_state import (
-    PodState,
-    Role,
-    Run,
-    RunState,
-    World,
-    container_roles,
-    is_final,
-    is_ready,
-)
+from pykruise.sandbox.pod_life import is_final, is_ready
+from pykruise.sandbox.pod_state import PodState, Role, Run, RunState, World, container_roles
 from pykruise.sandbox.pod_view import (
     NO_STATE,
     Condition,

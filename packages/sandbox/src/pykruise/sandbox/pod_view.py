@@ -1,18 +1,17 @@
 """A pod as the scheduler, the kubelets and the garbage collector see it.
 
-bytes of a list or watch ──▶ PodProjector ──▶ PodView (immutable, about 1.5 KB)
+bytes of a list or watch ──▶ pod_decoding.py ──▶ PodView (immutable, about 1.5 KB)
 
-Pods of one owner have equal containers, placement rules and conditions: the projector decodes each such part
-once, recognizes it by its bytes from then on, and shares the value. It owns these tables (bounded); the rest
-is pure.
+Pure. It has what running a pod depends on, which operators' views of pods leave out.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.group_kinds import group_of
 from pykruise.kube.ids import Key
 from pykruise.kube.quantities import Quantity
 
@@ -25,7 +24,6 @@ __all__ = [
     "HostPort",
     "OwnerRef",
     "Placement",
-    "PodProjector",
     "PodStatus",
     "PodView",
     "Running",
@@ -43,6 +41,11 @@ class OwnerRef(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     uid: str = ""
     controller: bool | None = None
     block_owner_deletion: bool | None = None
+
+    @property
+    def group(self) -> str:
+        """The API group; "" for the core group."""
+        return group_of(self.api_version) or ""
 
 
 class _Probe(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -158,7 +161,7 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 def _slept(hook: _Hook | None) -> float:
-    """Hooks that run a program or a request take no time: nobody knows how long."""
+    """Hooks that run a program or a request take no time: it is not known how long."""
     return float(hook.sleep.seconds) if hook is not None and hook.sleep is not None else 0.0
 
 
@@ -352,263 +355,25 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         )
 
     @property
+    def controller(self) -> OwnerRef | None:
+        """The managing owner."""
+        return next((owner for owner in self.owners if owner.controller), None)
+
+    @property
     def owner_uid(self) -> str:
-        """The uid of the controlling owner, or empty."""
+        """The uid of the managing owner, or empty."""
         return next((owner.uid for owner in self.owners if owner.controller), "")
 
+    @property
+    def is_active(self) -> bool:
+        """Whether it counts as one of the pods that its owner wants: it has neither ended nor is it being deleted."""
+        return not self.is_over and not self.is_deleting
 
-# ── decoding ─────────────────────────────────────────────────────────────────
-
-_ABSENT: Final = msgspec.Raw()
-
-
-class _Annotations(msgspec.Struct, frozen=True, gc=False):
-    deletion_cost: str = msgspec.field(default="", name="controller.kubernetes.io/pod-deletion-cost")
-    failures: str = msgspec.field(default="", name="batch.kubernetes.io/job-index-failure-count")
-    ignored: str = msgspec.field(default="", name="batch.kubernetes.io/job-index-ignored-failure-count")
-
-
-class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    resource_version: str = "0"
-    generation: int = 0
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
-    labels: dict[str, str] | None = None
-    annotations: _Annotations | None = None
-    owner_references: msgspec.Raw = _ABSENT
-    finalizers: tuple[str, ...] | None = None
-
-
-class _Gate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    condition_type: str = ""
-
-
-class _ClaimSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    claim_name: str = ""
-
-
-class _Ephemeral(msgspec.Struct, frozen=True, gc=False):
-    pass
-
-
-class _Volume(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    name: str = ""
-    ephemeral: _Ephemeral | None = None
-    persistent_volume_claim: _ClaimSource | None = None
-
-
-class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    node_name: str = ""
-    scheduler_name: str = ""
-    scheduling_gates: tuple[Mapping[str, Any], ...] | None = None
-    priority: int | None = None
-    preemption_policy: str | None = None
-    restart_policy: str = "Always"
-    host_network: bool | None = None
-    readiness_gates: tuple[_Gate, ...] | None = None
-    containers: msgspec.Raw = _ABSENT
-    init_containers: msgspec.Raw = _ABSENT
-    ephemeral_containers: tuple[Container, ...] | None = None
-    node_selector: msgspec.Raw = _ABSENT
-    affinity: msgspec.Raw = _ABSENT
-    tolerations: msgspec.Raw = _ABSENT
-    topology_spread_constraints: msgspec.Raw = _ABSENT
-    overhead: dict[str, str | int | float] | None = None
-    volumes: tuple[_Volume, ...] | None = None
-
-
-class _Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    phase: str = ""
-    conditions: msgspec.Raw = _ABSENT
-    init_container_statuses: tuple[ContainerStatus, ...] | None = None
-    container_statuses: tuple[ContainerStatus, ...] | None = None
-    ephemeral_container_statuses: tuple[ContainerStatus, ...] | None = None
-    host_ip: str = msgspec.field(default="", name="hostIP")
-    pod_ip: str = msgspec.field(default="", name="podIP")
-    start_time: str | None = None
-    observed_generation: int | None = None
-    resize: str | None = None
-    nominated_node_name: str | None = None
-
-
-class _Pod(msgspec.Struct, frozen=True, gc=False):
-    metadata: _Meta = _Meta()
-    spec: _Spec = _Spec()
-    status: _Status = _Status()
-
-
-_decode_pod = msgspec.json.Decoder(_Pod).decode
-_decode_containers = msgspec.json.Decoder(tuple[Container, ...] | None).decode
-_decode_conditions = msgspec.json.Decoder(tuple[Condition, ...] | None).decode
-_decode_owners = msgspec.json.Decoder(tuple[OwnerRef, ...] | None).decode
-_decode_placement = msgspec.json.Decoder(Placement).decode
-
-T = TypeVar("T")
-
-
-class _Shared(Generic[T]):
-    """Equal values are one: found by the bytes they were decoded from, else by what was kept of those bytes.
-
-    (Service account volumes make the containers of every pod different, but not what is kept of them.) Each
-    table forgets everything when it has grown too large.
-    """
-
-    __slots__ = ("_by_bytes", "_by_value", "_decode")
-
-    def __init__(self, decode: Callable[[bytes], T]) -> None:
-        self._decode = decode
-        self._by_bytes: dict[bytes, T] = {}
-        self._by_value: dict[bytes, T] = {}
-
-    def get(self, raw: bytes) -> T:
-        value = self._by_bytes.get(raw)
-        if value is None:
-            if len(self._by_bytes) >= _MOST_BYTES:
-                self._by_bytes.clear()
-            value = self._by_bytes[raw] = self._same(self._decode(raw))
-        return value
-
-    def _same(self, value: T) -> T:
-        if len(self._by_value) >= _MOST_VALUES:
-            self._by_value.clear()
-        return self._by_value.setdefault(msgspec.json.encode(value), value)
-
-
-_MOST_BYTES = 512
-_MOST_VALUES = 4096
-
-
-class PodProjector:
-    """Makes a PodView of a pod's JSON. One for each cache; raises msgspec.DecodeError on what is no pod."""
-
-    def __init__(self) -> None:
-        self._containers = _Shared(_main_containers)
-        self._init_containers = _Shared(_init_containers)
-        self._conditions = _Shared(lambda raw: _decode_conditions(raw) or ())
-        self._owners = _Shared(lambda raw: _decode_owners(raw) or ())
-        self._placements = _Shared(_decode_placement)
-
-    def __call__(self, raw: bytes | msgspec.Raw) -> PodView:
-        """The view of one pod."""
-        pod = _decode_pod(raw)
-        meta, spec = pod.metadata, pod.spec
-        return PodView(
-            namespace=meta.namespace,
-            name=meta.name,
-            uid=meta.uid,
-            resource_version=int(meta.resource_version),
-            generation=meta.generation,
-            created_at=meta.creation_timestamp or "",
-            deletion_timestamp=meta.deletion_timestamp,
-            grace_s=meta.deletion_grace_period_seconds or 0,
-            labels=meta.labels or _NO_LABELS,
-            owners=self._owners.get(bytes(meta.owner_references)) if len(meta.owner_references) else (),
-            finalizers=meta.finalizers or (),
-            deletion_cost=_whole(meta.annotations.deletion_cost) if meta.annotations is not None else 0,
-            index_failures=_index_failures(meta.annotations),
-            node_name=spec.node_name,
-            scheduler_name=spec.scheduler_name,
-            is_gated=bool(spec.scheduling_gates),
-            priority=spec.priority or 0,
-            preempts=spec.preemption_policy != "Never",
-            restart_policy=spec.restart_policy,
-            host_network=bool(spec.host_network),
-            readiness_gates=tuple(gate.condition_type for gate in spec.readiness_gates or ()),
-            containers=self._containers.get(bytes(spec.containers))
-            if len(spec.containers)
-            else NO_CONTAINERS,
-            init_containers=self._init_containers.get(bytes(spec.init_containers))
-            if len(spec.init_containers)
-            else NO_CONTAINERS,
-            ephemeral_containers=spec.ephemeral_containers or (),
-            placement=self._placement(spec),
-            overhead=spec.overhead,
-            claims=_claims(meta.name, spec.volumes) if spec.volumes else (),
-            own_claims=_own_claims(meta.name, spec.volumes) if spec.volumes else (),
-            status=self._status(pod.status),
-        )
-
-    def _status(self, status: _Status) -> PodStatus:
-        return PodStatus(
-            phase=status.phase,
-            conditions=self._conditions.get(bytes(status.conditions)) if len(status.conditions) else (),
-            init_containers=status.init_container_statuses or (),
-            containers=status.container_statuses or (),
-            ephemeral_containers=status.ephemeral_container_statuses or (),
-            host_ip=status.host_ip,
-            pod_ip=status.pod_ip,
-            start_time=status.start_time,
-            observed_generation=status.observed_generation,
-            resize=status.resize or "",
-            nominated_node_name=status.nominated_node_name or "",
-        )
-
-    def _placement(self, spec: _Spec) -> Placement | None:
-        fields = (
-            (b'"nodeSelector":', spec.node_selector),
-            (b'"affinity":', spec.affinity),
-            (b'"tolerations":', spec.tolerations),
-            (b'"topologySpreadConstraints":', spec.topology_spread_constraints),
-        )
-        parts = [name + bytes(raw) for name, raw in fields if len(raw)]
-        return self._placements.get(b"{" + b",".join(parts) + b"}") if parts else None
-
-
-_NO_LABELS: Final[Mapping[str, str]] = {}
-
-
-def _whole(text: str) -> int:
-    """What cannot be read counts as nothing, as in Kubernetes."""
-    try:
-        return int(text or 0)
-    except ValueError:
-        return 0
-
-
-_NO_FAILURES: Final = (0, 0)
-
-
-def _index_failures(annotations: _Annotations | None) -> tuple[int, int]:
-    if annotations is None or not (annotations.failures or annotations.ignored):
-        return _NO_FAILURES
-    return max(0, _whole(annotations.failures)), max(0, _whole(annotations.ignored))
-
-
-def _claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
-    named = (volume.persistent_volume_claim for volume in volumes)
-    return (*(claim.claim_name for claim in named if claim is not None), *_own_claims(pod, volumes))
-
-
-def _own_claims(pod: str, volumes: tuple[_Volume, ...]) -> tuple[str, ...]:
-    return tuple(f"{pod}-{volume.name}" for volume in volumes if volume.ephemeral is not None)
-
-
-def _main_containers(raw: bytes) -> Containers:
-    items = _decode_containers(raw) or ()
-    total: dict[str, int] = {}
-    for container in items:
-        total = plus(total, container.requests())
-    return Containers(items=items, host_ports=_host_ports(items), total=total)
-
-
-def _init_containers(raw: bytes) -> Containers:
-    items = _decode_containers(raw) or ()
-    sidecars: dict[str, int] = {}
-    peak: dict[str, int] = {}
-    for container in items:
-        running = plus(sidecars, container.requests())
-        peak = at_least(peak, running)
-        if container.is_sidecar:
-            sidecars = running
-    return Containers(items=items, host_ports=_host_ports(items), total=sidecars, peak=peak)
-
-
-def _host_ports(items: tuple[Container, ...]) -> tuple[HostPort, ...]:
-    return tuple(port for container in items for port in container.ports or () if port.host_port)
+    @property
+    def is_ready(self) -> bool:
+        """Whether its condition Ready is True."""
+        ready = self.status.condition("Ready")
+        return ready is not None and ready.status == "True"
 
 
 # ── amounts ──────────────────────────────────────────────────────────────────

@@ -18,16 +18,17 @@ import msgspec
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
+from pykruise.sandbox.ledger import Ledger, NodeLoad
 from pykruise.sandbox.nodes import NodeView
 from pykruise.sandbox.pod_view import PodView
-from pykruise.sandbox.scheduling import Check, Ledger, NodeLoad, checks_for, explain, problems_at
+from pykruise.sandbox.scheduling import Check, checks_for, explain, problems_at
 
-__all__ = ["HELPLESS", "NEVER", "NOBODY", "Budget", "NoRoom", "Room", "make_room"]
+__all__ = ["HELPLESS", "NEVER", "NO_VICTIMS", "Budget", "NoRoom", "Room", "make_room"]
 
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 HELPLESS: Final = "Preemption is not helpful for scheduling"
-NOBODY: Final = "No preemption victims found for incoming pod"
+NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 
 _MOST_NODES: Final = 100  # that are looked at
 _SHIFT: Final = 2**31  # makes priorities positive, so that more victims always weigh more
@@ -41,7 +42,7 @@ class Room(msgspec.Struct, frozen=True):
 
 
 class NoRoom(msgspec.Struct, frozen=True):
-    """Nobody can make room; `message` ends what the pod's condition says."""
+    """No node can make room; `message` ends what the pod's condition says."""
 
     message: str
 
@@ -58,7 +59,7 @@ class Budget(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, doc: Document) -> "Budget":
-        """The budget as it is stored; one whose selector cannot be read protects nobody."""
+        """The budget as it is stored; one whose selector cannot be read protects no pod."""
         status = doc.get("status") or {}
         try:
             selector = selector_from((doc.get("spec") or {}).get("selector"))
@@ -144,7 +145,7 @@ def _on_node(
 ) -> _Victims | Sequence[str]:
     """The least that must go from the node; why not even all would do."""
     if not lower:
-        return (NOBODY,)
+        return (NO_VICTIMS,)
     away: dict[Key, PodView] = {}
 
     def problems() -> Sequence[str]:

@@ -13,7 +13,6 @@ from typing import Any
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.node_agent.probe_checks import (
     NODE_POD_PROBES,
@@ -29,7 +28,6 @@ from pykruise.kube.node_agent.probe_checks import (
     status_of,
 )
 from pykruise.kube.patches.merge import diff_merge
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import PODS
 from pykruise.kube.writer import Writer
@@ -103,18 +101,8 @@ class ProbeAgents(Agents):
         if not patch:
             return
         body: dict[str, Any] = {"metadata": {"uid": view.uid}, "status": patch}
-        try:
-            await self._writer.patch(
-                NODE_POD_PROBES,
-                Key("", view.name),
-                body,
-                patch_type=PatchType.MERGE,
-                subresource="status",
-                uid=view.uid,
-            )
-        except NotFoundError:
-            return
-        self.status_writes += 1
+        key = Key("", view.name)
+        self.status_writes += await self._writer.patch_status(NODE_POD_PROBES, key, body, uid=view.uid)
 
     def _tell(
         self, view: NodeProbes, before: Mapping[CheckKey, Check], after: Mapping[CheckKey, Check]

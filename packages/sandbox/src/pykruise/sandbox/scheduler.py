@@ -38,11 +38,13 @@ from pykruise.sandbox.controllers.volume_choice import (
     reference_to,
     volumes_of,
 )
+from pykruise.sandbox.ledger import Ledger
 from pykruise.sandbox.nodes import NodeView, project_node
-from pykruise.sandbox.pod_view import PodProjector, PodView
+from pykruise.sandbox.pod_decoding import PodProjector
+from pykruise.sandbox.pod_view import PodView
 from pykruise.sandbox.preemption import HELPLESS, NEVER, Budget, NoRoom, Room, make_room
 from pykruise.sandbox.running import happens_before, run_beside
-from pykruise.sandbox.scheduling import Chosen, Ledger, NoPlace, choose, explain
+from pykruise.sandbox.scheduling import Chosen, NoPlace, choose, explain
 
 __all__ = ["Scheduler", "SchedulerStats", "Surroundings"]
 
@@ -63,7 +65,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     volumes: Cache[DocumentView]
     classes: Cache[DocumentView]
     budgets: Cache[DocumentView] | None = None
-    """None: nobody keeps disruption budgets."""
+    """None: no controller keeps disruption budgets."""
 
 
 class _Binding(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
-"""Which node a pod goes to: what the nodes hold, the filters that rule nodes out, the choice among the rest.
+"""Which node a pod goes to: the filters that rule nodes out, the choice among the rest.
 
-pods, nodes ──place(), set_node()──▶ Ledger ──▶ choose(pod, ledger, rng) ──▶ Chosen(node) | NoPlace(message)
+Ledger (ledger.py) ──▶ choose(pod, ledger, rng) ──▶ Chosen(node) | NoPlace(message)
 
 No I/O and no clock; the only chance is the `rng` that decides between equals. The ledger is kept up to date
 pod by pod, so a decision costs one look at each node (about 2 µs a node), however many pods there are.
@@ -13,14 +13,22 @@ lists them in the order of the real scheduler. What a pod's volumes say comes as
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.ids import Key
 from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, Taint, matches_term, tolerates
-from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
+from pykruise.sandbox.ledger import (
+    Group,
+    Ledger,
+    NodeLoad,
+    affinity_of,
+    group_of,
+    host_ports,
+    selector_of,
+    terms_of,
+)
 from pykruise.sandbox.nodes import NodeView
 from pykruise.sandbox.pod_view import HostPort, PodView
 
@@ -29,9 +37,7 @@ __all__ = [
     "Check",
     "Chosen",
     "Filter",
-    "Ledger",
     "NoPlace",
-    "NodeLoad",
     "checks_for",
     "choose",
     "explain",
@@ -56,185 +62,10 @@ class NoPlace(msgspec.Struct, frozen=True):
     """Nodes that could take it if other pods made room."""
 
 
-class NodeLoad:
-    """One node and what is on it."""
-
-    __slots__ = ("owners", "pods", "ports", "used", "view")
-
-    def __init__(self) -> None:
-        self.view: NodeView | None = None
-        """None while pods name it and no such Node exists."""
-        self.pods = 0
-        self.used: dict[str, int] = {}
-        self.ports: Counter[HostPort] = Counter()
-        self.owners: Counter[str] = Counter()
-        """Pods by the uid of their controller."""
-
-
 Check = Callable[[NodeLoad, NodeView], Sequence[str]]
 """Why this node will not do; nothing when it will."""
 
 Filter = Callable[[PodView, "Ledger"], Check | None]
-
-
-# ── the ledger ───────────────────────────────────────────────────────────────
-
-
-class _Group(msgspec.Struct, frozen=True):
-    """Pods that a term selects; `namespaces` None means all."""
-
-    namespaces: tuple[str, ...] | None
-    selector: Selector
-    counts_terminating: bool = True
-
-    def has(self, pod: PodView) -> bool:
-        return (
-            (self.namespaces is None or pod.namespace in self.namespaces)
-            and (self.counts_terminating or not pod.is_deleting)
-            and self.selector.matches(pod.labels)
-        )
-
-
-class _Aversion(msgspec.Struct, frozen=True):
-    """A required anti-affinity term of a pod that has its place."""
-
-    group: _Group
-    topology_key: str
-
-
-class Ledger:
-    """Which pods are where, with everything counted that a decision asks for."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[str, NodeLoad] = {}
-        self._placed: dict[Key, tuple[str, PodView]] = {}
-        self._zones: dict[tuple[str, str], int] = {}
-        self._groups: dict[_Group, Counter[str]] = {}
-        self.aversions: dict[_Aversion, Counter[str]] = {}
-        """Anti-affinity terms of placed pods: on which nodes, how many times."""
-        self.priorities: dict[int, int] = {}
-        """How many placed pods have which priority."""
-
-    def placed(self) -> Iterable[tuple[str, PodView]]:
-        """All pods that have a place, each with its node."""
-        return self._placed.values()
-
-    def set_node(self, view: NodeView) -> None:
-        """A Node that is there, new or changed."""
-        load = self._load(view.name)
-        moved = load.view is None or load.view.zone != view.zone
-        if moved:
-            self._count_zone(load, -1)
-        load.view = view
-        if moved:
-            self._count_zone(load, 1)
-
-    def remove_node(self, name: str) -> None:
-        """The Node is gone; pods may still name it."""
-        load = self.nodes.get(name)
-        if load is None:
-            return
-        self._count_zone(load, -1)
-        load.view = None
-        self._drop_if_unused(name, load)
-
-    def place(self, pod: PodView, node: str) -> None:
-        """The pod is on the node, or as good as. Replaces what was known of the pod."""
-        known = self._placed.get(pod.key)
-        if known is not None:
-            if known[0] == node and _weighs_the_same(known[1], pod):
-                return
-            self.unplace(pod.key)
-        self._placed[pod.key] = (node, pod)
-        self._count(self._load(node), node, pod, 1)
-
-    def unplace(self, key: Key) -> None:
-        """The pod is gone, or has ended. Nothing happens when it had no place."""
-        known = self._placed.pop(key, None)
-        if known is None:
-            return
-        node, pod = known
-        load = self.nodes[node]
-        self._count(load, node, pod, -1)
-        self._drop_if_unused(node, load)
-
-    def candidates(self) -> list[tuple[NodeLoad, NodeView]]:
-        """Nodes that exist, in the order in which they were first heard of."""
-        return [(load, load.view) for load in self.nodes.values() if load.view is not None]
-
-    def in_zone(self, owner: str, zone: str) -> int:
-        """Pods of that owner in the zone."""
-        return self._zones.get((owner, zone), 0)
-
-    def members(self, group: _Group) -> Mapping[str, int]:
-        """Selected pods by node. Counted in full at the first question, kept up to date from then on."""
-        counts = self._groups.pop(group, None)
-        if counts is None:
-            counts = Counter(node for node, pod in self._placed.values() if group.has(pod))
-            if len(self._groups) >= _REMEMBERED_GROUPS:
-                del self._groups[next(iter(self._groups))]
-        self._groups[group] = counts  # last again: the one asked for longest ago is forgotten first
-        return counts
-
-    def _load(self, node: str) -> NodeLoad:
-        load = self.nodes.get(node)
-        if load is None:
-            load = self.nodes[node] = NodeLoad()
-        return load
-
-    def _drop_if_unused(self, node: str, load: NodeLoad) -> None:
-        if load.view is None and not load.pods:
-            del self.nodes[node]
-
-    def _count(self, load: NodeLoad, node: str, pod: PodView, sign: int) -> None:
-        load.pods += sign
-        _add(self.priorities, pod.priority, sign)
-        for name, amount in pod.requests().items():
-            load.used[name] = load.used.get(name, 0) + sign * amount
-        for port in _host_ports(pod):
-            _add(load.ports, port, sign)
-        if owner := pod.owner_uid:
-            _add(load.owners, owner, sign)
-            if load.view is not None:
-                _add(self._zones, (owner, load.view.zone), sign)
-        for group, counts in self._groups.items():
-            if group.has(pod):
-                _add(counts, node, sign)
-        for term in _terms(pod, "podAntiAffinity"):
-            aversion = _Aversion(_group(term, pod), term.get("topologyKey", ""))
-            counts = self.aversions.setdefault(aversion, Counter())
-            _add(counts, node, sign)
-            if not counts:
-                del self.aversions[aversion]
-
-    def _count_zone(self, load: NodeLoad, sign: int) -> None:
-        if load.view is not None:
-            for owner, number in load.owners.items():
-                _add(self._zones, (owner, load.view.zone), sign * number)
-
-
-_REMEMBERED_GROUPS = 256
-
-
-def _add(counts: dict[Any, int], key: Hashable, number: int) -> None:
-    """Add to a count; what comes to nothing leaves the table."""
-    total = counts.get(key, 0) + number
-    if total:
-        counts[key] = total
-    else:
-        counts.pop(key, None)
-
-
-def _weighs_the_same(one: PodView, other: PodView) -> bool:
-    return (
-        one.uid == other.uid
-        and one.is_deleting == other.is_deleting
-        and one.priority == other.priority
-        and one.labels == other.labels
-        and one.containers is other.containers
-        and one.init_containers is other.init_containers
-        and one.owners == other.owners
-    )
 
 
 # ── the choice ───────────────────────────────────────────────────────────────
@@ -331,13 +162,13 @@ Rank = tuple[float, float, float, float]
 def _best(
     pod: PodView, ledger: Ledger, fitting: Sequence[tuple[NodeLoad, NodeView]], rng: random.Random
 ) -> str:
-    wish = _wishes(pod, fitting)
+    preference = _preferences(pod, fitting)
     owner = pod.owner_uid
     best: list[str] = []
     best_rank: Rank = (math.inf, 0, 0, 0)
     for load, view in fitting:
         rank: Rank = (
-            -wish(view) if wish is not None else 0,
+            -preference(view) if preference is not None else 0,
             load.owners.get(owner, 0) if owner else 0,
             ledger.in_zone(owner, view.zone) if owner else 0,
             load.pods / max(1, view.max_pods),
@@ -349,15 +180,17 @@ def _best(
     return best[0] if len(best) == 1 else rng.choice(best)
 
 
-def _wishes(pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]) -> Callable[[NodeView], float] | None:
+def _preferences(
+    pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]
+) -> Callable[[NodeView], float] | None:
     """How much the pod would like a node: preferred node affinity, less the taints it would rather avoid."""
-    preferred = _affinity(pod, "nodeAffinity").get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    preferred = affinity_of(pod, "nodeAffinity").get("preferredDuringSchedulingIgnoredDuringExecution") or ()
     has_soft_taints = any(taint.effect == "PreferNoSchedule" for _, view in fitting for taint in view.taints)
     if not preferred and not has_soft_taints:
         return None
     tolerations = _tolerations(pod)
 
-    def wish(view: NodeView) -> float:
+    def preference(view: NodeView) -> float:
         liked = sum(
             term.get("weight", 0)
             for term in preferred
@@ -368,7 +201,7 @@ def _wishes(pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]) -> Calla
         )
         return float(liked - 100 * avoided)
 
-    return wish
+    return preference
 
 
 # ── filters ──────────────────────────────────────────────────────────────────
@@ -405,7 +238,7 @@ def _node_affinity(pod: PodView, ledger: Ledger) -> Check | None:
 
 
 def _ports(pod: PodView, ledger: Ledger) -> Check | None:
-    wanted = _host_ports(pod)
+    wanted = host_ports(pod)
     if not wanted:
         return None
     return lambda load, view: (
@@ -451,8 +284,8 @@ def _topology_spread(pod: PodView, ledger: Ledger) -> Check | None:
 
 
 def _pod_affinity(pod: PodView, ledger: Ledger) -> Check | None:
-    wanted = [_Domains(term, pod, ledger) for term in _terms(pod, "podAffinity")]
-    unwanted = [_Domains(term, pod, ledger) for term in _terms(pod, "podAntiAffinity")]
+    wanted = [_Domains(term, pod, ledger) for term in terms_of(pod, "podAffinity")]
+    unwanted = [_Domains(term, pod, ledger) for term in terms_of(pod, "podAntiAffinity")]
     averse = [
         (aversion.topology_key, _domains(counts, aversion.topology_key, ledger))
         for aversion, counts in ledger.aversions.items()
@@ -460,7 +293,7 @@ def _pod_affinity(pod: PodView, ledger: Ledger) -> Check | None:
     ]
     if not (wanted or unwanted or averse):
         return None
-    # The first of a group of pods that want to be together finds nobody, and may begin anywhere.
+    # The first of a group of pods that want to be together finds none, and may begin anywhere.
     is_first = all(not domains.values and domains.group.has(pod) for domains in wanted)
 
     def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
@@ -496,12 +329,6 @@ def _tolerations(pod: PodView) -> Sequence[Mapping[str, Any]]:
     return pod.tolerations
 
 
-def _host_ports(pod: PodView) -> tuple[HostPort, ...]:
-    ports = pod.containers.host_ports
-    sidecar_ports = pod.init_containers.host_ports
-    return (*ports, *sidecar_ports) if sidecar_ports else ports
-
-
 def _clash(one: HostPort, other: HostPort) -> bool:
     everywhere = ("", "0.0.0.0")
     return (
@@ -514,15 +341,10 @@ def _clash(one: HostPort, other: HostPort) -> bool:
 # ── node affinity ────────────────────────────────────────────────────────────
 
 
-def _affinity(pod: PodView, kind: str) -> Mapping[str, Any]:
-    affinity = pod.placement.affinity if pod.placement else None
-    return (affinity or {}).get(kind) or {}
-
-
 def _node_matcher(pod: PodView) -> Callable[[NodeView], bool] | None:
     """Whether a node is one the pod asks for; None when it asks for nothing."""
     selector = (pod.placement.node_selector if pod.placement else None) or {}
-    required = _affinity(pod, "nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution")
+    required = affinity_of(pod, "nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution")
     if not selector and required is None:
         return None
     return lambda view: _asks_for(view, selector, required)
@@ -547,34 +369,6 @@ def _asks_for(view: NodeView, selector: Mapping[str, str], required: Mapping[str
 # ── terms over other pods ────────────────────────────────────────────────────
 
 
-def _terms(pod: PodView, kind: str) -> Sequence[Mapping[str, Any]]:
-    if pod.placement is None or pod.placement.affinity is None:
-        return ()
-    return _affinity(pod, kind).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
-
-
-def _group(term: Mapping[str, Any], pod: PodView) -> _Group:
-    """The pods an affinity term of `pod` speaks about."""
-    selector = _selector(term, pod)
-    if (names := term.get("namespaceSelector")) is not None and not names:
-        return _Group(None, selector)
-    # Namespaces chosen by labels are not looked up: without any by name, the pod's own is meant.
-    return _Group(tuple(sorted(term.get("namespaces") or (pod.namespace,))), selector)
-
-
-def _selector(term: Mapping[str, Any], pod: PodView) -> Selector:
-    """`labelSelector` and what `matchLabelKeys` adds of the pod's labels; nothing when it cannot be read."""
-    wanted = term.get("labelSelector")
-    if keys := term.get("matchLabelKeys"):
-        own = {key: pod.labels[key] for key in keys if key in pod.labels}
-        wanted = dict(wanted or {})
-        wanted["matchLabels"] = {**(wanted.get("matchLabels") or {}), **own}
-    try:
-        return selector_from(wanted)
-    except SelectorError:
-        return NOTHING
-
-
 def _domains(counts: Mapping[str, int], topology_key: str, ledger: Ledger) -> dict[str, int]:
     """Pods by topology value, from pods by node."""
     found: dict[str, int] = {}
@@ -592,7 +386,7 @@ class _Domains:
     __slots__ = ("group", "topology_key", "values")
 
     def __init__(self, term: Mapping[str, Any], pod: PodView, ledger: Ledger) -> None:
-        self.group = _group(term, pod)
+        self.group = group_of(term, pod)
         self.topology_key = term.get("topologyKey", "")
         self.values = _domains(ledger.members(self.group), self.topology_key, ledger)
 
@@ -612,7 +406,7 @@ class _SpreadRule:
     def __init__(self, constraint: Mapping[str, Any], pod: PodView, ledger: Ledger) -> None:
         self.topology_key = constraint.get("topologyKey", "")
         self.max_skew = constraint.get("maxSkew", 1)
-        group = _Group((pod.namespace,), _selector(constraint, pod), counts_terminating=False)
+        group = Group((pod.namespace,), selector_of(constraint, pod), counts_terminating=False)
         self.is_one_of_them = group.has(pod)
         eligible = _eligible(constraint, pod, ledger)
         self.counts = dict.fromkeys(

@@ -7,7 +7,7 @@ asyncio.SelectorEventLoop ──asks its selector to wait──▶ _JumpingSelec
 
 Everything that takes its time from the loop (kube.clock.loop_clock, asyncio.sleep, asyncio.timeout) runs on
 virtual time without knowing. Nothing else about the loop changes: callbacks run in asyncio's order, so equal
-programs give equal runs. For programs that talk to nobody outside: a socket would be starved of real time. For
+programs give equal runs. For programs that talk to nothing outside: a socket would be starved of real time. For
 what the loop has given to a thread, as asyncio.to_thread does, time stands still.
 """
 

@@ -52,8 +52,8 @@ class WebhookCaller:
                 ) as response,
             ):
                 answer = await _read(response)
-                told = response.status == 200 or response.content_type.startswith("text/")
-                return response.status, answer if told else b""
+                is_readable = response.status == 200 or response.content_type.startswith("text/")
+                return response.status, answer if is_readable else b""
         except TimeoutError as err:
             raise CallFailedError("context deadline exceeded") from err
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as err:

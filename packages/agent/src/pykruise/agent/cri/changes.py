@@ -3,7 +3,7 @@
 GetContainerEvents ──▶ RuntimeChanges.run() ──▶ on_change(uid of the pod)
 
 A runtime without events (containerd before 1.7) is asked again and again by those who wait for something: `poll_s` says
-how often. When events were missed, because the runtime was away, everybody is told to look (`on_change("")`).
+how often. When events were missed, because the runtime was away, all listeners look again (`on_change("")`).
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class RuntimeChanges:
                     self._has_events, failures = True, 0
                     self._on_change(event.pod_uid)
             except UnsupportedCallError:
-                _log.info("the runtime has no events: it is asked every %g s where somebody waits", POLL_S)
+                _log.info("the runtime has no events: it is asked every %g s while a task waits", POLL_S)
                 return
             except CriError as error:
                 self._has_events = False

@@ -163,7 +163,7 @@ class CriClient:
     async def pull_image(
         self, reference: str, *, auth: Auth | None, sandbox: SandboxConfig, timeout_s: float
     ) -> str:
-        """Pull an image; returns the runtime's id of it. When cancelled or too late, the runtime is told to stop."""
+        """Pull an image; returns the runtime's id of it. When cancelled or too late, the runtime stops too."""
         asked: dict[str, Any] = {
             "image": {"image": reference, "annotations": dict(sandbox.annotations)},
             # Some runtimes crash without one.

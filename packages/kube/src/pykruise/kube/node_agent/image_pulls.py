@@ -96,7 +96,7 @@ class SecretName(msgspec.Struct, frozen=True):
 
 
 class Sandbox(msgspec.Struct, frozen=True):
-    """What the runtime is told about the pod that a pull is for."""
+    """What the runtime gets to know of the pod that a pull is for."""
 
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -438,7 +438,7 @@ def _due_at(view: NodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) 
     return min(begun, default=now)
 
 
-# ── what people are told ─────────────────────────────────────────────────────
+# ── messages for people ──────────────────────────────────────────────────────
 
 
 class PullEvent(msgspec.Struct, frozen=True, kw_only=True):

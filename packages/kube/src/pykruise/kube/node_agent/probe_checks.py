@@ -235,7 +235,7 @@ def _states(
         }
 
 
-# ── what people are told ─────────────────────────────────────────────────────
+# ── messages for people ──────────────────────────────────────────────────────
 
 
 class ProbeEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ def apply_strategic_merge(
 ) -> Document:
     """The document with the patch merged in; `definition` is a key of merge_keys.json (see `definition_for`).
 
-    `uses_up`: the document is nobody else's, and need not be copied.
+    `uses_up`: the document is the caller's alone, and need not be copied.
     Nulls and directives of the patch never reach the result; what the document itself holds stays as it is.
     Raises PatchError on a malformed directive, a list item without its merge key, lists of mixed types, or
     a kind without merge metadata (custom resources).

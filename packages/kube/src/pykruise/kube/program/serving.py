@@ -3,7 +3,7 @@
 kubelet, Prometheus, a person ──▶ HttpServer ──▶ PlainServer ──▶ one function for each path ──▶ text
 
 HTTP and its limits are kube/http_server.py: half a request is closed after some seconds, as is a connection that
-nobody uses, and when there are too many the one that has been idle for longest goes.
+is not used, and when there are too many the one that has been idle for longest goes.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ The order is OpenKruise's contract; a kind that takes part gets its place in `ch
                · PersistentPodState · enhanced liveness · PodProbeMarker
     judging    WorkloadSpread · PodUnavailableBudget
 
-While nobody judges, no API server asks.
+While no step is due, no API server asks.
 """
 
 import logging

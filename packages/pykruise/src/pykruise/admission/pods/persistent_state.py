@@ -26,7 +26,7 @@ _HAS_NAME: Final = (
     "has(object.metadata.name) && has(object.metadata.ownerReferences) && "
     "object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller == true)"
 )
-"""CEL: somebody controls the pod and chose its name."""
+"""CEL: the pod has a controller, which chose its name."""
 
 
 class StateInjection:

@@ -54,7 +54,7 @@ def refusal_of(
 
 
 class RefusalEvents:
-    """Tells refusals as events of `recorder`, which somebody else runs."""
+    """Records refusals as events of `recorder`, which the caller runs."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
@@ -79,7 +79,7 @@ class RefusalEvents:
 
 
 class PreventionEvents:
-    """Tells of pods that a budget kept, as events of `recorder`, which somebody else runs."""
+    """Records pods that a budget kept, as events of `recorder`, which the caller runs."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder

@@ -26,7 +26,7 @@ _HAS_CONTROLLER: Final = (
     "has(object.metadata.ownerReferences) && "
     "object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller == true)"
 )
-"""CEL: somebody controls the pod."""
+"""CEL: the pod has a controller."""
 
 _GOES: Final = (
     'request.operation == "DELETE" && oldObject != null && has(oldObject.metadata.annotations) && '

@@ -20,7 +20,7 @@ from pykruise.kube.resources import Resource
 __all__ = ["STRICT", "Verdict", "asked", "changed_paths", "patch_to_apply"]
 
 STRICT: Final = "Strict"
-"""Unknown fields are an error: one that is misspelt would change nothing, and nobody would see it."""
+"""Unknown fields are an error: one that is misspelt would change nothing, unseen."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -121,7 +121,7 @@ def _difference(live: Mapping[str, Any], wanted: Mapping[str, Any], last: Mappin
 
 
 def _is_refusal(error: ApiError) -> bool:
-    """A verdict on the object, and not on who asks or whether anybody answers."""
+    """A verdict on the object, and not on who asks or whether a webhook answers."""
     return error.code in (400, 409, 422) or (error.code == 403 and "webhook" in str(error))
 
 

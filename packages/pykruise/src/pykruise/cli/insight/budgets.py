@@ -1,4 +1,4 @@
-"""Budgets that a rollout would go below, although nobody asks them before it: what a plan notes of them.
+"""Budgets that a rollout would go below, although no eviction asks them before it: what a plan notes of them.
 
 Client ──read_budgets()──▶ budgets of the namespace ──gone_below()──▶ one line each
 
@@ -71,17 +71,17 @@ async def _read(client: Client, resource: Resource, namespace: str) -> Sequence[
 def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Iterator[str]:
     """Each budget that protects some of a workload's `pods`, and more of them than `lowest` available ones leave."""
     for one in budgets.disruption:
-        told = _told(
+        found = _told(
             one, selected_by(one), pods, lowest=lowest, wanted="desiredHealthy", now="currentHealthy"
         )
-        for name, wanted, left in told:
+        for name, wanted, left in found:
             yield (
                 f"PodDisruptionBudget {name} wants {wanted} available, and {left} are left at times: "
                 "managers are not held up by it, but drains wait meanwhile"
             )
     for one in budgets.unavailable:
         name = str(one["metadata"]["name"])
-        told = _told(
+        found = _told(
             one,
             lambda pod, name=name: budget_name_of(pod) == name,  # type: ignore[misc]
             pods,
@@ -89,7 +89,7 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
             wanted="desiredAvailable",
             now="currentAvailable",
         )
-        for name, wanted, left in told:
+        for name, wanted, left in found:
             yield (
                 f"PodUnavailableBudget {name} wants {wanted} available, and {left} are left at times: "
                 "a webhook that asks it refuses what goes below"

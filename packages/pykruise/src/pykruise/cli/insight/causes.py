@@ -24,7 +24,7 @@ __all__ = ["Cause", "cause_of"]
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """One reason. `code` is one word for programs; `since` is None where nobody recorded it."""
+    """One reason. `code` is one word for programs; `since` is None where it is not recorded."""
 
     code: str
     words: str
@@ -70,8 +70,8 @@ def _with_claims(found: Cause, pod: Document, claims: Mapping[str, str]) -> Caus
     """Named: the PVCs of this pod that have no volume, and what is missing for them."""
     volumes = pod["spec"].get("volumes") or ()
     names = [str((one.get("persistentVolumeClaim") or {}).get("claimName")) for one in volumes]
-    told = [f"PVC {name} {claims[name]}" for name in names if name in claims]
-    return msgspec.structs.replace(found, words="; ".join([found.words, *told])) if told else found
+    texts = [f"PVC {name} {claims[name]}" for name in names if name in claims]
+    return msgspec.structs.replace(found, words="; ".join([found.words, *texts])) if texts else found
 
 
 def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]) -> Cause:
@@ -83,7 +83,7 @@ def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]
             code=Code.FINALIZER,
             words=f"it terminates, but finalizer {names} holds it",
             since=since,
-            remedy=f"whoever set {names} has to take it off",
+            remedy=f"the controller that set {names} has to take it off",
         )
     if node and node in lost_nodes:
         return Cause(
@@ -99,7 +99,7 @@ def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]
 
 
 def _explained(obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: int) -> Cause:
-    """The obstacle with what the document knows of it; words name no time, so that equal ones are told once."""
+    """The obstacle with what the document knows of it; words name no time, so that equal ones are shown once."""
     given = Cause(
         code=obstacle.code, words=obstacle.message, remedy=obstacle.remedy, container=obstacle.container
     )

@@ -500,7 +500,7 @@ def text(explanation: Explanation, *, now: Instant) -> str:
 
 
 def waits_lines(explanation: Explanation, *, now: Instant) -> list[str]:
-    """What is waited for, or what is left as it is because somebody wants it so; nothing: no line."""
+    """What is waited for, or what is left as it is on purpose; nothing: no line."""
     if not explanation.waits:
         return []
     title = "Waiting for" if explanation.verdict != "done" else "Left as it is"

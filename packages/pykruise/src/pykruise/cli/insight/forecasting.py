@@ -174,7 +174,7 @@ def _bare(document: Document) -> Document:
     }
 
 
-# What is told
+# What is shown
 
 
 def _told(
@@ -343,7 +343,7 @@ def _holds(workload: Kind, sight: Sight | None, wanted: Document, played: Played
 
 
 def _gates(wanted: Document) -> list[str]:
-    """Readiness gates that somebody else has to open."""
+    """Readiness gates that another controller has to open."""
     gates = (wanted["spec"]["template"].get("spec") or {}).get("readinessGates") or ()
     names = [str(gate.get("conditionType") or "") for gate in gates]
     return [name for name in names if name not in ("", keys.IN_PLACE_READY, keys.KRUISE_POD_READY)]

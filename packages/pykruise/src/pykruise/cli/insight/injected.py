@@ -109,7 +109,7 @@ def _of_sidecars(
 
 def origin_of(field: str, workload: Mapping[str, Any], sidecars: Sequence[Document]) -> Origin | None:
     """What a field of a pod comes from, where it is of a container or volume beyond those of the template: they stand
-    behind it, in the order of the sets. None: from the template, or it cannot be told."""
+    behind it, in the order of the sets. None: from the template, or unknown."""
     match = _indexed.match(field)
     template = get_path(workload, "spec", "template") or {}
     if match is None:

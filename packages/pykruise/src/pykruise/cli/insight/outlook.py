@@ -100,8 +100,8 @@ def outlook_lines(one: Outlook) -> list[str]:
     return found
 
 
-def _section(title: str, told: Sequence[str]) -> list[str]:
-    return ["", title, *(f"  {line}" for line in told)] if told else []
+def _section(title: str, lines: Sequence[str]) -> list[str]:
+    return ["", title, *(f"  {line}" for line in lines)] if lines else []
 
 
 def _batch(batch: Batch) -> str:
@@ -109,8 +109,8 @@ def _batch(batch: Batch) -> str:
     for fate in batch.fates:
         groups.setdefault(fate.do, []).append(fate.pod)
     wait = "then, as these are ready: " if batch.number > 1 else ""
-    told = "; ".join(f"{do}: {shown(pods)}" for do, pods in groups.items())
-    return f"{batch.number:3d}. {wait}{told}"
+    actions = "; ".join(f"{do}: {shown(pods)}" for do, pods in groups.items())
+    return f"{batch.number:3d}. {wait}{actions}"
 
 
 def shown(names: Sequence[str]) -> str:

@@ -23,9 +23,9 @@ Reach = Callable[[Path | None, str | None], AbstractAsyncContextManager[tuple[Cl
 class Traced(WrappedTransport):
     """Says each request, as `-v=6` asks for: method, path, status, milliseconds."""
 
-    def __init__(self, inner: Transport, told: Callable[[str], object]) -> None:
+    def __init__(self, inner: Transport, trace: Callable[[str], object]) -> None:
         super().__init__(inner)
-        self._told = told
+        self._trace = trace
 
     @property
     def inner(self) -> Transport:
@@ -36,7 +36,7 @@ class Traced(WrappedTransport):
         begun = perf_counter()
         response = await super().request(request)
         took_ms = (perf_counter() - begun) * 1000
-        self._told(f"{request.method} {request.path} {response.status} in {took_ms:.0f} ms")
+        self._trace(f"{request.method} {request.path} {response.status} in {took_ms:.0f} ms")
         return response
 
 
@@ -47,16 +47,16 @@ async def reached(
     *,
     overrides: Overrides = _NOTHING,
     timeout_s: float = REQUEST_TIMEOUT_S,
-    told: Callable[[str], object] | None = None,
+    trace: Callable[[str], object] | None = None,
 ) -> AsyncIterator[tuple[Client, str]]:
     """The client and the context's namespace. Who asks by hand wants an answer: few repetitions.
 
-    `overrides`: what is said instead of the kubeconfig. `timeout_s`: of one request. `told`: gets a line for each.
+    `overrides`: what is said instead of the kubeconfig. `timeout_s`: of one request. `trace`: gets a line for each.
     """
     connection = await load(kubeconfig, context=context, overrides=overrides)
     transport: Transport = HttpTransport(connection, timeout_s=timeout_s)
-    if told is not None:
-        transport = Traced(transport, told)
+    if trace is not None:
+        transport = Traced(transport, trace)
     try:
         yield Client(transport, retry=RetryPolicy(reads=1, total_s=5.0)), connection.namespace
     finally:

@@ -276,8 +276,8 @@ def _stays(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def _notes(snapshot: Snapshot, plan: Plan) -> Sequence[str]:
-    told = [note.message for note in plan.notes if note.warning]
+    warnings = [note.message for note in plan.notes if note.warning]
     try:
-        return [_headline(compute(snapshot)), *told]
+        return [_headline(compute(snapshot)), *warnings]
     except AmountError:
-        return told
+        return warnings

@@ -21,7 +21,7 @@ POD_WEBHOOK = "mpod.kb.io"
 
 
 async def reviews_pods(client: Client) -> bool | None:
-    """Whether API servers are told to ask about new pods; None: that may not be read, or nothing is told.
+    """Whether API servers ask about new pods; None: that may not be read, or no configuration says it.
 
     `pykruise up` reviews by itself, without any configuration.
     """
@@ -52,6 +52,6 @@ async def events_about(client: Client, namespace: str, uid: str) -> list[Documen
 
 
 def is_fresh(event: Document, *, now: Instant, within_s: float) -> bool:
-    """Whether the event was told in the last `within_s` seconds."""
+    """Whether the event was recorded in the last `within_s` seconds."""
     at = event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp")
     return at is not None and parse_time(at) >= now - within_s

@@ -1,4 +1,4 @@
-"""Writing what a verb changed: a merge patch of the difference, which fails where somebody else was faster, and is then
+"""Writing what a verb changed: a merge patch of the difference, which fails where another write was faster, and is then
 made again from what is stored now.
 
 Info, mutate(document) ──▶ change() ──▶ the object as stored, or None: nothing changed

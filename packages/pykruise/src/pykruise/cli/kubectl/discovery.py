@@ -120,7 +120,7 @@ def _of_list(group: str, version: str, resources: Sequence[Mapping[str, Any]]) -
 
 
 class Mapper:
-    """Finds what a word means. `warn` is told when it could mean something else too."""
+    """Finds what a word means. `warn` is called when it could mean something else too."""
 
     def __init__(self, served: Sequence[Served], *, warn: Callable[[str], None]) -> None:
         self._served = served

@@ -24,7 +24,7 @@ from pykruise.kube.errors import KubeError
 __all__ = ["complete_main", "main", "run", "run_async"]
 
 PIPE_CLOSED: Final = 0
-"""Exit code when whoever reads the output has seen enough."""
+"""Exit code when the reader of the output has closed the pipe."""
 
 INTERRUPTED: Final = 130
 

@@ -1,4 +1,4 @@
-"""`-o go-template=…`, by a library that is there where somebody wants it: `pip install gotpl`.
+"""`-o go-template=…`, by an optional library: `pip install gotpl`.
 
 template, document ──▶ render() ──▶ text
 """

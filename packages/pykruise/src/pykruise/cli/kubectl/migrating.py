@@ -3,8 +3,8 @@
 arguments ──▶ migrate() ──▶ here; StatefulSets and DaemonSets: adopting.py, where pods stay
 Deployment ──▶ cloneset_from() ──▶ CloneSet      (numbers of both, what is wanted) ──▶ next_move() ──▶ Move, until done
 
-Pure but for migrate(). The moves are said before the first is made, and with `--plan` only said; who stops half way is
-told the way back.
+Pure but for migrate(). The moves are said before the first is made, and with `--plan` only said; after a stop half
+way the command for the way back is printed.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The revisions of a workload, whoever keeps them: ReplicaSets of a Deployment, ControllerRevisions of the others.
+"""The revisions of a workload, as its kind keeps them: ReplicaSets of a Deployment, ControllerRevisions of the others.
 
 Info, Session ──▶ read_revisions() ──▶ Revision, oldest first      the rest: pure
 """
@@ -45,7 +45,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> str:
-        """Why it was made, as somebody noted it."""
+        """Why it was made: the annotation change-cause."""
         annotations: Mapping[str, str] = self.info.document["metadata"].get("annotations") or {}
         return annotations.get(CHANGE_CAUSE, "")
 

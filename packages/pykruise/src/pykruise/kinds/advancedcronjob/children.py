@@ -165,7 +165,7 @@ def _views(resource: Resource) -> Views[ChildView]:
 CHILD_VIEWS: Final[Mapping[str, Views[ChildView]]] = {
     resource.kind: _views(resource) for resource in TEMPLATES.values()
 }
-"""By kind: everything of it, whoever made it."""
+"""By kind: everything of it, with any owner."""
 
 
 def child_name(owner: str, tick: Instant) -> str:

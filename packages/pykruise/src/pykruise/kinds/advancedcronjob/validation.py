@@ -2,7 +2,7 @@
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors        document ──▶ warnings_of() ──▶ doubts
 
-Pure. Of an ImageListPullJob's template the first error is told, as by the original.
+Pure. Of an ImageListPullJob's template only the first error is returned, as by the original.
 """
 
 import re

@@ -163,8 +163,8 @@ async def snapshot(view: BroadcastJobView, read: Read[Settings]) -> Snapshot:
 def _names(
     view: BroadcastJobView, nodes: Sequence[NodeView], pods: Sequence[PodView], read: Read[Settings]
 ) -> dict[str, str]:
-    """A node's pod has always the same name, so that the API server refuses a second one, whoever asks for it: another
-    leader, or a creation that arrives late. Only where somebody else's pod has the name there is another one."""
+    """A node's pod has always the same name, so that the API server refuses a second one, be it from another
+    leader or a creation that arrives late. Only where a pod of another owner has the name there is another one."""
     has_pod = {pod.target_node for pod in pods}
     found: dict[str, str] = {}
     for node in nodes:

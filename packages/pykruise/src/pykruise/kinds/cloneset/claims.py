@@ -6,7 +6,7 @@ WorkingSet ──▶ ids_of_new_pods(), claims_to_create(), with_claims() ──
            └─▶ claims_to_hand_over() ──▶ plan.py releases pods
 
 Pure; the rules for one claim are pods/claims.py. A pod that the CloneSet deletes takes its claims along. One
-that somebody else deletes leaves them to its successor when `enablePVCReuse` is on, else takes them along too.
+that is deleted by hand leaves them to its successor when `enablePVCReuse` is on, else takes them along too.
 """
 
 from collections.abc import Collection, Mapping
@@ -136,7 +136,7 @@ def with_claims(ws: WorkingSet, pod_spec: Document, instance_id: InstanceId) -> 
 def claims_to_announce(ws: WorkingSet, pod: PodView) -> tuple[Step, ...]:
     """What comes before the deletion of a pod whose claims a successor could take over: that they go too."""
     if not ws.spec.reuses_claims:
-        return ()  # nobody would take them over: cleaning up ends what was begun
+        return ()  # no pod would take them over: cleaning up ends what was begun
     found = claims_of(ws.claims.get(InstanceId(pod.instance_id), ()), pod.instance_id)
     return tuple(
         _leave_step(claim, pod.uid, because=f"it is deleted together with its pod {pod.name}")

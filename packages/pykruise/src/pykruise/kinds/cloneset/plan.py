@@ -238,7 +238,7 @@ def _release(snapshot: Snapshot, pods: Sequence[PodView]) -> list[Stage]:
 
 def _adopt(ws: WorkingSet, choice: UpdateChoice) -> list[Stage]:
     """A revision that was left behind and is used again becomes its own: pods are of it, so it must neither go with
-    somebody else nor outlive its owner, and it says by which selector pods are managed."""
+    another owner nor outlive its own, and it says by which selector pods are managed."""
     revision = choice.revision
     if choice.create is not None or revision.controller_uid or revision.is_deleting:
         return []

@@ -33,7 +33,7 @@ def plan_pre_download(ws: WorkingSet) -> list[Stage]:
     need = strategy.image_pre_download_min_updated_ready_pods or 0
     status = ws.snapshot.cloneset.status
     have = status.updated_ready_replicas if status.update_revision == ws.update.name else 0
-    wish = PreDownload(
+    wanted = PreDownload(
         revision=ws.update,
         is_rolling=is_rolling,
         is_due=need <= have,
@@ -46,7 +46,7 @@ def plan_pre_download(ws: WorkingSet) -> list[Stage]:
             settings=_settings(strategy),
         ),
     )
-    return pre_download_stages(wish, owned=ws.snapshot.pull_jobs)
+    return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
 
 
 def _strategy(ws: WorkingSet) -> InPlaceUpdateStrategy:

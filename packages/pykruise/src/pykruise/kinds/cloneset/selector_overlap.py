@@ -2,7 +2,7 @@
 
 pods of the namespace ──▶ OverlapMemory.look() ──▶ Snapshot.overlapping ──▶ overlap_of() ──▶ condition and event
 
-Pure. Nothing of the CloneSet's own goes wrong: it counts by owner. But whoever goes by the selector, an
+Pure. Nothing of the CloneSet's own goes wrong: it counts by owner. But what goes by the selector, an
 autoscaler through the scale subresource most of all, counts the others in.
 """
 

@@ -96,7 +96,7 @@ class CloneSetView(WorkloadView, frozen=True, kw_only=True):
 class CloneSetProjector:
     """Makes views of CloneSets' JSON text (v1beta1); one per cache.
 
-    A spec that does not fit the types gives a view with `problem`, so that its owner is told and the watch
+    A spec that does not fit the types gives a view with `problem`, so that its owner gets an event and the watch
     goes on. Raises ValueError only for something that is no Kubernetes object.
     """
 
@@ -138,7 +138,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     other_revisions: Mapping[str, RevisionView] = {}
     """Further revisions whose names could be in the way, by name."""
     orphans: Sequence[PodView] = ()
-    """Pods of the namespace that nobody controls, in any order. They are never adopted, only told of."""
+    """Orphans of the namespace, in any order. They are never adopted, only reported."""
     overlapping: Sequence[PodView] = ()
     """Pods of other owners that match the selector, as they were when it was last looked."""
     claims: Sequence[ClaimView] = ()

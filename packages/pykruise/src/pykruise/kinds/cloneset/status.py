@@ -156,7 +156,7 @@ def with_failures(
 def with_waiting(conditions: Conditions, waiting: Reason | None, *, now: Instant) -> Conditions:
     """The condition Waiting while there is something to wait for. Its message may change without its times.
 
-    Beside a failure only what somebody has to do counts: that pods are being created would contradict it.
+    Beside a failure only what needs a remedy counts: that pods are being created would contradict it.
     """
     has_failed = any(one.type in (FAILED_SCALE, FAILED_UPDATE) and one.status == "True" for one in conditions)
     if waiting is None or (has_failed and not waiting.remedy):

@@ -66,7 +66,7 @@ class ScaleStrategy(Typed, frozen=True, kw_only=True):
     """How pods come and go."""
 
     enable_pvc_reuse: SchemaFalse = msgspec.field(name="enablePVCReuse", default=False)
-    """Whether a new pod takes over the claims, and with them the id, of a pod that somebody deleted."""
+    """Whether a new pod takes over the claims, and with them the id, of a pod that was deleted by hand."""
     exclude_preparing_delete: bool = False
     """Whether pods that a preDelete hook holds no longer count as pods of the set."""
     max_unavailable: IntOrString | None = None
@@ -100,7 +100,7 @@ class UpdateStrategy(Typed, frozen=True, kw_only=True):
 
     rolling_update: RollingUpdate | None = None
     type: str = ""
-    """RollingUpdate (the default), or OnDelete: pods change only when somebody deletes them."""
+    """RollingUpdate (the default), or OnDelete: pods change only when they are deleted by hand."""
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
@@ -136,7 +136,7 @@ class CloneSetSpec(CommonSpec, frozen=True, kw_only=True):
 
     @property
     def is_on_delete(self) -> bool:
-        """Whether pods only change when somebody deletes them."""
+        """Whether pods only change when they are deleted by hand."""
         return self.update_strategy is not None and self.update_strategy.type == UpdateType.ON_DELETE
 
     @property
@@ -146,7 +146,7 @@ class CloneSetSpec(CommonSpec, frozen=True, kw_only=True):
 
     @property
     def reuses_claims(self) -> bool:
-        """Whether a new pod takes over the claims, and with them the id, of one that somebody deleted."""
+        """Whether a new pod takes over the claims, and with them the id, of one that was deleted by hand."""
         return self.scale_strategy is not None and self.scale_strategy.enable_pvc_reuse
 
     @property

@@ -235,7 +235,7 @@ def _allowed(ws: WorkingSet, pods: Sequence[PodView]) -> tuple[Sequence[PodView]
 
 
 def _spend(ws: WorkingSet, spends: Spends, touched: Collection[str]) -> list[Stage]:
-    """One write to each budget for all pods that are begun now; nobody may have spent in between."""
+    """One write to each budget for all pods that are begun now; it fails when another writer has spent in between."""
     chains: list[Chain] = []
     for name, pods in sorted(spends.items()):
         begun = [pod for pod in pods if pod.name in touched]

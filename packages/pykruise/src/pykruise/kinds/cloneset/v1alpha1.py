@@ -17,7 +17,7 @@ class ScaleStrategyV1Alpha1(Typed, frozen=True, kw_only=True):
     """How pods come and go."""
 
     disable_pvc_reuse: bool = msgspec.field(name="disablePVCReuse", default=False)
-    """Whether a new pod gets claims of its own instead of those of a pod that somebody deleted."""
+    """Whether a new pod gets claims of its own instead of those of a pod that was deleted by hand."""
     max_unavailable: IntOrString | None = None
     """How many pods may be unavailable while the set grows, as a number or a share of replicas; no limit by
     default."""
@@ -41,7 +41,7 @@ class UpdateStrategyV1Alpha1(Typed, frozen=True, kw_only=True):
     scatter_strategy: list[ScatterTerm] | None = None
     """Pods that are spread over the rollout."""
     type: str = ""
-    """ReCreate (the default), InPlaceIfPossible, InPlaceOnly, or OnDelete: pods change only when somebody
+    """ReCreate (the default), InPlaceIfPossible, InPlaceOnly, or OnDelete: pods change only when a user
     deletes them."""
 
 

@@ -4,7 +4,7 @@ AdmissionRequest in v1alpha1 ──▶ spoke_rules().errors() ──▶ field er
 field of a v1beta1 error     ──▶ spoke_rules().field_of() ──▶ its name in v1alpha1, or None: no rule there
 
 All other rules are in validation.py and are asked about the object in v1beta1. These cannot be: there the type
-that nobody knows has become ReCreate already. Pure but for the lookup of pods, which comes in. Rule numbers
+that is unknown has become ReCreate already. Pure but for the lookup of pods, which comes in. Rule numbers
 are those of the specification's table.
 """
 

@@ -3,7 +3,7 @@
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 
 Containers are stopped by the agent of the pod's node. Here a request gets what the agent needs to know, a pod is taken
-out of service for it, and a request that nobody carries out ends.
+out of service for it, and a request that is not carried out ends.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """What the manager does for a ContainerRecreateRequest: the table of contents of the decision.
 
 Snapshot ──▶ plan_request() ──▶ Plan: the pod out of service before and back after, the mirror of its containers'
-                                      statuses, the end of a request that nobody carries out, its deletion
+                                      statuses, the end of a request that is not carried out, its deletion
 
 Pure. Containers are stopped by the agent of the pod's node, which writes how far each of them is. The status belongs to
 both: whatever is written here carries the version that it was worked out from.
@@ -214,7 +214,7 @@ def _message(request: RequestView) -> Message:
 
 
 def _ending(snapshot: Snapshot, message: str) -> Plan:
-    """Nobody carries it out (any more)."""
+    """It is not carried out, or not any more."""
     request = snapshot.request
     status = {"phase": "Completed", "completionTime": format_time(snapshot.now), "message": message}
     return Plan(stages=(_stage(Purpose.REPORT_STATUS, request, _status_patch(request, status)),))

@@ -1,4 +1,4 @@
-"""Whose pods and revisions are the DaemonSet's: adopting what nobody has, releasing what no longer matches.
+"""Which pods and revisions are the DaemonSet's: adopting orphans, releasing what no longer matches.
 
 Snapshot ──▶ claim() ──▶ the stages that make the pods that count (node_state.py) its own, and no others
 
@@ -15,7 +15,7 @@ __all__ = ["claim"]
 
 
 def claim(snapshot: Snapshot) -> list[Stage]:
-    """Adopts the pods of nobody that match, and releases its own that do not match."""
+    """Adopts orphans that match, and releases its own pods that do not match."""
     daemonset = snapshot.daemonset
     assert daemonset.spec is not None
     adopted = [pod for state in snapshot.overview.open for pod in state.pods if pod.controller is None]

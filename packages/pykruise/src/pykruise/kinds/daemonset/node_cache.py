@@ -106,7 +106,7 @@ class NodeStateCache:
         now: Instant,
     ) -> NodeOverview:
         """The overview of now. `nodes`: all there are; `pods`: those that the DaemonSet controls; `orphans`: those of
-        its namespace that nobody does. The same, whatever was looked at before."""
+        its namespace that are orphans. The same, whatever was looked at before."""
         try:
             changed = self._changed_nodes(nodes)
             changed |= self._changed_pods(pods, orphans)
@@ -159,7 +159,7 @@ class NodeStateCache:
         """Names of nodes that time has made another state."""
         before, self._looked_at = self._looked_at, now
         if now < before and self._terms.min_ready_seconds > 0:
-            return set(self._states)  # the clock was set back: whoever was available may not be any more
+            return set(self._states)  # the clock was set back: a pod that was available may not be any more
         return {name for name, due in self._due.items() if due <= now}
 
     def _may_count(self, pod: PodView) -> bool:

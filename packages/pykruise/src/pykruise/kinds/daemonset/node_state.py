@@ -99,7 +99,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     is_lost: bool = False
     """Its kubelet is not heard."""
     pods: tuple[PodView, ...] = ()
-    """Those that count, terminating ones too: controlled and matching, or nobody's and to be adopted. The first
+    """Those that count, terminating ones too: controlled and matching, or orphans to be adopted. The first
     is the one that the node is counted by."""
     mismatched: tuple[PodView, ...] = ()
     """Controlled, but not matching the selector any more."""
@@ -129,7 +129,7 @@ def examine(
     terms: Terms, name: str, node: NodeView | None, pods: Iterable[PodView], *, now: Instant
 ) -> NodeState:
     """The state of one node. `node` None: there is none of that name. `pods`: those meant for it, controlled by
-    the DaemonSet or by nobody."""
+    the DaemonSet, or orphans."""
     fit = Fit(Place.GONE) if node is None else terms.placement.fit(node)
     own, mismatched = _counting(terms.selector, pods)
     times = [available_at(pod, min_ready_seconds=terms.min_ready_seconds, now=now) for pod in own]

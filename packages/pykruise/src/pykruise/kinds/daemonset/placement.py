@@ -3,7 +3,7 @@
 template ──▶ placement_of() ──▶ Placement ──▶ fit(node) ──▶ Place: RUN, STAY or LEAVE, and why
 
 Pure. Taints, the node selector and the required node affinity of the template decide. A node that is cordoned,
-not ready or full runs its pod all the same: the pod tolerates the taints by which those states are told, and the
+not ready or full runs its pod all the same: the pod tolerates the taints that stand for those states, and the
 scheduler looks at resources.
 """
 
@@ -57,7 +57,7 @@ _HOST_NETWORK_TOLERATION: Final = (f"{_NODE}/network-unavailable", NO_SCHEDULE)
 def daemon_tolerations(pod_spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The tolerations of the template with those that every daemon pod has, once each.
 
-    Rule: Kubernetes' DaemonSet controller; what a node is told to be unfit for is not for daemons to mind.
+    Rule: Kubernetes' DaemonSet controller; its pods ignore what makes a node unfit for others.
     """
     found = list(pod_spec.get("tolerations") or ())
     wanted = list(_DAEMON_TOLERATIONS)

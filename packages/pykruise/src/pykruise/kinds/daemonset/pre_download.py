@@ -33,7 +33,7 @@ def plan_pre_download(ws: WorkingSet) -> list[Stage]:
     running = (state.pods for state in ws.nodes if state.place is Place.RUN)
     is_rolling = bool(ws.outdated) or any(not pods or not ws.is_updated(pods[0]) for pods in running)
     need = annotated_threshold(daemonset.annotations, of=ws.limits.desired)
-    wish = PreDownload(
+    wanted = PreDownload(
         revision=ws.revisions.current,
         is_rolling=is_rolling,
         is_due=not ws.limits.problems and need <= _updated_ready(ws),
@@ -46,7 +46,7 @@ def plan_pre_download(ws: WorkingSet) -> list[Stage]:
             settings=annotated_settings(daemonset.annotations),
         ),
     )
-    return pre_download_stages(wish, owned=ws.snapshot.pull_jobs)
+    return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
 
 
 def _updated_ready(ws: WorkingSet) -> int:
@@ -64,7 +64,7 @@ def _templates_in_use(ws: WorkingSet) -> list[Document]:
 
 def _not_needed(ws: WorkingSet) -> str:
     if ws.spec.is_on_delete:
-        return "pods are not updated before somebody deletes them"
+        return "pods are updated only when they are deleted by hand"
     if not ws.revisions.old:
         return "there is no older revision"
     block, desired = ws.spec.rolling_update, ws.limits.desired

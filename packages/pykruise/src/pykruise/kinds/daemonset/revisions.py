@@ -3,7 +3,7 @@
 Snapshot ──▶ choose_revisions() ──▶ Revisions: current and old ones ──▶ stages that label, store and merge
                                                                   └──▶ cleaned_up(): what history does not keep
 
-Pure. Whose template means the same is the same revision, whoever wrote it down (pods/revisions.py): a set that
+Pure. Templates that mean the same are one revision, with any writer (pods/revisions.py): a set that
 another manager kept is taken over without a rollout.
 """
 

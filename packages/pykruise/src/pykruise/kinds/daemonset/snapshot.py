@@ -99,7 +99,7 @@ class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
 def project_daemonset(raw: bytes | msgspec.Raw) -> DaemonSetView:
     """The view of a DaemonSet's JSON text (v1beta1).
 
-    A spec that does not fit the types gives a view with `problem`, so that its owner is told and the watch
+    A spec that does not fit the types gives a view with `problem`, so that its owner gets an event and the watch
     goes on. Raises ValueError only for something that is no Kubernetes object.
     """
     document = decode(raw)
@@ -151,7 +151,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     revisions: Sequence[RevisionView]
     """Those controlled by it, oldest first."""
     orphaned_revisions: Sequence[RevisionView] = ()
-    """Revisions that nobody controls and whose labels match, oldest first."""
+    """Orphaned revisions whose labels match, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
     """Further revisions whose names could be in the way, by name."""
     pull_jobs: Sequence[PullJobView] | None = None

@@ -79,7 +79,7 @@ class UpdateStrategy(Typed, frozen=True, kw_only=True):
 
     rolling_update: RollingUpdate | None = None
     type: str = ""
-    """RollingUpdate (the default), or OnDelete: a pod is updated when somebody deletes it."""
+    """RollingUpdate (the default), or OnDelete: a pod is updated when it is deleted by hand."""
 
 
 class CommonSpec(Typed, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ class DaemonSetSpec(CommonSpec, frozen=True, kw_only=True):
 
     @property
     def is_on_delete(self) -> bool:
-        """Whether pods only change when somebody deletes them."""
+        """Whether pods only change when they are deleted by hand."""
         return self.update_strategy is not None and self.update_strategy.type == UpdateType.ON_DELETE
 
     @property

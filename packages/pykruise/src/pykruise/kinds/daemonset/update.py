@@ -125,7 +125,7 @@ def _counts(ws: WorkingSet, state: NodeState) -> bool:
 def _replace(ws: WorkingSet, chosen: Sequence[OldAndNew]) -> Phase:
     """Without surge: pods that do not serve at once, others as far as maxUnavailable lets them.
 
-    A pod that failed by itself takes nobody's place; one that an earlier update has taken out does.
+    A pod that failed by itself does not count against maxUnavailable; one that an earlier update has taken out does.
     """
     down = 0
     at_once: list[PodView] = []

@@ -57,7 +57,7 @@ def errors_of(
     """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update.
 
     A document whose spec has no selector or template comes with placeholders for them in `spec`. A spec that
-    did not change is not looked at again: were one refused that is stored, nobody could take the finalizers
+    did not change is not looked at again: were one refused that is stored, no client could take the finalizers
     off that its deletion waits for.
     """
     given: Mapping[str, Any] = doc.get("spec") or {}

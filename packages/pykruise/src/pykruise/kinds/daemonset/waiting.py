@@ -5,7 +5,7 @@ WorkingSet + what the phases left alone ──▶ waiting_of() ──▶ Reason:
 Pure. A DaemonSet that has converged (each node that runs a pod has one, of the newest template and available, and
 no other node has one that is to go) does not carry the condition; every other does, unless SelectorMismatch says
 it. What needs a person comes first, then what the spec itself holds back, then what goes on by itself. What comes
-and goes with every pod of a rollout is told in counts, so that it costs no write of its own.
+and goes with every pod of a rollout is reported in counts, so that it costs no write of its own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,7 +53,7 @@ def _is_as_wanted(ws: WorkingSet, state: NodeState) -> bool:
     pod = state.pods[0]
     if pod.is_deleting or is_leaving(pod) or not ws.is_updated(pod):
         return False
-    if state.place is Place.STAY:  # nobody's worry, as long as it is not to go
+    if state.place is Place.STAY:  # nothing to report, as long as it is not to go
         return pod.phase not in FINISHED
     return state.place is Place.RUN and ws.is_available(pod)
 
@@ -174,7 +174,7 @@ def _of_ending(state: NodeState, pod: PodView) -> Reason:
     return Reason(
         Code.TERMINATING,
         f"is to go, but finalizers hold it: {names}",
-        "have them taken off by whoever set them",
+        "have them taken off by the controller that set them",
     )
 
 

@@ -93,7 +93,7 @@ def _time(text: str | None) -> Instant | None:
 
 
 def _targets(job: EphemeralJobView, spec: EphemeralJobSpec, pods: Sequence[PodView]) -> Sequence[PodView]:
-    """The first `replicas` of those that have no container of such a name from somebody else."""
+    """The first `replicas` of those that have no container of such a name from another writer."""
     names = job.names
     free = [pod for pod in pods if not any(one.name in names and one.job != job.uid for one in pod.ephemeral)]
     return free if spec.replicas is None else free[: max(spec.replicas, 0)]

@@ -20,7 +20,7 @@ __all__ = ["mutate_imagelistpulljob", "validate_imagelistpulljob"]
 _REVIEWS: Final = Reviews[ImageListPullJobSpec](
     resource=IMAGE_LIST_PULL_JOBS,
     versions=("v1alpha1", "v1beta1"),
-    # That images are missing is told as a field error.
+    # Missing images are a field error.
     read_spec=lambda spec: read_spec({"images": [], **spec}),
     placeholders=("completionPolicy",),
 )

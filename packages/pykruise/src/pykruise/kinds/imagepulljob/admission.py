@@ -21,7 +21,7 @@ __all__ = ["mutate_imagepulljob", "validate_imagepulljob"]
 
 
 def _read_spec(spec: Mapping[str, Any]) -> tuple[ImagePullJobSpec | None, str]:
-    # That the image is missing is told as a field error.
+    # A missing image is a field error.
     return read({"image": "", **spec}, ImagePullJobSpec, path="spec")
 
 

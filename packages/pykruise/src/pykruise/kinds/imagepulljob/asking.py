@@ -4,7 +4,7 @@ NodeImage + job ──▶ entry_patch() ──▶ the entry, new or raised to it
 
 Pure. An entry that other jobs want too is shared: what they all need is the larger of each limit, and references of
 jobs that are gone are dropped on the way. Its version is raised, so that the node pulls once more, and what it
-reported before counts for nobody.
+reported before does not count.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def entry_patch(
 
 
 def lacks_secrets(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> bool:
-    """Whether a node has not been told of all secrets."""
+    """Whether a NodeImage does not name all secrets yet."""
     before = node.images.get(image.name)
     return before is not None and len(_joined(before, secrets) or ()) > len(before.pull_secrets or ())
 

@@ -1,6 +1,6 @@
 """Pull secrets where agents of nodes may read them: one copy of each source, shared by all jobs that pull with it.
 
-the job's secrets + copies in the shared namespace ──▶ sync_of() ──▶ SecretSync: what is written, what nodes are told
+the job's secrets + copies in the shared namespace ──▶ sync_of() ──▶ SecretSync: what is written, here and for nodes
 names + Read ──▶ read_sources() ──▶ Source: what each holds
 
 A copy says what it is a copy of and which jobs use it; the last one to let go has it deleted. Its name follows from
@@ -63,11 +63,11 @@ class SecretSync(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of the copies for one job."""
 
     writes: tuple[Chain, ...] = ()
-    """Copies that are made, or changed, before a node is told of them."""
+    """Copies that are made, or changed, before a NodeImage names them."""
     releases: tuple[Chain, ...] = ()
     """Copies that the job uses no more."""
     references: tuple[SecretReference, ...] = ()
-    """What nodes are told, in the order of the job's list."""
+    """What NodeImages name, in the order of the job's list."""
     missing: tuple[str, ...] = ()
     """Secrets that are not there: the job goes on without them."""
 
@@ -185,7 +185,7 @@ def _update(source: Source, copy: CopyView, job: PullJobView) -> Iterator[Chain]
 def _replacement(copy: CopyView, source: Source, listed: str) -> Step:
     """The contents as a whole: a merge patch would keep keys that the source has no more."""
     assert source.document is not None
-    # A type cannot be changed; a source that was made anew with another one is told of as a failed write.
+    # A type cannot be changed; a source that was made anew with another one is reported as a failed write.
     body = [
         {"op": "test", "path": "/type", "value": source.document.get("type") or "Opaque"},
         {"op": "add", "path": "/data", "value": source.document.get("data") or {}},

@@ -3,7 +3,7 @@
 pod + its ConfigMap ──▶ plan_barriers() ──▶ Plan: the ConfigMap with the next key, the pod marked when all are open
 
 Pure. The level that may start now is the highest one with a container that is not ready; those above it are
-all ready. Keys are never taken back, so a container that restarts later waits for nobody.
+all ready. Keys are never taken back, so a container that restarts later does not wait.
 """
 
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ def plan_barriers(snapshot: Snapshot) -> Plan:
         present = old.keys
     is_last = barrier_key(lowest) in present
     if not is_last:
-        # With those above: a ConfigMap that somebody took away must not hold up containers that ran already.
+        # With those above: a ConfigMap that was deleted must not hold up containers that ran already.
         open_now = {barrier_key(one) for one in _priorities(pod) if one >= highest}
         if missing := sorted(open_now - present):
             because = f"all containers of a priority above {highest} are ready"

@@ -84,7 +84,7 @@ def _is_known(key: Key, read: Read[Settings]) -> bool:
 
 
 async def _missing_secrets(view: NodeImageView, read: Read[Settings]) -> frozenset[Key]:
-    """Whether a secret is there could only be told by watching all of them; there are few such entries."""
+    """Whether a secret is there could only be known by watching all of them; there are few such entries."""
     if not read.settings.looks_at_secrets:
         return frozenset()
     named = {

@@ -151,7 +151,7 @@ async def _workload(view: StateView, read: Read[Settings]) -> tuple[WorkloadView
         is_supported = await reader.is_supported(kind)
     except WhiteListError as error:
         raise GatherError(f"PersistentPodState {view.key}: the white list cannot be read: {error}") from error
-    if not is_supported:  # what is recorded must not be lost because somebody edits a list
+    if not is_supported:  # what is recorded must not be lost when a list is edited
         raise GatherError(f"PersistentPodState {view.key}: {kind.kind} is not on the white list")
     api_version = view.spec.target_ref.api_version
     return await reader.workload(api_version, kind.kind, view.namespace, name), POLL_S

@@ -3,7 +3,7 @@
 JSON of a PersistentPodState ──▶ project_state() ──▶ StateView
 JSON of a workload ──▶ project_workload() ──▶ WorkloadView: replicas, ordinals, and what its annotations ask for
 
-Pure. Kinds of workloads are told apart by group and kind; the version does not matter.
+Pure. Kinds of workloads are compared by group and kind; the version does not matter.
 """
 
 from collections.abc import Mapping, Sequence

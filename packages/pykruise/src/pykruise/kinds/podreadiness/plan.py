@@ -3,7 +3,7 @@
 pod ──▶ lacks_condition() ──▶ plan_readiness() ──▶ Plan: one patch of the pod's status
 
 Pure. Workloads that run here set it themselves, with all else that a new pod needs, in one write. Pods of
-others get the gate too, by the feature gate KruisePodReadinessGate; nobody else would ever set its condition.
+others get the gate too, by the feature gate KruisePodReadinessGate; nothing else would ever set its condition.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lacks_condition(pod: PodView) -> bool:
-    """Whether the pod has the gate, nobody has set its condition, and nobody else will."""
+    """Whether the pod has the gate, and its condition is not set and would stay so."""
     if pod.is_deleting or keys.KRUISE_POD_READY not in pod.open_gates:
         return False
     owner = pod.controller

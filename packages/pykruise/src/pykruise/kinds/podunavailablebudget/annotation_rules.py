@@ -2,7 +2,7 @@
 
 AdmissionRequest (v1alpha1) ──▶ SPOKE_RULES.errors ──▶ field errors, or none
 
-Conversion reads what it can and never fails, so that a stored object can always be listed; here somebody is told.
+Conversion reads what it can and never fails, so that a stored object can always be listed; here it is an error.
 An annotation that is stored already does not stand in the way of other changes.
 """
 

@@ -1,7 +1,7 @@
 """PodUnavailableBudgets between v1alpha1 and v1beta1.
 
 In v1alpha1 the operations and the total are annotations. In that view they always say what the fields say. An
-annotation that says nothing, of a budget that was stored before anybody looked at it, makes no field: the budget then
+annotation that says nothing, of a budget that was stored before it was validated, makes no field: the budget then
 protects from every operation, and can be listed. That a budget is not written like that is for its review to say.
 """
 

@@ -4,7 +4,7 @@ BudgetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
 Workloads of known kinds are mirrored; others, with a scale subresource, are read each time. So is a pod whose record
 has run out although it seems to be as it was: before it counts again the API server is asked, since a watch that
-hangs may have told of nothing.
+hangs may have delivered nothing.
 """
 
 import logging

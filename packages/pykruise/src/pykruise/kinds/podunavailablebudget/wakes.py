@@ -24,7 +24,7 @@ from pykruise.runtime.wakes import Later, Wake, itself
 __all__ = ["is_about_owner", "wakes"]
 
 GOING_S: Final = 5.0
-"""After this time a budget is told that a pod goes which it let go: its record says so until then."""
+"""After this time a budget is enqueued for a pod that it let go: its record counts the pod until then."""
 
 _LATER: Final = float("inf")
 """The time at which a pod counts whose update time alone completes."""

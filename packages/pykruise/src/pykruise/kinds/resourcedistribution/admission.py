@@ -93,5 +93,5 @@ async def _tried(resource: Document, trial: Trial) -> Cause | None:
     except ForbiddenError as error:
         return forbidden(RESOURCE, str(error))
     except KubeError as error:
-        return internal_error(RESOURCE, f"whether it could be created cannot be told: {error}")
+        return internal_error(RESOURCE, f"whether it could be created is unknown: {error}")
     return None

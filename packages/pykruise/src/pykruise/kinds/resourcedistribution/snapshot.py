@@ -1,7 +1,7 @@
 """Everything a decision about one ResourceDistribution needs, as one value.
 
 DistributionView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
-                               └── contents of copies that somebody else wrote are read, once for each version
+                               └── contents of copies with another last writer are read, once for each version
 failed writes ──▶ learn() ──▶ memory ──▶ the next Snapshot
 
 Caches have metadata alone. What a copy holds is known from the answer to one's own write. Where it is not, because
@@ -70,7 +70,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: Mapping[str, NamespaceView] = {}
     """All that this manager works in, by name."""
     copies: Mapping[str, CopyView] = {}
-    """Objects of that kind and name, by namespace, whoever made them. Own ones have their contents' digest."""
+    """Objects of that kind and name, by namespace, with any origin. Own ones have their contents' digest."""
     unread: Mapping[str, str] = {}
     """Namespaces whose copy could not be read → why."""
     failed: Mapping[str, FailedWrite] = {}

@@ -4,7 +4,7 @@ AdmissionRequest ──▶ mutate_sidecarset()     ──▶ the object with its
                  ──▶ validating(reader, …)() ──▶ allowed, or refused (422) with every field error
 
 v1beta1 only; another version is refused with 400. Validation reads what the object refers to and may collide
-with; without a reader (where nobody asks it) it judges the object alone.
+with; without a reader it judges the object alone.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 five fields of a spec ──▶ contents_of() ──▶ Contents (sidecars, volumes, secrets, annotations, hashes)
 
-Pure. The containers in it are shared by all pods: whoever builds with them works on copies.
+Pure. The containers in it are shared by all pods: what is built of them is built of copies.
 """
 
 from collections.abc import Mapping, Sequence

@@ -156,5 +156,5 @@ def _deletion(revision: RevisionView, limit: int) -> Step:
         action=Delete(
             resource=CONTROLLER_REVISIONS, key=Key(revision.namespace, revision.name), uid=revision.uid
         ),
-        because=f"more than {max(limit, 1)} revisions are kept, and nobody uses this one",
+        because=f"more than {max(limit, 1)} revisions are kept, and no pod uses this one",
     )

@@ -42,7 +42,7 @@ HOT_UPGRADES_FIRST: Final = Reason(Code.HOT_UPGRADE, "waits until hot upgrades o
 BROKEN_ANNOTATION: Final = "correct the annotation, or recreate the pod"
 
 AGAIN_S: Final = 300.0
-"""After this time an event that still holds is told again."""
+"""After this time an event that still holds is recorded again."""
 
 
 def plan_sidecarset(snapshot: Snapshot) -> Plan:
@@ -174,14 +174,14 @@ def _upgraded(snapshot: Snapshot, revision: StoredRevision, chosen: Chosen) -> _
 
 
 def _cannot_be_patched(pod: ManagedPod, problem: str) -> Iterator[Note]:
-    """Both are told: the SidecarSet, and the pod whose annotation is in the way."""
+    """Both get the event: the SidecarSet, and the pod whose annotation is in the way."""
     reason, subject = "FailedUpgradeSidecar", Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
     yield Note(reason=reason, message=f"{pod.label}: {problem}", warning=True, again_after_s=AGAIN_S)
     yield Note(reason=reason, message=problem, warning=True, again_after_s=AGAIN_S, about=subject)
 
 
 def _patch(pod: ManagedPod, body: Document, *, subresource: str = "") -> Patch:
-    """Everything in it was read from the pod and changed, so nobody may come between."""
+    """Everything in it was read from the pod and changed, so no other write may come between."""
     return Patch(
         resource=PODS,
         key=pod_key(pod.pod),

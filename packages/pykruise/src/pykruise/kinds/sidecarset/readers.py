@@ -92,9 +92,11 @@ class CachedSidecars:
         self._client = client
         self._namespace = namespace
         self._live = LiveSidecars(lambda: client, namespace=revision_namespace or namespace)
-        told: dict[str, Any] = {"clock": clock, "rng": rng}
-        self.sets: Cache[SidecarSetView] = Cache(client, SIDECAR_SETS, project=project_sidecarset, **told)
-        self._namespaces: Cache[NamespaceView] = Cache(client, NAMESPACES, project=project_namespace, **told)
+        options: dict[str, Any] = {"clock": clock, "rng": rng}
+        self.sets: Cache[SidecarSetView] = Cache(client, SIDECAR_SETS, project=project_sidecarset, **options)
+        self._namespaces: Cache[NamespaceView] = Cache(
+            client, NAMESPACES, project=project_namespace, **options
+        )
         self._revisions: Cache[RevisionView] = Cache(
             client,
             CONTROLLER_REVISIONS,
@@ -102,7 +104,7 @@ class CachedSidecars:
             namespace=revision_namespace or namespace,
             label_selector=SET_LABEL,
             indexes={BY_SET: lambda one: (one.labels.get(SET_LABEL, ""),)},
-            **told,
+            **options,
         )
 
     @property

@@ -13,6 +13,7 @@ from pykruise.kinds.sidecarset.contents import AFTER, BEFORE, HOT, hot_pair
 from pykruise.kinds.sidecarset.defaults import DISABLED
 from pykruise.kinds.sidecarset.expressions import ExpressionError, check
 from pykruise.kinds.sidecarset.hashes import is_native
+from pykruise.kube.container_rules import check_probe
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import (
     duplicate,
@@ -24,7 +25,6 @@ from pykruise.kube.field_errors import (
 )
 from pykruise.kube.go_text import excerpt
 from pykruise.kube.patterns import PatternError, compile_pattern
-from pykruise.kube.pod_rules import check_probe
 from pykruise.kube.validation_rules import is_dns1123_label, is_qualified_name
 from pykruise.pods.template_validation import pod_spec_errors
 

@@ -14,7 +14,7 @@ __all__ = ["status_of"]
 
 
 def status_of(snapshot: Snapshot, revision: StoredRevision) -> Document:
-    """The status; how often a name was taken is told even when it never was."""
+    """The status; how often a name was taken is part of it even when it never was."""
     one, pods = snapshot.sidecarset, snapshot.pods
     ready = [pod for pod in pods if pod.is_consistent and pod.is_ready]
     status = SidecarSetStatus(

@@ -4,7 +4,7 @@ ManagedPod ──▶ upgrade_patch() ──▶ a strategic merge patch: images, 
            ──▶ reset_patch()   ──▶ the same, for a hot upgrade that is over: the old container becomes idle
            ──▶ can_be_reset()
 
-Pure. Only images and annotations are written; whatever else is in the pod is nobody's business here.
+Pure. Only images and annotations are written; all else in the pod is left alone.
 """
 
 from collections.abc import Mapping

@@ -48,7 +48,7 @@ def mains(pod: PodView) -> list[ContainerFacts]:
 
 
 def is_completed(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
-    """Whether all of them have ended. Nobody has while a container of the pod has no status."""
+    """Whether all of them have ended. None has while a container of the pod has no status."""
     if len(pod.container_statuses) != len(pod.containers):
         return False
     names = {one.name for one in containers}

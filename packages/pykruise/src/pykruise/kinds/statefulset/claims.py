@@ -1,9 +1,9 @@
-"""The claims of a StatefulSet's pods: made before them, and owned by whoever they are to go with.
+"""The PVCs of a StatefulSet's pods: made before them, and owned by what they are to be deleted with.
 
 WorkingSet + ordinal ──▶ claims_to_create() ──▶ steps before a pod's creation, or what it waits for
                      ──▶ owner_steps()     ──▶ owner references that persistentVolumeClaimRetentionPolicy wants
 
-Pure. Nobody here deletes a claim: garbage collection does, by the owners that a claim has. A claim that exists
+Pure. No claim is deleted here: garbage collection does it, by the owners that a claim has. A claim that exists
 is never reshaped here (expansion.py lets it grow).
 """
 
@@ -121,7 +121,7 @@ def _create_step(ws: WorkingSet, document: Document, *, pod: str) -> Step:
 
 
 def _policy(ws: WorkingSet) -> tuple[bool, bool]:
-    """Whether claims go when the set shrinks, and when it is deleted. What nobody knows retains."""
+    """Whether claims go when the set shrinks, and when it is deleted. An unknown policy retains."""
     policy = ws.spec.persistent_volume_claim_retention_policy
     known = ("", *Retention)
     if policy is None or policy.when_scaled not in known or policy.when_deleted not in known:
@@ -201,7 +201,7 @@ def _owner_step(
 
 def _because(wanted: list[Document]) -> str:
     owners = " and ".join(f"{one['kind']} {one['name']}" for one in wanted)
-    goes = f"it goes with {owners}" if owners else "it stays, whoever goes"
+    goes = f"it goes with {owners}" if owners else "it stays when its pod or the set is deleted"
     return f"persistentVolumeClaimRetentionPolicy: {goes}"
 
 

@@ -73,7 +73,7 @@ def _wakes(settings: Settings) -> Sequence[Wake]:
 
 
 def _waiting_for_name(change: Change[PodView], around: Around[Settings]) -> Iterable[Key]:
-    """The set that wants the name of a pod that is gone, whoever owned it."""
+    """The set that wants the name of a pod that is gone, with any owner."""
     if change.new is not None or change.old is None:
         return ()
     return _known(Key(change.old.namespace, split_name(change.old.name)[0]), around)

@@ -63,4 +63,4 @@ def _selector(text: dict[str, object]) -> Selector | None:
     try:
         return selector_from(text)
     except SelectorError:
-        return None  # admission was bypassed; it matches nobody
+        return None  # admission was bypassed; it matches no pod

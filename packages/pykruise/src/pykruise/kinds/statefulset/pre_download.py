@@ -37,7 +37,7 @@ def plan_pre_download(ws: WorkingSet, differences: Differences) -> list[Stage]:
     is_rolling = ws.update.hash != ws.current.hash
     status = statefulset.status
     have = status.updated_ready_replicas if status.update_revision == ws.update.name else 0
-    wish = PreDownload(
+    wanted = PreDownload(
         revision=ws.update,
         is_rolling=is_rolling,
         warns=True,
@@ -51,7 +51,7 @@ def plan_pre_download(ws: WorkingSet, differences: Differences) -> list[Stage]:
             settings=annotated_settings(statefulset.annotations),
         ),
     )
-    return pre_download_stages(wish, owned=ws.snapshot.pull_jobs)
+    return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
 
 
 def _not_needed(ws: WorkingSet, differences: Differences) -> str:

@@ -97,7 +97,7 @@ class StatefulSetView(WorkloadView, frozen=True, kw_only=True):
 def project_statefulset(raw: bytes | msgspec.Raw) -> StatefulSetView:
     """The view of a StatefulSet's JSON text (v1beta1).
 
-    A spec that does not fit the types gives a view with `problem`, so that its owner is told and the watch
+    A spec that does not fit the types gives a view with `problem`, so that its owner gets an event and the watch
     goes on. Raises ValueError only for something that is no Kubernetes object.
     """
     document = decode(raw)
@@ -172,11 +172,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[PodView]
     """All pods controlled by it, in any order."""
     orphans: Sequence[PodView] = ()
-    """Pods of the namespace that nobody controls, with labels and names of its pods."""
+    """Orphans of the namespace with labels and names of its pods."""
     revisions: Sequence[RevisionView]
     """Its own, oldest first."""
     orphaned_revisions: Sequence[RevisionView] = ()
-    """Of nobody, with labels that match."""
+    """Orphans with labels that match."""
     other_revisions: Mapping[str, RevisionView] = {}
     """Further revisions whose names could be in the way, by name."""
     claims: Mapping[str, ClaimView] = {}

@@ -115,7 +115,7 @@ class UpdateStrategy(Typed, frozen=True, kw_only=True):
 
     rolling_update: RollingUpdate | None = None
     type: str = ""
-    """RollingUpdate (the default), or OnDelete: pods change only when somebody deletes them."""
+    """RollingUpdate (the default), or OnDelete: pods change only when they are deleted by hand."""
 
 
 class ScaleStrategy(Typed, frozen=True, kw_only=True):
@@ -188,7 +188,7 @@ class StatefulSetSpec(CommonSpec, frozen=True, kw_only=True):
 
     @property
     def is_on_delete(self) -> bool:
-        """Whether pods only change when somebody deletes them."""
+        """Whether pods only change when they are deleted by hand."""
         return self.update_strategy is not None and self.update_strategy.type == UpdateType.ON_DELETE
 
     @property

@@ -99,7 +99,7 @@ def errors_of(
 
 
 def _claim_volumes(spec: StatefulSetSpec) -> list[str]:
-    """Volumes that claims bring. One of the template with the same name gives way; bad names are told below."""
+    """Volumes that claims bring. One of the template with the same name gives way; bad names are errors below."""
     own = {one.get("name") for one in get_path(spec.template, "spec", "volumes") or ()}
     return [name for name in dict.fromkeys(spec.claim_names) if name and name not in own]
 
@@ -123,7 +123,7 @@ def warnings_of(doc: Mapping[str, Any], spec: StatefulSetSpec) -> list[str]:
 
 
 def _name_errors(metadata: Mapping[str, Any], found: list[Cause]) -> Iterator[Cause]:
-    """Its pods are hosts in DNS: no dots. What is wrong with the name as any object's is told already."""
+    """Its pods are hosts in DNS: no dots. What is wrong with the name as any object's is an error already."""
     name = metadata.get("name") or ""
     if name and not any(cause.field == "metadata.name" for cause in found):
         yield from (invalid("metadata.name", name, problem) for problem in is_dns1123_label(name))

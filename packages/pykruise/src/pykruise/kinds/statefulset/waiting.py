@@ -1,4 +1,4 @@
-"""Why a StatefulSet has not converged, in one sentence with what somebody has to do about it.
+"""Why a StatefulSet has not converged, in one sentence with its remedy.
 
 WorkingSet + reasons of the plan ──▶ waiting_of() ──▶ Reason, or None: it has converged
 

@@ -89,7 +89,7 @@ def adoption(united: UnitedView, workloads: Sequence[SubsetWorkload]) -> list[St
     assert united.spec is not None
     reference = united.reference_as(UNITED_DEPLOYMENTS)
     chains = [
-        _owned_by(one, [*one.owners, reference], "it matches the selector, and nobody controls it")
+        _owned_by(one, [*one.owners, reference], "it matches the selector, and has no controller")
         for one in workloads
     ]
     adopter = adopter_of(united, UNITED_DEPLOYMENTS, selector=united.spec.selector)
@@ -97,7 +97,7 @@ def adoption(united: UnitedView, workloads: Sequence[SubsetWorkload]) -> list[St
 
 
 def release(workloads: Sequence[tuple[SubsetWorkload, str]]) -> list[Stage]:
-    """The writes by which these are nobody's again; they and their pods stay."""
+    """The writes that orphan these; they and their pods stay."""
     chains = [
         _owned_by(
             one,

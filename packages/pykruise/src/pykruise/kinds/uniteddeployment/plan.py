@@ -395,7 +395,7 @@ class _Planning:
             return
         seen = self._united.status.observed_generation
         wanted = _document(msgspec.structs.replace(status, observed_generation=seen))
-        # Conditions are told with the rest of the status.
+        # Conditions are written with the rest of the status.
         patch = status_patch(
             UNITED_DEPLOYMENTS,
             self._united.key,

@@ -187,7 +187,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     workloads: Sequence[SubsetWorkload]
     """All that it controls, of every kind, oldest first."""
     orphans: Sequence[SubsetWorkload] = ()
-    """Of the template's kind, which nobody controls and which say a subset, oldest first."""
+    """Orphans of the template's kind that name a subset, oldest first."""
     subset_pods: Mapping[str, Sequence[PodView]] = {}
     """Of its workloads, by the workload's uid, finished and terminating ones too, by name."""
     revisions: OwnRevisions
@@ -224,7 +224,7 @@ def _oldest_first(found: Iterator[SubsetWorkload]) -> list[SubsetWorkload]:
 
 
 def _pods_of(workload: SubsetWorkload, read: Read[Settings]) -> Iterator[PodView]:
-    """By owner: nobody's pods are adopted or released here."""
+    """By owner: no pod is adopted or released here."""
     owners = [workload.uid]
     if workload.template == DEPLOYMENT:
         owners = [one.uid for one in read.owned(REPLICA_SET_VIEWS, workload.uid)]

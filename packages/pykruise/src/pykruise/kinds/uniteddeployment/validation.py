@@ -132,7 +132,7 @@ def _strategy_of(spec: UnitedDeploymentSpec) -> Any:
 
 
 def _selector(spec: UnitedDeploymentSpec) -> Selector | None:
-    """None: what is wrong with it is told elsewhere."""
+    """None: what is wrong with it is an error elsewhere."""
     try:
         found = selector_from(msgspec.to_builtins(spec.selector))
     except SelectorError:

@@ -216,7 +216,7 @@ def _views(template: str, resource: Resource) -> Views[SubsetWorkload]:
 WORKLOAD_VIEWS: Final[Mapping[str, Views[SubsetWorkload]]] = {
     template: _views(template, resource) for template, resource in TEMPLATES.items()
 }
-"""By template: all workloads of its kind, whoever made them."""
+"""By template: all workloads of its kind, with any owner."""
 
 
 def type_of(template: str) -> str:

@@ -75,7 +75,7 @@ def _read(doc: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, bool, str]
         "targetRef": given.get("targetRef") or {},
     }
     if isinstance(filled["targetRef"], Mapping):
-        # What is missing is told as a field error, not as an object that cannot be read.
+        # What is missing is a field error, not an object that cannot be read.
         filled["targetRef"] = {"apiVersion": "", "kind": "", "name": "", **filled["targetRef"]}
     spec, problem = read(filled, WorkloadSpreadSpec, path="spec", raw=RAW)
     return spec, has_target, problem

@@ -53,7 +53,7 @@ class Assignment:
         self._allocator = allocator
         self._versioned = versioned
         self._told = ""
-        """What was told last of a white list that cannot be read."""
+        """The last error that was logged of a white list that cannot be read."""
 
     async def placed(self, pod: Document, *, namespace: str) -> Document | None:
         """The pod as one of its subset; None: it is of none. Raises AssignmentError."""
@@ -110,13 +110,13 @@ class Assignment:
         return None
 
     async def _known_owners(self, views: Sequence[SpreadView]) -> Collection[GroupKind]:
-        """The white list is asked for only where somebody uses it."""
+        """The white list is read only where a WorkloadSpread needs it."""
         if all(view.target is not None and view.target[0] in BUILT_IN for view in views):
             return BUILT_IN
         try:
             found = await self._reader.white_list()
         except WhiteListError as error:
-            # Nobody's pods may wait for somebody to correct a ConfigMap: it counts as absent, and is told once.
+            # No pod may wait until a ConfigMap is corrected: it counts as absent, and the error is logged once.
             if str(error) != self._told:
                 _log.warning("the white list of WorkloadSpread cannot be read: %s", error)
             self._told = str(error)

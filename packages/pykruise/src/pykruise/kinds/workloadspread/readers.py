@@ -1,7 +1,7 @@
 """What admission has to know beside the request: WorkloadSpreads, owners, targets, the white list.
 
 LiveSpreads     asks the API server each time: for reviews in the process of a sandbox
-CachedSpreads   the same over a cache of WorkloadSpreads, which is kept while `run()` runs: a pod that nobody
+CachedSpreads   the same over a cache of WorkloadSpreads, which is kept while `run()` runs: a pod that no spread
                 spreads costs no request
 
 Owners and the white list are asked for when a pod needs them, and remembered for a moment.
@@ -107,7 +107,7 @@ class TargetReader(WorkloadReader):
         if found is None:
             wanted = get_path(await self.scale(view), "spec", "replicas")
             found = wanted if isinstance(wanted, int) else None
-        # Nobody knows: as many as there are.
+        # Unknown: as many as there are.
         return sum(one.replicas for one in view.status.subset_statuses or ()) if found is None else found
 
     async def _listed_as(self, kind: GroupKind) -> Listed | None:

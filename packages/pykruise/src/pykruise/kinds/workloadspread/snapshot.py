@@ -45,7 +45,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     versioned: frozenset[str] = DEFAULT_VERSIONED
     now: Instant
     polls_after: float | None = None
-    """Seconds after which the workload must be looked at, since nobody tells when it changes."""
+    """Seconds after which the workload must be read again, since no watch says when it changes."""
 
 
 def latest_version(

@@ -41,7 +41,7 @@ WINDOW_S: Final = 300.0
 SUFFICIENT: Final = "Sufficient"
 POD_UNSCHEDULABLE: Final = "PodUnschedulable"
 AGAIN_S: Final = 300.0
-"""How often the same is told again: a status that meets a conflict is worked out anew, and no news."""
+"""How often the same event is repeated: a status that meets a conflict is computed again without a new event."""
 
 
 class Computed(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,7 +192,7 @@ def _entry(
             continue
         deleting[pod.name] = leaving[pod.name]
         tally.due.append(until)
-    # Of pods beyond the limit that go nobody gets the place.
+    # A terminating pod above maxReplicas does not free a slot.
     missing = limit if limit == ANY_NUMBER else max(limit - (len(active) - len(deleting)), 0)
     waiting: dict[str, str] = {}
     for key, since, until in pending_creations(old, pods):

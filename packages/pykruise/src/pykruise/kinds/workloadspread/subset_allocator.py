@@ -155,7 +155,7 @@ class _SlotUpdates:
     async def _decided(
         self, view: SpreadView, batch: Sequence[_SlotRequest], going: Collection[str]
     ) -> dict[str, Sequence[SubsetStatus]]:
-        """The lists that change, by version; the wishes have their answers, if these can be stored."""
+        """The lists that change, by version; the requests have their answers, if these can be stored."""
         lists: dict[str, Sequence[SubsetStatus]] = {}
         changed: dict[str, Sequence[SubsetStatus]] = {}
         for request in batch:

@@ -2,7 +2,7 @@
 
 workload document ──▶ replicas_of() ──▶ pods it wants, or None: unknown
 
-Pure. Kinds are told apart by group and kind; versions do not matter.
+Pure. Kinds are compared by group and kind; versions do not matter.
 """
 
 from collections.abc import Mapping, Sequence

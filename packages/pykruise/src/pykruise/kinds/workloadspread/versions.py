@@ -15,7 +15,7 @@ from pykruise.pods.names import short_hash
 __all__ = ["DEFAULT_VERSIONED", "UNVERSIONED", "version_of", "versioned_kinds"]
 
 UNVERSIONED: Final = "versionIgnored"
-"""The version of pods whose kind is not told apart by versions."""
+"""The version of pods whose kind has no versions of its own."""
 
 DEFAULT_VERSIONED: Final = frozenset({"deployment", "replicaset"})
 

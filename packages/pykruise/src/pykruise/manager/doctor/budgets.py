@@ -40,7 +40,7 @@ def _useless(budgets: Sequence[Document]) -> Iterator[Finding]:
     for one in budgets:
         status: Mapping[str, int] = one.get("status") or {}
         if not status:
-            continue  # nobody has looked at it yet: other checks say why
+            continue  # it has no status yet: other checks say why
         total, desired = status.get("totalReplicas", 0), status.get("desiredAvailable", 0)
         if total == 0 and status.get("currentAvailable", 0) == 0:
             what = f"PodUnavailableBudget {_name(one)} is about no pod"
@@ -78,9 +78,9 @@ def _doubled(
             two.setdefault((is_closed, what), []).append(name)
     for (is_blocked, what), some in two.items():
         more = f" and {len(some) - SHOWN} more" if len(some) > SHOWN else ""
-        told = f"pods {', '.join(some[:SHOWN])}{more} {what}"
+        text = f"pods {', '.join(some[:SHOWN])}{more} {what}"
         yield (
-            warning("budgets", told, "have one budget for each pod") if is_blocked else fine("budgets", told)
+            warning("budgets", text, "have one budget for each pod") if is_blocked else fine("budgets", text)
         )
 
 

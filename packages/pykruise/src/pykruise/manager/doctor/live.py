@@ -71,7 +71,7 @@ class Live:
         return await self.get(DEPLOYMENTS, self.namespace, MANAGER)
 
     async def settings(self) -> Settings:
-        """What the manager in the cluster was told. Raises FlagError, GateError for what it refuses."""
+        """The flags of the manager in the cluster. Raises FlagError, GateError for what it refuses."""
         deployment = await self.deployment()
         containers = get_path(deployment or {}, "spec", "template", "spec", "containers", default=[])
         for container in containers:

@@ -114,7 +114,7 @@ async def check_certificate(live: Live) -> Sequence[Finding]:
 
 
 async def check_configurations(live: Live) -> Sequence[Finding]:
-    """Both are there, point to where the manager is, believe its authority, and guard nobody they must not."""
+    """Both are there, point to where the manager is, trust its authority, and guard nothing they must not."""
     settings = await _webhook_settings(live)
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     authority = certificates_in(secret or {}).authority
@@ -149,15 +149,15 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
 
 
 async def _check_conditions(live: Live, name: str, found: Document) -> list[Finding]:
-    """API servers ask about every pod, or about those that somebody means."""
-    told = current_conditions(found)
-    if not any(told.values()):
+    """API servers ask about every pod, or about those that an object selects."""
+    written = current_conditions(found)
+    if not any(written.values()):
         return []
     settings = admission_settings(await live.gates(), namespace=live.namespace)
-    rules = {path: rule for path, rule in rules_by_path(reviewers(settings)).items() if path in told}
+    rules = {path: rule for path, rule in rules_by_path(reviewers(settings)).items() if path in written}
     interests = await list_selectors(live.client, selecting_kinds(settings))
     due = conditions_due(rules, interests)
-    if {path: told[path] for path in due} in (due, widest_conditions(rules)):
+    if {path: written[path] for path in due} in (due, widest_conditions(rules)):
         return []
     what = f"by {name} API servers do not ask about all pods that SidecarSets and other kinds mean"
     log = LOG.format(namespace=live.namespace)

@@ -1,4 +1,4 @@
-"""Whether a manager runs, what it was told, who leads, and what time it is for everybody."""
+"""Whether a manager runs, its flags, who leads, and whether the clocks agree."""
 
 import re
 from collections.abc import Sequence
@@ -121,7 +121,7 @@ def _daemon_findings(daemon: Document | None, namespace: str) -> list[Finding]:
 
 
 async def check_lease(live: Live) -> Sequence[Finding]:
-    """Somebody leads, and renews in time."""
+    """A manager leads, and renews in time."""
     lease = await live.get(LEASES, live.namespace, "kruise-manager")
     name = f"{live.namespace}/kruise-manager"
     if lease is None:
@@ -132,7 +132,7 @@ async def check_lease(live: Live) -> Sequence[Finding]:
     spec = lease.get("spec") or {}
     holder = spec.get("holderIdentity") or ""
     if not holder:
-        return [fault("lease", f"nobody holds lease {name}: no controller runs", "start a manager")]
+        return [fault("lease", f"lease {name} has no holder: no controller runs", "start a manager")]
     now = await live.server_time()
     renewed = parse_time(spec["renewTime"]) if spec.get("renewTime") else None
     length = spec.get("leaseDurationSeconds") or 15

@@ -128,7 +128,7 @@ def _records(
     for name in images:
         status = statuses.get(name)
         if status is None:
-            # Perhaps nobody has reported it yet: without a record nothing would wait for the new image.
+            # Perhaps it is not reported yet: without a record nothing would wait for the new image.
             found[name] = ImageRecord()
             continue
         earlier = state.image_records.get(name)

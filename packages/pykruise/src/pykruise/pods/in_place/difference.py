@@ -87,7 +87,7 @@ def difference(
             settings,
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        # Revisions are data that anybody may have written; one that is no pod template is not compared.
+        # Revisions are data that any client may have written; one that is no pod template is not compared.
         return NotInPlace(f"the template of a revision cannot be read: {error}")
 
 

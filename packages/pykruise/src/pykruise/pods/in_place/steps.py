@@ -5,7 +5,7 @@ pod              ──▶ next_step() ──▶ Continue (writes) | Waiting (wh
 
 Pure. A whole update is three writes: a condition that takes the pod out of service, one patch with images,
 labels and annotations, and the condition that brings the pod back. The first is left out when no container
-restarts. Everything that must be remembered is on the pod, so anybody can go on from any point, and repeating
+restarts. Everything that must be remembered is on the pod, so any manager can go on from any point, and repeating
 a write changes nothing.
 """
 
@@ -233,7 +233,7 @@ def _new_state(pod: UpdatablePod, wanted: UpdateSpec, *, now: Instant, settings:
 
 
 def _runs_unseen(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
-    """Whether nobody has reported yet what a container runs whose image changes: the record of that says nothing
+    """Whether it is not reported yet what a container runs whose image changes: the record of that says nothing
     then, and had it been reported meanwhile, the old image would be taken for the new one.
     """
     statuses = running_statuses(pod)
@@ -319,7 +319,7 @@ def _batch_writes(
     now: Instant,
     settings: Settings,
 ) -> tuple[PodPatch, ...]:
-    """Resize first: were it refused after the pod says it is of the new revision, nobody would ask again.
+    """Resize first: were it refused after the pod says it is of the new revision, it would never be asked again.
 
     The price: if all ends between the two writes and the target is then taken back, the resize stays.
     """

@@ -130,8 +130,8 @@ def _refused(rule: ReviewRule, status: Status) -> Status:
     """A webhook's Status as the API server passes it on: named, and with a reason and code when it gave
     none.
     """
-    told = status.message or status.reason
-    why = f"denied the request: {told}" if told else "denied the request without explanation"
+    text = status.message or status.reason
+    why = f"denied the request: {text}" if text else "denied the request without explanation"
     return msgspec.structs.replace(
         status,
         status="Failure",

@@ -3,7 +3,7 @@ committed.
 
 reads.py, writes.py, deletion.py, subresources.py, crds.py ──▶ Core ──▶ Storage.commit() ──▶ Hub.publish()
 
-`put` and `remove` do not wait between looking and writing, so whoever checked an object before, without
+`put` and `remove` do not wait between looking and writing, so a caller that checked an object before, without
 awaiting in between, has checked what is written.
 """
 
@@ -142,7 +142,7 @@ class Core:
         """Commit the document (in its storage version, without managedFields). Returns what is stored.
 
         `managed`: who owns its fields; None: as before. What would change nothing is not written: `old`
-        comes back, and nobody hears of it.
+        comes back, and there is no event of it.
         """
         metadata = doc["metadata"]
         if managed is None:

@@ -277,7 +277,7 @@ async def _shown(core: Core, call: Call, raw: bytes, stored: Stored) -> bytes:
 
 
 def _managed(core: Core, entry: CatalogEntry, stored: Stored, doc: Document) -> bytes:
-    """Who owns what of an object that is marked: finalizers that the server adds belong to nobody."""
+    """Who owns what of an object that is marked: finalizers that the server adds have no owner."""
     if not doc["metadata"].get("finalizers"):
         return stored.managed
     return core.ownership.taken_by_server(entry, stored.managed, decode(stored.raw), doc)
@@ -372,7 +372,7 @@ def _set_dependents_finalizers(entry: CatalogEntry, meta: dict[str, Any], option
 
 
 def _wants(options: DeleteOptions, finalizer: str, present: Sequence[str], *, default: bool) -> bool:
-    """An explicit wish wins, then what the object says, then the kind's default."""
+    """An explicit choice wins, then what the object says, then the kind's default."""
     if options.orphan_dependents is not None:
         return finalizer == ORPHAN and options.orphan_dependents
     if options.propagation:
@@ -384,7 +384,7 @@ def _wants(options: DeleteOptions, finalizer: str, present: Sequence[str], *, de
 
 
 def _end_namespace(doc: Document, options: DeleteOptions, now: Instant) -> str:
-    """A namespace is Terminating until its content is gone and nobody holds it by spec.finalizers."""
+    """A namespace is Terminating until its content is gone and no spec.finalizers hold it."""
     meta: dict[str, Any] = doc["metadata"]
     if not meta.get("deletionTimestamp"):
         meta["deletionTimestamp"] = format_time(now)

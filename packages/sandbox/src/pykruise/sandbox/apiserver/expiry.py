@@ -3,7 +3,7 @@ up.
 
 Core commits a change of an event ──▶ EventExpiry ──▶ removes what has had its time
 
-There is no timer: nobody misses an old event until a new one comes.
+There is no timer: an old event is not missed until a new one comes.
 """
 
 from collections import deque

@@ -4,7 +4,7 @@ writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403), or the 
 plugins.py ──▶ admit_pod(core, call, pod) ──▶ the pod with its namespace's default requests and limits
 
 The words are those of Kubernetes' admission plugins ResourceQuota and LimitRanger. A quota is enforced as far as
-its status goes: who keeps that is quota_books.py, in a cluster, or whoever writes it.
+its status goes: who keeps that is quota_books.py, in a cluster, or the client that writes it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -19,7 +19,7 @@ from pykruise.kube import field_errors as causes
 from pykruise.kube.clock import Clock, Instant, format_time, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import Cause
-from pykruise.kube.selectors import parse_field_selector
+from pykruise.kube.field_selectors import parse_field_selector
 from pykruise.sandbox.apiserver.calls import Answer, Call, flag, whole_number
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.selection import Selection
@@ -317,7 +317,7 @@ def _log(state: Mapping[str, Any], status: Mapping[str, Any], every_s: float) ->
 
 
 def _end_of(status: Mapping[str, Any], restarts: int) -> tuple[Mapping[str, Any] | None, bool]:
-    """How the run ended that this many restarts came before, as far as that is told, and whether it did."""
+    """How the run ended that this many restarts came before, as far as that is known, and whether it did."""
     state, last = status.get("state") or {}, status.get("lastState") or {}
     later = (status.get("restartCount") or 0) - restarts
     if later == 0 and "running" in state:

@@ -48,7 +48,7 @@ _TYPE_META: Final = (
 )
 _NO_KIND: Final = "couldn't get version/kind; json parse error: "
 _DEEPEST: Final = 200
-"""Levels of nesting that are read; deeper documents could exhaust the stack of whoever walks them."""
+"""Levels of nesting that are read; deeper documents could exhaust the stack of the code that walks them."""
 
 
 class Form(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ Call + documents ──▶ Ownership.of_new(), of_change(), taken_by_server() �
 Stored           ──▶ Ownership.show() ──▶ its bytes with managedFields
 
 The rules are managed/; here they meet the request (who writes, through which endpoint) and the stored bytes.
-Whoever reads in this process without wanting managedFields pays nothing for them.
+Clients in this process that do not want managedFields pay nothing for them.
 """
 
 from collections import OrderedDict
@@ -71,7 +71,7 @@ def manager_of(call: Call, operation: str = "Update") -> Manager:
 class Ownership:
     """The managedFields of one API server's objects. Keeps what it learned about kinds.
 
-    Without `tracks` nobody owns anything: writes cost less, and applies know no other appliers.
+    Without `tracks` fields have no owners: writes cost less, and applies know no other appliers.
     """
 
     def __init__(self, *, tracks: bool = True) -> None:
@@ -90,7 +90,7 @@ class Ownership:
     # --- writes ----------------------------------------
 
     def of_new(self, call: Call, asked: Document, doc: Document, now: Instant) -> bytes:
-        """A new object's: what was asked for is its creator's, what the server added is nobody's."""
+        """A new object's: what was asked for is its creator's, what the server added has no owner."""
         if not self._tracks:
             return b""
         kind = self.kind(call.entry)

@@ -72,9 +72,9 @@ def _refused(call: Call, pod: Document, why: str) -> Refusal:
 
 
 def _mounts_token(account: Document, spec: Document) -> bool:
-    """The pod's wish first, then the account's."""
-    wishes = (spec.get("automountServiceAccountToken"), account.get("automountServiceAccountToken"), True)
-    return bool(next(wish for wish in wishes if wish is not None))
+    """The pod's choice first, then the account's."""
+    choices = (spec.get("automountServiceAccountToken"), account.get("automountServiceAccountToken"), True)
+    return bool(next(choice for choice in choices if choice is not None))
 
 
 def _mount_token(core: Core, spec: dict[str, Any]) -> None:

@@ -66,7 +66,7 @@ async def list_page(core: Core, call: Call) -> Answer:
     remaining: int | None = None
     if more:
         token = _token(page.revision, f"{last.path}\0" if last else start)
-        # With a selector nobody knows how many of the rest are meant.
+        # With a selector it is not known how many of the rest are meant.
         remaining = more if selection.is_everything else None
     raws = await _shown(core, call, items)
     if not call.form.is_plain:
@@ -270,7 +270,7 @@ def _without_columns(line: bytes) -> bytes:
 
 
 def _timeout(core: Core, call: Call) -> float:
-    """Seconds a watch lasts; without a wish half an hour to an hour, so that not all end together."""
+    """Seconds a watch lasts; where none are asked for half an hour to an hour, so that not all end together."""
     asked = whole_number(call.query, "timeoutSeconds")
     return float(asked) if asked and asked > 0 else _SHORTEST_WATCH_S * (1.0 + core.rng.random())
 

@@ -2,7 +2,7 @@
 
 server.py ──▶ REVIEWS[plural] ──▶ the question with its answer in `status`
 
-Without RBAC everybody may do everything, and is told so.
+Without RBAC all users may do everything, and reviews say so.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping

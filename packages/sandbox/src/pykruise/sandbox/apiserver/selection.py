@@ -11,13 +11,8 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.selectors import (
-    FieldSelector,
-    Selector,
-    SelectorError,
-    parse_field_selector,
-    parse_label_selector,
-)
+from pykruise.kube.field_selectors import FieldSelector, parse_field_selector
+from pykruise.kube.selectors import Selector, SelectorError, parse_label_selector
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.statuses import bad_request
 from pykruise.sandbox.apiserver.storage import Stored

@@ -6,7 +6,7 @@ path, query, headers (a watch)     ──▶ ApiServer.stream() ──▶ LineSt
     routes.py ──▶ Call ──▶ reads, writes, deletion, scale, subresources ──▶ Answer ──▶ Response
 
 Nothing here needs a task of its own. Whatever a client sends, the answer is an object or a Status: an error
-that is nobody's refusal is logged and becomes a 500.
+that is no refusal is logged and becomes a 500.
 """
 
 import logging
@@ -169,7 +169,7 @@ class ApiServer:
     def restore(self, resource: Resource, documents: Iterable[Document]) -> None:
         """Put objects into the storage as they were stored elsewhere: uids, times and status stay.
 
-        Nobody is asked: no defaults, no validation, no admission. For copies of a cluster, before its parts run.
+        Nothing is asked: no defaults, no validation, no admission. For copies of a cluster, before its parts run.
         Raises KeyError for a resource that is not served.
         """
         entry = self._core.catalog.entry(resource.group, resource.version, resource.plural)
@@ -276,7 +276,7 @@ class ApiServer:
         return user
 
     def user_of(self, token: str) -> User | None:
-        """Whose token that is, of a service account; None: nobody's."""
+        """The service account of that token; None: it is unknown."""
         return self._core.tokens.user_of(token)
 
     async def _answer(

@@ -39,7 +39,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     fields: tuple[str, ...] = ()
     """Values of the resource's selectable fields, in the order of `CatalogEntry.selectable`."""
     managed: bytes = b""
-    """Who owns which field (ownership.py); empty when nobody is known to."""
+    """Who owns which field (ownership.py); empty when no owner is known."""
 
     @property
     def path(self) -> str:

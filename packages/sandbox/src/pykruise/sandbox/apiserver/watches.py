@@ -4,7 +4,7 @@ writes.py ──▶ Hub.publish(change) ──▶ buffers of the Watchers concer
 
 A change is encoded once for each form it is asked in (version, table or not), whatever the number of
 watchers, and only when the first of them reads it. A watcher that does not read is cut off when its buffer
-is full; nobody waits for it. Selectors are applied to the facts stored with the object: a change by which
+is full; no writer waits for it. Selectors are applied to the facts stored with the object: a change by which
 an object leaves the selection is a DELETED for that watcher, one by which it enters an ADDED.
 """
 
@@ -183,7 +183,7 @@ class WatchStream:
 
     @property
     def overrun(self) -> bool:
-        """Whether it was cut off because nobody read it."""
+        """Whether it was cut off because it was not read."""
         return self._overrun
 
     def offer(self, publication: Publication) -> bool:

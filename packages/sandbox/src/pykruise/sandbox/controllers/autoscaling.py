@@ -9,22 +9,30 @@ policies) is not here: it looks every 15 seconds, and goes where the metric says
 
 import math
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
+
+import msgspec
 
 from pykruise.kube.cache import Change
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.errors import ApiError, NotFoundError
+from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.resources import Resource
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.control import Control
 from pykruise.runtime.objects import DocumentView
-from pykruise.sandbox.controllers.base import Loop, Shared
+from pykruise.runtime.operator import Work
+from pykruise.runtime.plan import Plan, Step
+from pykruise.runtime.read import Around, Read
+from pykruise.runtime.wakes import Wake
+from pykruise.sandbox.controllers.pods import documents
+from pykruise.sandbox.controllers.steps import in_order, normal, status_step
 from pykruise.sandbox.inventory import discover
 
-__all__ = ["AUTOSCALERS", "METRIC", "Autoscalers", "current_metrics", "wanted_replicas"]
+__all__ = ["AUTOSCALERS", "METRIC", "WORK", "current_metrics", "wanted_replicas"]
 
 AUTOSCALERS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 
@@ -86,75 +94,6 @@ def _number(text: str) -> float | None:
         return None
 
 
-class Autoscalers(Loop):
-    """Scales workloads of any kind that has a scale."""
-
-    name = "horizontalpodautoscaling"
-    component = "horizontal-pod-autoscaler"
-
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.cache = shared.cache(AUTOSCALERS)
-        self.cache.subscribe(self._on_autoscaler)
-
-    def _on_autoscaler(self, change: Change[DocumentView]) -> None:
-        """Its own status wakes it only with the next look: pods that have just come change the average first."""
-        old, new = change.old, change.new
-        if old is None or new is None or (old.spec, old.annotations) != (new.spec, new.annotations):
-            self.queue.add(change.key)
-
-    async def sync(self, key: Key) -> float | None:
-        autoscaler = self.cache.get(key)
-        if autoscaler is None or autoscaler.is_deleting:
-            return None
-        try:
-            resource, scale = await self._scale_of(autoscaler)
-        except (ApiError, LookupError) as error:
-            await self._report(autoscaler, _unable(autoscaler, str(error), self.clock()))
-            return EVERY_S
-        current = int((scale.get("spec") or {}).get("replicas") or 0)
-        metric = autoscaler.annotations.get(METRIC, "")
-        wanted = wanted_replicas(autoscaler.spec, current=current, metric=metric)
-        status: Document = {
-            "currentReplicas": current,
-            "desiredReplicas": wanted,
-            "currentMetrics": current_metrics(autoscaler.spec, metric=metric),
-        }
-        if wanted != current:
-            name = autoscaler.spec["scaleTargetRef"]["name"]
-            await self.shared.client.patch(
-                resource,
-                key.namespace,
-                name,
-                {"spec": {"replicas": wanted}},
-                patch_type=PatchType.MERGE,
-                subresource="scale",
-            )
-            text = f"New size: {wanted}; reason: the metric is {metric or 'not said'}"
-            self.tell(AUTOSCALERS, autoscaler, "SuccessfulRescale", text)
-            status["lastScaleTime"] = format_time(self.clock())
-        elif "lastScaleTime" in autoscaler.status:
-            status["lastScaleTime"] = autoscaler.status["lastScaleTime"]
-        await self._report(autoscaler, status)
-        return EVERY_S
-
-    async def _scale_of(self, autoscaler: DocumentView) -> tuple[Resource, Document]:
-        """Raises LookupError for a kind that is not there, ApiError for an object."""
-        target = autoscaler.spec["scaleTargetRef"]
-        inventory = await discover(self.shared.client)
-        resource = inventory.find(api_version=target.get("apiVersion", ""), kind=target["kind"])
-        if resource is None:
-            raise LookupError(f"no matches for kind {target['kind']}")
-        raw = await self.shared.client.get(
-            resource, autoscaler.namespace, target["name"], subresource="scale"
-        )
-        return resource, decode(raw)
-
-    async def _report(self, autoscaler: DocumentView, status: Document) -> None:
-        with suppress(NotFoundError):
-            await self.shared.patch_status(AUTOSCALERS, autoscaler, status)
-
-
 def _unable(autoscaler: DocumentView, message: str, now: Instant) -> Document:
     if any(one.get("message") == message for one in autoscaler.status.get("conditions") or ()):
         return autoscaler.status
@@ -166,3 +105,106 @@ def _unable(autoscaler: DocumentView, message: str, now: Instant) -> Document:
         "lastTransitionTime": format_time(now),
     }
     return {"desiredReplicas": 0, "currentMetrics": None, "conditions": [condition]}
+
+
+class Scaled(msgspec.Struct, frozen=True, kw_only=True):
+    """What an autoscaler scales."""
+
+    resource: Resource
+    key: Key
+    replicas: int
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one autoscaler needs."""
+
+    autoscaler: DocumentView
+    scaled: Scaled | None
+    problem: str = ""
+    """Why what it names has no scale that can be read."""
+    now: Instant
+
+
+async def snapshot(autoscaler: DocumentView, read: Read[Any]) -> Snapshot | None:
+    """The scale is asked for, as it is of any kind."""
+    if autoscaler.is_deleting:
+        return None
+    try:
+        scaled = await _scale_of(autoscaler, read)
+    except (ApiError, LookupError) as error:
+        return Snapshot(autoscaler=autoscaler, scaled=None, problem=str(error), now=read.now())
+    return Snapshot(autoscaler=autoscaler, scaled=scaled, now=read.now())
+
+
+async def _scale_of(autoscaler: DocumentView, read: Read[Any]) -> Scaled:
+    """Raises LookupError for a kind that is not there, ApiError for an object."""
+    target = autoscaler.spec["scaleTargetRef"]
+    inventory = await discover(read.live)
+    resource = inventory.find(api_version=target.get("apiVersion", ""), kind=target["kind"])
+    if resource is None:
+        raise LookupError(f"no matches for kind {target['kind']}")
+    key = Key(autoscaler.namespace, target["name"])
+    scale = decode(await read.live.get(resource, key.namespace, key.name, subresource="scale"))
+    return Scaled(resource=resource, key=key, replicas=int((scale.get("spec") or {}).get("replicas") or 0))
+
+
+def plan_autoscaler(snapshot: Snapshot) -> Plan:
+    """A scale, where the metric says so, and then the status."""
+    autoscaler, scaled = snapshot.autoscaler, snapshot.scaled
+    if scaled is None:
+        status = _unable(autoscaler, snapshot.problem, snapshot.now)
+        return Plan(status=status, requeue_after_s=EVERY_S)
+    metric = autoscaler.annotations.get(METRIC, "")
+    wanted = wanted_replicas(autoscaler.spec, current=scaled.replicas, metric=metric)
+    status = {
+        "currentReplicas": scaled.replicas,
+        "desiredReplicas": wanted,
+        "currentMetrics": current_metrics(autoscaler.spec, metric=metric),
+    }
+    if wanted == scaled.replicas:
+        if "lastScaleTime" in autoscaler.status:
+            status["lastScaleTime"] = autoscaler.status["lastScaleTime"]
+        return Plan(status=status, requeue_after_s=EVERY_S)
+    status["lastScaleTime"] = format_time(snapshot.now)
+    steps = (
+        _rescaled(scaled, wanted, metric),
+        status_step(AUTOSCALERS, autoscaler, status, because="it says what was found, and what is wanted"),
+    )
+    return Plan(stages=in_order("scale", steps), requeue_after_s=EVERY_S)
+
+
+def _rescaled(scaled: Scaled, wanted: int, metric: str) -> Step:
+    action = Patch(
+        resource=scaled.resource,
+        key=scaled.key,
+        patch_type=PatchType.MERGE,
+        body={"spec": {"replicas": wanted}},
+        subresource="scale",
+    )
+    done = normal("SuccessfulRescale", f"New size: {wanted}; reason: the metric is {metric or 'not said'}")
+    return Step(action=action, because="the metric is off its target", done=done)
+
+
+AUTOSCALER_VIEWS: Final = documents(AUTOSCALERS)
+
+
+def _changed(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
+    """Its own status enqueues it only with the next look: pods that have just come change the average first."""
+    old, new = change.old, change.new
+    if old is None or new is None or (old.spec, old.annotations) != (new.spec, new.annotations):
+        return (change.key,)
+    return ()
+
+
+WORK: Final = Work(
+    resource=AUTOSCALERS,
+    control=Control(
+        name="horizontalpodautoscaling",
+        component="horizontal-pod-autoscaler",
+        objects=AUTOSCALER_VIEWS,
+        wakes=lambda _: (Wake(on=AUTOSCALER_VIEWS, keys=_changed),),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.autoscaler,
+        plan=plan_autoscaler,
+    ),
+)

@@ -5,50 +5,53 @@ ClusterRole with an aggregationRule + all ClusterRoles ──▶ aggregated() �
 Rule: Kubernetes' clusterrole-aggregation controller.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
 
 from pykruise.kube.cache import Change
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CLUSTER_ROLES
 from pykruise.kube.selectors import selector_from
+from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.objects import DocumentView
-from pykruise.sandbox.controllers.base import Loop, Shared
+from pykruise.runtime.operator import Work
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Around, Read
+from pykruise.runtime.wakes import Wake
+from pykruise.sandbox.controllers.pods import documents
+from pykruise.sandbox.controllers.steps import in_order, merged
 
-__all__ = ["AggregatedRoles", "aggregated"]
+__all__ = ["WORK", "aggregated"]
+
+ROLE_VIEWS: Final = documents(CLUSTER_ROLES)
 
 
-class AggregatedRoles(Loop):
-    """Keeps the rules of aggregated ClusterRoles."""
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one aggregated role needs."""
 
-    name = "clusterrole-aggregation"
-    component = "clusterrole-aggregation-controller"
+    role: DocumentView
+    roles: Sequence[DocumentView]
+    now: Instant
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.cache = self.watch(CLUSTER_ROLES)
-        self.cache.subscribe(self._on_role)
 
-    def _on_role(self, change: Change[DocumentView]) -> None:
-        """Any role may be a part of any other."""
-        for role in self.cache.values():
-            if "aggregationRule" in role.doc:
-                self.queue.add(role.key)
-
-    async def sync(self, key: Key) -> float | None:
-        role = self.cache.get(key)
-        if role is None or "aggregationRule" not in role.doc:
-            return None
-        rules = aggregated(role, self.cache.values())
-        if rules != (role.doc.get("rules") or []):
-            try:
-                await self.writer.patch(CLUSTER_ROLES, role.key, {"rules": rules}, patch_type=PatchType.MERGE)
-            except NotFoundError:
-                return None  # gone meanwhile
+async def snapshot(role: DocumentView, read: Read[Any]) -> Snapshot | None:
+    """Looked up in caches: no request is made."""
+    if "aggregationRule" not in role.doc:
         return None
+    return Snapshot(role=role, roles=read.all(ROLE_VIEWS), now=read.now())
+
+
+def plan_role(snapshot: Snapshot) -> Plan:
+    """The role's rules, where they are others."""
+    rules = aggregated(snapshot.role, snapshot.roles)
+    if rules == (snapshot.role.doc.get("rules") or []):
+        return Plan()
+    step = merged(CLUSTER_ROLES, snapshot.role, {"rules": rules}, because="the roles that it selects changed")
+    return Plan(stages=in_order("aggregate", [step]))
 
 
 def aggregated(role: DocumentView, roles: Iterable[DocumentView]) -> list[Document]:
@@ -60,3 +63,23 @@ def aggregated(role: DocumentView, roles: Iterable[DocumentView]) -> list[Docume
         if other.name != role.name and any(selector.matches(other.labels) for selector in selectors):
             found += [rule for rule in other.doc.get("rules") or () if rule not in found]
     return found
+
+
+def _aggregating(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
+    """Any role may be a part of any other."""
+    return (role.key for role in around.all(ROLE_VIEWS) if "aggregationRule" in role.doc)
+
+
+WORK: Final = Work(
+    resource=CLUSTER_ROLES,
+    control=Control(
+        name="clusterrole-aggregation",
+        component="clusterrole-aggregation-controller",
+        objects=ROLE_VIEWS,
+        wakes=lambda _: (Wake(on=ROLE_VIEWS, keys=_aggregating),),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.role,
+        plan=plan_role,
+        is_current=is_same_object,
+    ),
+)

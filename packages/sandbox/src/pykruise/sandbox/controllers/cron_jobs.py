@@ -1,113 +1,188 @@
 """CronJobs: Jobs made by the clock.
 
-CronJob + its Jobs ──▶ next_step() ──▶ old Jobs deleted ──▶ a Job created ──▶ PATCH status
+CronJob + its Jobs ──▶ snapshot() ──▶ plan_cron_job() ──▶ old Jobs deleted ──▶ a Job created
+                                                      ──▶ status: Jobs that began, and that ended
 
-The decision is a pure function; the loop carries it out and comes back at the next time. Rules: Kubernetes' cron
-job controller. Of several times that were missed only the latest is made up for.
+A Job that is there is noted by the plan after the one that made it. Rules: Kubernetes' cron job controller. Of several
+times that were missed only the latest is made up for.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import msgspec
 
-from pykruise.kube.cache import Change
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.cron import Schedule, ScheduleError, parse_schedule
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CRON_JOBS, JOBS
-from pykruise.runtime.objects import DocumentView, owner_reference_to, project_document
-from pykruise.runtime.views import BY_CONTROLLER
-from pykruise.sandbox.controllers.base import Loop, Shared
+from pykruise.runtime.control import Control
+from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.operator import Work
+from pykruise.runtime.plan import REPORT_STATUS, Note, Plan, Step
+from pykruise.runtime.read import Read
+from pykruise.runtime.wakes import by_owner, itself
 from pykruise.sandbox.controllers.job_plans import condition, is_finished
+from pykruise.sandbox.controllers.jobs import JOB_VIEWS
+from pykruise.sandbox.controllers.pods import documents
+from pykruise.sandbox.controllers.steps import (
+    CREATE,
+    DELETE,
+    created,
+    deleted,
+    each,
+    in_order,
+    normal,
+    status_step,
+    warning,
+)
 from pykruise.sandbox.pod_view import instant_of
 
-__all__ = ["CronJobs", "Step", "job_from", "next_step"]
+__all__ = ["WORK", "Due", "Snapshot", "job_from", "plan_cron_job"]
 
 SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _SLACK_S: Final = 0.1
 _MANY: Final = 100
 
-Told = tuple[str, str, bool]
-"""An event: reason, message, whether it is a warning."""
+
+class Due(msgspec.Struct, frozen=True, kw_only=True):
+    """What the schedule asks for."""
+
+    at: Instant | None = None
+    """The latest time that has come and that no Job was noted for."""
+    missed: int = 0
+    """How many times there were about, that one among them."""
+    next_s: float | None = None
+    """Seconds until the next time."""
+    problem: str = ""
+    """Why the schedule cannot be read."""
 
 
-class Step(msgspec.Struct, kw_only=True):
-    """What is to be done about a CronJob now."""
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one CronJob needs."""
 
-    status: Document
-    delete: list[DocumentView] = []
-    start_at: Instant | None = None
-    """A Job is to be made for this time."""
-    replaces: list[str] = []
-    """Uids of running Jobs that go first."""
-    told: list[Told] = []
-    look_in: float | None = None
+    cron: DocumentView
+    jobs: Sequence[DocumentView]
+    """Those that it owns."""
+    due: Due
+    namesake: DocumentView | None
+    """The Job, of whatever owner, that has the name of the one that is due."""
+    now: Instant
 
 
-def next_step(cron: DocumentView, jobs: Sequence[DocumentView], *, now: Instant) -> Step:
-    """What is to be done. `jobs`: those that the CronJob controls."""
-    step = Step(status=deep_copy(cron.status), delete=_outdated(cron, jobs))
-    _note_ends(step, jobs)
+async def snapshot(cron: DocumentView, read: Read[Any]) -> Snapshot:
+    """Looked up in caches: no request is made."""
+    now = read.now()
+    due = due_of(cron, now=now)
+    namesake = None
+    if due.at is not None:
+        namesake = read.get(JOB_VIEWS, Key(cron.namespace, job_name(cron, due.at)))
+    return Snapshot(cron=cron, jobs=read.owned(JOB_VIEWS, cron.uid), due=due, namesake=namesake, now=now)
+
+
+def due_of(cron: DocumentView, *, now: Instant) -> Due:
+    """What the schedule asks for now; nothing while the CronJob is suspended or goes."""
     if cron.is_deleting or cron.spec.get("suspend"):
-        return step
+        return Due()
     try:
         schedule = parse_schedule(cron.spec["schedule"], zone=cron.spec.get("timeZone") or "")
     except ScheduleError as err:
-        text = f'unparseable schedule: "{cron.spec["schedule"]}" : {err}'
-        step.told.append(("UnparseableSchedule", text, True))
-        return step
-    due, missed = latest_due(cron, schedule, now=now)
-    if missed > _MANY:
-        text = (
-            "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-        )
-        step.told.append(("TooManyMissedTimes", text, True))
+        return Due(problem=f'unparseable schedule: "{cron.spec["schedule"]}" : {err}')
+    at, missed = latest_due(cron, schedule, now=now)
     following = schedule.next(now)
-    step.look_in = None if following is None else following - now + _SLACK_S
-    if due is not None and format_time(due) != cron.status.get("lastScheduleTime"):
-        _start(cron, step, due)
-    return step
+    is_noted = at is not None and format_time(at) == cron.status.get("lastScheduleTime")
+    return Due(
+        at=None if is_noted else at,
+        missed=missed,
+        next_s=None if following is None else following - now + _SLACK_S,
+    )
 
 
-def _start(cron: DocumentView, step: Step, due: Instant) -> None:
-    active = step.status.get("active") or []
-    policy = cron.spec.get("concurrencyPolicy")
-    if any(one.get("name") == job_name(cron, due) for one in active):
-        return
-    if policy == "Forbid" and active:
-        text = "Not starting job because prior execution is running and concurrency policy is Forbid"
-        step.told.append(("JobAlreadyActive", text, False))
-        return
-    if policy == "Replace":
-        step.replaces = [one["uid"] for one in active]
-    step.start_at = due
+def plan_cron_job(snapshot: Snapshot) -> Plan:
+    """Note what began and ended; delete old Jobs; start the one that is due."""
+    cron, due = snapshot.cron, snapshot.due
+    status = deep_copy(cron.status)
+    ended = list(_note_ends(status, snapshot.jobs))
+    gone = _outdated(cron, snapshot.jobs)
+    said = list(_problems(due))
+    start = False
+    if due.at is not None:
+        if snapshot.namesake is not None:
+            if snapshot.namesake.owner_uid == cron.uid:
+                _note_start(status, snapshot.namesake, due.at)
+        elif cron.spec.get("concurrencyPolicy") == "Forbid" and status.get("active"):
+            text = "Not starting job because prior execution is running and concurrency policy is Forbid"
+            said.append(normal("JobAlreadyActive", text))
+        else:
+            start = True
+            if cron.spec.get("concurrencyPolicy") == "Replace":
+                replaced = {one["uid"] for one in status.get("active") or ()}
+                gone += [job for job in snapshot.jobs if job.uid in replaced]
+    if "active" in status:
+        uids = {job.uid for job in gone}
+        status["active"] = [one for one in status["active"] if one.get("uid") not in uids]
+    # What has ended is said once, with the status that has it no more.
+    because = "Jobs have ended"
+    noted = status_step(CRON_JOBS, cron, status, because=because, notes=ended) if ended else None
+    stages = (
+        *in_order(REPORT_STATUS, [noted]),
+        *each(DELETE, [(job.name, _deleted(job)) for job in gone]),
+        *(in_order(CREATE, [_created(cron, due.at)]) if start and due.at is not None else ()),
+    )
+    return Plan(
+        stages=stages,
+        status=None if ended else status,
+        notes=() if stages else tuple(said),
+        requeue_after_s=due.next_s,
+    )
 
 
-def _note_ends(step: Step, jobs: Sequence[DocumentView]) -> None:
+def _problems(due: Due) -> Iterator[Note]:
+    if due.problem:
+        yield warning("UnparseableSchedule", due.problem)
+    if due.missed > _MANY:
+        yield warning(
+            "TooManyMissedTimes",
+            "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew",
+        )
+
+
+def _note_ends(status: Document, jobs: Sequence[DocumentView]) -> Iterator[Note]:
     """Take Jobs that ended or went out of the active ones, and note when the last one succeeded."""
-    active = {one.get("uid"): one for one in step.status.get("active") or ()}
+    active = {one.get("uid"): one for one in status.get("active") or ()}
     known = {job.uid: job for job in jobs}
     for uid, one in list(active.items()):
         job = known.get(str(uid))
         if job is None:
-            step.told.append(("MissingJob", f"Active job went missing: {one.get('name')}", False))
+            yield normal("MissingJob", f"Active job went missing: {one.get('name')}")
             del active[uid]
         elif is_finished(job):
             end = "Complete" if condition(job, "Complete") else "Failed"
-            step.told.append(("SawCompletedJob", f"Saw completed job: {job.name}, condition: {end}", False))
+            yield normal("SawCompletedJob", f"Saw completed job: {job.name}, condition: {end}")
             del active[uid]
     times = [job.status["completionTime"] for job in jobs if job.status.get("completionTime")]
     if times:
-        latest = max([*times, step.status.get("lastSuccessfulTime") or ""])
-        step.status["lastSuccessfulTime"] = latest
-    if active or "active" in step.status:
-        step.status["active"] = list(active.values())
+        status["lastSuccessfulTime"] = max([*times, status.get("lastSuccessfulTime") or ""])
+    if active or "active" in status:
+        status["active"] = list(active.values())
+
+
+def _note_start(status: Document, job: DocumentView, due: Instant) -> None:
+    """Count a Job among the active ones, and its time as come."""
+    reference = {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "namespace": job.namespace,
+        "name": job.name,
+        "uid": job.uid,
+        "resourceVersion": str(job.resource_version),
+    }
+    if all(one.get("uid") != job.uid for one in status.get("active") or ()):
+        status["active"] = [*(status.get("active") or ()), reference]
+    status["lastScheduleTime"] = format_time(due)
 
 
 def _outdated(cron: DocumentView, jobs: Sequence[DocumentView]) -> list[DocumentView]:
@@ -137,7 +212,7 @@ def latest_due(cron: DocumentView, schedule: Schedule, *, now: Instant) -> tuple
     if second is None or second > now:
         return first, 1
     missed = int((now - first) // (second - first)) + 1
-    # Near its end: the times between are many, and nobody asks for them.
+    # Near its end: the times between are many, and none of them counts.
     due, moment = first, schedule.next(max(since, first + (missed - 2) * (second - first)))
     while moment is not None and moment <= now:
         due, moment = moment, schedule.next(moment)
@@ -168,72 +243,35 @@ def job_from(cron: DocumentView, due: Instant) -> Document:
     return {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": made, "spec": spec}
 
 
-class CronJobs(Loop):
-    """Makes the Jobs of every CronJob."""
+def _created(cron: DocumentView, due: Instant) -> Step:
+    return created(
+        JOBS,
+        cron.namespace,
+        job_from(cron, due),
+        because="its time has come",
+        done=normal("SuccessfulCreate", f"Created job {job_name(cron, due)}"),
+        failed=warning("FailedCreate", "Error creating job"),
+    )
 
-    name = "cronjobs"
-    component = "cronjob-controller"
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.cache = self.watch(CRON_JOBS)
-        self.jobs = shared.cache(JOBS)
-        self.jobs.subscribe(self._on_job)
+def _deleted(job: DocumentView) -> Step:
+    done = normal("SuccessfulDelete", f"Deleted job {job.name}")
+    because = "it is beyond the history limit, or replaced"
+    return deleted(JOBS, job, because=because, propagation="Background", done=done)
 
-    def _on_job(self, change: Change[DocumentView]) -> None:
-        for job in (change.old, change.new):
-            if job is not None and job.owner_uid:
-                for cron in self.cache.by_index("uid", job.owner_uid):
-                    self.queue.add(cron.key)
 
-    async def sync(self, key: Key) -> float | None:
-        cron = self.cache.get(key)
-        if cron is None:
-            return None
-        jobs = self.jobs.by_index(BY_CONTROLLER, cron.uid)
-        step = next_step(cron, jobs, now=self.clock())
-        for reason, message, warning in step.told:
-            self.tell(CRON_JOBS, cron, reason, message, warning=warning)
-        going = [*step.delete, *(job for job in jobs if job.uid in step.replaces)]
-        for job in going:
-            await self._delete(cron, job)
-        gone = {job.uid for job in going}
-        if "active" in step.status:
-            step.status["active"] = [one for one in step.status["active"] if one.get("uid") not in gone]
-        if step.start_at is not None:
-            await self._create(cron, step.start_at, step.status)
-        with suppress(NotFoundError):
-            await self.shared.patch_status(CRON_JOBS, cron, step.status)
-        return step.look_in
+CRON_JOB_VIEWS: Final = documents(CRON_JOBS)
 
-    async def _create(self, cron: DocumentView, due: Instant, status: Document) -> None:
-        try:
-            job = project_document(await self.writer.create(JOBS, cron.namespace, job_from(cron, due)))
-        except AlreadyExistsError:
-            # It was made before, and that was not noted; or it is somebody else's.
-            known = self.jobs.get(Key(cron.namespace, job_name(cron, due)))
-            if known is None or known.owner_uid != cron.uid:
-                return
-            job = known
-        except ApiError as err:
-            self.tell(CRON_JOBS, cron, "FailedCreate", f"Error creating job: {err}", warning=True)
-            raise
-        else:
-            self.tell(CRON_JOBS, cron, "SuccessfulCreate", f"Created job {job.name}")
-        reference: dict[str, Any] = {
-            "apiVersion": JOBS.api_version,
-            "kind": JOBS.kind,
-            "namespace": job.namespace,
-            "name": job.name,
-            "uid": job.uid,
-            "resourceVersion": str(job.resource_version),
-        }
-        status["active"] = [*(status.get("active") or ()), reference]
-        status["lastScheduleTime"] = format_time(due)
-
-    async def _delete(self, cron: DocumentView, job: DocumentView) -> None:
-        try:
-            await self.writer.delete(JOBS, job.key, uid=job.uid, propagation="Background")
-        except NotFoundError:
-            return
-        self.tell(CRON_JOBS, cron, "SuccessfulDelete", f"Deleted job {job.name}")
+WORK: Final = Work(
+    resource=CRON_JOBS,
+    control=Control(
+        name="cronjobs",
+        component="cronjob-controller",
+        objects=CRON_JOB_VIEWS,
+        reads=lambda _: (JOB_VIEWS,),
+        wakes=lambda _: (itself(CRON_JOB_VIEWS), by_owner(JOB_VIEWS, CRON_JOBS)),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.cron,
+        plan=plan_cron_job,
+    ),
+)

@@ -1,13 +1,12 @@
 """DaemonSets: one pod on every node that it fits.
 
-DaemonSet + nodes + its pods ──▶ next_step() (pure) ──▶ POST, DELETE pods ──▶ PATCH status
+DaemonSet + nodes + its pods ──▶ snapshot() ──▶ next_step() ──▶ pods to create and to delete, status
 
 A pod is bound to its node by node affinity and placed by the scheduler, as in Kubernetes. Updates: OnDelete,
 or rolling, within maxUnavailable or, with maxSurge, by a second pod on the node that takes over when it is available.
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -15,27 +14,42 @@ import msgspec
 from pykruise.kube.cache import Change
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.int_or_percent import Rounding, resolve
 from pykruise.kube.resources import DAEMON_SETS, PODS
+from pykruise.runtime.control import Control
 from pykruise.runtime.objects import DocumentView, owner_reference_to
-from pykruise.runtime.views import BY_CONTROLLER
-from pykruise.sandbox.controllers.base import (
-    Loop,
-    Shared,
-    at_once,
-    claim,
-    pod_available_at,
+from pykruise.runtime.operator import Work
+from pykruise.runtime.ownership import ownership_of, ownership_stages
+from pykruise.runtime.plan import CREATED_NAME, Plan
+from pykruise.runtime.plan import Step as Write
+from pykruise.runtime.read import Around, Read
+from pykruise.runtime.wakes import Wake, itself
+from pykruise.sandbox.controllers import revisions
+from pykruise.sandbox.controllers.pods import (
+    NODE_VIEWS,
+    POD_VIEWS,
+    available_at,
+    documents,
     pod_from,
-    slow_start,
+    pods_of,
+    selector_of,
 )
-from pykruise.sandbox.controllers.revisions import REVISION_LABEL, Revisions
+from pykruise.sandbox.controllers.revisions import REVISION_LABEL, REVISION_VIEWS, History
+from pykruise.sandbox.controllers.steps import (
+    CREATE,
+    DELETE,
+    created,
+    each,
+    normal,
+    pod_deleted,
+    warning,
+)
 from pykruise.sandbox.nodes import NodeView, Taint
 from pykruise.sandbox.pod_view import PodView
 from pykruise.sandbox.scheduling import matches_node, tolerates
 
-__all__ = ["DaemonSets", "daemon_set_status", "next_step", "node_of"]
+__all__ = ["WORK", "daemon_set_status", "next_step", "node_of"]
 
 _TOLERATED: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -140,7 +154,7 @@ def _surge(owner: DocumentView, *, of: int) -> int:
 
 
 def _is_available(owner: DocumentView, pod: PodView, now: Instant) -> bool:
-    due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+    due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
     return due is not None and due <= now
 
 
@@ -153,7 +167,7 @@ def _replaced(owner: DocumentView, running: Sequence[PodView], *, update: str, n
     old = [pod for pod in running if pod.labels.get(REVISION_LABEL) != update]
     gone = [*new[1:], *old[1:]]
     if new and old:
-        ready = pod_available_at(old[0], min_ready_s=0) is not None
+        ready = available_at(old[0], min_ready_s=0) is not None
         if not ready or _is_available(owner, new[0], now):
             gone.append(old[0])
     return gone
@@ -255,7 +269,7 @@ def daemon_set_status(
         counts["current"] += 1
         pod = min(there, key=lambda pod: (pod.created_at, pod.labels.get(REVISION_LABEL) == update))
         counts["updated"] += pod.labels.get(REVISION_LABEL) == update
-        due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+        due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
         if due is not None:
             counts["ready"] += 1
             counts["available"] += due <= now
@@ -279,89 +293,81 @@ def daemon_set_status(
     return status, min(soon, default=None)
 
 
-class DaemonSets(Loop):
-    """Keeps the pods of every DaemonSet."""
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one DaemonSet needs."""
 
-    name = "daemonsets"
-    component = "daemonset-controller"
+    owner: DocumentView
+    nodes: Sequence[NodeView]
+    """By name."""
+    pods: Sequence[PodView]
+    """Those that it owns."""
+    orphans: Sequence[PodView]
+    """Pods of its namespace without an owner."""
+    history: History
+    now: Instant
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.cache = self.watch(DAEMON_SETS)
-        self.revisions = Revisions(shared, DAEMON_SETS)
-        self.watch_pods_of(self.cache)
-        shared.nodes.subscribe(self._on_node)
 
-    def _on_node(self, change: Change[NodeView]) -> None:
-        old, new = change.old, change.new
-        if old is not None and new is not None and new.looks_like(old):
-            return
-        for owner in self.cache.values():
-            self.queue.add(owner.key)
+async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot | None:
+    """Looked up in caches: no request is made."""
+    if owner.is_deleting:
+        return None  # its revisions may be gone or orphaned, so nothing can be said of its pods
+    return Snapshot(
+        owner=owner,
+        nodes=sorted(read.all(NODE_VIEWS), key=lambda node: node.name),
+        pods=read.owned(POD_VIEWS, owner.uid),
+        orphans=read.orphans(POD_VIEWS, owner.namespace),
+        history=revisions.history_of(owner, read),
+        now=read.now(),
+    )
 
-    async def sync(self, key: Key) -> float | None:
-        owner = self.cache.get(key)
-        if owner is None:
-            return None
-        pods = self.shared.pods
-        await claim(
-            self.shared,
-            DAEMON_SETS,
-            owner,
-            PODS,
-            pods.by_index(BY_CONTROLLER, owner.uid),
-            pods.by_index("orphans", owner.namespace),
-        )
-        if owner.is_deleting:
-            return None  # its revisions may be gone or orphaned, so nothing can be said of its pods
-        revision = await self.revisions.sync(owner, owner.count("status", "collisionCount"))
-        if revision is None:
-            status = {**owner.status, "collisionCount": owner.count("status", "collisionCount") + 1}
-            await self.shared.patch_status(DAEMON_SETS, owner, status)
-            return 0.0
-        update = revision.name.removeprefix(f"{owner.name}-")
-        nodes = sorted(self.shared.nodes.values(), key=lambda node: node.name)
-        now = self.clock()
-        step = next_step(owner, nodes, pods.by_index(BY_CONTROLLER, owner.uid), update=update, now=now)
-        await at_once(self._delete(owner, pod) for pod in step.delete)
-        await slow_start(
-            [lambda node=node: self._create(owner, node, update) for node in step.create]  # type: ignore[misc]
-        )
-        status, next_at = daemon_set_status(
-            owner, nodes, pods.by_index(BY_CONTROLLER, owner.uid), update=update, now=now
-        )
-        with suppress(NotFoundError):
-            await self.shared.patch_status(DAEMON_SETS, owner, status)
-        live = {revision.name} | {
-            f"{owner.name}-{pod.labels.get(REVISION_LABEL, '')}"
-            for pod in pods.by_index(BY_CONTROLLER, owner.uid)
-        }
-        limit = owner.count("spec", "revisionHistoryLimit", default=10)
-        await self.revisions.truncate(owner, live, limit)
-        return None if next_at is None else next_at - now
 
-    async def _create(self, owner: DocumentView, node: str, update: str) -> None:
-        pod = pod_from(
-            owner.spec["template"], owner=owner_reference_to(DAEMON_SETS, owner), prefix=f"{owner.name}-"
-        )
-        pod["metadata"].setdefault("labels", {})[REVISION_LABEL] = update
-        spec = pod["spec"]
-        spec["tolerations"] = [*(spec.get("tolerations") or ()), *_daemon_tolerations(spec)]
-        _send_to(spec, node)
-        try:
-            made = await self.writer.create(PODS, owner.namespace, pod)
-        except ApiError as err:
-            self.tell(DAEMON_SETS, owner, "FailedCreate", f"Error creating: {err}", warning=True)
-            raise
-        name = msgspec.json.decode(made)["metadata"]["name"]
-        self.tell(DAEMON_SETS, owner, "SuccessfulCreate", f"Created pod: {name}")
+def plan_daemon_set(snapshot: Snapshot) -> Plan:
+    """Adopt and release; then pods, after their revision; then the status."""
+    owner, pods, history = snapshot.owner, snapshot.pods, snapshot.history
+    ownership = ownership_of(owner, selector_of(owner), pods, snapshot.orphans)
+    stages = ownership_stages(owner, DAEMON_SETS, PODS, ownership)
+    stages += revisions.adoptions(owner, DAEMON_SETS, history)
+    if stages:
+        return Plan(stages=stages)
+    revision = revisions.chosen(owner, DAEMON_SETS, history)
+    if revision.is_taken:
+        return Plan(status={**owner.status, "collisionCount": owner.count("status", "collisionCount") + 1})
+    update = revision.name.removeprefix(f"{owner.name}-")
+    step = next_step(owner, snapshot.nodes, pods, update=update, now=snapshot.now)
+    status, next_at = daemon_set_status(owner, snapshot.nodes, pods, update=update, now=snapshot.now)
+    live = {revision.name, *(f"{owner.name}-{pod.labels.get(REVISION_LABEL, '')}" for pod in pods)}
+    return Plan(
+        stages=(
+            *revision.stages,
+            *each(DELETE, [(pod.name, _deleted(pod)) for pod in step.delete]),
+            *each(CREATE, [(node, _created(owner, node, update)) for node in step.create], ramp=True),
+            *revisions.truncations(owner, history, live),
+        ),
+        status=status,
+        requeue_after_s=None if next_at is None else next_at - snapshot.now,
+    )
 
-    async def _delete(self, owner: DocumentView, pod: PodView) -> None:
-        try:
-            await self.writer.delete(PODS, pod.key, uid=pod.uid)
-        except (NotFoundError, ConflictError):
-            return
-        self.tell(DAEMON_SETS, owner, "SuccessfulDelete", f"Deleted pod: {pod.name}")
+
+def _created(owner: DocumentView, node: str, update: str) -> Write:
+    reference = owner_reference_to(DAEMON_SETS, owner)
+    pod = pod_from(owner.spec["template"], owner=reference, prefix=f"{owner.name}-")
+    pod["metadata"].setdefault("labels", {})[REVISION_LABEL] = update
+    spec = pod["spec"]
+    spec["tolerations"] = [*(spec.get("tolerations") or ()), *_daemon_tolerations(spec)]
+    _send_to(spec, node)
+    return created(
+        PODS,
+        owner.namespace,
+        pod,
+        because="the node has no pod of the set",
+        done=normal("SuccessfulCreate", f"Created pod: {CREATED_NAME}"),
+        failed=warning("FailedCreate", "Error creating"),
+    )
+
+
+def _deleted(pod: PodView) -> Write:
+    done = normal("SuccessfulDelete", f"Deleted pod: {pod.name}")
+    return pod_deleted(pod, because="it is replaced, or its node has no place for it", done=done)
 
 
 def _send_to(spec: Document, node: str) -> None:
@@ -369,3 +375,32 @@ def _send_to(spec: Document, node: str) -> None:
     affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
     only = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [only]}
+
+
+DAEMON_SET_VIEWS: Final = documents(DAEMON_SETS)
+
+
+def _on_node(change: Change[NodeView], around: Around[Any]) -> Iterator[Key]:
+    """Any set may have a pod on it; heartbeats change nothing."""
+    old, new = change.old, change.new
+    if old is None or new is None or not new.looks_like(old):
+        yield from (owner.key for owner in around.all(DAEMON_SET_VIEWS))
+
+
+WORK: Final = Work(
+    resource=DAEMON_SETS,
+    control=Control(
+        name="daemonsets",
+        component="daemonset-controller",
+        objects=DAEMON_SET_VIEWS,
+        reads=lambda _: (POD_VIEWS, NODE_VIEWS, REVISION_VIEWS),
+        wakes=lambda _: (
+            itself(DAEMON_SET_VIEWS),
+            *pods_of(DAEMON_SETS),
+            Wake(on=NODE_VIEWS, keys=_on_node),
+        ),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.owner,
+        plan=plan_daemon_set,
+    ),
+)

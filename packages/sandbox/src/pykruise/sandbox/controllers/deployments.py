@@ -1,39 +1,53 @@
 """Deployments: replica sets that replace each other.
 
-Deployment + ReplicaSets ──▶ rollouts.next_step() ──▶ POST, PATCH, DELETE replicasets ──▶ woken again
-                         └──▶ deployment_status()  ──▶ PATCH status (conditions, counts)
+Deployment + ReplicaSets ──▶ rollouts.next_step() ──▶ replica sets to create, scale, delete
+                         └──▶ deployment_status()  ──▶ the status (conditions, counts)
 
 Rules: Kubernetes' deployment controller, with the texts of its conditions and events.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
 
 from pykruise.kube.cache import Change
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.documents import Document, decode, same
-from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS, REPLICA_SETS
+from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.control import Control
+from pykruise.runtime.execute import Failure
 from pykruise.runtime.objects import DocumentView
-from pykruise.runtime.views import BY_CONTROLLER
-from pykruise.sandbox.controllers.base import Loop, Shared, claim, selects
+from pykruise.runtime.operator import Work
+from pykruise.runtime.ownership import ownership_of, ownership_stages
+from pykruise.runtime.plan import Note, Plan, Step
+from pykruise.runtime.read import Around, Read
+from pykruise.runtime.wakes import Wake, adoptable, by_owner, is_controller, itself
+from pykruise.sandbox.controllers import rollouts
+from pykruise.sandbox.controllers.pods import POD_VIEWS, documents, selector_of, selects
+from pykruise.sandbox.controllers.replica_sets import REPLICA_SET_VIEWS
 from pykruise.sandbox.controllers.rollouts import (
     REVISION,
     Sets,
-    Step,
     group,
     is_complete,
     next_step,
     progress_since,
+    replica_set_name,
     replicas_of,
     size_annotations,
     surge_and_unavailable,
 )
+from pykruise.sandbox.controllers.steps import created, deleted, in_order, merged, normal
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["Deployments", "deployment_status"]
+__all__ = ["WORK", "deployment_status", "plan_deployment"]
+
+_ROLL_OUT: Final = "roll out"
 
 _NO_DEADLINE: Final = 2**31 - 1
 
@@ -70,8 +84,8 @@ def deployment_status(
     ]
     conditions = [one for one in conditions if one["type"] != "ReplicaFailure"]
     if failures:
-        told = {name: failures[0].get(name, "") for name in ("reason", "message")}
-        _set(conditions, {"type": "ReplicaFailure", "status": "True", **told}, now)
+        shown = {name: failures[0].get(name, "") for name in ("reason", "message")}
+        _set(conditions, {"type": "ReplicaFailure", "status": "True", **shown}, now)
     if conditions:
         status["conditions"] = conditions
     return status, deadline
@@ -171,137 +185,155 @@ def _set(conditions: list[Document], new: Document, now: Instant) -> None:
     conditions.append({**new, "lastUpdateTime": at, "lastTransitionTime": since})
 
 
-class Deployments(Loop):
-    """Rolls out every Deployment."""
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one Deployment needs."""
 
-    name = "deployments"
-    component = "deployment-controller"
+    deployment: DocumentView
+    owned: Sequence[DocumentView]
+    """The replica sets that it owns."""
+    sets: Sets
+    """The same by what they are to it."""
+    orphans: Sequence[DocumentView]
+    """Replica sets of its namespace without an owner."""
+    busy: frozenset[str]
+    """uids of its old replica sets that have pods which have not ended."""
+    namesake: DocumentView | None
+    """The replica set of the name that a new one would get."""
+    now: Instant
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.cache = self.watch(DEPLOYMENTS)
-        self.sets = shared.cache(REPLICA_SETS)
-        self.sets.subscribe(self._on_set)
-        shared.pods.subscribe(self._on_pod)
 
-    def _on_set(self, change: Change[DocumentView]) -> None:
-        for view in (change.old, change.new):
-            if view is None:
-                continue
-            for owner in self.cache.by_index("uid", view.owner_uid):
-                self.queue.add(owner.key)
-            if not view.owner_uid and view is change.new:
-                for owner in self.cache.by_index("namespace", view.namespace):
-                    if selects(owner, view.labels):
-                        self.queue.add(owner.key)
+async def snapshot(deployment: DocumentView, read: Read[Any]) -> Snapshot:
+    """Looked up in caches: no request is made."""
+    owned = read.owned(REPLICA_SET_VIEWS, deployment.uid)
+    sets = group(deployment, owned)
+    namesake = None
+    if sets.new is None:
+        key = Key(deployment.namespace, replica_set_name(deployment))
+        namesake = read.get(REPLICA_SET_VIEWS, key)
+    return Snapshot(
+        deployment=deployment,
+        owned=owned,
+        sets=sets,
+        orphans=read.orphans(REPLICA_SET_VIEWS, deployment.namespace),
+        busy=frozenset(one.uid for one in sets.old if _has_pods(read.owned(POD_VIEWS, one.uid))),
+        namesake=namesake,
+        now=read.now(),
+    )
 
-    def _on_pod(self, change: Change[PodView]) -> None:
-        """Recreate waits for the last old pod to go."""
-        if change.old is None or change.new is not None:
-            return
-        for view in self.sets.by_index("uid", change.old.owner_uid):
-            for owner in self.cache.by_index("uid", view.owner_uid):
-                if (owner.spec.get("strategy") or {}).get("type") == "Recreate":
-                    self.queue.add(owner.key)
 
-    async def sync(self, key: Key) -> float | None:
-        deployment = self.cache.get(key)
-        if deployment is None:
-            return None
-        mine = await claim(
-            self.shared,
-            DEPLOYMENTS,
-            deployment,
-            REPLICA_SETS,
-            self.sets.by_index(BY_CONTROLLER, deployment.uid),
-            self.sets.by_index("orphans", deployment.namespace),
-        )
-        sets = group(deployment, mine)
-        busy = frozenset(one.uid for one in sets.old if self._has_pods(one))
-        step = next_step(deployment, sets, busy=busy, now=self.clock())
-        failure = ""
-        try:
-            await self._carry_out(deployment, sets, step)
-        except AlreadyExistsError:
-            await self._collided(deployment, step)
-            return 0.0
-        except ApiError as err:
-            if step.create is None:
-                raise
-            failure = f'Failed to create new replica set "{step.create["metadata"]["name"]}": {err}'
-        return await self._report(key, failure=failure)
+def _has_pods(pods: Iterable[PodView]) -> bool:
+    return any(not pod.is_over for pod in pods)
 
-    def _has_pods(self, view: DocumentView) -> bool:
-        return any(not pod.is_over for pod in self.shared.pods.by_index(BY_CONTROLLER, view.uid))
 
-    async def _carry_out(self, deployment: DocumentView, sets: Sets, step: Step) -> None:
-        if step.revision and deployment.annotations.get(REVISION) != step.revision:
-            # Through the status: an annotation set otherwise would count as a change of the spec.
-            told: Document = {"metadata": {"uid": deployment.uid, "annotations": {REVISION: step.revision}}}
-            await self.writer.patch(
-                DEPLOYMENTS,
-                deployment.key,
-                told,
-                patch_type=PatchType.MERGE,
-                subresource="status",
-                uid=deployment.uid,
-            )
-        if step.create is not None:
-            await self.writer.create(REPLICA_SETS, deployment.namespace, step.create)
-            self._tell_scaled(deployment, step.create["metadata"]["name"], 0, step.create["spec"]["replicas"])
-        if step.annotate is not None:
-            await self.shared.merge(REPLICA_SETS, *step.annotate)
-        for view, size in step.scale:
-            patch: Document = {
-                "metadata": {"annotations": size_annotations(deployment)},
-                "spec": {"replicas": size},
-            }
-            await self.shared.merge(REPLICA_SETS, view, patch)
-            self._tell_scaled(deployment, view.name, replicas_of(view), size)
-        for view in step.delete:
-            await self._delete(view)
-
-    def _tell_scaled(self, deployment: DocumentView, name: str, before: int, after: int) -> None:
-        if before != after:
-            way = "up" if after > before else "down"
-            text = f"Scaled {way} replica set {name} from {before} to {after}"
-            self.tell(DEPLOYMENTS, deployment, "ScalingReplicaSet", text)
-
-    async def _delete(self, view: DocumentView) -> None:
-        try:
-            await self.writer.delete(REPLICA_SETS, view.key, uid=view.uid, propagation="Background")
-        except NotFoundError:
-            return
-
-    async def _collided(self, deployment: DocumentView, step: Step) -> None:
-        """Another object has the name that the hash gives: count the collision, so that the next differs."""
-        assert step.create is not None
-        name = step.create["metadata"]["name"]
-        try:
-            found = decode(await self.shared.client.get(REPLICA_SETS, deployment.namespace, name))
-        except NotFoundError:
-            return
-        owners = found["metadata"].get("ownerReferences") or ()
-        if any(ref.get("uid") == deployment.uid for ref in owners) and same(
-            found["spec"]["template"], step.create["spec"]["template"]
-        ):
-            return  # its own, created a moment ago: the cache will tell
-        status = {**deployment.status, "collisionCount": deployment.count("status", "collisionCount") + 1}
-        await self.shared.patch_status(DEPLOYMENTS, deployment, status)
-
-    async def _report(self, key: Key, *, failure: str) -> float | None:
-        deployment = self.cache.get(key)
-        if deployment is None:
-            return None
-        sets = group(deployment, self._owned(deployment))
-        now = self.clock()
-        status, deadline = deployment_status(deployment, sets, now=now, failure=failure)
-        try:
-            await self.shared.patch_status(DEPLOYMENTS, deployment, status)
-        except NotFoundError:
-            return None
+def plan_deployment(snapshot: Snapshot) -> Plan:
+    """Adopt and release; then one step of the rollout; then the status."""
+    deployment = snapshot.deployment
+    ownership = ownership_of(deployment, selector_of(deployment), snapshot.owned, snapshot.orphans)
+    if not ownership.is_settled:
+        return Plan(stages=ownership_stages(deployment, DEPLOYMENTS, REPLICA_SETS, ownership))
+    sets = snapshot.sets
+    step = next_step(deployment, sets, busy=snapshot.busy, now=snapshot.now)
+    if step.create is not None and snapshot.namesake is not None:
+        # Another object has the name that the hash gives: the collision is counted, so that the next name differs.
+        collisions = deployment.count("status", "collisionCount") + 1
+        return Plan(status={**deployment.status, "collisionCount": collisions})
+    status, deadline = deployment_status(deployment, sets, now=snapshot.now)
+    return Plan(
+        stages=in_order(_ROLL_OUT, _writes(deployment, step)),
+        status=status,
         # One second later than due: the condition is only false once the deadline has passed.
-        return None if deadline is None else max(1.0, deadline - now + 1.0)
+        requeue_after_s=None if deadline is None else max(1.0, deadline - snapshot.now + 1.0),
+    )
 
-    def _owned(self, deployment: DocumentView) -> Sequence[DocumentView]:
-        return self.sets.by_index(BY_CONTROLLER, deployment.uid)
+
+def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document | None:
+    """The status when the new replica set could not be created."""
+    action = failure.step.action
+    if not isinstance(action, Create) or not isinstance(failure.error, ApiError):
+        return None
+    shown = f'Failed to create new replica set "{action.key.name}": {failure.error}'
+    return deployment_status(snapshot.deployment, snapshot.sets, now=snapshot.now, failure=shown)[0]
+
+
+def _writes(deployment: DocumentView, step: rollouts.Step) -> Iterator[Step]:
+    if step.revision and deployment.annotations.get(REVISION) != step.revision:
+        yield _revision_told(deployment, step.revision)
+    if step.create is not None:
+        name, size = step.create["metadata"]["name"], step.create["spec"]["replicas"]
+        yield created(
+            REPLICA_SETS,
+            deployment.namespace,
+            step.create,
+            because="the template has no replica set yet",
+            done=_scaled(name, 0, size),
+        )
+    if step.annotate is not None:
+        view, patch = step.annotate
+        yield merged(REPLICA_SETS, view, patch, because="its annotations are those of the deployment")
+    for view, size in step.scale:
+        body = {"metadata": {"annotations": size_annotations(deployment)}, "spec": {"replicas": size}}
+        scaled = merged(REPLICA_SETS, view, body, because="the rollout has it larger or smaller")
+        yield msgspec.structs.replace(scaled, done=_scaled(view.name, replicas_of(view), size))
+    for view in step.delete:
+        yield deleted(REPLICA_SETS, view, because="it is beyond the history limit", propagation="Background")
+
+
+def _revision_told(deployment: DocumentView, revision: str) -> Step:
+    """Through the status: an annotation set otherwise would count as a change of the spec."""
+    action = Patch(
+        resource=DEPLOYMENTS,
+        key=deployment.key,
+        patch_type=PatchType.MERGE,
+        body={"metadata": {"annotations": {REVISION: revision}}},
+        subresource="status",
+        uid=deployment.uid,
+    )
+    return Step(action=action, because="its revision is another")
+
+
+def _scaled(name: str, before: int, after: int) -> Note | None:
+    if before == after:
+        return None
+    way = "up" if after > before else "down"
+    return normal("ScalingReplicaSet", f"Scaled {way} replica set {name} from {before} to {after}")
+
+
+DEPLOYMENT_VIEWS: Final = documents(DEPLOYMENTS)
+
+
+def _recreating(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
+    """Recreate waits for the last old pod to go."""
+    pod = change.old
+    if pod is None or change.new is not None or pod.controller is None:
+        return
+    if not is_controller(pod.controller, REPLICA_SETS):
+        return
+    view = around.get(REPLICA_SET_VIEWS, Key(pod.namespace, pod.controller.name))
+    if view is None or view.controller is None or not is_controller(view.controller, DEPLOYMENTS):
+        return
+    deployment = around.get(DEPLOYMENT_VIEWS, Key(pod.namespace, view.controller.name))
+    if deployment is not None and (deployment.spec.get("strategy") or {}).get("type") == "Recreate":
+        yield deployment.key
+
+
+WORK: Final = Work(
+    resource=DEPLOYMENTS,
+    control=Control(
+        name="deployments",
+        component="deployment-controller",
+        objects=DEPLOYMENT_VIEWS,
+        reads=lambda _: (REPLICA_SET_VIEWS, POD_VIEWS),
+        wakes=lambda _: (
+            itself(DEPLOYMENT_VIEWS),
+            by_owner(REPLICA_SET_VIEWS, DEPLOYMENTS),
+            adoptable(
+                REPLICA_SET_VIEWS, DEPLOYMENT_VIEWS, may_own=lambda owner, one: selects(owner, one.labels)
+            ),
+            Wake(on=POD_VIEWS, keys=_recreating),
+        ),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.deployment,
+        plan=plan_deployment,
+        failed=status_after,
+    ),
+)

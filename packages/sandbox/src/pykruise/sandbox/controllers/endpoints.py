@@ -3,24 +3,33 @@
 Service + pods it selects ──▶ endpoints_of(), slice_of() ──▶ POST, PATCH endpoints and endpointslices
 
 One slice for each Service (a real cluster splits beyond 100 endpoints). Rules: Kubernetes' endpoint and
-endpoint slice controllers. Services without a selector are left to whoever made them.
+endpoint slice controllers. Services without a selector are left to what made them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
 from typing import Any, Final
 
+import msgspec
+
 from pykruise.kube.cache import Change
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, same
-from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.hashing import rand_suffix
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import ENDPOINTS, SERVICES, Resource
-from pykruise.runtime.objects import DocumentView, owner_reference_to
-from pykruise.runtime.views import BY_CONTROLLER
-from pykruise.sandbox.controllers.base import Loop, Shared
+from pykruise.runtime.control import Control, is_same_object
+from pykruise.runtime.objects import DocumentView, absent_document, owner_reference_to
+from pykruise.runtime.operator import Work
+from pykruise.runtime.plan import Plan, Step
+from pykruise.runtime.read import Around, Read
+from pykruise.runtime.views import BY_NAMESPACE
+from pykruise.runtime.wakes import Later, Wake, by_owner, itself
+from pykruise.sandbox.controllers.pods import NODE_VIEWS, POD_VIEWS, documents
+from pykruise.sandbox.controllers.steps import DELETE, created, deleted, each, in_order, merged
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["ENDPOINT_SLICES", "ServiceEndpoints", "endpoints_of", "slice_of"]
+__all__ = ["ENDPOINT_SLICES", "WORK", "endpoints_of", "slice_of"]
 
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _MANAGER: Final = "endpointslice-controller.k8s.io"
@@ -38,7 +47,7 @@ def slice_of(service: DocumentView, pods: Sequence[PodView], zones: Mapping[str,
     """What the service's EndpointSlice holds beside its metadata. `zones`: of nodes."""
     endpoints = []
     for pod in selected(service, pods):
-        serving = _is_ready(pod)
+        serving = pod.is_ready
         ready = serving and not pod.is_deleting
         if service.spec.get("publishNotReadyAddresses"):
             ready = serving = True
@@ -62,7 +71,7 @@ def endpoints_of(service: DocumentView, pods: Sequence[PodView]) -> list[Documen
         if pod.is_deleting:
             continue
         address = {"ip": pod.status.pod_ip, "nodeName": pod.node_name, "targetRef": _target(pod)}
-        is_served = _is_ready(pod) or service.spec.get("publishNotReadyAddresses")
+        is_served = pod.is_ready or service.spec.get("publishNotReadyAddresses")
         (ready if is_served else unready).append(address)
     if not ready and not unready:
         return []
@@ -77,11 +86,6 @@ def endpoints_of(service: DocumentView, pods: Sequence[PodView]) -> list[Documen
             for port in ports
         ]
     return [subset]
-
-
-def _is_ready(pod: PodView) -> bool:
-    ready = pod.status.condition("Ready")
-    return ready is not None and ready.status == "True"
 
 
 def _target(pod: PodView) -> Document:
@@ -118,117 +122,111 @@ def _number(port: Mapping[str, Any], pods: Sequence[PodView]) -> int | None:
     return None
 
 
-class ServiceEndpoints(Loop):
-    """Keeps Endpoints and an EndpointSlice for every Service with a selector."""
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one Service needs."""
 
-    name = "endpoints"
-    component = "endpoint-controller"
+    service: DocumentView
+    """Without a uid when it is gone."""
+    pods: Sequence[PodView]
+    """All of its namespace."""
+    endpoints: DocumentView | None
+    slices: Sequence[DocumentView]
+    """Those that it owns."""
+    zones: Mapping[str, str]
+    """Of nodes."""
+    seed: int
+    """What the name of a new slice is made of."""
+    now: Instant
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.cache = self.watch(SERVICES)
-        self.endpoints = shared.cache(ENDPOINTS)
-        self.slices = shared.cache(ENDPOINT_SLICES)
-        self.endpoints.subscribe(self._on_endpoints)
-        self.slices.subscribe(self._on_slice)
-        shared.pods.subscribe(self._on_pod)
 
-    def _on_endpoints(self, change: Change[DocumentView]) -> None:
-        if change.new is None:
-            self.queue.add(change.key)
+async def snapshot(service: DocumentView, read: Read[Any]) -> Snapshot:
+    """Looked up in caches: no request is made."""
+    return Snapshot(
+        service=service,
+        pods=read.by_index(POD_VIEWS, BY_NAMESPACE, service.namespace) if service.uid else (),
+        endpoints=read.get(ENDPOINTS_VIEWS, service.key),
+        slices=read.owned(SLICE_VIEWS, service.uid) if service.uid else (),
+        zones={node.name: node.zone for node in read.all(NODE_VIEWS)} if service.uid else {},
+        seed=read.draw_seed(),
+        now=read.now(),
+    )
 
-    def _on_slice(self, change: Change[DocumentView]) -> None:
-        if change.new is None and change.old is not None:
-            for service in self.cache.by_index("uid", change.old.owner_uid):
-                self.queue.add(service.key)
 
-    def _on_pod(self, change: Change[PodView]) -> None:
-        old, new = change.old, change.new
-        if old is not None and new is not None and _looks_same(old, new):
-            return
-        namespace = change.key.namespace
-        for service in self.cache.by_index("namespace", namespace):
-            wanted = (service.spec.get("selector") or {}).items()
-            if wanted and any(pod is not None and wanted <= pod.labels.items() for pod in (old, new)):
-                self.queue.add_after(service.key, _COALESCE_S)
+def plan_endpoints(snapshot: Snapshot) -> Plan:
+    """Endpoints and slice, as they should be; the slice of a Service that is gone goes with it, Endpoints do not."""
+    service, known = snapshot.service, snapshot.endpoints
+    if not service.uid:
+        if known is None or "endpoints.kubernetes.io/managed-by" not in known.labels:
+            return Plan()
+        return Plan(stages=in_order(DELETE, [deleted(ENDPOINTS, known, because="its Service is gone")]))
+    spec = service.spec
+    if service.is_deleting or not spec.get("selector") or spec.get("type") == "ExternalName":
+        return Plan()
+    steps = (_slice_step(snapshot), _endpoints_step(snapshot))
+    return Plan(stages=each("publish", [("", step) for step in steps if step is not None]))
 
-    async def sync(self, key: Key) -> float | None:
-        service = self.cache.get(key)
-        if service is None:
-            # The slice goes with its owner; Endpoints have none.
-            found = self.endpoints.get(key)
-            if found is not None and "endpoints.kubernetes.io/managed-by" in found.labels:
-                await self._delete(found)
-            return None
-        if service.is_deleting or not service.spec.get("selector"):
-            return None
-        if service.spec.get("type") == "ExternalName":
-            return None
-        pods = self.shared.pods.by_index("namespace", key.namespace)
-        await self._write_slice(service, slice_of(service, pods, self._zones()))
-        await self._write_endpoints(service, endpoints_of(service, pods))
+
+def _slice_step(snapshot: Snapshot) -> Step | None:
+    service = snapshot.service
+    content = slice_of(service, snapshot.pods, snapshot.zones)
+    labels = {
+        **service.labels,
+        "kubernetes.io/service-name": service.name,
+        "endpointslice.kubernetes.io/managed-by": _MANAGER,
+    }
+    if service.spec.get("clusterIP") == "None":
+        labels["service.kubernetes.io/headless"] = ""
+    mine = [
+        one for one in snapshot.slices if one.labels.get("endpointslice.kubernetes.io/managed-by") == _MANAGER
+    ]
+    if not mine:
+        metadata = {
+            "name": f"{service.name}-{rand_suffix(Random(snapshot.seed))}",
+            "labels": labels,
+            "ownerReferences": [owner_reference_to(SERVICES, service)],
+        }
+        body = {"apiVersion": ENDPOINT_SLICES.api_version, "kind": ENDPOINT_SLICES.kind, "metadata": metadata}
+        return created(ENDPOINT_SLICES, service.namespace, {**body, **content}, because="it has no slice yet")
+    known = {name: mine[0].doc.get(name) for name in content}
+    if same(known, content) and same(dict(mine[0].labels), labels):
         return None
+    patch = {"metadata": {"labels": labels}, **content}
+    return merged(ENDPOINT_SLICES, mine[0], patch, because="what the Service selects has changed")
 
-    def _zones(self) -> dict[str, str]:
-        return {node.name: node.zone for node in self.shared.nodes.values()}
 
-    async def _write_slice(self, service: DocumentView, content: Document) -> None:
-        labels = {
-            **service.labels,
-            "kubernetes.io/service-name": service.name,
-            "endpointslice.kubernetes.io/managed-by": _MANAGER,
-        }
-        if service.spec.get("clusterIP") == "None":
-            labels["service.kubernetes.io/headless"] = ""
-        mine = [
-            one
-            for one in self.slices.by_index(BY_CONTROLLER, service.uid)
-            if one.labels.get("endpointslice.kubernetes.io/managed-by") == _MANAGER
-        ]
-        if mine:
-            known = {name: mine[0].doc.get(name) for name in content}
-            if not same(known, content) or not same(dict(mine[0].labels), labels):
-                patch = {"metadata": {"labels": labels}, **content}
-                await self.shared.merge(ENDPOINT_SLICES, mine[0], patch)
-            return
-        doc = {
-            "apiVersion": "discovery.k8s.io/v1",
-            "kind": "EndpointSlice",
-            "metadata": {
-                "name": f"{service.name}-{rand_suffix(self.shared.rng)}",
-                "labels": labels,
-                "ownerReferences": [owner_reference_to(SERVICES, service)],
-            },
-            **content,
-        }
-        await self.writer.create(ENDPOINT_SLICES, service.namespace, doc)
-
-    async def _write_endpoints(self, service: DocumentView, subsets: list[Document]) -> None:
-        labels = {**service.labels, "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
-        known = self.endpoints.get(service.key)
-        if known is not None:
-            if not same(known.doc.get("subsets") or [], subsets):
-                await self.shared.merge(
-                    ENDPOINTS, known, {"metadata": {"labels": labels}, "subsets": subsets or None}
-                )
-            return
-        doc: Document = {
-            "apiVersion": "v1",
-            "kind": "Endpoints",
-            "metadata": {"name": service.name, "labels": labels},
-        }
+def _endpoints_step(snapshot: Snapshot) -> Step | None:
+    service, known = snapshot.service, snapshot.endpoints
+    subsets = endpoints_of(service, snapshot.pods)
+    labels = {**service.labels, "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+    if known is None:
+        metadata = {"name": service.name, "labels": labels}
+        body: Document = {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata}
         if subsets:
-            doc["subsets"] = subsets
-        try:
-            await self.writer.create(ENDPOINTS, service.namespace, doc)
-        except AlreadyExistsError:
-            return
+            body["subsets"] = subsets
+        return created(ENDPOINTS, service.namespace, body, because="the Service has none yet")
+    if same(known.doc.get("subsets") or [], subsets):
+        return None
+    patch = {"metadata": {"labels": labels}, "subsets": subsets or None}
+    return merged(ENDPOINTS, known, patch, because="what the Service selects has changed")
 
-    async def _delete(self, found: DocumentView) -> None:
-        try:
-            await self.writer.delete(ENDPOINTS, found.key, uid=found.uid)
-        except NotFoundError:
-            return
+
+SERVICE_VIEWS: Final = documents(SERVICES)
+ENDPOINTS_VIEWS: Final = documents(ENDPOINTS)
+SLICE_VIEWS: Final = documents(ENDPOINT_SLICES)
+
+
+def _deleted_endpoints(change: Change[DocumentView], _: Around[Any]) -> tuple[Key, ...]:
+    return (change.key,) if change.new is None else ()
+
+
+def _selecting(change: Change[PodView], around: Around[Any]) -> Iterator[Later]:
+    old, new = change.old, change.new
+    if old is not None and new is not None and _looks_same(old, new):
+        return
+    for service in around.by_index(SERVICE_VIEWS, BY_NAMESPACE, change.key.namespace):
+        wanted = (service.spec.get("selector") or {}).items()
+        if wanted and any(pod is not None and wanted <= pod.labels.items() for pod in (old, new)):
+            yield Later(service.key, _COALESCE_S)
 
 
 def _looks_same(old: PodView, new: PodView) -> bool:
@@ -238,5 +236,27 @@ def _looks_same(old: PodView, new: PodView) -> bool:
         and old.status.pod_ip == new.status.pod_ip
         and old.status.phase == new.status.phase
         and old.is_deleting == new.is_deleting
-        and _is_ready(old) == _is_ready(new)
+        and old.is_ready == new.is_ready
     )
+
+
+WORK: Final = Work(
+    resource=SERVICES,
+    control=Control(
+        name="endpoints",
+        component="endpoint-controller",
+        objects=SERVICE_VIEWS,
+        reads=lambda _: (ENDPOINTS_VIEWS, SLICE_VIEWS, POD_VIEWS, NODE_VIEWS),
+        wakes=lambda _: (
+            itself(SERVICE_VIEWS),
+            Wake(on=ENDPOINTS_VIEWS, keys=_deleted_endpoints),
+            by_owner(SLICE_VIEWS, SERVICES, when=lambda change, *_: change.new is None),
+            Wake(on=POD_VIEWS, keys=_selecting),
+        ),
+        absent=absent_document,
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.service,
+        plan=plan_endpoints,
+        is_current=is_same_object,
+    ),
+)

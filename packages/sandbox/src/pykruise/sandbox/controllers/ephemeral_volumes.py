@@ -1,83 +1,92 @@
 """Generic ephemeral volumes: a claim for each, that lives and goes with its pod.
 
-pod with `ephemeral` volumes ──▶ POST persistentvolumeclaims/<pod>-<volume>, owned by the pod
+pod with `ephemeral` volumes ──▶ plan_claims() ──▶ POST persistentvolumeclaims/<pod>-<volume>, owned by the pod
 
 The claim is bound like any other; the garbage collector takes it when the pod is gone. A claim of that name that
-somebody else made is left alone, the pod waits, and an event says why. Rule: Kubernetes' ephemeral volume controller.
+another owns is left alone, the pod waits, and an event says why. Rule: Kubernetes' ephemeral volume controller.
 """
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
 
 from pykruise.kube.cache import Change
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
+from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.objects import DocumentView, project_document
-from pykruise.sandbox.controllers.base import Loop, Shared
-from pykruise.sandbox.controllers.volume_choice import stranger
+from pykruise.runtime.operator import Work
+from pykruise.runtime.plan import Note, Plan, Step
+from pykruise.runtime.read import Around, Read
+from pykruise.runtime.wakes import Wake
+from pykruise.sandbox.controllers.pods import BY_CLAIM, POD_VIEWS, documents
+from pykruise.sandbox.controllers.steps import CREATE, created, each, warning
+from pykruise.sandbox.controllers.volume_choice import describe_foreign_claim
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["EphemeralVolumes"]
+__all__ = ["WORK"]
+
+CLAIM_VIEWS: Final = documents(PERSISTENT_VOLUME_CLAIMS)
 
 
-class EphemeralVolumes(Loop):
-    """Makes the claims of pods' ephemeral volumes."""
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about the ephemeral volumes of one pod needs."""
 
-    name = "ephemeral-volumes"
-    component = "ephemeral_volume"
+    pod: PodView
+    volumes: tuple[Document, ...]
+    """Those of its spec that are ephemeral."""
+    claims: Mapping[str, DocumentView]
+    """What there is of their claims, by name."""
+    now: Instant
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.claims = shared.cache(PERSISTENT_VOLUME_CLAIMS)
-        self.claims.subscribe(self._on_claim)
-        shared.pods.subscribe(self._on_pod)
 
-    def _on_pod(self, change: Change[PodView]) -> None:
-        if change.new is not None and change.new.own_claims and change.old is None:
-            self.queue.add(change.new.key)
-
-    def _on_claim(self, change: Change[DocumentView]) -> None:
-        if change.new is None:
-            for pod in self.shared.pods.by_index("claim", (change.key.namespace, change.key.name)):
-                self.queue.add(pod.key)
-
-    async def sync(self, key: Key) -> float | None:
-        pod = self.shared.pods.get(key)
-        if pod is None or pod.is_deleting or not pod.own_claims:
-            return None
-        try:
-            found = project_document(await self.shared.client.get(PODS, key.namespace, key.name))
-        except NotFoundError:
-            return None
-        if found.uid != pod.uid:
-            return None
-        for volume in found.spec.get("volumes") or ():
-            if volume.get("ephemeral") is not None:
-                await self._make(pod, found, volume)
+async def snapshot(pod: PodView, read: Read[Any]) -> Snapshot | None:
+    """The volumes are asked for: no cache has pods with all that they say."""
+    if pod.is_deleting or not pod.own_claims:
         return None
+    try:
+        found = project_document(await read.live.get(PODS, pod.namespace, pod.name))
+    except NotFoundError:
+        return None
+    if found.uid != pod.uid:
+        return None
+    there = (read.get(CLAIM_VIEWS, Key(pod.namespace, name)) for name in pod.own_claims)
+    return Snapshot(
+        pod=pod,
+        volumes=tuple(one for one in found.spec.get("volumes") or () if one.get("ephemeral") is not None),
+        claims={claim.name: claim for claim in there if claim is not None},
+        now=read.now(),
+    )
 
-    async def _make(self, pod: PodView, found: DocumentView, volume: Document) -> None:
+
+def plan_claims(snapshot: Snapshot) -> Plan:
+    """The claims that are missing, and an event of each whose name is another's."""
+    pod = snapshot.pod
+    steps: list[tuple[str, Step]] = []
+    notes: list[Note] = []
+    for volume in snapshot.volumes:
         name = f"{pod.name}-{volume['name']}"
-        known = self.claims.get(Key(pod.namespace, name))
-        if known is not None:
-            if why := stranger(known, pod):
-                self._failed(found, volume, why)
-            return
-        try:
-            await self.writer.create(PERSISTENT_VOLUME_CLAIMS, pod.namespace, _claim(pod, name, volume))
-        except AlreadyExistsError:
-            there = await self.shared.client.get(PERSISTENT_VOLUME_CLAIMS, pod.namespace, name)
-            if why := stranger(project_document(there), pod):
-                self._failed(found, volume, why)
-        except ApiError as err:
-            self._failed(found, volume, f"create PVC {name}: {err}")
-            raise
+        known = snapshot.claims.get(name)
+        if known is None:
+            steps.append((name, _created(pod, name, volume)))
+        elif why := describe_foreign_claim(known, pod):
+            notes.append(warning("FailedBinding", f"ephemeral volume {volume['name']}: {why}"))
+    return Plan(stages=each(CREATE, steps), notes=tuple(notes))
 
-    def _failed(self, found: DocumentView, volume: Document, why: str) -> None:
-        text = f"ephemeral volume {volume['name']}: {why}"
-        self.tell(PODS, found, "FailedBinding", text, warning=True)
+
+def _created(pod: PodView, name: str, volume: Document) -> Step:
+    return created(
+        PERSISTENT_VOLUME_CLAIMS,
+        pod.namespace,
+        _claim(pod, name, volume),
+        because="the pod has an ephemeral volume",
+        failed=warning("FailedBinding", f"ephemeral volume {volume['name']}: create PVC {name}"),
+    )
 
 
 def _claim(pod: PodView, name: str, volume: Document) -> Document:
@@ -91,3 +100,30 @@ def _claim(pod: PodView, name: str, volume: Document) -> Document:
         "metadata": {**metadata, "name": name, "ownerReferences": [owner]},
         "spec": deep_copy(template.get("spec") or {}),
     }
+
+
+def _new_pods(change: Change[PodView], _: Around[Any]) -> tuple[Key, ...]:
+    return (change.key,) if change.old is None and change.new is not None and change.new.own_claims else ()
+
+
+def _users(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
+    """A claim that is gone is missing to the pods that use it."""
+    if change.new is None:
+        for pod in around.by_index(POD_VIEWS, BY_CLAIM, (change.key.namespace, change.key.name)):
+            yield pod.key
+
+
+WORK: Final = Work(
+    resource=PODS,
+    control=Control(
+        name="ephemeral-volumes",
+        component="ephemeral_volume",
+        objects=POD_VIEWS,
+        reads=lambda _: (CLAIM_VIEWS,),
+        wakes=lambda _: (Wake(on=POD_VIEWS, keys=_new_pods), Wake(on=CLAIM_VIEWS, keys=_users)),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.pod,
+        plan=plan_claims,
+        is_current=is_same_object,
+    ),
+)

@@ -1,26 +1,30 @@
 """Jobs: pods that run to their end, so many times; finished jobs go when their time is over.
 
-Job + pods ──▶ job_plans.tally(), next_step() ──▶ status (pods noted) ──▶ finalizers off ──▶ status (counted)
-                                              └──▶ POST, DELETE pods
+Job + pods ──▶ snapshot() ──▶ plan_job(): job_plans.counted(), tally(), next_step()
+           ──▶ status (pods noted) ──▶ finalizers off ──▶ pods to delete and to create;  the next plan counts the noted
 
 A job whose `managedBy` names another controller is left to it.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
-from msgspec.structs import replace
+import msgspec
 
 from pykruise.kube.cache import Change
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import JOBS, PODS
-from pykruise.runtime.objects import DocumentView, owner_reference_to, project_document
+from pykruise.runtime.control import Control, is_same_object
+from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.operator import Work
+from pykruise.runtime.ownership import ownership_of, ownership_stages
+from pykruise.runtime.plan import CREATED_NAME, REPORT_STATUS, Note, Plan
+from pykruise.runtime.plan import Step as Write
+from pykruise.runtime.read import Around, Read
 from pykruise.runtime.views import BY_CONTROLLER
-from pykruise.sandbox.controllers.base import Loop, Shared, at_once, claim, pod_from, slow_start
+from pykruise.runtime.wakes import Wake, itself
 from pykruise.sandbox.controllers.job_plans import (
     Step,
     Tally,
@@ -41,132 +45,154 @@ from pykruise.sandbox.controllers.job_policies import (
     counts_per_index,
     failures_after,
 )
+from pykruise.sandbox.controllers.pods import POD_VIEWS, documents, pod_from, pods_of, selector_of
+from pykruise.sandbox.controllers.steps import (
+    CREATE,
+    DELETE,
+    created,
+    deleted,
+    each,
+    in_order,
+    normal,
+    pod_deleted,
+    pod_patched,
+    status_step,
+    warning,
+)
 from pykruise.sandbox.pod_view import PodView, instant_of
 
-__all__ = ["Jobs", "TrackedPods"]
+__all__ = ["JOB_VIEWS", "TRACKED_PODS", "WORK", "plan_job"]
 
 _OWN: Final = (None, "kubernetes.io/job-controller")
+_RELEASE: Final = "take finalizers off"
+
+JOB_VIEWS: Final = documents(JOBS)
 
 
-class Jobs(Loop):
-    """Runs every Job."""
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one Job needs."""
 
-    name = "jobs"
-    component = "job-controller"
+    job: DocumentView
+    pods: Sequence[PodView]
+    """Those that it owns."""
+    orphans: Sequence[PodView]
+    """Pods of its namespace without an owner."""
+    now: Instant
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.cache = self.watch(JOBS)
-        self.watch_pods_of(self.cache)
 
-    async def sync(self, key: Key) -> float | None:
-        job = self.cache.get(key)
-        if job is None or job.is_deleting or job.spec.get("managedBy") not in _OWN:
-            return None
-        if is_finished(job):
-            return await self._expire(job)
-        pods = self.shared.pods
-        mine = await claim(
-            self.shared,
-            JOBS,
-            job,
-            PODS,
-            pods.by_index(BY_CONTROLLER, job.uid),
-            pods.by_index("orphans", job.namespace),
-        )
-        seen = tally(job, mine)
-        now = self.clock()
-        step = next_step(job, mine, seen, now=now)
-        error: ApiError | None = None
-        await at_once(self._delete(job, pod) for pod in step.delete)
-        try:
-            await slow_start([lambda index=index: self._create(job, index, seen) for index in step.create])  # type: ignore[misc]
-        except ApiError as err:
-            error = err
-        if step.create or step.delete:
-            mine = list(pods.by_index(BY_CONTROLLER, job.uid))
-            before, seen = seen, tally(job, mine)
-            if step.failing is not None or step.succeeding is not None:
-                # The indexes of pods that were cut short just now have not failed.
-                seen = replace(seen, failed_indexes=before.failed_indexes)
-        await self._note(job, job_status(job, seen, step, mine, now=now), seen, step)
-        if error is not None:
-            raise error
-        return step.look_in
-
-    async def _note(self, job: DocumentView, status: Document, seen: Tally, step: Step) -> None:
-        """Write the status, then take the finalizers off the pods in it, then count them."""
-        try:
-            await self.shared.patch_status(JOBS, job, status)
-            self._tell_suspension(job, status)
-            noted = status.get("uncountedTerminatedPods") or {}
-            uids = {uid for name in ("succeeded", "failed") for uid in noted.get(name) or ()}
-            mine = self.shared.pods.by_index(BY_CONTROLLER, job.uid)
-            await at_once(take_finalizer(self.shared, pod) for pod in to_release(mine, seen, step, status))
-            current = self.cache.get(job.key)
-            if current is not None and uids:
-                left = self.shared.pods.by_index(BY_CONTROLLER, job.uid)
-                await self.shared.patch_status(JOBS, current, counted(current, left))
-        except NotFoundError:
-            return
-        if condition_in(status, "Complete"):
-            self.tell(JOBS, job, "Completed", "Job completed")
-        elif (failed := condition_in(status, "Failed")) is not None:
-            self.tell(JOBS, job, failed["reason"], failed["message"], warning=True)
-
-    def _tell_suspension(self, job: DocumentView, status: Document) -> None:
-        was, is_now = (condition_in(one, "Suspended") is not None for one in (job.status, status))
-        if is_now and not was:
-            self.tell(JOBS, job, "Suspended", "Job suspended")
-        elif was and not is_now:
-            self.tell(JOBS, job, "Resumed", "Job resumed")
-
-    async def _create(self, job: DocumentView, index: int | None, seen: Tally) -> None:
-        pod = pod_from(job.spec["template"], owner=owner_reference_to(JOBS, job), prefix=f"{job.name}-")
-        metadata = pod["metadata"]
-        metadata["finalizers"] = [*metadata.get("finalizers", ()), FINALIZER]
-        if index is not None:
-            _give_index(job, pod, index)
-            if counts_per_index(job):
-                counted_ones, ignored = failures_after(job, seen.held.get(index))
-                metadata["annotations"][FAILURES] = str(counted_ones)
-                if ignored:
-                    metadata["annotations"][IGNORED_FAILURES] = str(ignored)
-        try:
-            made = project_document(await self.writer.create(PODS, job.namespace, pod))
-        except ApiError as err:
-            self.tell(JOBS, job, "FailedCreate", f"Error creating: {err}", warning=True)
-            raise
-        self.tell(JOBS, job, "SuccessfulCreate", f"Created pod: {made.name}")
-
-    async def _delete(self, job: DocumentView, pod: PodView) -> None:
-        try:
-            await self.writer.delete(PODS, pod.key, uid=pod.uid)
-        except (NotFoundError, ConflictError):
-            return
-        self.tell(JOBS, job, "SuccessfulDelete", f"Deleted pod: {pod.name}")
-
-    async def _expire(self, job: DocumentView) -> float | None:
-        """Delete a finished job when its time is over. Rule: `ttlSecondsAfterFinished`."""
-        ttl_s = job.spec.get("ttlSecondsAfterFinished")
-        if ttl_s is None:
-            return None
-        done = condition(job, "Complete") or condition(job, "Failed")
-        now = self.clock()
-        left_s = instant_of((done or {}).get("lastTransitionTime"), default=now) + float(ttl_s) - now
-        if left_s > 0:
-            return left_s
-        with suppress(NotFoundError):
-            await self.writer.delete(JOBS, job.key, uid=job.uid, propagation="Foreground")
+async def snapshot(job: DocumentView, read: Read[Any]) -> Snapshot | None:
+    """Looked up in caches: no request is made."""
+    if job.is_deleting or job.spec.get("managedBy") not in _OWN:
         return None
+    return Snapshot(
+        job=job,
+        pods=read.owned(POD_VIEWS, job.uid),
+        orphans=read.orphans(POD_VIEWS, job.namespace),
+        now=read.now(),
+    )
 
 
-def condition_in(status: Document, kind: str) -> Document | None:
+def plan_job(snapshot: Snapshot) -> Plan:
+    """Adopt and release; then note pods that have ended before anything forgets them; then delete and create."""
+    job, pods, now = snapshot.job, snapshot.pods, snapshot.now
+    if is_finished(job):
+        return _expire(job, now)
+    ownership = ownership_of(job, selector_of(job), pods, snapshot.orphans)
+    if not ownership.is_settled:
+        return Plan(stages=ownership_stages(job, JOBS, PODS, ownership))
+    # What an earlier plan has noted and let go is counted, and only then is looked for more.
+    now_counted = _with_status(job, counted(job, pods))
+    seen = tally(now_counted, pods)
+    step = next_step(now_counted, pods, seen, now=now)
+    status = job_status(now_counted, seen, step, pods, now=now)
+    released = to_release(pods, seen, step, status)
+    notes = _notes(job, status)
+    writes = (
+        *each(_RELEASE, [(pod.name, _released(pod)) for pod in released]),
+        *each(DELETE, [(pod.name, _deleted(pod)) for pod in step.delete]),
+        *each(CREATE, [("", _created(job, index, seen)) for index in step.create], ramp=True),
+    )
+    if not (released or notes or _is_ending(step)):
+        return Plan(stages=writes, status=status, requeue_after_s=step.look_in)
+    because = "pods are counted only when they are noted, and end only when it says why"
+    noted = status_step(JOBS, job, status, because=because, notes=notes)
+    return Plan(stages=(*in_order(REPORT_STATUS, [noted]), *writes), requeue_after_s=step.look_in)
+
+
+def _is_ending(step: Step) -> bool:
+    return step.failing is not None or step.succeeding is not None
+
+
+def _with_status(job: DocumentView, status: Document) -> DocumentView:
+    return msgspec.structs.replace(job, doc={**job.doc, "status": status})
+
+
+def _expire(job: DocumentView, now: Instant) -> Plan:
+    """Delete a finished job when its time is over. Rule: `ttlSecondsAfterFinished`."""
+    ttl_s = job.spec.get("ttlSecondsAfterFinished")
+    if ttl_s is None:
+        return Plan()
+    done = condition(job, "Complete") or condition(job, "Failed")
+    left_s = instant_of((done or {}).get("lastTransitionTime"), default=now) + float(ttl_s) - now
+    if left_s > 0:
+        return Plan(requeue_after_s=left_s)
+    step = deleted(JOBS, job, because="ttlSecondsAfterFinished is over", propagation="Foreground")
+    return Plan(stages=in_order(DELETE, [step]))
+
+
+def _notes(job: DocumentView, status: Document) -> list[Note]:
+    """Events of what this status says and the one before did not."""
+    found: list[Note] = []
+    was, is_now = (_condition_in(one, "Suspended") is not None for one in (job.status, status))
+    if is_now and not was:
+        found.append(normal("Suspended", "Job suspended"))
+    elif was and not is_now:
+        found.append(normal("Resumed", "Job resumed"))
+    if _condition_in(status, "Complete"):
+        found.append(normal("Completed", "Job completed"))
+    elif (failed := _condition_in(status, "Failed")) is not None:
+        found.append(warning(failed["reason"], failed["message"]))
+    return found
+
+
+def _condition_in(status: Document, kind: str) -> Document | None:
     """A condition that holds in a status."""
     return next(
         (one for one in status.get("conditions") or () if one["type"] == kind and one["status"] == "True"),
         None,
     )
+
+
+def _created(job: DocumentView, index: int | None, seen: Tally) -> Write:
+    pod = pod_from(job.spec["template"], owner=owner_reference_to(JOBS, job), prefix=f"{job.name}-")
+    metadata = pod["metadata"]
+    metadata["finalizers"] = [*metadata.get("finalizers", ()), FINALIZER]
+    if index is not None:
+        _give_index(job, pod, index)
+        if counts_per_index(job):
+            counted_ones, ignored = failures_after(job, seen.held.get(index))
+            metadata["annotations"][FAILURES] = str(counted_ones)
+            if ignored:
+                metadata["annotations"][IGNORED_FAILURES] = str(ignored)
+    return created(
+        PODS,
+        job.namespace,
+        pod,
+        because="the job wants more active pods",
+        done=normal("SuccessfulCreate", f"Created pod: {CREATED_NAME}"),
+        failed=warning("FailedCreate", "Error creating"),
+    )
+
+
+def _deleted(pod: PodView) -> Write:
+    done = normal("SuccessfulDelete", f"Deleted pod: {pod.name}")
+    return pod_deleted(pod, because="the job wants fewer active pods", done=done)
+
+
+def _released(pod: PodView) -> Write:
+    """Take the tracking finalizer off a pod."""
+    body = {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+    return pod_patched(pod, body, because="its end is noted, or nothing will count it")
 
 
 def _give_index(job: DocumentView, pod: Document, index: int) -> None:
@@ -184,47 +210,75 @@ def _give_index(job: DocumentView, pod: Document, index: int) -> None:
             container.setdefault("env", []).append(variable)
 
 
-async def take_finalizer(shared: Shared, pod: PodView) -> None:
-    """Take the tracking finalizer off a pod."""
-    patch = {"metadata": {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
-    try:
-        await shared.writer.patch(PODS, pod.key, patch, patch_type=PatchType.STRATEGIC, uid=pod.uid)
-    except NotFoundError:
-        return
+WORK: Final = Work(
+    resource=JOBS,
+    control=Control(
+        name="jobs",
+        component="job-controller",
+        objects=JOB_VIEWS,
+        reads=lambda _: (POD_VIEWS,),
+        wakes=lambda _: (itself(JOB_VIEWS), *pods_of(JOBS)),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.job,
+        plan=plan_job,
+    ),
+)
 
 
-class TrackedPods(Loop):
-    """Lets go the pods of jobs that are gone: nobody counts them any more."""
+# ── pods of jobs that are gone ───────────────────────────────────────────────
 
-    name = "tracked-pods"
-    component = "job-controller"
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.jobs = shared.cache(JOBS)
-        self.jobs.subscribe(self._on_job)
-        shared.pods.subscribe(self._on_pod)
+class Tracked(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one tracked pod needs."""
 
-    def _on_job(self, change: Change[DocumentView]) -> None:
-        view = change.new or change.old
-        assert view is not None
-        if change.new is None or view.is_deleting:
-            self._wake(self.shared.pods.by_index(BY_CONTROLLER, view.uid))
+    pod: PodView
+    job: DocumentView | None
+    now: Instant
 
-    def _on_pod(self, change: Change[PodView]) -> None:
-        if change.new is not None and FINALIZER in change.new.finalizers:
-            self._wake((change.new,))
 
-    def _wake(self, pods: Sequence[PodView]) -> None:
-        for pod in pods:
-            if FINALIZER in pod.finalizers:
-                self.queue.add(pod.key)
-
-    async def sync(self, key: Key) -> float | None:
-        pod = self.shared.pods.get(key)
-        if pod is None or FINALIZER not in pod.finalizers:
-            return None
-        jobs = self.jobs.by_index("uid", pod.owner_uid) if pod.owner_uid else ()
-        if not jobs or jobs[0].is_deleting or (is_finished(jobs[0]) and pod.is_deleting):
-            await take_finalizer(self.shared, pod)
+async def tracked(pod: PodView, read: Read[Any]) -> Tracked | None:
+    """Looked up in caches: no request is made."""
+    if FINALIZER not in pod.finalizers:
         return None
+    owner = pod.controller
+    job = read.get(JOB_VIEWS, Key(pod.namespace, owner.name)) if owner is not None else None
+    is_owner = job is not None and owner is not None and job.uid == owner.uid
+    return Tracked(pod=pod, job=job if is_owner else None, now=read.now())
+
+
+def plan_tracked(seen: Tracked) -> Plan:
+    """Let a pod go that no job will count any more."""
+    pod, job = seen.pod, seen.job
+    if job is None or job.is_deleting or (is_finished(job) and pod.is_deleting):
+        return Plan(stages=in_order(_RELEASE, [_released(pod)]))
+    return Plan()
+
+
+def _on_pod(change: Change[PodView], _: Around[Any]) -> Iterator[Key]:
+    if change.new is not None and FINALIZER in change.new.finalizers:
+        yield change.key
+
+
+def _on_job(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
+    """A job that goes counts its pods no more."""
+    job = change.new or change.old
+    if job is not None and (change.new is None or job.is_deleting):
+        for pod in around.by_index(POD_VIEWS, BY_CONTROLLER, job.uid):
+            if FINALIZER in pod.finalizers:
+                yield pod.key
+
+
+TRACKED_PODS: Final = Work(
+    resource=PODS,
+    control=Control(
+        name="tracked-pods",
+        component="job-controller",
+        objects=POD_VIEWS,
+        reads=lambda _: (JOB_VIEWS,),
+        wakes=lambda _: (Wake(on=POD_VIEWS, keys=_on_pod), Wake(on=JOB_VIEWS, keys=_on_job)),
+        snapshot=tracked,
+        object_of=lambda seen: seen.pod,
+        plan=plan_tracked,
+        is_current=is_same_object,
+    ),
+)

@@ -2,42 +2,44 @@
 
 from collections.abc import Sequence
 
-from pykruise.sandbox.controllers.autoscaling import Autoscalers
-from pykruise.sandbox.controllers.base import Loop
-from pykruise.sandbox.controllers.cluster_roles import AggregatedRoles
-from pykruise.sandbox.controllers.cron_jobs import CronJobs
-from pykruise.sandbox.controllers.daemon_sets import DaemonSets
-from pykruise.sandbox.controllers.deployments import Deployments
-from pykruise.sandbox.controllers.disruption import Budgets
-from pykruise.sandbox.controllers.endpoints import ServiceEndpoints
-from pykruise.sandbox.controllers.ephemeral_volumes import EphemeralVolumes
-from pykruise.sandbox.controllers.jobs import Jobs, TrackedPods
-from pykruise.sandbox.controllers.node_lifecycle import NodeLifecycle, PodCollector, TaintEviction
-from pykruise.sandbox.controllers.replica_sets import ReplicaSets
-from pykruise.sandbox.controllers.service_accounts import ServiceAccounts
-from pykruise.sandbox.controllers.stateful_sets import StatefulSets
-from pykruise.sandbox.controllers.volumes import Claims, DefaultClass, Volumes
+from pykruise.runtime.operator import Work
+from pykruise.sandbox.controllers import (
+    autoscaling,
+    cluster_roles,
+    cron_jobs,
+    daemon_sets,
+    deployments,
+    disruption,
+    endpoints,
+    ephemeral_volumes,
+    jobs,
+    node_lifecycle,
+    replica_sets,
+    service_accounts,
+    stateful_sets,
+    volumes,
+)
 
-__all__ = ["KINDS"]
+__all__ = ["WORK"]
 
-KINDS: Sequence[type[Loop]] = (
-    ReplicaSets,
-    Deployments,
-    StatefulSets,
-    DaemonSets,
-    Jobs,
-    TrackedPods,
-    CronJobs,
-    ServiceEndpoints,
-    ServiceAccounts,
-    DefaultClass,
-    Claims,
-    Volumes,
-    Budgets,
-    NodeLifecycle,
-    TaintEviction,
-    PodCollector,
-    AggregatedRoles,
-    EphemeralVolumes,
-    Autoscalers,
+WORK: Sequence[Work] = (
+    replica_sets.WORK,
+    deployments.WORK,
+    stateful_sets.WORK,
+    daemon_sets.WORK,
+    jobs.WORK,
+    jobs.TRACKED_PODS,
+    cron_jobs.WORK,
+    endpoints.WORK,
+    service_accounts.WORK,
+    volumes.DEFAULT_CLASS,
+    volumes.CLAIMS,
+    volumes.VOLUMES,
+    disruption.WORK,
+    node_lifecycle.LIFECYCLE,
+    node_lifecycle.EVICTION,
+    node_lifecycle.POD_COLLECTION,
+    cluster_roles.WORK,
+    ephemeral_volumes.WORK,
+    autoscaling.WORK,
 )

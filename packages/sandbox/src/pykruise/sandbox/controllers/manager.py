@@ -1,29 +1,37 @@
-"""Runs all built-in controllers of a cluster over one set of caches.
+"""Runs all built-in controllers of a cluster: an Operator (runtime/operator.py) like any other.
 
-client, pods, nodes ──▶ Controllers ──▶ caches and event recorders ──▶ every Loop, once all caches are synced
+client, pods, nodes ──▶ Controllers ──▶ Operator ──▶ caches, event recorders, a controller for each Work
 """
 
-import asyncio
 import random
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
+from pykruise.kube.controller import unmeasured
 from pykruise.kube.resources import Resource
+from pykruise.runtime.assemble import Tuning, views_of
 from pykruise.runtime.objects import DocumentView
-from pykruise.sandbox.controllers.base import Loop, Shared
+from pykruise.runtime.operator import Operator
+from pykruise.sandbox.controllers.pods import NODE_VIEWS, POD_VIEWS
 from pykruise.sandbox.nodes import NodeView
 from pykruise.sandbox.pod_view import PodView
-from pykruise.sandbox.running import happens_before, run_beside
+
+if TYPE_CHECKING:
+    from pykruise.runtime.operator import Work
 
 __all__ = ["Controllers"]
+
+_STATUS_PER_S = 1e9
+"""Statuses are written as often as they change, as Kubernetes' own controllers do."""
 
 
 class Controllers:
     """All built-in controllers, or those of these `names`. Component: `run()` until `stop()`.
 
-    `pods` (with the indexes POD_INDEXES) and `nodes` are caches that somebody else runs.
+    `pods` (of POD_VIEWS) and `nodes` (of NODE_VIEWS) are caches that the cluster runs.
     """
 
     def __init__(
@@ -36,58 +44,46 @@ class Controllers:
         nodes: Cache[NodeView],
         names: Collection[str] | None = None,
     ) -> None:
-        self._shared = Shared(client, clock=clock, rng=rng, pods=pods, nodes=nodes)
-        kinds = _known() if names is None or names else ()
-        if unknown := set(names or ()) - {kind.name for kind in kinds}:
+        known = {work.control.name: work for work in (_known() if names is None or names else ())}
+        if unknown := set(names or ()) - known.keys():
             raise ValueError(f"no such controllers: {', '.join(sorted(unknown))}")
-        self._loops = [kind(self._shared) for kind in kinds if names is None or kind.name in names]
-        self._stopped = asyncio.Event()
-
-    @property
-    def client(self) -> Client:
+        self.client = client
         """What all their requests go through."""
-        return self._shared.client
+        works = [work for name, work in known.items() if names is None or name in names]
+        self._operator = Operator(
+            client,
+            works,
+            # All wait for all caches: one that began earlier would see half of what there is.
+            shared=[views for work in works for views in views_of(work.control, None)],
+            borrowed={POD_VIEWS: pods, NODE_VIEWS: nodes},
+            tuning=Tuning(status_per_s=_STATUS_PER_S),
+            reports_ready=False,
+            clock=clock,
+            rng=rng,
+            # Resting by measured CPU time is off: runs with equal seeds must be equal.
+            cpu_time=unmeasured,
+        )
 
     def mirror(self, resource: Resource) -> Cache[DocumentView] | None:
         """The mirror of a resource that one of them keeps, for others to read; it runs with them."""
-        return self._shared.owned.get(resource)
+        return self._operator.sources.by_resource.get(resource)
 
     async def run(self) -> None:
         """Work until `stop()` or until cancelled."""
-        await run_beside(
-            self._work(),
-            *(cache.run() for cache in self._shared.owned.values()),
-            *(recorder.run() for recorder in self._shared.recorders.values()),
-        )
-
-    async def _work(self) -> None:
-        # A controller that does not know all pods yet would create those it takes for missing.
-        if not await happens_before(self._stopped, self.wait_synced()):
-            return
-        async with asyncio.TaskGroup() as group:
-            for loop in self._loops:
-                group.create_task(loop.run(), name=loop.name)
+        if not self._operator.is_stopping:  # it may have been stopped before its first step
+            await self._operator.run()
 
     async def wait_synced(self) -> None:
         """Return when everything there is has been seen."""
-        await self._shared.pods.wait_synced()
-        await self._shared.nodes.wait_synced()
-        for cache in self._shared.owned.values():
-            await cache.wait_synced()
+        await self._operator.sources.wait_synced()
 
     async def stop(self) -> None:
         """Finish the writes under way; `run()` returns."""
-        for loop in self._loops:
-            loop.queue.close()
-        self._stopped.set()
-        for loop in self._loops:
-            await loop.stop()
-        for recorder in self._shared.recorders.values():
-            await recorder.flush(timeout_s=1.0)
+        self._operator.stop()
 
 
-def _known() -> Sequence[type[Loop]]:
+def _known() -> "Sequence[Work]":
     """Loaded when a cluster runs one of them."""
-    from pykruise.sandbox.controllers.known import KINDS
+    from pykruise.sandbox.controllers.known import WORK
 
-    return KINDS
+    return WORK

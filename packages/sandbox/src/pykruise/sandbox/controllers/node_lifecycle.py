@@ -1,31 +1,39 @@
-"""Nodes that stop living: told, tainted, and cleared of their pods; pods of nodes that are gone.
+"""Nodes that stop living: marked, tainted, and cleared of their pods; pods of nodes that are gone.
 
-Lease of a node, renewed ──▶ NodeLifecycle: Ready=Unknown, taints ──▶ pods not ready
-Node's NoExecute taints  ──▶ TaintEviction: pods that do not tolerate them (any more) are deleted
-Node gone                ──▶ PodCollector:  its pods are deleted for good
+Lease of a node, renewed ──▶ node-lifecycle: Ready=Unknown, taints ──▶ pods not ready
+Node's NoExecute taints  ──▶ taint-eviction: pods that do not tolerate them (any more) are deleted
+Node gone                ──▶ pod-collector:  its pods are deleted for good
 
 Rules: Kubernetes' node lifecycle, taint eviction and pod garbage collection controllers. A node without a Lease
-is not watched over: whoever runs nodes without heartbeats knows how they are.
+is left alone: what runs nodes without heartbeats knows how they are.
 """
 
-from collections.abc import Iterable
-from contextlib import suppress
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
 
 from pykruise.kube.cache import Change
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.documents import Document
-from pykruise.kube.errors import ConflictError, NotFoundError
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import LEASES, NODES, PODS
-from pykruise.runtime.objects import DocumentView, project_document
-from pykruise.sandbox.controllers.base import Loop, Shared, at_once
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.control import Control, is_same_object
+from pykruise.runtime.objects import DocumentView
+from pykruise.runtime.operator import Work
+from pykruise.runtime.plan import Chain, Plan, Stage, Step, Subject
+from pykruise.runtime.read import Around, Read
+from pykruise.runtime.wakes import Later, Wake
+from pykruise.sandbox.controllers.pods import BY_NODE, NODE_VIEWS, POD_VIEWS, documents
+from pykruise.sandbox.controllers.steps import each, in_order, normal, pod_deleted, pod_patched
 from pykruise.sandbox.nodes import LEASE_NAMESPACE, NodeView, Taint
 from pykruise.sandbox.pod_view import PodView, instant_of
 from pykruise.sandbox.scheduling import tolerates
 
-__all__ = ["GRACE_S", "NOT_READY", "NodeLifecycle", "PodCollector", "TaintEviction", "tolerated_for"]
+__all__ = ["EVICTION", "GRACE_S", "LIFECYCLE", "NOT_READY", "POD_COLLECTION", "tolerated_for"]
 
 GRACE_S: Final = 50.0
 """A node whose lease has not been renewed for so long is taken for dead. Rule: `--node-monitor-grace-period`."""
@@ -35,123 +43,124 @@ NOT_READY: Final = "node.kubernetes.io/not-ready"
 _OURS: Final = (UNREACHABLE, NOT_READY, "node.kubernetes.io/unschedulable")
 
 
-class NodeLifecycle(Loop):
-    """Watches over the leases of nodes, and keeps the taints that follow from their conditions."""
+# ── nodes that no longer renew their Lease ───────────────────────────────────
 
-    name = "node-lifecycle"
-    component = "node-controller"
+LEASE_VIEWS: Final = documents(LEASES)
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        # When a renewal was seen counts, not what time it tells: clocks differ, and after a start of this
-        # cluster all leases are old.
-        self._seen_at: dict[str, Instant] = {}
-        self.leases = shared.cache(LEASES)
-        self.leases.subscribe(self._on_lease)
-        shared.nodes.subscribe(self._on_node)
 
-    def _on_lease(self, change: Change[DocumentView]) -> None:
-        if change.key.namespace == LEASE_NAMESPACE:
-            if change.new is None:
-                self._seen_at.pop(change.key.name, None)
-                return
-            self._seen_at[change.key.name] = self.clock()
-            # A renewal by itself changes nothing: the look that is planned finds it.
-            node = self.shared.nodes.get(Key("", change.key.name))
-            if change.old is None or (node is not None and node.ready != "True"):
-                self.queue.add(Key("", change.key.name))
+class Renewals:
+    """When the Lease of each node was seen renewed.
 
-    def _on_node(self, change: Change[NodeView]) -> None:
-        old, new = change.old, change.new
-        if new is not None and (
-            old is None
-            or (old.ready, old.taints, old.unschedulable) != (new.ready, new.taints, new.unschedulable)
-        ):
-            self.queue.add(change.key)
+    What time a Lease tells does not count: clocks differ, and after a start of this cluster all Leases are old.
+    """
 
-    async def sync(self, key: Key) -> float | None:
-        node = self.shared.nodes.get(key)
-        if node is None or node.is_deleting:
-            return None
-        seen_at = self._seen_at.get(key.name)
-        left_s = None if seen_at is None else seen_at + GRACE_S - self.clock()
-        if left_s is not None and left_s <= 0 and node.ready != "Unknown":
-            await self._mark_unknown(node)
-            return 0.0
-        wanted = taints_for(node)
-        if wanted != node.taints:
-            await self._taint(node, wanted)
-        if node.ready != "True":
-            await self._mark_pods(node)
-            return None
-        return left_s
+    def __init__(self) -> None:
+        self.seen_at: dict[str, Instant] = {}
 
-    async def _mark_unknown(self, node: NodeView) -> None:
-        try:
-            doc = project_document(await self.shared.client.get(NODES, "", node.name))
-        except NotFoundError:
-            return
-        at = format_time(self.clock())
-        conditions = [
-            {
-                **one,
-                "status": "Unknown",
-                "reason": "NodeStatusUnknown",
-                "message": "Kubelet stopped posting node status.",
-                "lastTransitionTime": at,
-            }
-            for one in doc.status.get("conditions") or ()
-        ]
-        patch = {"metadata": {"uid": node.uid}, "status": {"conditions": conditions}}
-        await self.writer.patch(
-            NODES,
-            Key("", node.name),
-            patch,
-            patch_type=PatchType.STRATEGIC,
-            subresource="status",
-            uid=node.uid,
-        )
-        self._tell(node, "NodeNotReady", f"Node {node.name} status is now: NodeNotReady")
 
-    def _tell(self, node: NodeView, reason: str, message: str) -> None:
-        self.recorder.record(
-            NODES, namespace="", name=node.name, uid=node.uid, reason=reason, message=message
-        )
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one node's life needs."""
 
-    async def _taint(self, node: NodeView, wanted: tuple[Taint, ...]) -> None:
-        at = format_time(self.clock())
-        shown: list[Document] = []
-        for taint in wanted:
-            one: Document = {"key": taint.key, "effect": taint.effect}
-            if taint.value:
-                one["value"] = taint.value
-            since = taint.time_added or (at if taint.effect == "NoExecute" else "")
-            if since:
-                one["timeAdded"] = since
-            shown.append(one)
-        patch = {
-            "metadata": {"uid": node.uid, "resourceVersion": str(node.resource_version)},
-            "spec": {"taints": shown or None},
+    node: NodeView
+    left_s: float | None
+    """Seconds until it is taken for dead; None: it has no Lease."""
+    conditions: Sequence[Document]
+    """As they are stored, of a node that is to be marked."""
+    pods: Sequence[PodView]
+    """Those on the node, when it is not ready."""
+    now: Instant
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has to be marked."""
+        return self.left_s is not None and self.left_s <= 0 and self.node.ready != "Unknown"
+
+
+async def watched(node: NodeView, read: Read[Any]) -> Watched | None:
+    """Conditions are asked for: no cache has nodes with all that they say."""
+    if node.is_deleting:
+        return None
+    now = read.now()
+    seen_at = read.memory_of_kind(Renewals, Renewals).seen_at.get(node.name)
+    seen = Watched(
+        node=node,
+        left_s=None if seen_at is None else seen_at + GRACE_S - now,
+        conditions=(),
+        pods=read.by_index(POD_VIEWS, BY_NODE, node.name) if node.ready != "True" else (),
+        now=now,
+    )
+    if not seen.is_lost:
+        return seen
+    try:
+        found = decode(await read.live.get(NODES, "", node.name))
+    except NotFoundError:
+        return None
+    return msgspec.structs.replace(seen, conditions=(found.get("status") or {}).get("conditions") or ())
+
+
+def plan_life(seen: Watched) -> Plan:
+    """Mark a node that is lost; keep the taints of its conditions; pods of a node that is not ready do not serve."""
+    node = seen.node
+    if seen.is_lost:
+        return Plan(stages=in_order("mark the node", [_marked_unknown(seen)]), requeue_after_s=0.0)
+    wanted = taints_for(node)
+    tainted = [_tainted(node, wanted, seen.now)] if wanted != node.taints else []
+    unready = [(pod.name, _marked_unready(pod, seen.now)) for pod in seen.pods if pod.is_ready]
+    return Plan(
+        stages=(*in_order("taint the node", tainted), *each("mark its pods", unready)),
+        requeue_after_s=seen.left_s if node.ready == "True" else None,
+    )
+
+
+def _marked_unknown(seen: Watched) -> Step:
+    node, at = seen.node, format_time(seen.now)
+    conditions = [
+        {
+            **one,
+            "status": "Unknown",
+            "reason": "NodeStatusUnknown",
+            "message": "Kubelet stopped posting node status.",
+            "lastTransitionTime": at,
         }
-        with suppress(NotFoundError):
-            await self.writer.patch(
-                NODES, Key("", node.name), patch, patch_type=PatchType.MERGE, uid=node.uid
-            )
+        for one in seen.conditions
+    ]
+    action = Patch(
+        resource=NODES,
+        key=Key("", node.name),
+        patch_type=PatchType.STRATEGIC,
+        body={"status": {"conditions": conditions}},
+        subresource="status",
+        uid=node.uid,
+    )
+    done = normal("NodeNotReady", f"Node {node.name} status is now: NodeNotReady")
+    return Step(action=action, because="its Lease was not renewed in time", done=done)
 
-    async def _mark_pods(self, node: NodeView) -> None:
-        """Pods of a node that is not ready do not serve."""
-        await at_once(self._mark_pod(pod) for pod in self.shared.pods.by_index("node", node.name))
 
-    async def _mark_pod(self, pod: PodView) -> None:
-        known = pod.status.condition("Ready")
-        if known is None or known.status != "True":
-            return
-        condition = {"type": "Ready", "status": "False", "lastTransitionTime": format_time(self.clock())}
-        patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-        with suppress(NotFoundError, ConflictError):
-            await self.writer.patch(
-                PODS, pod.key, patch, patch_type=PatchType.STRATEGIC, subresource="status", uid=pod.uid
-            )
+def _tainted(node: NodeView, wanted: tuple[Taint, ...], now: Instant) -> Step:
+    shown: list[Document] = []
+    for taint in wanted:
+        one: Document = {"key": taint.key, "effect": taint.effect}
+        if taint.value:
+            one["value"] = taint.value
+        since = taint.time_added or (format_time(now) if taint.effect == "NoExecute" else "")
+        if since:
+            one["timeAdded"] = since
+        shown.append(one)
+    action = Patch(
+        resource=NODES,
+        key=Key("", node.name),
+        patch_type=PatchType.MERGE,
+        body={"spec": {"taints": shown or None}},
+        uid=node.uid,
+        resource_version=str(node.resource_version),
+    )
+    return Step(action=action, because="its taints follow from its conditions")
+
+
+def _marked_unready(pod: PodView, now: Instant) -> Step:
+    condition = {"type": "Ready", "status": "False", "lastTransitionTime": format_time(now)}
+    body = {"status": {"conditions": [condition]}}
+    return pod_patched(pod, body, because="its node is not ready", subresource="status")
 
 
 def taints_for(node: NodeView) -> tuple[Taint, ...]:
@@ -170,6 +179,85 @@ def taints_for(node: NodeView) -> tuple[Taint, ...]:
     return (*ordered, *(taint for pair, taint in mine.items() if pair not in there)) if kept or mine else ()
 
 
+def _on_lease(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
+    """A renewal by itself changes nothing: the look that is planned finds it."""
+    if change.key.namespace != LEASE_NAMESPACE:
+        return
+    seen_at = around.memories.of_kind(Renewals, Renewals).seen_at
+    name = change.key.name
+    if change.new is None:
+        seen_at.pop(name, None)
+        return
+    seen_at[name] = around.now()
+    node = around.get(NODE_VIEWS, Key("", name))
+    if change.old is None or (node is not None and node.ready != "True"):
+        yield Key("", name)
+
+
+def _on_node(change: Change[NodeView], _: Around[Any]) -> Iterator[Key]:
+    old, new = change.old, change.new
+    if new is None:
+        return
+    if old is None or (old.ready, old.taints, old.unschedulable) != (
+        new.ready,
+        new.taints,
+        new.unschedulable,
+    ):
+        yield change.key
+
+
+LIFECYCLE: Final = Work(
+    resource=NODES,
+    control=Control(
+        name="node-lifecycle",
+        component="node-controller",
+        objects=NODE_VIEWS,
+        reads=lambda _: (LEASE_VIEWS, POD_VIEWS),
+        wakes=lambda _: (Wake(on=LEASE_VIEWS, keys=_on_lease), Wake(on=NODE_VIEWS, keys=_on_node)),
+        snapshot=watched,
+        object_of=lambda seen: seen.node,
+        plan=plan_life,
+        is_current=is_same_object,
+    ),
+)
+
+
+# ── pods that do not tolerate their node's taints ────────────────────────────
+
+
+class Inhabited(msgspec.Struct, frozen=True, kw_only=True):
+    """A node and its pods; without a uid, one that is gone."""
+
+    node: NodeView
+    pods: Sequence[PodView]
+    now: Instant
+
+
+async def inhabited(node: NodeView, read: Read[Any]) -> Inhabited | None:
+    """Looked up in caches: no request is made."""
+    if not any(taint.effect == "NoExecute" for taint in node.taints):
+        return None
+    return Inhabited(node=node, pods=read.by_index(POD_VIEWS, BY_NODE, node.name), now=read.now())
+
+
+def plan_evictions(seen: Inhabited) -> Plan:
+    """Delete pods that may not stay, and look again when the time of the next is over."""
+    chains: list[Chain] = []
+    next_s: list[float] = []
+    for pod in seen.pods:
+        if not pod.is_active:
+            continue
+        left_s = tolerated_for(pod, seen.node.taints, seen.now)
+        if left_s is None:
+            continue
+        if left_s > 0:
+            next_s.append(left_s)
+            continue
+        chains.append(Chain(subject=pod.name, steps=_evicted(pod, seen.now)))
+    stages = (Stage(purpose="evict", chains=tuple(chains), is_independent=True),) if chains else ()
+    return Plan(stages=stages, requeue_after_s=min(next_s, default=None))
+
+
 def tolerated_for(pod: PodView, taints: Iterable[Taint], now: Instant) -> float | None:
     """For how many more seconds a pod may stay on a node with these NoExecute taints; None: for ever."""
     left: list[float] = []
@@ -185,111 +273,106 @@ def tolerated_for(pod: PodView, taints: Iterable[Taint], now: Instant) -> float 
     return max(0.0, min(left)) if left else None
 
 
-class TaintEviction(Loop):
-    """Deletes the pods of nodes whose NoExecute taints they do not tolerate."""
-
-    name = "taint-eviction"
-    component = "taint-eviction-controller"
-
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        shared.nodes.subscribe(self._on_node)
-        shared.pods.subscribe(self._on_pod)
-
-    def _on_node(self, change: Change[NodeView]) -> None:
-        old, new = change.old, change.new
-        if new is not None and (old.taints if old else ()) != new.taints:
-            self.queue.add(change.key)
-
-    def _on_pod(self, change: Change[PodView]) -> None:
-        new = change.new
-        if new is not None and new.node_name and (change.old is None or not change.old.node_name):
-            node = self.shared.nodes.get(Key("", new.node_name))
-            if node is not None and node.taints:
-                self.queue.add(Key("", node.name))
-
-    async def sync(self, key: Key) -> float | None:
-        node = self.shared.nodes.get(key)
-        if node is None or not any(taint.effect == "NoExecute" for taint in node.taints):
-            return None
-        now = self.clock()
-        next_s: list[float] = []
-        for pod in self.shared.pods.by_index("node", node.name):
-            if pod.is_deleting or pod.is_over:
-                continue
-            left_s = tolerated_for(pod, node.taints, now)
-            if left_s is None:
-                continue
-            if left_s > 0:
-                next_s.append(left_s)
-                continue
-            await self._evict(pod)
-        return min(next_s, default=None)
-
-    async def _evict(self, pod: PodView) -> None:
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByTaintManager",
-            "message": "Taint manager: deleting due to NoExecute taint",
-            "lastTransitionTime": format_time(self.clock()),
-        }
-        patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-        with suppress(NotFoundError, ConflictError):
-            await self.writer.patch(
-                PODS, pod.key, patch, patch_type=PatchType.STRATEGIC, subresource="status", uid=pod.uid
-            )
-            await self.writer.delete(PODS, pod.key, uid=pod.uid)
-        self.recorder.record(
-            PODS,
-            namespace=pod.namespace,
-            name=pod.name,
-            uid=pod.uid,
-            reason="TaintManagerEviction",
-            message=f"Marking for deletion Pod {pod.namespace}/{pod.name}",
-        )
+def _evicted(pod: PodView, now: Instant) -> tuple[Step, ...]:
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByTaintManager",
+        "message": "Taint manager: deleting due to NoExecute taint",
+        "lastTransitionTime": format_time(now),
+    }
+    because = "it does not tolerate a taint of its node"
+    note = normal("TaintManagerEviction", f"Marking for deletion Pod {pod.namespace}/{pod.name}")
+    about = Subject(resource=PODS, key=pod.key, uid=pod.uid)
+    return (
+        pod_patched(pod, {"status": {"conditions": [condition]}}, because=because, subresource="status"),
+        pod_deleted(pod, because=because, done=msgspec.structs.replace(note, about=about)),
+    )
 
 
-class PodCollector(Loop):
-    """Deletes the pods of nodes that are gone, and those that were deleted before they had a node."""
+def _on_taints(change: Change[NodeView], _: Around[Any]) -> Iterator[Key]:
+    old, new = change.old, change.new
+    if new is not None and (old.taints if old else ()) != new.taints:
+        yield change.key
 
-    name = "pod-collector"
-    component = "pod-garbage-collector"
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        shared.nodes.subscribe(self._on_node)
-        shared.pods.subscribe(self._on_pod)
+def _on_placed_pod(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
+    new = change.new
+    if new is not None and new.node_name and (change.old is None or not change.old.node_name):
+        node = around.get(NODE_VIEWS, Key("", new.node_name))
+        if node is not None and node.taints:
+            yield Key("", node.name)
 
-    def _on_node(self, change: Change[NodeView]) -> None:
-        if change.new is None:
-            self.queue.add_after(change.key, _QUARANTINE_S)
 
-    def _on_pod(self, change: Change[PodView]) -> None:
-        pod = change.new
-        if pod is not None and pod.node_name and self.shared.nodes.get(Key("", pod.node_name)) is None:
-            self.queue.add_after(Key("", pod.node_name), _QUARANTINE_S)
+EVICTION: Final = Work(
+    resource=NODES,
+    control=Control(
+        name="taint-eviction",
+        component="taint-eviction-controller",
+        objects=NODE_VIEWS,
+        reads=lambda _: (POD_VIEWS,),
+        wakes=lambda _: (Wake(on=NODE_VIEWS, keys=_on_taints), Wake(on=POD_VIEWS, keys=_on_placed_pod)),
+        snapshot=inhabited,
+        object_of=lambda seen: seen.node,
+        plan=plan_evictions,
+        is_current=is_same_object,
+    ),
+)
 
-    async def sync(self, key: Key) -> float | None:
-        if self.shared.nodes.get(key) is not None:
-            return None
-        try:
-            await self.shared.client.get(NODES, "", key.name)
-            return None
-        except NotFoundError:
-            pass
-        for pod in self.shared.pods.by_index("node", key.name):
-            if not pod.is_over:
-                patch = {"metadata": {"uid": pod.uid}, "status": {"phase": "Failed"}}
-                with suppress(NotFoundError, ConflictError):
-                    await self.writer.patch(
-                        PODS,
-                        pod.key,
-                        patch,
-                        patch_type=PatchType.STRATEGIC,
-                        subresource="status",
-                        uid=pod.uid,
-                    )
-            with suppress(NotFoundError, ConflictError):
-                await self.writer.delete(PODS, pod.key, uid=pod.uid, grace_period_s=0)
+
+# ── pods of nodes that are gone ──────────────────────────────────────────────
+
+
+async def deserted(node: NodeView, read: Read[Any]) -> Inhabited | None:
+    """The pods of a node that is gone: asked for, as the cache of nodes may be behind that of pods."""
+    if node.uid:
         return None
+    pods = read.by_index(POD_VIEWS, BY_NODE, node.name)
+    if not pods:
+        return None
+    try:
+        await read.live.get(NODES, "", node.name)
+    except NotFoundError:
+        return Inhabited(node=node, pods=pods, now=read.now())
+    return None
+
+
+def plan_collection(seen: Inhabited) -> Plan:
+    """End the pods, and delete them for good."""
+    chains = tuple(Chain(subject=pod.name, steps=tuple(_collected(pod))) for pod in seen.pods)
+    return Plan(stages=(Stage(purpose="collect", chains=chains, is_independent=True),))
+
+
+def _collected(pod: PodView) -> Iterator[Step]:
+    because = "its node is gone"
+    if not pod.is_over:
+        yield pod_patched(pod, {"status": {"phase": "Failed"}}, because=because, subresource="status")
+    yield pod_deleted(pod, because=because, grace_period_s=0)
+
+
+def _on_gone_node(change: Change[NodeView], _: Around[Any]) -> Iterator[Later]:
+    if change.new is None:
+        yield Later(change.key, _QUARANTINE_S)
+
+
+def _on_stray_pod(change: Change[PodView], around: Around[Any]) -> Iterator[Later]:
+    pod = change.new
+    if pod is not None and pod.node_name and around.get(NODE_VIEWS, Key("", pod.node_name)) is None:
+        yield Later(Key("", pod.node_name), _QUARANTINE_S)
+
+
+POD_COLLECTION: Final = Work(
+    resource=NODES,
+    control=Control(
+        name="pod-collector",
+        component="pod-garbage-collector",
+        objects=NODE_VIEWS,
+        reads=lambda _: (POD_VIEWS,),
+        wakes=lambda _: (Wake(on=NODE_VIEWS, keys=_on_gone_node), Wake(on=POD_VIEWS, keys=_on_stray_pod)),
+        absent=lambda key: NodeView(name=key.name),
+        snapshot=deserted,
+        object_of=lambda seen: seen.node,
+        plan=plan_collection,
+        is_current=is_same_object,
+    ),
+)

@@ -1,8 +1,8 @@
 """ReplicaSets: as many pods of a template as are asked for.
 
-ReplicaSet + its pods ──▶ how many to create, which to delete, status ──▶ POST, DELETE, PATCH status
+ReplicaSet + its pods ──▶ snapshot() ──▶ plan_replica_set() ──▶ pods to create or delete, status
 
-Rules: Kubernetes' replica set controller. The decisions are pure functions; the loop carries them out.
+Rules: Kubernetes' replica set controller.
 """
 
 from collections import Counter
@@ -10,33 +10,43 @@ from collections.abc import Mapping, Sequence
 from math import log10
 from typing import Any, Final
 
+import msgspec
+
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
-from pykruise.kube.ids import Key
+from pykruise.kube.errors import ApiError
 from pykruise.kube.resources import PODS, REPLICA_SETS
-from pykruise.runtime.objects import DocumentView, owner_reference_to, project_document
-from pykruise.runtime.views import BY_CONTROLLER
-from pykruise.sandbox.controllers.base import (
-    Loop,
-    Shared,
-    at_once,
-    claim,
-    pod_available_at,
+from pykruise.runtime.control import Control
+from pykruise.runtime.execute import Failure
+from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.operator import Work
+from pykruise.runtime.ownership import ownership_of, ownership_stages
+from pykruise.runtime.plan import CREATED_NAME, Plan, Stage, Step
+from pykruise.runtime.read import Read
+from pykruise.runtime.wakes import itself
+from pykruise.sandbox.controllers.pods import (
+    POD_VIEWS,
+    available_at,
+    documents,
     pod_from,
-    slow_start,
+    pods_of,
+    selector_of,
+)
+from pykruise.sandbox.controllers.steps import (
+    CREATE,
+    DELETE,
+    created,
+    each,
+    normal,
+    pod_deleted,
+    warning,
 )
 from pykruise.sandbox.pod_view import PodView, instant_of
 
-__all__ = ["ReplicaSets", "is_active", "replica_set_status", "victims"]
+__all__ = ["REPLICA_SET_VIEWS", "WORK", "plan_replica_set", "replica_set_status", "victims"]
 
 BURST: Final = 500
 """Pods created or deleted in one go."""
-
-
-def is_active(pod: PodView) -> bool:
-    """Whether it counts as one of the wanted pods."""
-    return not pod.is_over and not pod.is_deleting
 
 
 def victims(
@@ -47,7 +57,7 @@ def victims(
     Rule: `ActivePodsWithRanks`: unassigned, pending, not ready, cheap, crowded on a node, newly ready (to a
     power of ten), often restarted, new ones first.
     """
-    crowd = Counter(pod.node_name for pod in related if is_active(pod))
+    crowd = Counter(pod.node_name for pod in related if pod.is_active)
 
     def rank(pod: PodView) -> tuple[Any, ...]:
         ready = pod.status.condition("Ready")
@@ -85,7 +95,7 @@ def replica_set_status(
     """
     labels = (owner.spec.get("template") or {}).get("metadata", {}).get("labels") or {}
     min_ready_s = owner.count("spec", "minReadySeconds")
-    moments = [pod_available_at(pod, min_ready_s=min_ready_s) for pod in pods]
+    moments = [available_at(pod, min_ready_s=min_ready_s) for pod in pods]
     ready = [moment for moment in moments if moment is not None]
     counts = {
         "fullyLabeledReplicas": sum(labels.items() <= pod.labels.items() for pod in pods),
@@ -114,88 +124,118 @@ def replica_set_status(
     return status, min((moment for moment in ready if moment > now), default=None)
 
 
-class ReplicaSets(Loop):
-    """Keeps the pods of every ReplicaSet."""
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one ReplicaSet needs."""
 
-    name = "replicasets"
-    component = "replicaset-controller"
+    owner: DocumentView
+    pods: Sequence[PodView]
+    """Those that it owns."""
+    orphans: Sequence[PodView]
+    """Pods of its namespace without an owner."""
+    active: Sequence[PodView]
+    """Of its own, those that count."""
+    related: Sequence[PodView] = ()
+    """Pods of all replica sets with the same owner, when some of its own are too many."""
+    now: Instant
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.cache = self.watch(REPLICA_SETS)
-        self.watch_pods_of(self.cache)
 
-    async def sync(self, key: Key) -> float | None:
-        owner = self.cache.get(key)
-        if owner is None:
-            return None
-        pods = self.shared.pods
-        mine = await claim(
-            self.shared,
-            REPLICA_SETS,
-            owner,
-            PODS,
-            pods.by_index(BY_CONTROLLER, owner.uid),
-            pods.by_index("orphans", owner.namespace),
-        )
-        active = [pod for pod in mine if is_active(pod)]
-        failure: tuple[str, str] | None = None
-        error: ApiError | None = None
-        if not owner.is_deleting:
-            try:
-                await self._scale(owner, active)
-            except ApiError as err:
-                error = err
-                failure = (
-                    "FailedCreate"
-                    if len(active) < owner.count("spec", "replicas", default=1)
-                    else "FailedDelete",
-                    str(err),
-                )
-        active = [pod for pod in pods.by_index(BY_CONTROLLER, owner.uid) if is_active(pod)]
-        now = self.clock()
-        owner = self.cache.get(key) or owner
-        status, next_at = replica_set_status(owner, active, now=now, failure=failure)
-        try:
-            await self.shared.patch_status(REPLICA_SETS, owner, status)
-        except NotFoundError:
-            return None
-        if error is not None:
-            raise error
-        return None if next_at is None else next_at - now
+async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot:
+    """Looked up in caches: no request is made."""
+    pods = read.owned(POD_VIEWS, owner.uid)
+    active = [pod for pod in pods if pod.is_active]
+    related: Sequence[PodView] = ()
+    if len(active) > _replicas(owner):
+        siblings = read.owned(REPLICA_SET_VIEWS, owner.owner_uid) if owner.owner_uid else (owner,)
+        related = [pod for one in siblings for pod in read.owned(POD_VIEWS, one.uid)]
+    return Snapshot(
+        owner=owner,
+        pods=pods,
+        orphans=read.orphans(POD_VIEWS, owner.namespace),
+        active=active,
+        related=related,
+        now=read.now(),
+    )
 
-    async def _scale(self, owner: DocumentView, active: Sequence[PodView]) -> None:
-        missing = owner.count("spec", "replicas", default=1) - len(active)
-        if missing > 0:
-            await slow_start([lambda: self._create(owner)] * min(missing, BURST))
-        elif missing < 0:
-            leaving = victims(active, self._related(owner), count=min(-missing, BURST), now=self.clock())
-            await at_once(self._delete(owner, pod) for pod in leaving)
 
-    def _related(self, owner: DocumentView) -> list[PodView]:
-        """Pods of all replica sets with the same owner."""
-        siblings = self.cache.by_index(BY_CONTROLLER, owner.owner_uid) if owner.owner_uid else (owner,)
-        return [pod for one in siblings for pod in self.shared.pods.by_index(BY_CONTROLLER, one.uid)]
+def _replicas(owner: DocumentView) -> int:
+    return owner.count("spec", "replicas", default=1)
 
-    async def _create(self, owner: DocumentView) -> None:
-        pod = pod_from(
-            owner.spec.get("template") or {},
-            owner=owner_reference_to(REPLICA_SETS, owner),
-            prefix=f"{owner.name}-",
-        )
-        try:
-            made = project_document(await self.writer.create(PODS, owner.namespace, pod))
-        except ApiError as err:
-            self.tell(REPLICA_SETS, owner, "FailedCreate", f"Error creating: {err}", warning=True)
-            raise
-        self.tell(REPLICA_SETS, owner, "SuccessfulCreate", f"Created pod: {made.name}")
 
-    async def _delete(self, owner: DocumentView, pod: PodView) -> None:
-        try:
-            await self.writer.delete(PODS, pod.key, uid=pod.uid)
-        except (NotFoundError, ConflictError):
-            return
-        except ApiError as err:
-            self.tell(REPLICA_SETS, owner, "FailedDelete", f"Error deleting: {err}", warning=True)
-            raise
-        self.tell(REPLICA_SETS, owner, "SuccessfulDelete", f"Deleted pod: {pod.name}")
+def plan_replica_set(snapshot: Snapshot) -> Plan:
+    """Adopt and release; then create or delete; then the status."""
+    owner = snapshot.owner
+    ownership = ownership_of(owner, selector_of(owner), snapshot.pods, snapshot.orphans)
+    if not ownership.is_settled:
+        return Plan(stages=ownership_stages(owner, REPLICA_SETS, PODS, ownership))
+    stages = () if owner.is_deleting else _scale(snapshot)
+    kept = _failure_of(owner) if stages else None
+    status, next_at = replica_set_status(owner, snapshot.active, now=snapshot.now, failure=kept)
+    again_s = None if next_at is None else next_at - snapshot.now
+    return Plan(stages=stages, status=status, requeue_after_s=again_s)
+
+
+def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document | None:
+    """The status when pods could not be created or deleted."""
+    if not isinstance(failure.error, ApiError) or failure.purpose not in (CREATE, DELETE):
+        return None
+    reason = "FailedCreate" if failure.purpose == CREATE else "FailedDelete"
+    problem = (reason, str(failure.error))
+    return replica_set_status(snapshot.owner, snapshot.active, now=snapshot.now, failure=problem)[0]
+
+
+def _failure_of(owner: DocumentView) -> tuple[str, str] | None:
+    """What the status says of pods that could not be created or deleted: true until there is nothing more to do."""
+    for one in owner.status.get("conditions") or ():
+        if one.get("type") == "ReplicaFailure":
+            return one.get("reason", ""), one.get("message", "")
+    return None
+
+
+def _scale(snapshot: Snapshot) -> tuple[Stage, ...]:
+    owner, active = snapshot.owner, snapshot.active
+    missing = _replicas(owner) - len(active)
+    if missing == 0:
+        return ()
+    if missing > 0:
+        return each(CREATE, [("", _created(owner))] * min(missing, BURST), ramp=True)
+    leaving = victims(active, snapshot.related, count=min(-missing, BURST), now=snapshot.now)
+    return each(DELETE, [(pod.name, _deleted(pod)) for pod in leaving])
+
+
+def _created(owner: DocumentView) -> Step:
+    template, reference = owner.spec.get("template") or {}, owner_reference_to(REPLICA_SETS, owner)
+    return created(
+        PODS,
+        owner.namespace,
+        pod_from(template, owner=reference, prefix=f"{owner.name}-"),
+        because="there are fewer pods than replicas",
+        done=normal("SuccessfulCreate", f"Created pod: {CREATED_NAME}"),
+        failed=warning("FailedCreate", "Error creating"),
+    )
+
+
+def _deleted(pod: PodView) -> Step:
+    return pod_deleted(
+        pod,
+        because="there are more pods than replicas",
+        done=normal("SuccessfulDelete", f"Deleted pod: {pod.name}"),
+        failed=warning("FailedDelete", "Error deleting"),
+    )
+
+
+REPLICA_SET_VIEWS: Final = documents(REPLICA_SETS)
+
+WORK: Final = Work(
+    resource=REPLICA_SETS,
+    control=Control(
+        name="replicasets",
+        component="replicaset-controller",
+        objects=REPLICA_SET_VIEWS,
+        reads=lambda _: (POD_VIEWS,),
+        wakes=lambda _: (itself(REPLICA_SET_VIEWS), *pods_of(REPLICA_SETS)),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.owner,
+        plan=plan_replica_set,
+        failed=status_after,
+    ),
+)

@@ -1,26 +1,76 @@
 """Revisions of StatefulSets and DaemonSets: their templates, kept as ControllerRevisions.
 
-owner + its ControllerRevisions ──▶ Revisions.sync() ──▶ the revision of the present template, made if new
+owner + its ControllerRevisions ──▶ history_of() ──▶ History ──▶ chosen() ──▶ the revision of the present template,
+                                                                             and what is to be written of it
 ControllerRevision ──▶ template_of() ──▶ the template it keeps
 
-Rule: Kubernetes' controller history: `data` is the patch that puts the template back.
+Pure, but for history_of(), which looks things up. Rule: Kubernetes' controller history: `data` is the patch that puts
+the template back.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+import msgspec
 
 from pykruise.kube.documents import Document, canonical, same
-from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.hashing import fnv32a, hash_text
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS, Resource
-from pykruise.runtime.objects import DocumentView, owner_reference_to, project_document
-from pykruise.runtime.views import BY_CONTROLLER
-from pykruise.sandbox.controllers.base import Shared, claim
+from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.ownership import ownership_of, ownership_stages
+from pykruise.runtime.plan import Stage, Step
+from pykruise.runtime.read import Read
+from pykruise.sandbox.controllers.pods import documents, selector_of
+from pykruise.sandbox.controllers.steps import CREATE, DELETE, created, deleted, each, in_order, merged
 
-__all__ = ["REVISION_LABEL", "Revisions", "template_of"]
+__all__ = [
+    "REVISION_LABEL",
+    "REVISION_VIEWS",
+    "Chosen",
+    "History",
+    "adoptions",
+    "chosen",
+    "history_of",
+    "template_of",
+    "truncations",
+]
 
 REVISION_LABEL = "controller-revision-hash"
 _HASH = "controller.kubernetes.io/hash"
+
+REVISION_VIEWS: Final = documents(CONTROLLER_REVISIONS)
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is of an object's revisions."""
+
+    revisions: tuple[DocumentView, ...] = ()
+    """Its own, oldest first."""
+    orphans: Sequence[DocumentView] = ()
+    """Revisions of its namespace without an owner."""
+    namesake: DocumentView | None = None
+    """The revision of the name that one of the present template gets."""
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """The revision of the present template."""
+
+    name: str
+    stages: tuple[Stage, ...] = ()
+    """What is to be written before a pod can be of it."""
+    is_taken: bool = False
+    """Another object has the name, so it cannot be stored."""
+
+
+def history_of(owner: DocumentView, read: Read[Any]) -> History:
+    """Looked up in caches: no request is made."""
+    found = read.owned(REVISION_VIEWS, owner.uid)
+    return History(
+        revisions=tuple(sorted(found, key=lambda one: (number_of(one), one.created_at, one.name))),
+        orphans=read.orphans(REVISION_VIEWS, owner.namespace),
+        namesake=read.get(REVISION_VIEWS, Key(owner.namespace, f"{owner.name}-{_digest(owner)}")),
+    )
 
 
 def template_of(revision: DocumentView) -> Document:
@@ -35,67 +85,66 @@ def number_of(revision: DocumentView) -> int:
     return int(revision.doc.get("revision") or 0)
 
 
-class Revisions:
-    """The history of the objects of one resource."""
+def adoptions(owner: DocumentView, resource: Resource, history: History) -> tuple[Stage, ...]:
+    """The writes that adopt the orphans that the owner selects; none where there are none."""
+    ownership = ownership_of(owner, selector_of(owner), (), history.orphans)
+    return ownership_stages(owner, resource, CONTROLLER_REVISIONS, ownership)
 
-    def __init__(self, shared: Shared, resource: Resource) -> None:
-        self._shared = shared
-        self._resource = resource
-        self.cache = shared.cache(CONTROLLER_REVISIONS)
 
-    def of(self, owner: DocumentView) -> list[DocumentView]:
-        """All revisions of an object, oldest first."""
-        found = self.cache.by_index(BY_CONTROLLER, owner.uid)
-        return sorted(found, key=lambda one: (number_of(one), one.created_at, one.name))
+def chosen(owner: DocumentView, resource: Resource, history: History) -> Chosen:
+    """The revision that keeps the present template: one that is there, made the newest, or a new one."""
+    data = _data(owner)
+    newest = number_of(history.revisions[-1]) if history.revisions else 0
+    equal = [one for one in history.revisions if same(one.doc.get("data"), data)]
+    if equal:
+        found = equal[-1]
+        if number_of(found) == newest:
+            return Chosen(name=found.name)
+        because = "the template is that of an older revision again"
+        step = merged(CONTROLLER_REVISIONS, found, {"revision": newest + 1}, because=because)
+        return Chosen(name=found.name, stages=in_order("renew the revision", [step]))
+    body = _document(owner, resource, data, newest + 1)
+    name = body["metadata"]["name"]
+    if history.namesake is not None:
+        return Chosen(name=name, is_taken=True)
+    because = "the template has no revision yet"
+    step = created(CONTROLLER_REVISIONS, owner.namespace, body, because=because)
+    return Chosen(name=name, stages=in_order(CREATE, [step]))
 
-    async def sync(self, owner: DocumentView, collisions: int) -> DocumentView | None:
-        """The newest revision, which keeps the present template; None when its name is taken by another.
 
-        One that is there already (the answer to its creation was lost) is found by a live read. Orphans that it
-        selects are adopted.
-        """
-        orphans = self.cache.by_index("orphans", owner.namespace)
-        await claim(self._shared, self._resource, owner, CONTROLLER_REVISIONS, (), orphans)
-        history = self.of(owner)
-        data = {"spec": {"template": {**owner.spec["template"], "$patch": "replace"}}}
-        equal = [one for one in history if same(one.doc.get("data"), data)]
-        newest = number_of(history[-1]) if history else 0
-        if equal:
-            found = equal[-1]
-            if number_of(found) != newest:
-                await self._shared.merge(CONTROLLER_REVISIONS, found, {"revision": newest + 1})
-                return self.cache.get(found.key)
-            return found
-        doc = self._document(owner, data, newest + 1, collisions)
-        try:
-            return project_document(
-                await self._shared.writer.create(CONTROLLER_REVISIONS, owner.namespace, doc)
-            )
-        except AlreadyExistsError:
-            key = Key(owner.namespace, doc["metadata"]["name"])
-            found = project_document(await self._shared.writer.read(CONTROLLER_REVISIONS, key))
-        return found if found.owner_uid == owner.uid and same(found.doc.get("data"), data) else None
+def truncations(owner: DocumentView, history: History, live: Collection[str]) -> tuple[Stage, ...]:
+    """The end of the oldest revisions beyond the owner's limit that nothing uses; `live` are names."""
+    limit = owner.count("spec", "revisionHistoryLimit", default=10)
+    idle = [one for one in history.revisions if one.name not in live]
+    because = "it is beyond the history limit"
+    gone = [(one.name, _deleted(one, because)) for one in idle[: max(0, len(idle) - limit)]]
+    return each(DELETE, gone)
 
-    def _document(self, owner: DocumentView, data: Document, number: int, collisions: int) -> Document:
-        digest = hash_text(fnv32a(canonical(data) + (str(collisions).encode() if collisions else b"")))
-        labels = (owner.spec["template"].get("metadata") or {}).get("labels") or {}
-        return {
-            "apiVersion": "apps/v1",
-            "kind": "ControllerRevision",
-            "metadata": {
-                "name": f"{owner.name}-{digest}",
-                "labels": {**labels, _HASH: digest},
-                "ownerReferences": [owner_reference_to(self._resource, owner)],
-            },
-            "data": data,
-            "revision": number,
-        }
 
-    async def truncate(self, owner: DocumentView, live: Collection[str], limit: int) -> None:
-        """Delete the oldest revisions beyond `limit` that nothing uses; `live` are names."""
-        idle: Sequence[DocumentView] = [one for one in self.of(owner) if one.name not in live]
-        for one in idle[: max(0, len(idle) - limit)]:
-            try:
-                await self._shared.writer.delete(CONTROLLER_REVISIONS, one.key, uid=one.uid)
-            except NotFoundError:
-                continue
+def _deleted(revision: DocumentView, because: str) -> Step:
+    return deleted(CONTROLLER_REVISIONS, revision, because=because)
+
+
+def _data(owner: DocumentView) -> Document:
+    return {"spec": {"template": {**owner.spec["template"], "$patch": "replace"}}}
+
+
+def _digest(owner: DocumentView) -> str:
+    collisions = owner.count("status", "collisionCount")
+    return hash_text(fnv32a(canonical(_data(owner)) + (str(collisions).encode() if collisions else b"")))
+
+
+def _document(owner: DocumentView, resource: Resource, data: Document, number: int) -> Document:
+    digest = _digest(owner)
+    labels = (owner.spec["template"].get("metadata") or {}).get("labels") or {}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": f"{owner.name}-{digest}",
+            "labels": {**labels, _HASH: digest},
+            "ownerReferences": [owner_reference_to(resource, owner)],
+        },
+        "data": data,
+        "revision": number,
+    }

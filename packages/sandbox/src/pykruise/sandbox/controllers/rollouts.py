@@ -331,8 +331,8 @@ def _annotated(deployment: DocumentView, sets: Sets) -> Step:
     min_ready_s = deployment.count("spec", "minReadySeconds")
     if min_ready_s != new.count("spec", "minReadySeconds"):
         patch["spec"] = {"minReadySeconds": min_ready_s}
-    told = "" if deployment.annotations.get(REVISION) == str(revision) else str(revision)
-    return Step(annotate=(new, patch) if patch else None, revision=told)
+    shown = "" if deployment.annotations.get(REVISION) == str(revision) else str(revision)
+    return Step(annotate=(new, patch) if patch else None, revision=shown)
 
 
 def _new_document(deployment: DocumentView, sets: Sets, revision: int, all_at_once: bool) -> Document:
@@ -358,13 +358,18 @@ def _new_document(deployment: DocumentView, sets: Sets, revision: int, all_at_on
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
         "metadata": {
-            "name": f"{deployment.name}-{digest}",
+            "name": replica_set_name(deployment),
             "labels": labels,
             "annotations": annotations,
             "ownerReferences": [owner],
         },
         "spec": spec,
     }
+
+
+def replica_set_name(deployment: DocumentView) -> str:
+    """The name of the replica set of the present template."""
+    return f"{deployment.name}-{template_hash(deployment)}"
 
 
 def template_hash(deployment: DocumentView) -> str:

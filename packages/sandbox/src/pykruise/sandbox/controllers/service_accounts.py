@@ -1,43 +1,77 @@
 """Service accounts: every namespace has one named `default`.
 
-Namespace ──▶ POST serviceaccounts/default, again when somebody deletes it
+Namespace ──▶ plan_account() ──▶ POST serviceaccounts/default, again when somebody deletes it
+
+Rule: Kubernetes' service accounts controller.
 """
 
-from pykruise.kube.cache import Change
-from pykruise.kube.errors import AlreadyExistsError, ForbiddenError, NotFoundError
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
+from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.objects import DocumentView
-from pykruise.sandbox.controllers.base import Loop, Shared
+from pykruise.runtime.operator import Work
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Read
+from pykruise.runtime.wakes import Wake, itself
+from pykruise.sandbox.controllers.pods import documents
+from pykruise.sandbox.controllers.steps import CREATE, created, in_order
 
-__all__ = ["ServiceAccounts"]
+__all__ = ["WORK"]
+
+NAMESPACE_VIEWS: Final = documents(NAMESPACES)
+ACCOUNT_VIEWS: Final = documents(SERVICE_ACCOUNTS)
+_NAME: Final = "default"
 
 
-class ServiceAccounts(Loop):
-    """Gives every namespace its service account. Rule: Kubernetes' service accounts controller."""
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one namespace needs."""
 
-    name = "serviceaccounts"
-    component = "serviceaccount-controller"
+    namespace: DocumentView
+    account: DocumentView | None
+    now: Instant
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.cache = self.watch(NAMESPACES)
-        self.accounts = shared.cache(SERVICE_ACCOUNTS)
-        self.accounts.subscribe(self._on_account)
 
-    def _on_account(self, change: Change[DocumentView]) -> None:
-        if change.new is None and change.key.name == "default":
-            self.queue.add(Key("", change.key.namespace))
+async def snapshot(namespace: DocumentView, read: Read[Any]) -> Snapshot:
+    """Looked up in caches: no request is made."""
+    account = read.get(ACCOUNT_VIEWS, Key(namespace.name, _NAME))
+    return Snapshot(namespace=namespace, account=account, now=read.now())
 
-    async def sync(self, key: Key) -> float | None:
-        namespace = self.cache.get(key)
-        if namespace is None or namespace.is_deleting:
-            return None
-        if self.accounts.get(Key(namespace.name, "default")) is not None:
-            return None
-        doc = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        try:
-            await self.writer.create(SERVICE_ACCOUNTS, namespace.name, doc)
-        except (AlreadyExistsError, NotFoundError, ForbiddenError):
-            return None  # there already, or the namespace is going
-        return None
+
+def plan_account(snapshot: Snapshot) -> Plan:
+    """The account, where there is none."""
+    if snapshot.namespace.is_deleting or snapshot.account is not None:
+        return Plan()
+    body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": _NAME}}
+    step = created(SERVICE_ACCOUNTS, snapshot.namespace.name, body, because="the namespace has no account")
+    return Plan(stages=in_order(CREATE, [step]))
+
+
+WORK: Final = Work(
+    resource=NAMESPACES,
+    control=Control(
+        name="serviceaccounts",
+        component="serviceaccount-controller",
+        objects=NAMESPACE_VIEWS,
+        reads=lambda _: (ACCOUNT_VIEWS,),
+        wakes=lambda _: (
+            itself(NAMESPACE_VIEWS),
+            Wake(
+                on=ACCOUNT_VIEWS,
+                keys=lambda change, _: (
+                    (Key("", change.key.namespace),)
+                    if change.new is None and change.key.name == _NAME
+                    else ()
+                ),
+            ),
+        ),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.namespace,
+        plan=plan_account,
+        is_current=is_same_object,
+    ),
+)

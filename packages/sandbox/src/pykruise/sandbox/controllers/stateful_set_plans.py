@@ -15,7 +15,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.kube.resources import STATEFUL_SETS
 from pykruise.runtime.objects import DocumentView, owner_reference_to
-from pykruise.sandbox.controllers.base import pod_available_at, pod_from
+from pykruise.sandbox.controllers.pods import available_at, pod_from
 from pykruise.sandbox.controllers.revisions import REVISION_LABEL
 from pykruise.sandbox.pod_view import PodView
 
@@ -68,7 +68,7 @@ def next_step(
             continue
         if in_turn and (wait := _waits_for(owner, pod, now)) is not None:
             return Step(look_at=wait or None)
-        due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+        due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
         if due is not None and due > now:
             look_at.append(due)
     moment = min(look_at, default=None)
@@ -84,7 +84,7 @@ def _waits_for(owner: DocumentView, pod: PodView, now: Instant) -> Instant | Non
     """None when the next pod may follow this one; else when that may be (0: when something changes)."""
     if pod.is_deleting:
         return 0.0
-    due = pod_available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
+    due = available_at(pod, min_ready_s=owner.count("spec", "minReadySeconds"))
     if due is None:
         return 0.0
     return due if due > now else None
@@ -108,7 +108,7 @@ def _update(
     for pod in reversed(pods[max(0, partition - first) :]):
         if pod.labels.get(REVISION_LABEL) != update and not pod.is_deleting:
             return Step(delete=(pod,), look_at=look_at)
-        if pod.is_deleting or pod_available_at(pod, min_ready_s=0) is None:
+        if pod.is_deleting or available_at(pod, min_ready_s=0) is None:
             return Step(look_at=look_at)
         if look_at is not None:
             return Step(look_at=look_at)
@@ -132,7 +132,7 @@ def stateful_set_status(
     """The status. A rollout that is complete makes the updated revision the current one."""
     min_ready_s = owner.count("spec", "minReadySeconds")
     there = [pod for pod in pods.values() if pod.status.phase]
-    moments = [pod_available_at(pod, min_ready_s=min_ready_s) for pod in there if not pod.is_over]
+    moments = [available_at(pod, min_ready_s=min_ready_s) for pod in there if not pod.is_over]
     ready = [moment for moment in moments if moment is not None]
     staying = [pod.labels.get(REVISION_LABEL) for pod in there if not pod.is_deleting]
     counts = {

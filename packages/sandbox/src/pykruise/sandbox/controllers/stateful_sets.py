@@ -1,158 +1,219 @@
 """StatefulSets: pods with names and volumes of their own, in order.
 
-StatefulSet + pods + ControllerRevisions ──▶ stateful_set_plans ──▶ POST claims and pods, DELETE, PATCH status
+StatefulSet + pods + claims + ControllerRevisions ──▶ snapshot() ──▶ plan_stateful_set(): what stateful_set_plans.py
+decides, as claims and pods to create and to delete ──▶ status
 """
 
-from pykruise.kube.documents import get_path
-from pykruise.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.control import Control
 from pykruise.runtime.objects import DocumentView
-from pykruise.runtime.views import BY_CONTROLLER
-from pykruise.sandbox.controllers.base import Loop, Shared, at_once, claim, slow_start
-from pykruise.sandbox.controllers.revisions import REVISION_LABEL, Revisions, template_of
+from pykruise.runtime.operator import Work
+from pykruise.runtime.ownership import ownership_of, ownership_stages
+from pykruise.runtime.plan import Chain, Plan, Stage, Step
+from pykruise.runtime.read import Read
+from pykruise.runtime.wakes import itself
+from pykruise.sandbox.controllers import revisions
+from pykruise.sandbox.controllers.pods import POD_VIEWS, documents, pods_of, selector_of
+from pykruise.sandbox.controllers.revisions import REVISION_LABEL, REVISION_VIEWS, History, template_of
 from pykruise.sandbox.controllers.stateful_set_plans import (
-    Step,
     claims_of,
     next_step,
     ordinal_of,
     pod_of,
     stateful_set_status,
 )
+from pykruise.sandbox.controllers.steps import CREATE, DELETE, created, each, normal, pod_deleted, warning
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["StatefulSets"]
+__all__ = ["WORK", "plan_stateful_set"]
+
+CLAIM_VIEWS: Final = documents(PERSISTENT_VOLUME_CLAIMS)
 
 
-class StatefulSets(Loop):
-    """Keeps the pods of every StatefulSet."""
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one StatefulSet needs."""
 
-    name = "statefulsets"
-    component = "statefulset-controller"
+    owner: DocumentView
+    pods: Sequence[PodView]
+    """Those that it owns."""
+    orphans: Sequence[PodView]
+    """Pods of its namespace without an owner that have one of its names."""
+    claims: Mapping[str, DocumentView]
+    """What there is of the claims that its pods have, or will have, by name."""
+    history: History
+    now: Instant
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.cache = self.watch(STATEFUL_SETS)
-        self.claims = shared.cache(PERSISTENT_VOLUME_CLAIMS)
-        self.revisions = Revisions(shared, STATEFUL_SETS)
-        self.watch_pods_of(self.cache)
+    @property
+    def by_ordinal(self) -> dict[int, PodView]:
+        """Its pods by the number in their names."""
+        found = ((ordinal_of(self.owner, pod.name), pod) for pod in self.pods)
+        return {ordinal: pod for ordinal, pod in found if ordinal is not None}
 
-    async def sync(self, key: Key) -> float | None:
-        owner = self.cache.get(key)
-        if owner is None:
-            return None
-        pods = self.shared.pods
-        orphans = pods.by_index("orphans", owner.namespace)
-        await claim(
-            self.shared,
-            STATEFUL_SETS,
-            owner,
-            PODS,
-            pods.by_index(BY_CONTROLLER, owner.uid),
-            [pod for pod in orphans if ordinal_of(owner, pod.name) is not None],
+
+async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot | None:
+    """Looked up in caches: no request is made."""
+    history = revisions.history_of(owner, read)
+    if owner.is_deleting and not history.revisions:
+        return None  # orphaned with its pods: another revision would not be theirs
+    pods = read.owned(POD_VIEWS, owner.uid)
+    orphans = read.orphans(POD_VIEWS, owner.namespace)
+    return Snapshot(
+        owner=owner,
+        pods=pods,
+        orphans=[pod for pod in orphans if ordinal_of(owner, pod.name) is not None],
+        claims={claim.name: claim for claim in _claims(owner, pods, read)},
+        history=history,
+        now=read.now(),
+    )
+
+
+def _claims(owner: DocumentView, pods: Iterable[PodView], read: Read[Any]) -> Iterator[DocumentView]:
+    templates = owner.spec.get("volumeClaimTemplates") or ()
+    if not templates:
+        return
+    first = owner.count("spec", "ordinals", "start")
+    wanted = {*range(first, first + owner.count("spec", "replicas", default=1))}
+    wanted |= {ordinal for pod in pods if (ordinal := ordinal_of(owner, pod.name)) is not None}
+    for template in templates:
+        for ordinal in wanted:
+            name = f"{template['metadata']['name']}-{owner.name}-{ordinal}"
+            claim = read.get(CLAIM_VIEWS, Key(owner.namespace, name))
+            if claim is not None:
+                yield claim
+
+
+def plan_stateful_set(snapshot: Snapshot) -> Plan:
+    """Adopt and release; then a step of pods, after their revision; then the status."""
+    owner, history = snapshot.owner, snapshot.history
+    ownership = ownership_of(owner, selector_of(owner), snapshot.pods, snapshot.orphans)
+    stages = ownership_stages(owner, STATEFUL_SETS, PODS, ownership)
+    stages += revisions.adoptions(owner, STATEFUL_SETS, history)
+    if stages:
+        return Plan(stages=stages)
+    update = revisions.chosen(owner, STATEFUL_SETS, history)
+    if update.is_taken:
+        return Plan(status={**owner.status, "collisionCount": owner.count("status", "collisionCount") + 1})
+    if owner.is_deleting and update.stages:
+        return Plan()
+    current = owner.status.get("currentRevision") or update.name
+    if all(one.name != current for one in history.revisions):
+        current = update.name
+    pods, now = snapshot.by_ordinal, snapshot.now
+    step = next_step(owner, pods, current=current, update=update.name, now=now)
+    status = stateful_set_status(owner, pods, current=current, update=update.name, now=now)
+    live = {status["currentRevision"], update.name, current}
+    live |= {pod.labels.get(REVISION_LABEL, "") for pod in pods.values()}
+    templates = {one.name: template_of(one) for one in history.revisions}
+    templates.setdefault(update.name, owner.spec["template"])
+    create = tuple(
+        _created(snapshot, ordinal, templates[revision], revision) for ordinal, revision in step.create
+    )
+    return Plan(
+        stages=(
+            *update.stages,
+            *each(DELETE, [(pod.name, _deleted(owner, pod)) for pod in step.delete]),
+            *_stage(DELETE, tuple(_condemned(snapshot, pod) for pod in step.condemned)),
+            *_stage(CREATE, create, ramp=True),
+            *revisions.truncations(owner, history, live),
+        ),
+        status=status,
+        requeue_after_s=None if step.look_at is None else max(0.0, step.look_at - now),
+    )
+
+
+def _stage(purpose: str, chains: tuple[Chain, ...], *, ramp: bool = False) -> tuple[Stage, ...]:
+    return (Stage(purpose=purpose, chains=chains, ramp=ramp, is_independent=not ramp),) if chains else ()
+
+
+def _created(snapshot: Snapshot, ordinal: int, template: Document, revision: str) -> Chain:
+    """A pod, after those of its claims that are missing."""
+    owner = snapshot.owner
+    name = f"{owner.name}-{ordinal}"
+    text = f"create Pod {name} in StatefulSet {owner.name}"
+    failed = warning("FailedCreate", f"{text} failed error")
+    steps = [
+        created(
+            PERSISTENT_VOLUME_CLAIMS,
+            owner.namespace,
+            doc,
+            because="the pod needs it",
+            done=normal(
+                "SuccessfulCreate",
+                f"create Claim {doc['metadata']['name']} Pod {name} in StatefulSet {owner.name} success",
+            ),
+            failed=failed,
         )
-        if owner.is_deleting and not self.revisions.of(owner):
-            return None  # orphaned with its pods: another would not be theirs
-        update = await self.revisions.sync(owner, owner.count("status", "collisionCount"))
-        if update is None:
-            status = {**owner.status, "collisionCount": owner.count("status", "collisionCount") + 1}
-            await self.shared.patch_status(STATEFUL_SETS, owner, status)
-            return 0.0
-        current = owner.status.get("currentRevision") or update.name
-        if all(one.name != current for one in self.revisions.of(owner)):
-            current = update.name
-        step = next_step(owner, self._pods(owner), current=current, update=update.name, now=self.clock())
-        await self._carry_out(owner, step)
-        now = self.clock()
-        status = stateful_set_status(owner, self._pods(owner), current=current, update=update.name, now=now)
-        try:
-            await self.shared.patch_status(STATEFUL_SETS, owner, status)
-        except NotFoundError:
-            return None
-        await self._truncate(owner, status["currentRevision"], update.name)
-        return None if step.look_at is None else max(0.0, step.look_at - now)
+        for doc in claims_of(owner, ordinal)
+        if doc["metadata"]["name"] not in snapshot.claims
+    ]
+    pod = created(
+        PODS,
+        owner.namespace,
+        pod_of(owner, template, ordinal, revision),
+        because="the set has no pod of this number",
+        done=normal("SuccessfulCreate", f"{text} successful"),
+        failed=failed,
+    )
+    return Chain(subject=name, steps=(*steps, pod))
 
-    def _pods(self, owner: DocumentView) -> dict[int, PodView]:
-        found = {}
-        for pod in self.shared.pods.by_index(BY_CONTROLLER, owner.uid):
-            ordinal = ordinal_of(owner, pod.name)
-            if ordinal is not None:
-                found[ordinal] = pod
-        return found
 
-    async def _carry_out(self, owner: DocumentView, step: Step) -> None:
-        await at_once(self._delete(owner, pod) for pod in step.delete)
-        await at_once(self._condemn(owner, pod) for pod in step.condemned)
-        await slow_start(
-            [
-                lambda ordinal=ordinal, revision=revision: self._create(owner, ordinal, revision)  # type: ignore[misc]
-                for ordinal, revision in step.create
-            ]
-        )
+def _condemned(snapshot: Snapshot, pod: PodView) -> Chain:
+    """Delete a pod beyond the set's size, its claims with it if the set says so."""
+    owner = snapshot.owner
+    steps: list[Step] = []
+    if get_path(owner.spec, "persistentVolumeClaimRetentionPolicy", "whenScaled") == "Delete":
+        ordinal = ordinal_of(owner, pod.name)
+        assert ordinal is not None
+        names = (doc["metadata"]["name"] for doc in claims_of(owner, ordinal))
+        steps += [
+            _given_to(pod, snapshot.claims[name], owner.uid) for name in names if name in snapshot.claims
+        ]
+    return Chain(subject=pod.name, steps=(*steps, _deleted(owner, pod)))
 
-    async def _create(self, owner: DocumentView, ordinal: int, revision: str) -> None:
-        kept = next(one for one in self.revisions.of(owner) if one.name == revision)
-        name = f"{owner.name}-{ordinal}"
-        try:
-            for doc in claims_of(owner, ordinal):
-                await self._create_claim(owner, doc, name)
-            pod = pod_of(owner, template_of(kept), ordinal, revision)
-            await self.writer.create(PODS, owner.namespace, pod)
-        except AlreadyExistsError:
-            raise  # somebody else's pod has the name: tried again, with backoff
-        except ApiError as err:
-            text = f"create Pod {name} in StatefulSet {owner.name} failed error: {err}"
-            self.tell(STATEFUL_SETS, owner, "FailedCreate", text, warning=True)
-            raise
-        text = f"create Pod {name} in StatefulSet {owner.name} successful"
-        self.tell(STATEFUL_SETS, owner, "SuccessfulCreate", text)
 
-    async def _create_claim(self, owner: DocumentView, doc: dict[str, object], pod: str) -> None:
-        metadata = doc["metadata"]
-        assert isinstance(metadata, dict)
-        if self.claims.get(Key(owner.namespace, metadata["name"])) is not None:
-            return
-        try:
-            await self.writer.create(PERSISTENT_VOLUME_CLAIMS, owner.namespace, doc)
-        except AlreadyExistsError:
-            return
-        text = f"create Claim {metadata['name']} Pod {pod} in StatefulSet {owner.name} success"
-        self.tell(STATEFUL_SETS, owner, "SuccessfulCreate", text)
+def _given_to(pod: PodView, claim: DocumentView, owner_uid: str) -> Step:
+    """The pod owns it instead of the set: with both as owners it would stay as long as the set does."""
+    references = [
+        {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid},
+        {"$patch": "delete", "uid": owner_uid},
+    ]
+    action = Patch(
+        resource=PERSISTENT_VOLUME_CLAIMS,
+        key=claim.key,
+        patch_type=PatchType.STRATEGIC,
+        body={"metadata": {"ownerReferences": references}},
+        uid=claim.uid,
+    )
+    return Step(action=action, because="it goes with its pod")
 
-    async def _condemn(self, owner: DocumentView, pod: PodView) -> None:
-        """Delete a pod beyond the set's size, its claims with it if the set says so."""
-        if get_path(owner.spec, "persistentVolumeClaimRetentionPolicy", "whenScaled") == "Delete":
-            ordinal = ordinal_of(owner, pod.name)
-            assert ordinal is not None
-            # The pod instead of the set: with both as owners it would stay as long as the set does.
-            references = [
-                {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid},
-                {"$patch": "delete", "uid": owner.uid},
-            ]
-            for doc in claims_of(owner, ordinal):
-                found = self.claims.get(Key(owner.namespace, doc["metadata"]["name"]))
-                if found is not None:
-                    patch = {"metadata": {"uid": found.uid, "ownerReferences": references}}
-                    await self.writer.patch(
-                        PERSISTENT_VOLUME_CLAIMS,
-                        found.key,
-                        patch,
-                        patch_type=PatchType.STRATEGIC,
-                        uid=found.uid,
-                    )
-        await self._delete(owner, pod)
 
-    async def _delete(self, owner: DocumentView, pod: PodView) -> None:
-        try:
-            await self.writer.delete(PODS, pod.key, uid=pod.uid)
-        except (NotFoundError, ConflictError):
-            return
-        text = f"delete Pod {pod.name} in StatefulSet {owner.name} successful"
-        self.tell(STATEFUL_SETS, owner, "SuccessfulDelete", text)
+def _deleted(owner: DocumentView, pod: PodView) -> Step:
+    text = f"delete Pod {pod.name} in StatefulSet {owner.name} successful"
+    return pod_deleted(pod, because="it is replaced, or too many", done=normal("SuccessfulDelete", text))
 
-    async def _truncate(self, owner: DocumentView, current: str, update: str) -> None:
-        live = {current, update}
-        live |= {pod.labels.get(REVISION_LABEL, "") for pod in self._pods(owner).values()}
-        limit = owner.count("spec", "revisionHistoryLimit", default=10)
-        await self.revisions.truncate(owner, live, limit)
+
+STATEFUL_SET_VIEWS: Final = documents(STATEFUL_SETS)
+
+WORK: Final = Work(
+    resource=STATEFUL_SETS,
+    control=Control(
+        name="statefulsets",
+        component="statefulset-controller",
+        objects=STATEFUL_SET_VIEWS,
+        reads=lambda _: (POD_VIEWS, CLAIM_VIEWS, REVISION_VIEWS),
+        wakes=lambda _: (itself(STATEFUL_SET_VIEWS), *pods_of(STATEFUL_SETS)),
+        snapshot=snapshot,
+        object_of=lambda snapshot: snapshot.owner,
+        plan=plan_stateful_set,
+    ),
+)

@@ -154,7 +154,7 @@ def volumes_of(pod: PodView, world: World) -> PodVolumes | Hopeless:
             )
         if claim is None:
             return Hopeless(f'persistentvolumeclaim "{name}" not found')
-        if name in pod.own_claims and (why := stranger(claim, pod)):
+        if name in pod.own_claims and (why := describe_foreign_claim(claim, pod)):
             return Hopeless(why)
         if claim.status.get("phase") == "Lost":
             volume = claim.spec.get("volumeName") or ""
@@ -171,7 +171,7 @@ def volumes_of(pod: PodView, world: World) -> PodVolumes | Hopeless:
     return PodVolumes(world, bound, waiting)
 
 
-def stranger(claim: DocumentView, pod: PodView) -> str:
+def describe_foreign_claim(claim: DocumentView, pod: PodView) -> str:
     """Why a claim is not the one of the pod's ephemeral volume; empty when it is."""
     if claim.owner_uid == pod.uid:
         return ""

@@ -1,23 +1,25 @@
 """Claims and volumes: a default class, volumes made on demand, binding, growth, and protection while in use.
 
-PersistentVolumeClaim ──▶ Claims:  class ──▶ a volume found or made ──▶ bound ──▶ grown
-PersistentVolume      ──▶ Volumes: phase, reclaim policy when its claim is gone
+PersistentVolumeClaim ──▶ plan_claim():  class ──▶ a volume found or made ──▶ bound ──▶ grown
+PersistentVolume      ──▶ plan_volume(): phase, reclaim policy when its claim is gone
 both                  ──▶ protection finalizers come off when nothing uses them
 
 Claims of classes that wait for their first pod are bound when the scheduler has chosen (volume_choice.py).
 
 Volumes are paper: the provisioner of the default class makes objects and nothing else. Rules: Kubernetes'
 persistent volume controller, resizer and protection controllers. Of classes with other provisioners, claims
-wait for volumes that somebody makes.
+wait for volumes that others make.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
 
 from pykruise.kube.cache import Change
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.resources import (
@@ -25,8 +27,23 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUMES,
     STORAGE_CLASSES,
 )
-from pykruise.runtime.objects import DocumentView, project_document
-from pykruise.sandbox.controllers.base import Loop, Shared
+from pykruise.runtime.control import Control, is_same_object
+from pykruise.runtime.objects import DocumentView, absent_document, project_document
+from pykruise.runtime.operator import Work
+from pykruise.runtime.plan import Note, Plan, Step
+from pykruise.runtime.read import Around, Read
+from pykruise.runtime.wakes import Wake, itself
+from pykruise.sandbox.controllers.pods import BY_CLAIM, NODE_VIEWS, POD_VIEWS, documents
+from pykruise.sandbox.controllers.steps import (
+    CREATE,
+    created,
+    deleted,
+    in_order,
+    merged,
+    normal,
+    status_step,
+    warning,
+)
 from pykruise.sandbox.controllers.volume_choice import (
     NO_PROVISIONER,
     SELECTED_NODE,
@@ -39,13 +56,243 @@ from pykruise.sandbox.controllers.volume_choice import (
 from pykruise.sandbox.nodes import NodeView
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["PROVISIONER", "STORAGE_CLASSES", "Claims", "DefaultClass", "Volumes"]
+__all__ = ["CLAIMS", "DEFAULT_CLASS", "PROVISIONER", "STORAGE_CLASSES", "VOLUMES"]
 
 PROVISIONER: Final = "paper.sandbox.pykruise.io"
 IS_DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 CLAIM_FINALIZER: Final = "kubernetes.io/pvc-protection"
 VOLUME_FINALIZER: Final = "kubernetes.io/pv-protection"
 _BOUND: Final = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
+
+
+CLAIM_VIEWS: Final = documents(PERSISTENT_VOLUME_CLAIMS)
+VOLUME_VIEWS: Final = documents(PERSISTENT_VOLUMES)
+CLASS_VIEWS: Final = documents(STORAGE_CLASSES)
+
+
+# ── a class ──────────────────────────────────────────────────────────────────
+
+
+class Classes(msgspec.Struct, frozen=True, kw_only=True):
+    """The classes that there are when the cluster starts."""
+
+    wanted: DocumentView
+    """Stands for the class that may have to be made."""
+    has_some: bool
+    now: Instant
+
+
+async def classes(wanted: DocumentView, read: Read[Any]) -> Classes:
+    """Looked up in caches: no request is made."""
+    return Classes(wanted=wanted, has_some=bool(read.all(CLASS_VIEWS)), now=read.now())
+
+
+def plan_default_class(seen: Classes) -> Plan:
+    """The class `standard`, in a cluster that has none."""
+    if seen.has_some:
+        return Plan()
+    body = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": seen.wanted.name, "annotations": {IS_DEFAULT: "true"}},
+        "provisioner": PROVISIONER,
+        "allowVolumeExpansion": True,
+    }
+    step = created(STORAGE_CLASSES, "", body, because="the cluster has no storage class")
+    return Plan(stages=in_order(CREATE, [step]))
+
+
+DEFAULT_CLASS: Final = Work(
+    resource=STORAGE_CLASSES,
+    control=Control(
+        name="storage-class",
+        component="persistentvolume-controller",
+        objects=CLASS_VIEWS,
+        wakes=lambda _: (),
+        at_start=(Key("", "standard"),),
+        absent=absent_document,
+        snapshot=classes,
+        object_of=lambda seen: seen.wanted,
+        plan=plan_default_class,
+        is_current=is_same_object,
+    ),
+)
+
+
+# ── claims ───────────────────────────────────────────────────────────────────
+
+
+class ClaimSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one claim needs."""
+
+    claim: DocumentView
+    bound: DocumentView | None
+    """The volume that it names."""
+    volumes: Sequence[DocumentView]
+    """All of them, while it has none."""
+    storage_class: DocumentView | None
+    """The one that it names, or the default one."""
+    users: Sequence[PodView]
+    """Pods that use it."""
+    node: NodeView | None
+    """The node for which its volume is to be made."""
+    now: Instant
+
+
+async def claim_snapshot(claim: DocumentView, read: Read[Any]) -> ClaimSnapshot:
+    """Looked up in caches: no request is made."""
+    name, selected = claim.spec.get("volumeName"), claim.annotations.get(SELECTED_NODE)
+    is_bound = claim.status.get("phase") == "Bound" and name
+    class_name = claim.spec.get("storageClassName")
+    return ClaimSnapshot(
+        claim=claim,
+        bound=read.get(VOLUME_VIEWS, Key("", name)) if name else None,
+        volumes=() if is_bound else read.all(VOLUME_VIEWS),
+        storage_class=(
+            default_class(read.all(CLASS_VIEWS))
+            if class_name is None
+            else read.get(CLASS_VIEWS, Key("", class_name))
+        ),
+        users=[
+            pod
+            for pod in read.by_index(POD_VIEWS, BY_CLAIM, (claim.namespace, claim.name))
+            # A pod that only has an ephemeral volume of its name does not use it.
+            if claim.name not in pod.own_claims or claim.owner_uid == pod.uid
+        ],
+        node=read.get(NODE_VIEWS, Key("", selected)) if selected else None,
+        now=read.now(),
+    )
+
+
+def plan_claim(snapshot: ClaimSnapshot) -> Plan:
+    """Protect it, then bind it; grow it; take the protection off when it goes."""
+    claim = snapshot.claim
+    if claim.is_deleting:
+        return _unprotected_claim(snapshot)
+    if CLAIM_FINALIZER not in claim.finalizers:
+        patch: Document = {"metadata": {"finalizers": [*claim.finalizers, CLAIM_FINALIZER]}}
+        return _writes("protect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because="it is in use"))
+    if claim.status.get("phase") == "Bound" and claim.spec.get("volumeName"):
+        if snapshot.bound is None:
+            return Plan(status={**claim.status, "phase": "Lost"})
+        return _grown(snapshot, snapshot.bound)
+    if claim.spec.get("storageClassName") is None and snapshot.storage_class is not None:
+        # A default class is filled in later, too. Rule: retroactive default StorageClass assignment.
+        patch = {"spec": {"storageClassName": snapshot.storage_class.name}}
+        because = "it names no class, and there is a default one"
+        return _writes("choose a class", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
+    volumes = snapshot.volumes
+    if waits_for_pod(claim, snapshot.storage_class):
+        # Only what the scheduler chose for it, or what was made for it.
+        volumes = [one for one in volumes if one.spec.get("claimRef")]
+    volume = best_volume(claim, list(volumes))
+    return _provisioned(snapshot) if volume is None else _bound(claim, volume)
+
+
+def _writes(purpose: str, *steps: Step | None) -> Plan:
+    return Plan(stages=in_order(purpose, steps))
+
+
+def _unprotected_claim(snapshot: ClaimSnapshot) -> Plan:
+    """Rule: Kubernetes' claim protection; a pod that has no node yet does not use anything."""
+    claim = snapshot.claim
+    is_used = any(pod.node_name and not pod.is_over for pod in snapshot.users)
+    if is_used or CLAIM_FINALIZER not in claim.finalizers:
+        return Plan()
+    left = [one for one in claim.finalizers if one != CLAIM_FINALIZER]
+    patch = {"metadata": {"finalizers": left or None}}
+    because = "no pod uses it any more"
+    return _writes("unprotect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
+
+
+def _provisioned(snapshot: ClaimSnapshot) -> Plan:
+    """A volume for the claim, or why it gets none; the plan after this one binds it."""
+    claim, storage_class = snapshot.claim, snapshot.storage_class
+    if storage_class is None:
+        return Plan(notes=tuple(_no_class(claim)))
+    provisioner = storage_class.doc.get("provisioner")
+    if waits_for_pod(claim, storage_class) and not claim.annotations.get(SELECTED_NODE):
+        return Plan(notes=(_waiting(snapshot.users),))
+    if claim.spec.get("selector") or claim.spec.get("volumeName"):
+        return Plan()
+    if provisioner == NO_PROVISIONER:
+        text = f"no volume plugin matched name: {provisioner}"
+        return Plan(notes=(warning("ProvisioningFailed", text),))
+    if provisioner != PROVISIONER:
+        text = (
+            f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or "
+            "manually by the system administrator. If volume creation is delayed, please verify that the "
+            "provisioner is running and correctly registered."
+        )
+        return Plan(notes=(normal("ExternalProvisioning", text),))
+    body = volume_for(claim, storage_class, snapshot.node)
+    done = normal("ProvisioningSucceeded", f"Successfully provisioned volume {body['metadata']['name']}")
+    because = "no volume that is there will do"
+    return _writes(CREATE, created(PERSISTENT_VOLUMES, "", body, because=because, done=done))
+
+
+def _no_class(claim: DocumentView) -> Iterator[Note]:
+    if name := claim.spec.get("storageClassName"):
+        yield warning("ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found')
+    elif not claim.spec.get("volumeName"):
+        text = "no persistent volumes available for this claim and no storage class is set"
+        yield normal("FailedBinding", text)
+
+
+def _waiting(users: Sequence[PodView]) -> Note:
+    """For what a claim waits that is bound when a pod gets its node."""
+    pending = sorted(pod.name for pod in users if not pod.node_name and not pod.is_over)
+    if not pending:
+        text = "waiting for first consumer to be created before binding"
+        return normal("WaitForFirstConsumer", text)
+    what = "pod" if len(pending) == 1 else "pods"
+    return normal("WaitForPodScheduled", f"waiting for {what} {','.join(pending)} to be scheduled")
+
+
+def _bound(claim: DocumentView, volume: DocumentView) -> Plan:
+    """The volume gets the claim, the claim the volume, and the status says so."""
+    because = "the volume is what the claim asks for"
+    steps: list[Step | None] = []
+    if (volume.spec.get("claimRef") or {}).get("uid") != claim.uid:
+        patch: Document = {
+            "metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}},
+            "spec": {"claimRef": reference_to(claim)},
+        }
+        steps.append(merged(PERSISTENT_VOLUMES, volume, patch, because=because))
+    annotations: dict[str, str] = {**_BOUND}
+    if provisioner := volume.annotations.get("pv.kubernetes.io/provisioned-by"):
+        annotations["volume.kubernetes.io/storage-provisioner"] = provisioner
+    if claim.spec.get("volumeName") != volume.name:
+        patch = {"metadata": {"annotations": annotations}, "spec": {"volumeName": volume.name}}
+        steps.append(merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
+    status = {
+        **claim.status,
+        "phase": "Bound",
+        "accessModes": volume.spec.get("accessModes"),
+        "capacity": volume.spec.get("capacity"),
+    }
+    steps.append(status_step(PERSISTENT_VOLUME_CLAIMS, claim, status, because=because))
+    return _writes("bind", *steps)
+
+
+def _grown(snapshot: ClaimSnapshot, volume: DocumentView) -> Plan:
+    """Make the volume as large as the claim asks, if its class allows that."""
+    claim, storage_class = snapshot.claim, snapshot.storage_class
+    wanted = get_path(claim.spec, "resources", "requests", "storage", default="0")
+    may_grow = storage_class is not None and storage_class.doc.get("allowVolumeExpansion") is True
+    is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER
+    because = "the claim asks for more"
+    capacity = volume.spec.get("capacity")
+    steps: list[Step | None] = []
+    if may_grow and is_ours and parse_quantity(wanted) > size_of(volume):
+        capacity = {**(capacity or {}), "storage": wanted}
+        patch = {"spec": {"capacity": {"storage": wanted}}}
+        steps.append(merged(PERSISTENT_VOLUMES, volume, patch, because=because))
+    if claim.status.get("capacity") != capacity:
+        done = normal("FileSystemResizeSuccessful", "MountVolume.NodeExpandVolume succeeded for volume")
+        status = {**claim.status, "capacity": capacity}
+        steps.append(status_step(PERSISTENT_VOLUME_CLAIMS, claim, status, because=because, notes=(done,)))
+    return _writes("grow", *steps)
 
 
 def default_class(classes: Sequence[DocumentView]) -> DocumentView | None:
@@ -99,291 +346,122 @@ def _topology(storage_class: DocumentView, node: NodeView | None) -> list[Docume
     return found
 
 
-class DefaultClass(Loop):
-    """Makes the class `standard` in a cluster that has none, once."""
-
-    name = "storage-class"
-    component = "persistentvolume-controller"
-
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared, workers=1)
-        self.cache = shared.cache(STORAGE_CLASSES)
-        self.queue.add(Key("", "standard"))
-
-    async def sync(self, key: Key) -> float | None:
-        if len(self.cache):
-            return None
-        doc = {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {"name": key.name, "annotations": {IS_DEFAULT: "true"}},
-            "provisioner": PROVISIONER,
-            "allowVolumeExpansion": True,
-        }
-        with suppress(AlreadyExistsError):
-            await self.writer.create(STORAGE_CLASSES, "", doc)
-        return None
+def _pending(around: Around[Any]) -> Iterator[Key]:
+    return (one.key for one in around.all(CLAIM_VIEWS) if one.status.get("phase") != "Bound")
 
 
-class Claims(Loop):
-    """Binds claims to volumes, grows them, and lets them go when no pod uses them."""
-
-    name = "claims"
-    component = "persistentvolume-controller"
-
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.cache = self.watch(PERSISTENT_VOLUME_CLAIMS)
-        self.volumes = shared.cache(PERSISTENT_VOLUMES)
-        self.classes = shared.cache(STORAGE_CLASSES)
-        self.volumes.subscribe(self._on_volume)
-        self.classes.subscribe(self._on_class)
-        shared.pods.subscribe(self._on_pod)
-
-    def _on_volume(self, change: Change[DocumentView]) -> None:
-        for view in (change.old, change.new):
-            reference = (view.spec.get("claimRef") or {}) if view is not None else {}
-            if reference:
-                self.queue.add(Key(reference.get("namespace") or "", reference.get("name") or ""))
-        if change.new is not None and not change.new.spec.get("claimRef"):
-            self._wake_pending()
-
-    def _on_class(self, change: Change[DocumentView]) -> None:
-        self._wake_pending()
-
-    def _wake_pending(self) -> None:
-        for claim in self.cache.values():
-            if claim.status.get("phase") != "Bound":
-                self.queue.add(claim.key)
-
-    def _on_pod(self, change: Change[PodView]) -> None:
-        """A pod that comes makes a claim wanted; one that goes may have been its last user."""
-        old, new = change.old, change.new
-        if old is None or new is None or new.is_over != old.is_over or new.node_name != old.node_name:
-            for name in (new or old or _NOBODY).claims:
-                self.queue.add(Key(change.key.namespace, name))
-
-    async def sync(self, key: Key) -> float | None:
-        claim = self.cache.get(key)
-        if claim is None:
-            return None
-        if claim.is_deleting:
-            await self._let_go(claim)
-            return None
-        if CLAIM_FINALIZER not in claim.finalizers:
-            patch: Document = {"metadata": {"finalizers": [*claim.finalizers, CLAIM_FINALIZER]}}
-            await self.shared.merge(PERSISTENT_VOLUME_CLAIMS, claim, patch)
-            return 0.0
-        with suppress(NotFoundError):
-            await self._bind(claim)
-        return None
-
-    async def _let_go(self, claim: DocumentView) -> None:
-        """Take the protection off a claim that is being deleted when no pod uses it.
-
-        Rule: Kubernetes' claim protection; a pod that has no node yet does not use anything.
-        """
-        if CLAIM_FINALIZER not in claim.finalizers:
-            return
-        if any(pod.node_name and not pod.is_over for pod in self._users(claim)):
-            return
-        left = [one for one in claim.finalizers if one != CLAIM_FINALIZER]
-        with suppress(NotFoundError):
-            await self.shared.merge(
-                PERSISTENT_VOLUME_CLAIMS, claim, {"metadata": {"finalizers": left or None}}
-            )
-
-    def _users(self, claim: DocumentView) -> list[PodView]:
-        """Pods that use it; who only has an ephemeral volume of its name does not."""
-        return [
-            pod
-            for pod in self.shared.pods.by_index("claim", (claim.namespace, claim.name))
-            if claim.name not in pod.own_claims or claim.owner_uid == pod.uid
-        ]
-
-    async def _bind(self, claim: DocumentView) -> None:
-        name = claim.spec.get("volumeName")
-        if claim.status.get("phase") == "Bound" and name:
-            volume = self.volumes.get(Key("", name))
-            if volume is None:
-                await self.shared.patch_status(
-                    PERSISTENT_VOLUME_CLAIMS, claim, {**claim.status, "phase": "Lost"}
-                )
-            else:
-                await self._grow(claim, volume)
-            return
-        storage_class = self._class_of(claim)
-        if claim.spec.get("storageClassName") is None and storage_class is not None:
-            # A default class is filled in later, too. Rule: retroactive default StorageClass assignment.
-            patch = {"spec": {"storageClassName": storage_class.name}}
-            await self.shared.merge(PERSISTENT_VOLUME_CLAIMS, claim, patch)
-            return
-        volumes = list(self.volumes.values())
-        if waits_for_pod(claim, storage_class):
-            # Only what the scheduler chose for it, or what somebody made for it.
-            volumes = [one for one in volumes if one.spec.get("claimRef")]
-        volume = best_volume(claim, volumes)
-        if volume is None:
-            volume = await self._provision(claim, storage_class)
-        if volume is not None:
-            await self._bind_to(claim, volume)
-
-    def _class_of(self, claim: DocumentView) -> DocumentView | None:
-        name = claim.spec.get("storageClassName")
-        if name is None:
-            return default_class(self.classes.values())
-        return self.classes.get(Key("", name))
-
-    async def _provision(
-        self, claim: DocumentView, storage_class: DocumentView | None
-    ) -> DocumentView | None:
-        if storage_class is None:
-            self._tell_no_class(claim)
-            return None
-        provisioner = storage_class.doc.get("provisioner")
-        selected = claim.annotations.get(SELECTED_NODE)
-        if waits_for_pod(claim, storage_class) and not selected:
-            self._tell_waiting(claim)
-            return None
-        if claim.spec.get("selector") or claim.spec.get("volumeName"):
-            return None
-        if provisioner == NO_PROVISIONER:
-            text = f"no volume plugin matched name: {provisioner}"
-            self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "ProvisioningFailed", text, warning=True)
-            return None
-        if provisioner != PROVISIONER:
-            text = (
-                f"Waiting for a volume to be created either by the external provisioner '{provisioner}' or "
-                "manually by the system administrator. If volume creation is delayed, please verify that the "
-                "provisioner is running and correctly registered."
-            )
-            self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "ExternalProvisioning", text)
-            return None
-        node = self.shared.nodes.get(Key("", selected)) if selected else None
-        doc = volume_for(claim, storage_class, node)
-        with suppress(AlreadyExistsError):
-            await self.writer.create(PERSISTENT_VOLUMES, "", doc)
-        text = f"Successfully provisioned volume {doc['metadata']['name']}"
-        self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "ProvisioningSucceeded", text)
-        return self.volumes.get(Key("", doc["metadata"]["name"]))
-
-    def _tell_no_class(self, claim: DocumentView) -> None:
-        if name := claim.spec.get("storageClassName"):
-            text = f'storageclass.storage.k8s.io "{name}" not found'
-            self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "ProvisioningFailed", text, warning=True)
-        elif not claim.spec.get("volumeName"):
-            text = "no persistent volumes available for this claim and no storage class is set"
-            self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "FailedBinding", text)
-
-    def _tell_waiting(self, claim: DocumentView) -> None:
-        """For what a claim waits that is bound when a pod gets its node."""
-        pending = sorted(pod.name for pod in self._users(claim) if not pod.node_name and not pod.is_over)
-        if not pending:
-            text = "waiting for first consumer to be created before binding"
-            self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "WaitForFirstConsumer", text)
-            return
-        what = "pod" if len(pending) == 1 else "pods"
-        text = f"waiting for {what} {','.join(pending)} to be scheduled"
-        self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "WaitForPodScheduled", text)
-
-    async def _bind_to(self, claim: DocumentView, volume: DocumentView) -> None:
-        if (volume.spec.get("claimRef") or {}).get("uid") != claim.uid:
-            patch: Document = {
-                "metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}},
-                "spec": {"claimRef": reference_to(claim)},
-            }
-            await self.shared.merge(PERSISTENT_VOLUMES, volume, patch)
-        annotations: dict[str, str] = {**_BOUND}
-        if provisioner := volume.annotations.get("pv.kubernetes.io/provisioned-by"):
-            annotations["volume.kubernetes.io/storage-provisioner"] = provisioner
-        if claim.spec.get("volumeName") != volume.name:
-            patch = {"metadata": {"annotations": annotations}, "spec": {"volumeName": volume.name}}
-            await self.shared.merge(PERSISTENT_VOLUME_CLAIMS, claim, patch)
-            claim = self.cache.get(claim.key) or claim
-        status = {
-            **claim.status,
-            "phase": "Bound",
-            "accessModes": volume.spec.get("accessModes"),
-            "capacity": volume.spec.get("capacity"),
-        }
-        await self.shared.patch_status(PERSISTENT_VOLUME_CLAIMS, claim, status)
-
-    async def _grow(self, claim: DocumentView, volume: DocumentView) -> None:
-        """Make the volume as large as the claim asks, if its class allows that."""
-        wanted = get_path(claim.spec, "resources", "requests", "storage", default="0")
-        storage_class = self._class_of(claim)
-        grows = storage_class is not None and storage_class.doc.get("allowVolumeExpansion") is True
-        is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER
-        if grows and is_ours and parse_quantity(wanted) > size_of(volume):
-            patch = {"spec": {"capacity": {"storage": wanted}}}
-            await self.shared.merge(PERSISTENT_VOLUMES, volume, patch)
-            volume = self.volumes.get(volume.key) or volume
-        if claim.status.get("capacity") != volume.spec.get("capacity"):
-            status = {**claim.status, "capacity": volume.spec.get("capacity")}
-            await self.shared.patch_status(PERSISTENT_VOLUME_CLAIMS, claim, status)
-            text = "MountVolume.NodeExpandVolume succeeded for volume"
-            self.tell(PERSISTENT_VOLUME_CLAIMS, claim, "FileSystemResizeSuccessful", text)
+def _on_volume(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
+    for view in (change.old, change.new):
+        reference = (view.spec.get("claimRef") or {}) if view is not None else {}
+        if reference:
+            yield Key(reference.get("namespace") or "", reference.get("name") or "")
+    if change.new is not None and not change.new.spec.get("claimRef"):
+        yield from _pending(around)
 
 
-class Volumes(Loop):
-    """Tells the phase of volumes, and reclaims those whose claim is gone."""
+def _on_user(change: Change[PodView], _: Around[Any]) -> Iterator[Key]:
+    """A pod that comes makes a claim wanted; one that goes may have been its last user."""
+    old, new = change.old, change.new
+    pod = new or old
+    is_news = old is None or new is None or new.is_over != old.is_over or new.node_name != old.node_name
+    if pod is not None and is_news:
+        yield from (Key(pod.namespace, name) for name in pod.claims)
 
-    name = "volumes"
-    component = "persistentvolume-controller"
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared)
-        self.cache = self.watch(PERSISTENT_VOLUMES)
-        self.claims = shared.cache(PERSISTENT_VOLUME_CLAIMS)
-        self.claims.subscribe(self._on_claim)
+CLAIMS: Final = Work(
+    resource=PERSISTENT_VOLUME_CLAIMS,
+    control=Control(
+        name="claims",
+        component="persistentvolume-controller",
+        objects=CLAIM_VIEWS,
+        reads=lambda _: (VOLUME_VIEWS, CLASS_VIEWS, POD_VIEWS, NODE_VIEWS),
+        wakes=lambda _: (
+            itself(CLAIM_VIEWS),
+            Wake(on=VOLUME_VIEWS, keys=_on_volume),
+            Wake(on=CLASS_VIEWS, keys=lambda _, around: _pending(around)),
+            Wake(on=POD_VIEWS, keys=_on_user),
+        ),
+        snapshot=claim_snapshot,
+        object_of=lambda snapshot: snapshot.claim,
+        plan=plan_claim,
+        is_current=is_same_object,
+    ),
+)
 
-    def _on_claim(self, change: Change[DocumentView]) -> None:
-        view = change.new or change.old
-        if view is not None and view.spec.get("volumeName"):
-            self.queue.add(Key("", view.spec["volumeName"]))
 
-    async def sync(self, key: Key) -> float | None:
-        volume = self.cache.get(key)
-        if volume is None:
-            return None
-        phase = await self._phase(volume)
-        if volume.is_deleting:
-            if VOLUME_FINALIZER in volume.finalizers and phase != "Bound":
-                left = [one for one in volume.finalizers if one != VOLUME_FINALIZER]
-                with suppress(NotFoundError):
-                    await self.shared.merge(
-                        PERSISTENT_VOLUMES, volume, {"metadata": {"finalizers": left or None}}
-                    )
-            return None
-        if VOLUME_FINALIZER not in volume.finalizers:
-            patch: Document = {"metadata": {"finalizers": [*volume.finalizers, VOLUME_FINALIZER]}}
-            await self.shared.merge(PERSISTENT_VOLUMES, volume, patch)
-            return 0.0
-        with suppress(NotFoundError, ConflictError):
-            await self.shared.patch_status(PERSISTENT_VOLUMES, volume, {**volume.status, "phase": phase})
-            is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER
-            if phase == "Released" and is_ours and volume.spec["persistentVolumeReclaimPolicy"] == "Delete":
-                await self.writer.delete(PERSISTENT_VOLUMES, volume.key, uid=volume.uid)
-        return None
+# ── volumes ──────────────────────────────────────────────────────────────────
 
-    async def _phase(self, volume: DocumentView) -> str:
-        reference = volume.spec.get("claimRef") or {}
-        if not reference.get("uid"):
-            return "Available"
-        claim = self.claims.get(Key(reference.get("namespace") or "", reference.get("name") or ""))
-        if claim is None or claim.uid != reference["uid"]:
-            return "Released" if await self._is_gone(reference) else "Bound"
+
+class VolumeSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a decision about one volume needs."""
+
+    volume: DocumentView
+    phase: str
+    """Available, Bound or Released."""
+    now: Instant
+
+
+async def volume_snapshot(volume: DocumentView, read: Read[Any]) -> VolumeSnapshot:
+    """A claim that no cache has is asked for."""
+    return VolumeSnapshot(volume=volume, phase=await _phase(volume, read), now=read.now())
+
+
+async def _phase(volume: DocumentView, read: Read[Any]) -> str:
+    reference = volume.spec.get("claimRef") or {}
+    if not reference.get("uid"):
+        return "Available"
+    key = Key(reference.get("namespace") or "", reference.get("name") or "")
+    claim = read.get(CLAIM_VIEWS, key)
+    if claim is not None and claim.uid == reference["uid"]:
         return "Bound"
-
-    async def _is_gone(self, reference: Document) -> bool:
-        """Asked live: the cache of claims may be behind that of volumes."""
-        try:
-            raw = await self.shared.client.get(
-                PERSISTENT_VOLUME_CLAIMS, reference.get("namespace") or "", reference.get("name") or ""
-            )
-        except NotFoundError:
-            return True
-        return project_document(raw).uid != str(reference["uid"])
+    try:  # the cache of claims may be behind that of volumes
+        raw = await read.live.get(PERSISTENT_VOLUME_CLAIMS, key.namespace, key.name)
+    except NotFoundError:
+        return "Released"
+    return "Bound" if project_document(raw).uid == str(reference["uid"]) else "Released"
 
 
-_NOBODY: Final = PodView()
+def plan_volume(snapshot: VolumeSnapshot) -> Plan:
+    """Protect it; say its phase; reclaim it when its claim is gone."""
+    volume, phase = snapshot.volume, snapshot.phase
+    if volume.is_deleting:
+        if VOLUME_FINALIZER not in volume.finalizers or phase == "Bound":
+            return Plan()
+        left = [one for one in volume.finalizers if one != VOLUME_FINALIZER]
+        patch: Document = {"metadata": {"finalizers": left or None}}
+        return _writes("unprotect", merged(PERSISTENT_VOLUMES, volume, patch, because="no claim has it"))
+    if VOLUME_FINALIZER not in volume.finalizers:
+        patch = {"metadata": {"finalizers": [*volume.finalizers, VOLUME_FINALIZER]}}
+        return _writes("protect", merged(PERSISTENT_VOLUMES, volume, patch, because="a claim may have it"))
+    status = {**volume.status, "phase": phase}
+    is_ours = volume.annotations.get("pv.kubernetes.io/provisioned-by") == PROVISIONER
+    if phase == "Released" and is_ours and volume.spec["persistentVolumeReclaimPolicy"] == "Delete":
+        because = "its claim is gone"
+        return _writes(
+            "reclaim",
+            status_step(PERSISTENT_VOLUMES, volume, status, because=because),
+            deleted(PERSISTENT_VOLUMES, volume, because=because),
+        )
+    return Plan(status=status)
+
+
+def _on_claim(change: Change[DocumentView], _: Around[Any]) -> Iterator[Key]:
+    claim = change.new or change.old
+    if claim is not None and claim.spec.get("volumeName"):
+        yield Key("", claim.spec["volumeName"])
+
+
+VOLUMES: Final = Work(
+    resource=PERSISTENT_VOLUMES,
+    control=Control(
+        name="volumes",
+        component="persistentvolume-controller",
+        objects=VOLUME_VIEWS,
+        reads=lambda _: (CLAIM_VIEWS,),
+        wakes=lambda _: (itself(VOLUME_VIEWS), Wake(on=CLAIM_VIEWS, keys=_on_claim)),
+        snapshot=volume_snapshot,
+        object_of=lambda snapshot: snapshot.volume,
+        plan=plan_volume,
+        is_current=is_same_object,
+    ),
+)

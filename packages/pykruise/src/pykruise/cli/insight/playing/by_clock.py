@@ -342,7 +342,7 @@ class _Stage:
         tick = self._insight.tick_of(document)
         return self._now if tick is None else tick
 
-    # ── what is told ─────────────────────────────────────────────────────────
+    # ── what is shown ────────────────────────────────────────────────────────
 
     def _fate(self, run: _Run) -> Fate | None:
         if run.was_there:

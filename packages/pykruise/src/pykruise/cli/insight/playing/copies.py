@@ -3,8 +3,8 @@
 Play ──▶ made() ──▶ Cluster (with webhooks that do what the manager's do, CRDs, and what was there before)
                 ──▶ Manager over a marked transport
 
-What plays no part is left out: managedFields, heartbeats, events that nobody reads, controllers of objects that are
-not there, mirrors of them, statuses in between, bookmarks and ends of watches, versions of kinds that nobody asks for.
+What plays no part is left out: managedFields, heartbeats, events that are never read, controllers of objects that are
+not there, mirrors of them, statuses in between, bookmarks and ends of watches, versions of kinds that are never read.
 """
 
 import random
@@ -65,7 +65,7 @@ __all__ = ["STATUS_EVERY_S", "defined", "has_quiet_status", "made", "manager_of"
 MANAGER_USER: Final = "system:serviceaccount:kruise-system:kruise-manager"
 
 STATUS_EVERY_S: Final = 300.0
-"""How often the manager writes a status that keeps changing, where nobody reads it before the end."""
+"""How often the manager writes a status that keeps changing, where it is not read before the end."""
 
 _OF_CLAIMS: Final = ("claims", "ephemeral-volumes", "storage-class", "volumes")
 _OF_WORKLOADS: Final = ("deployments", "replicasets", "statefulsets")
@@ -190,7 +190,7 @@ def _kubelet(given: Play) -> KubeletSettings:
 
 
 def has_quiet_status(given: Play) -> bool:
-    """Whether nobody reads statuses before the end. Admission reads those of WorkloadSpreads and budgets,
+    """Whether statuses are not read before the end. Admission reads those of WorkloadSpreads and budgets,
     a UnitedDeployment those of its workloads; a copy is to
     do just what its original does."""
     is_read = given.united is not None or given.has(WORKLOAD_SPREADS) or _has_budgets(given)
@@ -214,7 +214,7 @@ async def defined(cluster: Cluster, given: Play, kind: Kind) -> None:
     if given.has(WORKLOAD_SPREADS) or _has_budgets(given):
         resources |= {CLONE_SETS, ADVANCED_STATEFUL_SETS}  # they look at workloads of these
     for crd in crds_of(resources, described=False):
-        # Nobody here speaks another version than the one that is stored.
+        # No client here speaks another version than the one that is stored.
         crd["spec"]["versions"] = [version for version in crd["spec"]["versions"] if version["storage"]]
         await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
     world, server = given.world, cluster.server
@@ -279,7 +279,7 @@ _EVENTS: Final = f"/{EVENTS.plural}"
 
 
 class _Marked(WrappedTransport):
-    """The manager's transport: what is stored meanwhile is its doing. Its events are not kept: nobody reads them."""
+    """The manager's transport: what is stored meanwhile is its doing. Its events are not kept: they are never read."""
 
     async def request(self, request: Request, /) -> Response:
         if request.method == "GET":

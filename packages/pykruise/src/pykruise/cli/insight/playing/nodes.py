@@ -53,12 +53,12 @@ def nodes_of_subsets(spreads: Sequence[Document], count: int) -> tuple[list[Node
     if not wanted:
         return [], {}
     nodes: list[NodeSpec] = []
-    told: dict[str, list[str]] = {}
+    by_subset: dict[str, list[str]] = {}
     for number, spec in enumerate(node_specs(max(count, len(wanted)))):
         name, labels = wanted[number % len(wanted)]
         nodes.append(msgspec.structs.replace(spec, zone="", labels=labels))
-        told.setdefault(name, []).append(spec.name)
-    return nodes, told
+        by_subset.setdefault(name, []).append(spec.name)
+    return nodes, by_subset
 
 
 def _subsets(document: Document) -> Sequence[Document]:

@@ -65,7 +65,7 @@ class Others:
             self._run(self._lose(outage))
 
     def end(self) -> None:
-        """Nobody does anything any more."""
+        """End all actions."""
         for task in self._tasks:
             task.cancel()
 
@@ -105,16 +105,16 @@ class Others:
         patch = {"spec": {"unschedulable": True}}
         await self._client.patch(NODES, "", drain.node, patch, patch_type=PatchType.MERGE)
         self._record.tell(f"{drain.node} is drained")
-        told: set[str] = set()
+        recorded: set[str] = set()
         while left := [pod for pod in self._record.pods.values() if _is_on(pod, drain.node)]:
             for pod in left:
-                if (error := await self._evict(pod)) is not None and pod.uid not in told:
-                    told.add(pod.uid)
+                if (error := await self._evict(pod)) is not None and pod.uid not in recorded:
+                    recorded.add(pod.uid)
                     self._record.tell(f"{pod.name} is not evicted: {error}")
             await asyncio.sleep(AGAIN_S)
 
     async def _evict(self, pod: PodView) -> ApiError | None:
-        """What refuses it; None: nothing does, or its budget, which is told apart."""
+        """What refuses it; None: nothing does, or its budget, which is counted apart."""
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name}}
         kept = self._record.kept.total()
         try:

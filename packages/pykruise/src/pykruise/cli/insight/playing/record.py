@@ -1,8 +1,8 @@
-"""What is seen of a play: every commit of a pod or a claim, as deeds, events and samples.
+"""What is seen of a play: every commit of a pod or a PVC, as actions, events and samples.
 
 storage ──on_pod(), on_claim()──▶ Record ──▶ actions, samples, events, restarts
 
-Who acts is told by `acting()`: what is stored while it holds is the manager's doing.
+`acting()` says who acts: what is stored while it holds is the manager's doing.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Record:
     """Of one play. `sidecars`: name of the SidecarSet whose revisions count instead of the workload's. `is_job`: pods
     that have ended count too.
 
-    `on_change` is told of every pod that changed, before and after.
+    `on_change` gets every pod that changed, before and after.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Record:
         self.events.append((self._at(), what))
 
     def keep(self, prevented: PreventedDisruption) -> None:
-        """A budget refused to let a pod go; told once."""
+        """A budget refused to let a pod go; recorded once."""
         about = (prevented.budget, prevented.pod)
         self.kept[about] += 1
         if self.kept[about] == 1:

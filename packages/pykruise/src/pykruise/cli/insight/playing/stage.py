@@ -60,7 +60,7 @@ LOOK_EVERY_S: Final = QUIET_S / 2
 
 def play(given: Play) -> Played:
     """Play it to the end. Blocks: call it in a thread where a loop runs."""
-    # That containers of a pod start is news to nobody, unless a play ends before they run: then it is in the reasons.
+    # That containers of a pod start needs no line, unless a play ends before they run: then it is in the reasons.
     tells_starts = not has_quiet_status(given) or given.fail_share > 0
     with _little_collected():
         played = _played(given, tells_starts=tells_starts)
@@ -196,7 +196,7 @@ class _Stage:
         return False
 
     async def _longest(self, client: Client) -> float:
-        """How long the workload, or whoever moves its pods on, may wait without doing anything."""
+        """How long the workload, or what moves its pods on, may wait without an action."""
         if self._given.united is not None:
             return _moves_after_s(self._given.united)
         if self._longest_s is None:

@@ -1,4 +1,4 @@
-"""What a play is told, and what comes of it. Plain values; times are in seconds."""
+"""What a play is given, and what comes of it. Plain values; times are in seconds."""
 
 from collections.abc import Mapping, Sequence
 
@@ -86,7 +86,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     node_changes: Sequence[NodeChange] = ()
     outages: Sequence[Outage] = ()
     hooks_released_after_s: float | None = 1.0
-    """How long whoever owns lifecycle hooks takes; None: they are never released."""
+    """How long the owner of lifecycle hooks takes; None: they are never released."""
     seed: int = 1
     limit_s: float = 4 * 3600.0
     settings: Settings = Settings()

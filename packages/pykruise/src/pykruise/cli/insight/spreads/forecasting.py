@@ -33,7 +33,7 @@ from pykruise.pods.keys import DELETION_COST_ANNOTATION
 __all__ = ["forecast_spread"]
 
 NEXT = 10
-"""New pods whose places are told."""
+"""New pods whose subsets are shown."""
 
 
 async def forecast_spread(

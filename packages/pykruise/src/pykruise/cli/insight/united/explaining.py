@@ -153,10 +153,10 @@ async def _of_workload(
             headline="",
             waits=waits,
         )
-    told = (
+    listed = (
         msgspec.structs.replace(one, words=f"{one.words} (subset {workload.subset})") for one in found.waits
     )
-    return msgspec.structs.replace(found, waits=tuple(told))
+    return msgspec.structs.replace(found, waits=tuple(listed))
 
 
 def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now: Instant) -> Iterator[Wait]:

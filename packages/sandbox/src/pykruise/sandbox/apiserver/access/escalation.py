@@ -1,4 +1,4 @@
-"""Nobody grants what they do not hold: the check on every write of a role or a binding.
+"""A user grants only what it holds: the check on every write of a role or a binding.
 
     writes.py ──▶ plugins.py ──▶ check_grant(core, call, doc) ──▶ Refusal (403, 404), or nothing
 

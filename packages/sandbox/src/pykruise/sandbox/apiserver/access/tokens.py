@@ -78,7 +78,7 @@ class Tokens:
         return f"{signed}.{_encoded(self._signature(signed))}"
 
     def user_of(self, token: str) -> User | None:
-        """Whose token it is; None when it is nobody's, or no longer."""
+        """The user of the token; None when it is unknown, or has expired."""
         if not self._key:
             return None
         signed, _, signature = token.rpartition(".")

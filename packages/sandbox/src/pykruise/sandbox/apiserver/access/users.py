@@ -8,9 +8,9 @@ import msgspec
 __all__ = [
     "ADMIN",
     "ANONYMOUS",
+    "ANONYMOUS_USER",
     "AUTHENTICATED",
     "MASTERS",
-    "NOBODY",
     "UNAUTHENTICATED",
     "User",
     "account_user",
@@ -36,7 +36,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_master(self) -> bool:
-        """Whether nobody asks what it may do."""
+        """Whether its rights are not checked."""
         return MASTERS in self.groups
 
     @property
@@ -71,5 +71,5 @@ def account_user(namespace: str, name: str, *, uid: str = "") -> User:
 
 
 ADMIN: Final = trusted("kubernetes-admin")
-NOBODY: Final = User(name=ANONYMOUS, groups=(UNAUTHENTICATED,))
+ANONYMOUS_USER: Final = User(name=ANONYMOUS, groups=(UNAUTHENTICATED,))
 """Who asks without a token."""

@@ -106,7 +106,7 @@ def check_finalizer(name: str, path: str) -> Causes:
 
 
 class NodeStrategy(Strategy):
-    """Nodes: whoever creates one may give its status at once, as kubelets do."""
+    """Nodes: their creator may give their status at once, as kubelets do."""
 
     has_status = True
 

@@ -135,14 +135,14 @@ def _written(state: _State) -> bytes:
 def created(
     who: Manager, now: str, asked: Document, new: Document, shape: Shape, *, ignored: FieldSet
 ) -> bytes:
-    """Of a new object: its creator owns what it asked for, and nobody what the server made of that."""
+    """Of a new object: its creator owns what it asked for; what the server made of that has no owner."""
     taken = set_between(*unlike(asked, new, ignored), shape)
     entry = _Entry(who.name, who.operation, who.api_version, now, who.subresource, None)
     return _WRITE.encode(_State([entry], taken))
 
 
 def disowned(kept: bytes, old: Document, new: Document, shape: Shape) -> bytes:
-    """After a change that the server made by itself: nobody owns what it set."""
+    """After a change that the server made by itself: what it set has no owner."""
     if not kept:
         return kept
     changes = compare(old, new, shape)
@@ -168,7 +168,7 @@ def updated(
     """After POST, PUT or PATCH: the writer owns what it changed, others no longer do.
 
     `ignored`: places that the endpoint does not write; `not_creators`: those that no creator writes.
-    Objects that nobody owns anything of stay so.
+    Objects without any owner of fields stay so.
     """
     if not kept:
         return kept
@@ -186,7 +186,7 @@ def updated(
 
 
 def _take(state: _State, changed: FieldSet, removed: FieldSet, not_creators: FieldSet) -> None:
-    """Nobody owns any longer what was changed or removed."""
+    """What was changed or removed has no owner any longer."""
     for entry in state.entries:
         if entry.fields is None:
             state.taken = union(state.taken, without(changed, not_creators))
@@ -313,7 +313,7 @@ def applied(
 
 
 def _pruned(merged: Document, last: FieldSet, owned: Iterable[FieldSet], shape: Shape) -> Document:
-    """The merged document without what was applied last and is owned by nobody now."""
+    """The merged document without what was applied last and has no owner now."""
     last = named(last, shape)
     kept = named(fields_in(remove(merged, last, shape), shape), shape)
     managed: FieldSet = EMPTY

@@ -49,7 +49,7 @@ SERVERS_METADATA: Final = frozenset(
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 METADATA_ITSELF: Final[FieldSet] = {"f:metadata": {}}
-"""A place that everybody sets, and nobody owns."""
+"""A field that all set, and that has no owner."""
 
 _MOST_REMEMBERED: Final = 512
 _LONGEST_REMEMBERED: Final = 16 * 1024

@@ -162,7 +162,7 @@ _KEY_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "io.k8s.api.core.v1.ServicePort": {"protocol": "TCP"},
     "io.k8s.api.core.v1.EndpointPort": {"protocol": "TCP"},
 }
-"""Keys of items that need not be told."""
+"""Keys of items that need not be written."""
 
 
 @cache

@@ -127,27 +127,27 @@ class PolicyAdmission:
             kind = self._param_entry(policy)
         except _ConfigurationError as err:
             if policy.fails_closed:
-                told = f"ValidatingAdmissionPolicy '{policy.name}'"
-                refusals.append(_refused(request, told, Denial(f"failed to configure policy: {err}")))
+                text = f"ValidatingAdmissionPolicy '{policy.name}'"
+                refusals.append(_refused(request, text, Denial(f"failed to configure policy: {err}")))
             return
         for binding in bindings:
             if binding.matching is not None and self._matched(binding.matching, request) is None:
                 continue
-            told = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
+            text = f"ValidatingAdmissionPolicy '{policy.name}' with binding '{binding.name}'"
             try:
                 params = await self._params(binding.param, kind, request)
             except _ConfigurationError as err:
                 if policy.fails_closed:
                     denial = Denial(f"failed to configure binding: {err}")
-                    refusals.append(_refused(request, told, denial))
+                    refusals.append(_refused(request, text, denial))
                 continue
             variables = await self._variables(seen, request)
             denials = [denial for each in params for denial in judge(policy, {**variables, "params": each})]
             for denial in denials:
                 if "Deny" in binding.actions:
-                    refusals.append(_refused(request, told, denial))
+                    refusals.append(_refused(request, text, denial))
                 elif "Warn" in binding.actions:
-                    warnings.append(f"Validation failed for {told}: {denial.message}")
+                    warnings.append(f"Validation failed for {text}: {denial.message}")
 
     def _matched(self, matching: Matching, request: AdmissionRequest) -> Seen | None:
         """How the write is seen; None: it is not meant."""
@@ -195,8 +195,8 @@ class PolicyAdmission:
             if entry.api_version == api_version and entry.resource.kind == kind:
                 return entry
         group_version = api_version if "/" in api_version else f"/{api_version}"
-        told = f"failed to find resource referenced by paramKind: '{group_version}, Kind={kind}'"
-        raise _ConfigurationError(told)
+        text = f"failed to find resource referenced by paramKind: '{group_version}, Kind={kind}'"
+        raise _ConfigurationError(text)
 
     async def _params(
         self, ref: ParamRef | None, entry: CatalogEntry | None, request: AdmissionRequest
@@ -211,19 +211,19 @@ class PolicyAdmission:
         else:
             stored = _selected(self._core, entry, namespace, ref.selector)
         if not stored and ref.denies_without:
-            told = "no params found for policy binding with `Deny` parameterNotFoundAction"
-            raise _ConfigurationError(told)
+            text = "no params found for policy binding with `Deny` parameterNotFoundAction"
+            raise _ConfigurationError(text)
         return [await self._core.load(entry, each) for each in stored]
 
     def _param_namespace(self, ref: ParamRef, entry: CatalogEntry, request: AdmissionRequest) -> str:
         if not entry.resource.namespaced:
             if ref.namespace:
-                told = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
-                raise _ConfigurationError(told)
+                text = "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+                raise _ConfigurationError(text)
             return ""
         if not (namespace := ref.namespace or request.namespace):
-            told = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
-            raise _ConfigurationError(told)
+            text = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+            raise _ConfigurationError(text)
         return namespace
 
 
@@ -238,8 +238,8 @@ def _shown_namespace(stored: Stored) -> Document:
     return {"metadata": metadata, "spec": doc.get("spec") or {}, "status": doc.get("status") or {}}
 
 
-def _refused(request: AdmissionRequest, told: str, denial: Denial) -> Refusal:
-    why = f"{told} denied request: {denial.message}"
+def _refused(request: AdmissionRequest, text: str, denial: Denial) -> Refusal:
+    why = f"{text} denied request: {denial.message}"
     refusal = forbidden(request.resource, request.name, why, [Cause(message=why)])
     code = _CODES.get(denial.reason, 422)
     return Refusal(msgspec.structs.replace(refusal.status, reason=denial.reason, code=code))

@@ -3,7 +3,7 @@
 Policy + the variables of a write ──▶ judge() ──▶ Denial, …   (none: it is allowed)
 
 Pure. Rules: apiserver's `policy/validating` validator: an expression that has no value counts as its failurePolicy
-says; a variable is looked at only by who uses it, so what is wrong with it is told there.
+says; a variable is looked at only by who uses it, so what is wrong with it is an error there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -100,8 +100,8 @@ class _World:
         except EvaluationError as err:
             for name in used:
                 if name in self._errors:
-                    told = f'composited variable "{name}" fails to evaluate: {self._errors[name]}'
-                    raise EvaluationError(told) from err
+                    message = f'composited variable "{name}" fails to evaluate: {self._errors[name]}'
+                    raise EvaluationError(message) from err
             raise
 
     def _work_out(self, name: str) -> None:

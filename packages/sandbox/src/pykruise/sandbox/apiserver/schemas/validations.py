@@ -49,7 +49,7 @@ class _Rule(msgspec.Struct, frozen=True):
         return "oldSelf" in self.expression.variables
 
     @property
-    def told(self) -> str:
+    def shown_text(self) -> str:
         """How an error that it raises names it."""
         return self.message or self.text
 
@@ -171,7 +171,7 @@ def _check(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, found: F
     try:
         holds = rule.expression.holds(variables)
     except EvaluationError as err:
-        found.append((path, causes.invalid(where, kind, f"{err} evaluating rule: {rule.told}")))
+        found.append((path, causes.invalid(where, kind, f"{err} evaluating rule: {rule.shown_text}")))
         return
     if not holds:
         where = f"{'' if where == causes.ROOT else where}{rule.field_path}".lstrip(".") or causes.ROOT

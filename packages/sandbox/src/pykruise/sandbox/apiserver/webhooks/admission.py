@@ -257,12 +257,12 @@ def _denied(webhook: Webhook, answer: Response) -> Refusal:
     """The refusal in the webhook's own Status, named after it."""
     found: Status = status_of(answer.status or {})
     by = f'admission webhook "{webhook.name}" denied the request'
-    told = found.message or found.reason
+    text = found.message or found.reason
     return Refusal(
         msgspec.structs.replace(
             found,
             status=found.status if found.status not in ("", "Success") else "Failure",
-            message=f"{by}: {told}" if told else f"{by} without explanation",
+            message=f"{by}: {text}" if text else f"{by} without explanation",
             code=max(found.code, 400),
         )
     )

@@ -29,7 +29,7 @@ class Seen(NamedTuple):
 
 
 class Seeing:
-    """The eyes of whoever is asked about writes to one API server."""
+    """What admission sees of one API server."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

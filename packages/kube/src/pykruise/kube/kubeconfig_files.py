@@ -1,0 +1,171 @@
+"""Files that a configuration names: kubeconfigs, certificates, tokens.
+
+paths ──▶ merge_kubeconfigs() ──▶ entries by list and name;   certificates and keys ──▶ tls_context()
+
+Reads files; errors say which file, and which entry asked for it.
+"""
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pykruise.kube.errors import ConfigurationError
+
+__all__ = [
+    "TlsParts",
+    "checked_token",
+    "has_file",
+    "merge_kubeconfigs",
+    "one_line",
+    "read_bytes",
+    "read_token",
+    "tls_context",
+]
+
+
+class TlsParts(NamedTuple):
+    """PEM data of a client's TLS context; empty: none."""
+
+    ca: bytes
+    chain: bytes = b""
+    key: bytes = b""
+    is_insecure: bool = False
+
+
+class Entry(NamedTuple):
+    """One context, cluster or user, and the file that it is in."""
+
+    value: dict[str, Any]
+    path: Path
+
+
+LISTS: Final = ("contexts", "clusters", "users")
+
+
+def merge_kubeconfigs(paths: Iterable[Path]) -> tuple[dict[str, list[Entry]], str]:
+    """contexts, clusters and users of all files; the current context: the first file that names something wins."""
+    entries: dict[str, list[Entry]] = {plural: [] for plural in LISTS}
+    current = ""
+    for path in paths:
+        document = read_kubeconfig(path)
+        current = current or str(document.get("current-context") or "")
+        for plural in LISTS:
+            listed = document.get(plural) or []
+            if not isinstance(listed, list) or not all(
+                isinstance(one, dict) and "name" in one for one in listed
+            ):
+                raise ConfigurationError(f"kubeconfig {path}: every entry of {plural} needs a name")
+            entries[plural] += [Entry(one, path) for one in listed]
+    return entries, current
+
+
+def read_kubeconfig(path: Path) -> dict[str, Any]:
+    """The document of one file. Raises ConfigurationError for what is no kubeconfig."""
+    import yaml
+
+    where = f"kubeconfig {path}"
+    try:
+        document = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as err:
+        raise ConfigurationError(f"{where}: cannot be read: {err.strerror}; check its permissions") from err
+    except yaml.YAMLError as err:
+        mark = getattr(err, "problem_mark", None)
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = getattr(err, "problem", None) or "not YAML"
+        raise ConfigurationError(f"{where}: malformed YAML{place}: {one_line(problem)}; correct it") from err
+    except ValueError as err:
+        raise ConfigurationError(f"{where}: {_NO_KUBECONFIG}") from err
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"{where}: {_NO_KUBECONFIG}")
+    kind = document.get("kind") or "Config"
+    if kind != "Config":
+        raise ConfigurationError(f"{where}: holds a {kind}, not a kubeconfig (kind Config)")
+    return document
+
+
+_NO_KUBECONFIG: Final = "is not a kubeconfig; expected a document with clusters, contexts and users"
+
+
+def has_file(user: Mapping[str, Any], name: str) -> bool:
+    """Whether it names a file that counts: data in the kubeconfig goes before it."""
+    return bool(user.get(name)) and not user.get(f"{name}-data")
+
+
+def read_bytes(path: Path, where: str, *, separator: str = ": ") -> bytes:
+    """What a file holds. Raises ConfigurationError, which begins with `where`."""
+    try:
+        return path.read_bytes()
+    except OSError as err:
+        raise ConfigurationError(f"{where}{separator}{path}: {err.strerror}") from err
+
+
+def read_token(path: Path, where: str) -> str:
+    """The token in a file. Raises ConfigurationError."""
+    return checked_token(read_bytes(path, where).decode("utf-8", "replace"), f"{where}, {path}")
+
+
+def checked_token(text: str, where: str) -> str:
+    """The token in a text. Raises ConfigurationError where it is none."""
+    token = text.strip()
+    if not token or not token.isascii() or not token.isprintable():
+        raise ConfigurationError(
+            f"{where}: {'is empty' if not token else 'is not a token'}; put a token there"
+        )
+    return token
+
+
+def tls_context(parts: TlsParts, at_cluster: str, at_user: str) -> ssl.SSLContext:
+    """A TLS context for a client; without a CA the system's are trusted. Raises ConfigurationError."""
+    try:
+        context = ssl.create_default_context(cadata=parts.ca.decode("ascii") if parts.ca else None)
+    except (ssl.SSLError, ValueError) as err:
+        raise ConfigurationError(
+            f"{at_cluster}: certificate-authority is not a PEM certificate ({one_line(err)})"
+        ) from err
+    context.set_alpn_protocols(["http/1.1"])
+    # The default from Python 3.13 on; cluster CAs made by common tools lack the extensions it asks for.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if parts.is_insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if parts.chain:
+        try:
+            with _file_of(parts.chain + b"\n" + parts.key) as path:
+                # A password callback keeps OpenSSL from asking on the terminal.
+                context.load_cert_chain(path, password=lambda: b"")
+        except (ssl.SSLError, ValueError) as err:
+            raise ConfigurationError(
+                f"{at_user}: client-certificate and client-key are not a PEM certificate and its unencrypted"
+                f" key ({one_line(err)})"
+            ) from err
+    return context
+
+
+@contextmanager
+def _file_of(content: bytes) -> Iterator[str]:
+    """A path to read `content` from, for the one call of the ssl module that takes nothing but files.
+
+    On Linux it is memory that has a path; elsewhere a file that only we can read, for the moment of the call.
+    """
+    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        fd = os.memfd_create("tls")
+        try:
+            os.write(fd, content)
+            yield f"/proc/self/fd/{fd}"
+        finally:
+            os.close(fd)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tls.pem"
+        file.touch(mode=0o600)
+        file.write_bytes(content)
+        yield str(file)
+
+
+def one_line(value: object) -> str:
+    """A value, or an error, on one line."""
+    return " ".join(str(value).split()) or type(value).__name__

@@ -1,0 +1,119 @@
+"""Adopting and releasing: what a controller owns is what its selector means.
+
+what it owns, orphans ──▶ ownership_of() ──▶ Ownership: to keep, to adopt, to release ──▶ ownership_stages()
+
+Pure. Rule: Kubernetes' controller reference manager.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import adoption_patch, release_patch
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import Resource
+from pykruise.kube.selectors import Selector
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.objects import DocumentView, owner_reference_to
+from pykruise.runtime.plan import Chain, Stage, Step
+
+__all__ = ["ADOPT", "RELEASE", "Owned", "Ownership", "ownership_of", "ownership_stages", "still_there"]
+
+ADOPT: Final = "adopt"
+RELEASE: Final = "release"
+"""Purposes of stages."""
+
+
+class Owned(Protocol):
+    """What a controller may own."""
+
+    @property
+    def key(self) -> Key: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+    @property
+    def is_deleting(self) -> bool: ...
+
+
+T = TypeVar("T", bound=Owned)
+
+
+class Ownership(msgspec.Struct, Generic[T], frozen=True):
+    """Objects of one resource, as their owner's selector has it."""
+
+    kept: Sequence[T]
+    adopted: Sequence[T] = ()
+    released: Sequence[T] = ()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all are as they should be."""
+        return not self.adopted and not self.released
+
+
+def ownership_of(
+    owner: DocumentView, selector: Selector, owned: Iterable[T], orphans: Iterable[T]
+) -> Ownership[T]:
+    """Whose objects are whose. An owner that is being deleted neither adopts nor releases."""
+    if owner.is_deleting:
+        return Ownership(tuple(owned))
+    kept: list[T] = []
+    released: list[T] = []
+    for one in owned:
+        (kept if selector.matches(one.labels) else released).append(one)
+    adopted = [one for one in orphans if not one.is_deleting and selector.matches(one.labels)]
+    return Ownership(kept, adopted, released)
+
+
+def ownership_stages(
+    owner: DocumentView, resource: Resource, of: Resource, ownership: Ownership[Any]
+) -> tuple[Stage, ...]:
+    """The writes that make it so; none where it is so. `resource`: the owner's, with a status; `of`: of the owned."""
+    stages: list[Stage] = []
+    if ownership.released:
+        chains = tuple(
+            _patched(
+                of, one, release_patch(owner_uid=owner.uid, uid=one.uid), "the selector no longer means it"
+            )
+            for one in ownership.released
+        )
+        stages.append(Stage(purpose=RELEASE, chains=chains, is_independent=True))
+    if ownership.adopted:
+        reference = owner_reference_to(resource, owner)
+        chains = tuple(
+            _patched(
+                of, one, adoption_patch(reference, uid=one.uid), "the selector means it, and it is an orphan"
+            )
+            for one in ownership.adopted
+        )
+        seen = str(owner.resource_version)
+        check = still_there(resource, owner.key, uid=owner.uid, resource_version=seen)
+        stages += [check, Stage(purpose=ADOPT, chains=chains, is_independent=True)]
+    return tuple(stages)
+
+
+def still_there(
+    resource: Resource, key: Key, *, uid: str, resource_version: str, purpose: str = ADOPT
+) -> Stage:
+    """A write that changes nothing, and that the API server refuses when the owner is gone, is going, or is another:
+    what is adopted for one that is being deleted would be deleted with it."""
+    action = Patch(
+        resource=resource,
+        key=key,
+        patch_type=PatchType.MERGE,
+        body={},
+        subresource="status",
+        uid=uid,
+        resource_version=resource_version,
+    )
+    step = Step(action=action, because="asks whether it is still there, as it was seen")
+    return Stage(purpose=purpose, chains=(Chain(subject="", steps=(step,)),))
+
+
+def _patched(of: Resource, one: Owned, body: dict[str, Any], because: str) -> Chain:
+    action = Patch(resource=of, key=one.key, patch_type=PatchType.STRATEGIC, body=body, uid=one.uid)
+    return Chain(subject=one.key.name, steps=(Step(action=action, because=because),))

@@ -1,0 +1,164 @@
+"""Checks of simulated nodes: how often, after how many in a row, and what is written of them."""
+
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.clock import format_time
+from pykruise.kube.node_agent.probe_checks import (
+    FAILED,
+    SUCCEEDED,
+    UNKNOWN,
+    Check,
+    Seen,
+    advance_check,
+    due_at,
+    status_of,
+)
+from pykruise.sandbox.faults import Rule, failed_probe
+from pykruise.sandbox.pod_decoding import PodProjector
+
+EXEC: dict[str, Any] = {"exec": {"command": ["/idle.sh"]}}
+
+
+def seen(outcome: str = SUCCEEDED, *, message: str = "", id: str = "c://1", running: bool = True) -> Seen:
+    """A container that has run since the time 0."""
+    return Seen(id=id, is_running=running, started_at=0.0, outcome=outcome, message=message)
+
+
+def played(
+    probe: dict[str, Any], *found: Seen | None, begin: float = 10.0, every_s: float = 1.0
+) -> list[Check]:
+    """The check after each of these, a second apart."""
+    checks: list[Check] = []
+    for number, one in enumerate(found):
+        before = checks[-1] if checks else None
+        checks.append(advance_check(probe, before, one, begin + number * every_s))
+    return checks
+
+
+def states(checks: list[Check]) -> list[str]:
+    return [check.state for check in checks]
+
+
+def test_one_success_is_said_at_once() -> None:
+    assert states(played(EXEC, seen())) == [SUCCEEDED]
+
+
+def test_two_failures_of_three_that_it_takes_change_nothing() -> None:
+    """containers case 46"""
+    probe = {**EXEC, "failureThreshold": 3}
+    bad = seen(FAILED)
+    assert states(played(probe, seen(), bad, bad, seen(), bad, bad, bad)) == [SUCCEEDED] * 6 + [FAILED]
+
+
+def test_successes_are_counted_too() -> None:
+    probe = {**EXEC, "successThreshold": 2}
+    assert states(played(probe, seen(FAILED), seen(), seen())) == [FAILED, FAILED, SUCCEEDED]
+
+
+def test_another_run_of_the_container_is_unknown_until_the_next_check() -> None:
+    """containers case 47"""
+    checks = played(EXEC, seen(), seen(id="c://2"), seen(id="c://2"))
+    assert states(checks) == [SUCCEEDED, UNKNOWN, SUCCEEDED]
+
+
+def test_a_container_that_does_not_run_fails_without_being_checked() -> None:
+    gone = seen(FAILED, message="Container(main) is Non-running", running=False)
+    (check,) = played({**EXEC, "failureThreshold": 3}, gone)
+    assert (check.state, check.message, check.count) == (FAILED, "Container(main) is Non-running", 0)
+
+
+def test_nothing_is_said_of_a_container_that_was_never_started_or_only_just() -> None:
+    assert states(played({**EXEC, "initialDelaySeconds": 12}, None, seen(), seen())) == ["", "", SUCCEEDED]
+
+
+def test_a_check_is_made_once_a_period_and_a_changed_period_is_followed() -> None:
+    probe = {**EXEC, "periodSeconds": 5}
+    first, second = played(probe, seen(), seen(FAILED))
+    assert second is first
+    assert due_at(probe, first) == 15.0
+    assert due_at(EXEC, first) == 11.0
+    assert advance_check(EXEC, first, seen(FAILED), 11.0).state == FAILED
+
+
+def test_another_handler_says_nothing_yet() -> None:
+    (before,) = played(EXEC, seen())
+    after = advance_check({"tcpSocket": {"port": 80}, "failureThreshold": 3}, before, seen(FAILED), 10.5)
+    assert after.state == UNKNOWN
+
+
+def test_a_message_has_1024_characters_at_most() -> None:
+    """containers case 56"""
+    (check,) = played(EXEC, seen(FAILED, message="é" * 5000))
+    assert check.message == "é" * 1024
+
+
+def test_what_does_not_change_is_said_again_after_ten_minutes() -> None:
+    """containers case 57"""
+    checks = played(EXEC, *[seen()] * 3, every_s=300.0)
+    assert [check.said_at for check in checks] == [10.0, 10.0, 610.0]
+
+
+SPEC = {
+    "podProbes": [
+        {
+            "name": "web-0",
+            "namespace": "shop",
+            "uid": "u",
+            "IP": "10.0.0.1",
+            "probes": [{"name": f"game#{name}", "containerName": "main", "probe": EXEC} for name in "ab"],
+        }
+    ]
+}
+
+
+def stored(*names: str, state: str = SUCCEEDED) -> dict[str, Any]:
+    found = [
+        {
+            "name": f"game#{name}",
+            "state": state,
+            "lastProbeTime": format_time(1),
+            "lastTransitionTime": format_time(1),
+        }
+        for name in names
+    ]
+    return {"podProbeStatuses": [{"name": "web-0", "namespace": "shop", "uid": "u", "probeStates": found}]}
+
+
+def test_a_state_that_stays_keeps_the_time_of_its_change_and_its_place() -> None:
+    said = Check(state=SUCCEEDED, said_at=700.0)
+    status = status_of(SPEC, stored("b", "gone"), {("u", "game#a"): said, ("u", "game#b"): said}, 700.0)
+    (pod,) = status["podProbeStatuses"]
+    assert [(one["name"], one["lastProbeTime"], one["lastTransitionTime"]) for one in pod["probeStates"]] == [
+        ("game#b", format_time(700), format_time(1)),
+        ("game#a", format_time(700), format_time(700)),
+    ]
+
+
+def test_an_agent_that_has_only_just_begun_keeps_what_was_said() -> None:
+    assert status_of(SPEC, stored("a"), {("u", "game#a"): Check()}, 700.0) == stored("a")
+
+
+def test_pods_that_are_not_asked_for_have_no_state() -> None:
+    assert status_of({}, stored("a"), {}, 700.0) == {}
+
+
+POD = PodProjector()(
+    msgspec.json.encode(
+        {"metadata": {"name": "web-0", "namespace": "shop", "uid": "u", "resourceVersion": "1"}}
+    )
+)
+
+
+def test_a_rule_fails_probes_by_their_name_once_the_container_has_run_long_enough() -> None:
+    rules = [Rule(pod="web-*", fails_probe="game#*", after_s=30, output="17 players")]
+
+    def said(probe: str, running_s: float) -> str | None:
+        return failed_probe(rules, POD, probe, container="main", image="a", run=1, running_s=running_s)
+
+    assert [said("game#idle", 29), said("game#idle", 30), said("other#idle", 30)] == [
+        None,
+        "17 players",
+        None,
+    ]

@@ -1,0 +1,740 @@
+"""The executor: order, bounds, failures, and answers that never came."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kube.documents import encode
+from pykruise.kube.errors import (
+    AlreadyExistsError,
+    Cause,
+    ConflictError,
+    ConnectionLostError,
+    ForbiddenError,
+    InternalError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    Status,
+    StatusDetails,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnreachableError,
+)
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS, Resource
+from pykruise.plans.purposes import Purpose
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.execute import Executor
+from pykruise.runtime.plan import CREATED_NAME, Chain, Note, Plan, Stage, Step
+
+OWNER = {
+    "apiVersion": "apps.kruise.io/v1beta1",
+    "kind": "CloneSet",
+    "name": "web",
+    "uid": "u-web",
+    "controller": True,
+}
+
+
+class Store:
+    """Objects by key behind the writer's methods; `faults` decides per write what goes wrong.
+
+    A fault is an error to raise, and whether the write takes effect before it.
+    """
+
+    def __init__(self) -> None:
+        self.objects: dict[Key, dict[str, Any]] = {}
+        self.log: list[str] = []
+        self.faults: list[tuple[KubeError, bool]] = []
+        self.read_faults: list[KubeError] = []
+        self.fault_for: Callable[[str, Key], tuple[KubeError, bool] | None] = lambda _verb, _key: None
+        self.under_way = 0
+        self.most_under_way = 0
+
+    async def _write(self, verb: str, key: Key, effect: Callable[[], dict[str, Any]]) -> bytes:
+        self.log.append(f"{verb} {key.name}")
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        await asyncio.sleep(0.01)
+        self.under_way -= 1
+        fault = self.faults.pop(0) if self.faults else self.fault_for(verb, key)
+        if fault is None:
+            return encode(effect())
+        error, took_effect = fault
+        if took_effect:
+            effect()
+        raise error
+
+    async def create(
+        self, resource: Resource, namespace: str, body: dict[str, Any], **_options: Any
+    ) -> bytes:
+        if "name" not in body["metadata"]:
+            body = {"metadata": {**body["metadata"], "name": f"made-{len(self.log)}"}}
+        key = Key(namespace, body["metadata"]["name"])
+
+        def effect() -> dict[str, Any]:
+            if key in self.objects:
+                raise AlreadyExistsError(Status(code=409, reason="AlreadyExists"))
+            self.objects[key] = body
+            return body
+
+        return await self._write("create", key, effect)
+
+    async def patch(self, resource: Resource, key: Key, body: Any, **_options: Any) -> bytes:
+        def effect() -> dict[str, Any]:
+            if key not in self.objects:
+                raise NotFoundError(Status(code=404))
+            self.objects[key] = {**self.objects[key], "patched": body}
+            return self.objects[key]
+
+        return await self._write("patch", key, effect)
+
+    async def delete(self, resource: Resource, key: Key, *, uid: str, **_options: Any) -> bytes:
+        def effect() -> dict[str, Any]:
+            found = self.objects.get(key)
+            if found is None:
+                raise NotFoundError(Status(code=404))
+            if found["metadata"].get("uid", uid) != uid:
+                raise ConflictError(Status(code=409))
+            return self.objects.pop(key)
+
+        return await self._write("delete", key, effect)
+
+    async def read(self, resource: Resource, key: Key, **_options: Any) -> bytes:
+        self.log.append(f"read {key.name}")
+        if self.read_faults:
+            raise self.read_faults.pop(0)
+        if key not in self.objects:
+            raise NotFoundError(Status(code=404))
+        return encode(self.objects[key])
+
+
+def pod(name: str, *, owner_uid: str = "u-web", **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "ownerReferences": [{**OWNER, "uid": owner_uid}], **metadata}}
+
+
+def creation(name: str, *, done: str = "", failed: str = "") -> Chain:
+    return Chain(
+        subject=name,
+        steps=(
+            Step(
+                action=Create(resource=PODS, key=Key("ns", name), body=pod(name)),
+                because="too few",
+                done=Note(reason=done, message=f"created {name}") if done else None,
+                failed=Note(reason=failed, message=f"could not create {name}", warning=True)
+                if failed
+                else None,
+            ),
+        ),
+    )
+
+
+def deletion(name: str, *, uid: str = "u-1") -> Chain:
+    return Chain(
+        subject=name,
+        steps=(Step(action=Delete(resource=PODS, key=Key("ns", name), uid=uid), because="surplus"),),
+    )
+
+
+def labelling(name: str, **fields: Any) -> Step:
+    action = Patch(
+        resource=PODS,
+        key=Key("ns", name),
+        patch_type=PatchType.STRATEGIC,
+        body={"metadata": {"labels": {"a": "b"}}},
+        **fields,
+    )
+    return Step(action=action, because="")
+
+
+def plan_of(*stages: Stage) -> Plan:
+    return Plan(stages=stages)
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+def executor(store: Store, **options: Any) -> Executor:
+    return Executor(store, rng=random.Random(1), **options)  # type: ignore[arg-type]  # a store with the writer's methods
+
+
+def names(count: int) -> list[str]:
+    return [f"p{number:03}" for number in range(count)]
+
+
+async def test_a_stage_starts_only_when_the_one_before_it_is_done(store: Store) -> None:
+    # given
+    plan = plan_of(
+        Stage(purpose=Purpose.STORE_REVISION, chains=(creation("a"), creation("b"))),
+        Stage(purpose=Purpose.CREATE_PODS, chains=(creation("c"),)),
+    )
+    # when
+    outcome = await executor(store).execute(plan)
+    # then
+    assert store.log == ["create a", "create b", "create c"]
+    assert outcome.written == 3
+    assert outcome.failure is None
+
+
+async def test_a_stage_that_goes_on_regardless_is_carried_out_though_another_failed(store: Store) -> None:
+    # given creations that are refused, deletions that do not build on them, and what builds on both
+    store.fault_for = lambda verb, _key: (
+        (ForbiddenError(Status(code=403, reason="Forbidden")), False) if verb == "create" else None
+    )
+    store.objects = {Key("ns", name): pod(name, uid="u-1") for name in ("b", "c")}
+    plan = plan_of(
+        Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"), creation("d")), ramp=True),
+        Stage(purpose=Purpose.DELETE_PODS, chains=(deletion("b"), deletion("c")), regardless=True),
+        Stage(purpose=Purpose.TIDY_UP, chains=(deletion("e"),)),
+    )
+    # when
+    outcome = await executor(store).execute(plan)
+    # then
+    assert store.log == ["create a", "delete b", "delete c"]
+    assert outcome.written == 2
+    assert outcome.failure is not None
+    assert outcome.failure.purpose is Purpose.CREATE_PODS
+
+
+async def test_a_failure_of_its_own_ends_a_stage_that_goes_on_regardless(store: Store) -> None:
+    store.fault_for = lambda _verb, _key: (ForbiddenError(Status(code=403, reason="Forbidden")), False)
+    plan = plan_of(
+        Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)),
+        Stage(
+            purpose=Purpose.REPLACE_PODS, chains=(creation("b"), creation("c")), ramp=True, regardless=True
+        ),
+    )
+    outcome = await executor(store).execute(plan)
+    assert store.log == ["create a", "create b"]
+    assert outcome.failure is not None
+    assert outcome.failure.purpose is Purpose.CREATE_PODS
+
+
+async def test_chains_of_an_independent_stage_do_not_stop_each_other_and_nothing_builds_on_them(
+    store: Store,
+) -> None:
+    """Namespaces of a ResourceDistribution; all failures are told"""
+    store.fault_for = lambda _verb, key: (
+        (ForbiddenError(Status(code=403, reason="Forbidden")), False) if key.name in ("a", "c") else None
+    )
+    plan = plan_of(
+        Stage(
+            purpose=Purpose.DISTRIBUTE,
+            chains=tuple(map(creation, "abcd")),
+            ramp=True,
+            is_independent=True,
+            regardless=True,
+        ),
+        Stage(purpose=Purpose.TIDY_UP, chains=(deletion("e"),)),
+    )
+    outcome = await executor(store).execute(plan)
+    assert store.log == ["create a", "create b", "create c", "create d"]
+    assert [one.subject for one in outcome.failures] == ["a", "c"]
+    assert outcome.failure is outcome.failures[0]
+    assert outcome.written == 2
+
+
+async def test_never_more_chains_are_under_way_than_allowed(store: Store) -> None:
+    # given
+    plan = plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=tuple(creation(name) for name in names(50))))
+    # when
+    await executor(store, max_in_flight=7).execute(plan)
+    # then
+    assert store.most_under_way == 7
+    assert len(store.objects) == 50
+
+
+async def test_a_pod_is_finished_before_another_one_is_begun(store: Store) -> None:
+    # given two-step chains and two places
+    for name in names(6):
+        store.objects[Key("ns", name)] = pod(name)
+    chains = tuple(Chain(subject=name, steps=(labelling(name), labelling(name))) for name in names(6))
+    # when
+    await executor(store, max_in_flight=2).execute(plan_of(Stage(purpose=Purpose.UPDATE_PODS, chains=chains)))
+    # then
+    assert store.log[:4] == ["patch p000", "patch p001", "patch p000", "patch p001"]
+
+
+async def test_a_ramp_risks_one_request_before_it_sends_many(store: Store) -> None:
+    # given a template that the server refuses
+    store.fault_for = lambda _verb, _key: (ForbiddenError(Status(code=403, message="exceeded quota")), False)
+    plan = plan_of(
+        Stage(purpose=Purpose.CREATE_PODS, ramp=True, chains=tuple(creation(name) for name in names(100)))
+    )
+    # when
+    outcome = await executor(store).execute(plan)
+    # then
+    assert store.log == ["create p000"]
+    assert outcome.failure is not None
+    assert not outcome.failure.is_stale
+
+
+async def test_a_ramp_doubles_while_all_goes_well(store: Store) -> None:
+    """cloneset case 20: three pods in batches of 1 and 2"""
+    # given
+    seen: list[int] = []
+    original = store.create
+
+    async def counted(*args: Any, **options: Any) -> bytes:
+        seen.append(store.under_way)
+        return await original(*args, **options)
+
+    store.create = counted  # type: ignore[method-assign]
+    plan = plan_of(
+        Stage(purpose=Purpose.CREATE_PODS, ramp=True, chains=tuple(creation(name) for name in names(7)))
+    )
+    # when
+    await executor(store).execute(plan)
+    # then the first is alone, then two together, then four
+    assert seen == [0, 0, 1, 0, 1, 2, 3]
+
+
+async def test_after_a_failure_in_the_second_batch_what_succeeded_stays_and_nothing_else_starts(
+    store: Store,
+) -> None:
+    """cloneset case 21"""
+    # given
+    store.fault_for = lambda _verb, key: (
+        (ForbiddenError(Status(code=403, message="exceeded quota")), False) if key.name == "p001" else None
+    )
+    chains = tuple(creation(name, done="SuccessfulCreate", failed="FailedCreate") for name in names(7))
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, ramp=True, chains=chains))
+    )
+    # then
+    assert sorted(key.name for key in store.objects) == ["p000", "p002"]
+    assert outcome.written == 2
+    assert [(note.reason, note.message, count) for note, count in outcome.notes] == [
+        ("SuccessfulCreate", "created p000 (and 1 more: p002)", 2),
+        ("FailedCreate", "could not create p001: exceeded quota", 1),
+    ]
+
+
+async def test_a_write_may_be_told_under_several_reasons_each_with_its_count(store: Store) -> None:
+    # given three creations that are each told twice, of which the last is refused
+    store.fault_for = lambda _verb, key: (
+        (ForbiddenError(Status(code=403, message="exceeded quota")), False) if key.name == "p002" else None
+    )
+
+    def told_twice(name: str) -> Chain:
+        (step,) = creation(name, done="Created", failed="Failed").steps
+        also = (
+            Note(reason="Grew", message=f"grew by {name}"),
+            Note(reason="Stuck", message=name, warning=True),
+        )
+        return Chain(subject=name, steps=(msgspec.structs.replace(step, also=also),))
+
+    chains = tuple(told_twice(name) for name in names(3))
+    # when
+    outcome = await executor(store).execute(plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=chains)))
+    # then
+    assert [(note.reason, note.message, count) for note, count in outcome.notes] == [
+        ("Created", "created p000 (and 1 more: p001)", 2),
+        ("Grew", "grew by p000 (and 1 more: p001)", 2),
+        ("Failed", "could not create p002: exceeded quota", 1),
+        ("Stuck", "p002: exceeded quota", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [ConnectionLostError("lost"), ServerTimeoutError(Status(code=504)), InternalError(Status(code=500))],
+)
+async def test_a_creation_whose_answer_was_lost_is_found_again_and_not_repeated_under_another_name(
+    store: Store, lost: KubeError
+) -> None:
+    # given
+    store.faults = [(lost, True)]
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
+    # then
+    assert outcome.failure is None
+    assert list(store.objects) == [Key("ns", "a")]
+
+
+async def test_a_creation_that_was_lost_on_the_way_is_sent_again_under_the_same_name(store: Store) -> None:
+    # given two tries that never arrive
+    store.faults = [(ConnectionLostError("lost"), False), (ServerTimeoutError(Status(code=504)), False)]
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
+    # then
+    assert store.log == ["create a"] * 3
+    assert outcome.written == 1
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        UnreachableError("refused"),
+        UnauthorizedError(Status(code=401)),
+        ForbiddenError(Status(code=403, message="exceeded quota")),
+        TooManyRequestsError(Status(code=429)),
+        ServerUnavailableError(Status(code=503)),
+    ],
+)
+async def test_a_creation_that_arrived_stays_found_however_the_tries_after_it_fail(
+    store: Store, then: KubeError
+) -> None:
+    # given a server that stores the pod, dies before it answers, and comes back step by step
+    store.faults = [(ConnectionLostError("lost"), True), (then, False)]
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
+    # then
+    assert outcome.failure is None
+    assert list(store.objects) == [Key("ns", "a")]
+
+
+async def test_what_became_of_a_creation_is_asked_until_the_server_says_it(store: Store) -> None:
+    # given a server that for a while can neither create nor read
+    store.faults = [(ConnectionLostError("lost"), True), (InternalError(Status(code=500)), False)]
+    store.read_faults = [
+        UnreachableError("refused"),
+        ForbiddenError(Status(code=403)),
+        ServerUnavailableError(Status(code=503)),
+    ]
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
+    # then
+    assert outcome.failure is None
+    assert store.read_faults == []
+
+
+async def test_without_the_right_to_read_what_became_of_a_creation_it_ends_with_that(store: Store) -> None:
+    # given
+    store.faults = [(ConnectionLostError("lost"), True)]
+    store.read_faults = [ForbiddenError(Status(code=403, message="may not get pods"))] * 100
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
+    # then
+    assert outcome.failure is not None
+    assert str(outcome.failure.error) == "may not get pods"
+
+
+async def test_a_creation_that_the_server_failed_is_not_taken_for_done(store: Store) -> None:
+    # given a 500 and nothing stored
+    store.faults = [(InternalError(Status(code=500, message="webhook down")), False)]
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
+    # then
+    assert outcome.failure is not None
+    assert str(outcome.failure.error) == "webhook down"
+
+
+async def test_what_fails_in_an_optional_stage_is_told_and_the_plan_goes_on(store: Store) -> None:
+    # given
+    store.faults = [(ForbiddenError(Status(code=403, message="no")), False)]
+    optional = Stage(purpose=Purpose.PRE_DOWNLOAD, chains=(creation("a"),), is_optional=True)
+    # when
+    outcome = await executor(store).execute(
+        plan_of(optional, Stage(purpose=Purpose.CREATE_PODS, chains=(creation("b"),)))
+    )
+    # then
+    assert outcome.failure is None
+    assert Key("ns", "b") in store.objects
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_stage_that_comes_only_after_an_optional_one_is_left_out_when_that_failed(
+    store: Store, fails: bool
+) -> None:
+    # given
+    store.faults = [(ForbiddenError(Status(code=403, message="no")), False)] if fails else []
+    first = Stage(purpose=Purpose.PRE_DOWNLOAD, chains=(creation("a"),), is_optional=True)
+    second = Stage(
+        purpose=Purpose.PRE_DOWNLOAD,
+        chains=(creation("b"),),
+        is_optional=True,
+        only_after=(Purpose.PRE_DOWNLOAD,),
+    )
+    # when
+    await executor(store).execute(
+        plan_of(first, second, Stage(purpose=Purpose.CREATE_PODS, chains=(creation("c"),)))
+    )
+    # then
+    assert (Key("ns", "b") in store.objects) is not fails
+    assert Key("ns", "c") in store.objects
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_a_stage_that_comes_only_after_an_independent_one_is_left_out_when_that_failed(
+    store: Store, fails: bool
+) -> None:
+    """What failed elsewhere does not matter to it."""
+    # given
+    no = (ForbiddenError(Status(code=403, message="no")), False)
+    store.faults = [no, no] if fails else [no]
+    alone = {"is_independent": True, "regardless": True}
+    elsewhere = Stage(purpose=Purpose.CREATE_WORKLOADS, chains=(creation("a"),), **alone)
+    shrinks = Stage(purpose=Purpose.UPDATE_WORKLOADS, chains=(creation("b"),), **alone)
+    grows = Stage(
+        purpose=Purpose.GROW_WORKLOADS,
+        chains=(creation("c"),),
+        only_after=(Purpose.UPDATE_WORKLOADS,),
+        **alone,
+    )
+    # when
+    await executor(store).execute(plan_of(elsewhere, shrinks, grows))
+    # then
+    assert (Key("ns", "c") in store.objects) is not fails
+
+
+async def test_a_request_that_was_surely_not_sent_fails_at_once(store: Store) -> None:
+    # given
+    store.faults = [(UnreachableError("refused"), False)]
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
+    # then
+    assert store.log == ["create a"]
+    assert outcome.failure is not None
+
+
+async def test_a_failed_creation_is_told_in_the_same_words_whatever_name_it_had(store: Store) -> None:
+    # given a server that names the pod
+    def refused(_verb: str, key: Key) -> tuple[KubeError, bool]:
+        status = Status(
+            code=403, reason="Forbidden", message=f'pods "{key.name}" is forbidden: exceeded quota'
+        )
+        return ForbiddenError(status), False
+
+    store.fault_for = refused
+    # when
+    failures = [
+        (
+            await executor(store).execute(
+                plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation(name),)))
+            )
+        ).failure
+        for name in ("web-1a2b3", "web-4c5d6")
+    ]
+    # then
+    assert [failure.reason.message for failure in failures if failure is not None] == [
+        'create pods: pods "…" is forbidden: exceeded quota'
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (ForbiddenError(Status(code=403, message="exceeded quota: two")), "raise the ResourceQuota"),
+        (
+            ForbiddenError(Status(code=403, message="node didn't have enough allocatable resources: cpu")),
+            "ask for less",
+        ),
+        (
+            ForbiddenError(Status(code=403, message="namespace x is being terminated")),
+            "nothing: the namespace",
+        ),
+        (ForbiddenError(Status(code=403, message="pods is forbidden")), "give the manager the right"),
+        (InvalidError(Status(code=422, message="spec.containers")), "correct what the API server refuses"),
+        (UnreachableError("no route"), "nothing, if the API server"),
+    ],
+)
+async def test_a_failure_says_what_somebody_has_to_do(store: Store, error: KubeError, remedy: str) -> None:
+    store.faults = [(error, False)]
+    failure = (
+        await executor(store).execute(plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),))))
+    ).failure
+    assert failure is not None
+    assert failure.reason.remedy.startswith(remedy)
+
+
+async def test_a_name_that_somebody_else_holds_means_plan_again(store: Store) -> None:
+    # given a pod of that name with another owner
+    store.objects[Key("ns", "a")] = pod("a", owner_uid="u-other")
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
+    # then the live object was read (and so cached) for the next plan
+    assert outcome.failure is not None
+    assert outcome.failure.is_stale
+    assert store.log == ["create a", "read a"]
+
+
+async def test_a_terminating_pod_of_the_same_name_is_not_taken_for_the_new_one(store: Store) -> None:
+    # given
+    store.objects[Key("ns", "a")] = pod("a", deletionTimestamp="2026-01-01T00:00:00Z")
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),)))
+    )
+    # then
+    assert outcome.failure is not None
+    assert outcome.failure.is_stale
+
+
+async def test_deleting_what_is_gone_already_is_done(store: Store) -> None:
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.DELETE_PODS, chains=(deletion("a"),)))
+    )
+    # then
+    assert outcome.failure is None
+
+
+async def test_deleting_what_was_recreated_meanwhile_leaves_the_new_one(store: Store) -> None:
+    # given
+    store.objects[Key("ns", "a")] = pod("a", uid="u-2")
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.DELETE_PODS, chains=(deletion("a", uid="u-1"),)))
+    )
+    # then
+    assert outcome.failure is None
+    assert Key("ns", "a") in store.objects
+
+
+async def test_a_deletion_whose_answer_was_lost_is_repeated_for_the_same_pod(store: Store) -> None:
+    # given
+    store.objects[Key("ns", "a")] = pod("a", uid="u-1")
+    store.faults = [(ConnectionLostError("lost"), True)]
+    # when
+    outcome = await executor(store).execute(
+        plan_of(Stage(purpose=Purpose.DELETE_PODS, chains=(deletion("a"),)))
+    )
+    # then
+    assert store.log == ["delete a", "delete a"]
+    assert outcome.failure is None
+
+
+async def test_a_conflict_is_stale_and_its_object_is_read_for_the_next_plan(store: Store) -> None:
+    # given
+    store.objects[Key("ns", "a")] = pod("a")
+    store.faults = [(ConflictError(Status(code=409, message="modified")), False)]
+    # when
+    chain = Chain(subject="a", steps=(labelling("a", uid="u-1"),))
+    outcome = await executor(store).execute(plan_of(Stage(purpose=Purpose.LABEL_REVISIONS, chains=(chain,))))
+    # then
+    assert outcome.failure is not None
+    assert outcome.failure.is_stale
+    assert store.log == ["patch a", "read a"]
+
+
+async def test_a_patch_that_meets_a_successor_of_the_same_name_is_stale(store: Store) -> None:
+    # given what an API server says when metadata.uid of a patch is another one
+    store.objects[Key("ns", "a")] = pod("a", uid="u-2")
+    cause = Cause(reason="FieldValueInvalid", message="field is immutable", field="metadata.uid")
+    store.faults = [(InvalidError(Status(code=422, details=StatusDetails(causes=(cause,)))), False)]
+    # when
+    chain = Chain(subject="a", steps=(labelling("a", uid="u-1"),))
+    outcome = await executor(store).execute(plan_of(Stage(purpose=Purpose.LABEL_REVISIONS, chains=(chain,))))
+    # then
+    assert outcome.failure is not None
+    assert outcome.failure.is_stale
+    assert store.log == ["patch a", "read a"]
+
+
+async def test_preconditions_go_into_the_patch_itself(store: Store) -> None:
+    # given
+    store.objects[Key("ns", "a")] = pod("a")
+    chain = Chain(subject="a", steps=(labelling("a", uid="u-1", resource_version="7"),))
+    # when
+    await executor(store).execute(plan_of(Stage(purpose=Purpose.LABEL_REVISIONS, chains=(chain,))))
+    # then
+    assert store.objects[Key("ns", "a")]["patched"] == {
+        "metadata": {"labels": {"a": "b"}, "uid": "u-1", "resourceVersion": "7"}
+    }
+
+
+async def test_preconditions_of_a_json_patch_are_tests(store: Store) -> None:
+    # given
+    store.objects[Key("ns", "a")] = pod("a")
+    action = Patch(
+        resource=PODS,
+        key=Key("ns", "a"),
+        patch_type=PatchType.JSON,
+        body=[{"op": "remove", "path": "/spec/x"}],
+        uid="u-1",
+    )
+    chain = Chain(subject="a", steps=(Step(action=action, because=""),))
+    # when
+    await executor(store).execute(plan_of(Stage(purpose=Purpose.LABEL_REVISIONS, chains=(chain,))))
+    # then
+    assert store.objects[Key("ns", "a")]["patched"] == [
+        {"op": "test", "path": "/metadata/uid", "value": "u-1"},
+        {"op": "remove", "path": "/spec/x"},
+    ]
+
+
+async def test_a_plan_that_is_no_longer_wanted_stops_between_two_pods(store: Store) -> None:
+    # given
+    plan = plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=tuple(creation(name) for name in names(100))))
+    # when the wish changes after ten pods
+    outcome = await executor(store, max_in_flight=1).execute(plan, until=lambda: len(store.objects) >= 10)
+    # then
+    assert outcome.interrupted
+    assert outcome.written == 10
+    assert outcome.failure is None
+
+
+async def test_a_fault_is_reported_before_a_stale_write(store: Store) -> None:
+    # given one conflict and one refusal side by side
+    for name in ("a", "b"):
+        store.objects[Key("ns", name)] = pod(name)
+    store.fault_for = lambda _verb, key: (
+        (ConflictError(Status(code=409)), False)
+        if key.name == "a"
+        else (ForbiddenError(Status(code=403, message="no")), False)
+    )
+    chains = tuple(Chain(subject=name, steps=(labelling(name),)) for name in ("a", "b"))
+    # when
+    outcome = await executor(store).execute(plan_of(Stage(purpose=Purpose.LABEL_REVISIONS, chains=chains)))
+    # then
+    assert outcome.failure is not None
+    assert outcome.failure.subject == "b"
+
+
+def unnamed_creation() -> Chain:
+    """Of a pod whose name the API server makes."""
+    action = Create(resource=PODS, key=Key("ns", ""), body={"metadata": {"generateName": "made-"}})
+    done = Note(reason="Created", message=f"created {CREATED_NAME}", is_single=True)
+    return Chain(subject="", steps=(Step(action=action, because="too few", done=done),))
+
+
+async def test_a_note_has_the_name_that_the_api_server_made(store: Store) -> None:
+    # given
+    stage = Stage(purpose=Purpose.CREATE_PODS, chains=(unnamed_creation(), unnamed_creation()))
+    # when
+    outcome = await executor(store, max_in_flight=1).execute(plan_of(stage))
+    # then there is an event for each, as each is single
+    assert [(note.message, count) for note, count in outcome.notes] == [
+        ("created made-0", 1),
+        ("created made-1", 1),
+    ]
+
+
+async def test_a_creation_without_a_name_is_not_repeated_when_its_answer_is_lost(store: Store) -> None:
+    # given
+    store.faults = [(ConnectionLostError("gone"), True)]
+    stage = Stage(purpose=Purpose.CREATE_PODS, chains=(unnamed_creation(),))
+    # when
+    outcome = await executor(store).execute(plan_of(stage))
+    # then the next plan counts what came of it
+    assert store.log == ["create made-0"]
+    assert outcome.failure is not None
+    assert not outcome.failure.is_stale

@@ -1,0 +1,73 @@
+"""What an owner keeps, adopts and releases, and by which writes."""
+
+from typing import Any
+
+from pykruise.kube.documents import encode
+from pykruise.kube.resources import PODS, REPLICA_SETS
+from pykruise.kube.selectors import selector_from
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.objects import DocumentView, project_document
+from pykruise.runtime.ownership import ADOPT, RELEASE, Ownership, ownership_of, ownership_stages
+
+SELECTOR = selector_from({"matchLabels": {"app": "web"}})
+
+
+def view(name: str, *, app: str = "web", **metadata: Any) -> DocumentView:
+    fields = {
+        "namespace": "ns",
+        "name": name,
+        "uid": f"u-{name}",
+        "resourceVersion": "7",
+        "labels": {"app": app},
+    }
+    return project_document(encode({"metadata": {**fields, **metadata}}))
+
+
+OWNER = view("owner")
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def names(ownership: Ownership[DocumentView]) -> tuple[list[str], list[str], list[str]]:
+    groups = (ownership.kept, ownership.adopted, ownership.released)
+    kept, adopted, released = ([one.name for one in group] for group in groups)
+    return kept, adopted, released
+
+
+def test_what_the_selector_means_is_kept_or_adopted_and_what_it_does_not_is_released() -> None:
+    ownership = ownership_of(
+        OWNER, SELECTOR, [view("a"), view("b", app="other")], [view("c"), view("d", app="other")]
+    )
+    assert names(ownership) == (["a"], ["c"], ["b"])
+
+
+def test_an_orphan_that_is_being_deleted_is_not_adopted() -> None:
+    ownership = ownership_of(OWNER, SELECTOR, [], [view("c", **GOING)])
+    assert ownership.is_settled
+
+
+def test_an_owner_that_is_being_deleted_changes_nothing() -> None:
+    owner = view("owner", **GOING)
+    ownership = ownership_of(owner, SELECTOR, [view("b", app="other")], [view("c")])
+    assert names(ownership) == (["b"], [], [])
+    assert ownership_stages(owner, REPLICA_SETS, PODS, ownership) == ()
+
+
+def test_before_an_adoption_the_api_server_is_asked_whether_the_owner_is_as_it_was_seen() -> None:
+    # given
+    ownership = ownership_of(OWNER, SELECTOR, [view("b", app="other")], [view("c")])
+    # when
+    stages = ownership_stages(OWNER, REPLICA_SETS, PODS, ownership)
+    # then
+    assert [stage.purpose for stage in stages] == [RELEASE, ADOPT, ADOPT]
+    released, asked, adopted = (stage.chains[0].steps[0].action for stage in stages)
+    assert isinstance(released, Patch)
+    assert isinstance(asked, Patch)
+    assert isinstance(adopted, Patch)
+    assert (released.key.name, released.uid) == ("b", "u-b")
+    assert (asked.resource, asked.uid, asked.resource_version, asked.body) == (
+        REPLICA_SETS,
+        "u-owner",
+        "7",
+        {},
+    )
+    assert adopted.body["metadata"]["ownerReferences"][0]["uid"] == "u-owner"

@@ -1,0 +1,89 @@
+"""The caches of a manager: all of a resource hear of own writes, and one that is not served is not waited for."""
+
+import asyncio
+import random
+
+import msgspec
+
+from pykruise.kube.client import Client
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS, Resource
+from pykruise.kube.writer import Writer
+from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.views import PodView
+from pykruise.runtime.sources import Sources
+from pykruise.runtime.views import Views
+from support.faults import Delay, FaultyTransport, reads, watches
+from support.sandbox import small_cluster
+
+POD = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main", "image": "nginx:1"}]}}
+
+
+def apart(resource: Resource = PODS) -> Views[PodView]:
+    return Views[PodView](resource=resource, projector=POD_VIEWS.projector, is_apart=True)
+
+
+async def test_every_cache_of_a_resource_hears_of_own_writes() -> None:
+    async with small_cluster() as place:
+        # given two caches of pods, and watches that tell nothing for long
+        faulty = FaultyTransport(place.cluster.transport_for("manager"))
+        client = Client(faulty, clock=place.cluster.clock)
+        sources = Sources(client, clock=place.cluster.clock, rng=random.Random(1))
+        other = apart()
+        caches = [sources.of(POD_VIEWS), sources.of(other)]
+        faulty.on(watches("pods"), *[Delay(1e6)] * 4)
+        running = asyncio.create_task(sources.run())
+        await sources.wait_synced([POD_VIEWS, other])
+        writer = Writer(client, sources.observers)
+        key = Key("default", "a")
+        # when, then
+        await writer.create(PODS, "default", POD)
+        assert all(cache.get(key) is not None for cache in caches)
+        labels = {"metadata": {"labels": {"app": "web"}}}
+        await writer.patch(PODS, key, labels, patch_type=PatchType.MERGE)
+        assert all((found := cache.get(key)) and found.labels == {"app": "web"} for cache in caches)
+        await writer.delete(PODS, key, grace_period_s=0)
+        assert all((found := cache.get(key)) is None or found.is_deleting for cache in caches)
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_who_waits_for_what_is_not_served_is_told_when_the_answer_comes() -> None:
+    async with small_cluster() as place:
+        # given an API server that takes a while to say that it does not know the resource
+        faulty = FaultyTransport(place.cluster.transport_for("manager"))
+        faulty.on(reads("widgets"), Delay(5.0))
+        client = Client(faulty, clock=place.cluster.clock)
+        sources = Sources(client, clock=place.cluster.clock, rng=random.Random(1))
+        widgets = apart(msgspec.structs.replace(PODS, group="example.com", plural="widgets", kind="Widget"))
+        cache = sources.of(widgets)
+        running = asyncio.create_task(sources.run())
+        # when, then
+        async with asyncio.timeout(60.0):
+            assert not await cache.wait_served()
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_a_borrowed_cache_is_looked_up_and_hears_of_own_writes_but_is_run_by_its_owner() -> None:
+    async with small_cluster() as place:
+        # given a cache that another part runs
+        client = Client(place.cluster.transport_for("manager"), clock=place.cluster.clock)
+        owner = Sources(client, clock=place.cluster.clock, rng=random.Random(1))
+        cache = owner.of(POD_VIEWS)
+        running = asyncio.create_task(owner.run())
+        # when
+        sources = Sources(
+            client, clock=place.cluster.clock, rng=random.Random(1), borrowed={POD_VIEWS: cache}
+        )
+        borrowing = asyncio.create_task(sources.run())  # a cache that runs twice raises
+        await sources.wait_synced()
+        # then
+        assert sources.of(POD_VIEWS) is cache
+        assert sources.by_resource[PODS] is cache
+        await Writer(client, sources.observers).create(PODS, "default", POD)
+        assert cache.get(Key("default", "a")) is not None
+        running.cancel()
+        borrowing.cancel()
+        await asyncio.wait([running, borrowing])

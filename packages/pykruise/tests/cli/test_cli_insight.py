@@ -1,0 +1,463 @@
+"""`explain`, `plan` and `simulate` as a person reads them: golden files, and one clear line for bad input.
+
+support/golden.py says how golden files are written anew.
+"""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.insight import known
+from pykruise.cli.insight.admitted import patch_to_apply
+from pykruise.cli.insight.causes import Cause, cause_of
+from pykruise.cli.insight.charts import svg_chart, terminal_chart
+from pykruise.cli.insight.explaining import Explanation, Wait, text
+from pykruise.cli.insight.forecasting import Forecast
+from pykruise.cli.insight.known import known_kinds, named, of_document
+from pykruise.cli.insight.outlook import Batch, Fate
+from pykruise.cli.insight.playing import Action, Drain, Play, Played, Sample, play
+from pykruise.cli.insight.playing.by_clock import ClockPlayed
+from pykruise.cli.insight.playing.by_clock import Fate as ClockFate
+from pykruise.cli.main import app
+from pykruise.cli.plan import changed_by, described, exit_code
+from pykruise.cli.simulate import comparison, drain_of, report, seconds, share, span
+from pykruise.kube.clock import parse_time
+from pykruise.kube.durations import short_duration
+from pykruise.pods.views import PodProjector
+from support.golden import same_as
+
+NOW = parse_time("2026-01-31T12:10:00Z")
+START = parse_time("2026-01-01T00:00:00Z")
+
+
+def app_yaml(*, image: str = "nginx:1", policy: str = "ReCreate", replicas: int = 5) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "CloneSet",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "podUpdatePolicy": policy}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": image}]},
+            },
+        },
+    }
+
+
+def written(path: Path, document: Any) -> Path:
+    path.write_text(yaml.safe_dump(document), "utf-8")
+    return path
+
+
+def run(*arguments: str, stdin: str | None = None) -> tuple[int, str]:
+    """Exit code and what is printed, errors included."""
+    done = CliRunner().invoke(app, list(arguments), input=stdin)
+    return done.exit_code, done.output
+
+
+# ── explain ──────────────────────────────────────────────────────────────────
+
+
+def test_an_explanation_reads_well() -> None:
+    found = Explanation(
+        kind="CloneSet",
+        namespace="shop",
+        name="web",
+        verdict="waiting",
+        headline="2 pods are of web-7c9d (wanted: all 5), 4 of 5 available",
+        done=("2 pods are of web-7c9d, 1 of them serve",),
+        waits=(
+            Wait(
+                code="ImagePull",
+                words="container main cannot pull shop:2: not found",
+                pods=("web-b",),
+                since="2026-01-31T12:04:30Z",
+                remedy="correct the image, or its pull secret",
+            ),
+            Wait(code="Budget", words="waits for its turn", pods=tuple(f"web-{n}" for n in "cdefghij")),
+        ),
+        next=("nothing, until one of these changes",),
+    )
+    same_as("explain.txt", text(found, now=NOW))
+    assert found.cause == "ImagePull"
+
+
+@pytest.mark.parametrize("target", ["web", "clonesets/", "/web", "a/b/c"])
+def test_what_is_no_kind_and_name_is_refused(target: str) -> None:
+    with pytest.raises(CommandError):
+        named(target)
+
+
+@pytest.mark.parametrize("said", ["clonesets", "CloneSet", "cloneset.apps.kruise.io"])
+def test_a_name_loads_no_other_kind(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # given no way to ask for all kinds
+    monkeypatch.delattr(known, "kinds")
+    # then
+    assert named(f"{said}/web")[0].resource.kind == "CloneSet"
+    document = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "CloneSet"}
+    assert of_document(document).resource.kind == "CloneSet"
+
+
+def test_a_nickname_is_looked_for_among_all_kinds() -> None:
+    assert named("asts/web")[0].resource.kind == "StatefulSet"
+
+
+def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
+    code, told = run("explain", "deployments/web")
+    assert code == 1
+    names = ", ".join(one.resource.plural for one in known_kinds())
+    assert told == f"error: 'deployments' is no kind that is known here; there is: {names}\n"
+
+
+def pod(**status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "web-a", "uid": "u"},
+        "spec": {"nodeName": "node-1", "containers": [{"name": "main", "image": "app:1"}]},
+        "status": status,
+    }
+
+
+def _cause(document: dict[str, Any]) -> Cause | None:
+    return cause_of(document, PodProjector()(msgspec.json.encode(document)), now=NOW)
+
+
+def test_causes_that_the_sandbox_cannot_stage_are_known_too() -> None:
+    waiting = {"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "key" not found'}}
+    cause = _cause(pod(containerStatuses=[{"name": "main", "state": waiting}]))
+    assert cause is not None
+    assert (cause.code, cause.words) == (
+        "ContainerFails",
+        'container main cannot be created: CreateContainerConfigError: secret "key" not found',
+    )
+    # a scheduling gate
+    gated = pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}])
+    gated["spec"]["nodeName"] = ""
+    cause = _cause(gated)
+    assert cause is not None
+    assert cause.code == "SchedulingGated"
+
+
+# ── plan ─────────────────────────────────────────────────────────────────────
+
+
+def forecast_of(**changes: Any) -> Forecast:
+    given: dict[str, Any] = {"kind": "CloneSet", "namespace": "shop", "name": "web", "change": "changed"}
+    return Forecast(**(given | changes))
+
+
+def test_a_plan_reads_well() -> None:
+    fates = (Fate(pod="web-a", do="update in place"), Fate(pod="web-b", do="update in place"))
+    found = forecast_of(
+        fields=("spec.template.spec.containers[main].image: shop:1 → shop:2",),
+        ways={"7c9d": "in place", "55aa": "recreated: spec.containers[main].env changed"},
+        batches=(
+            Batch(number=1, fates=fates),
+            Batch(number=2, fates=(Fate(pod="web-c", do="delete"), Fate(pod="web-x", do="create"))),
+        ),
+        stays={"the partition keeps it, or nothing was left to do": ("web-d",)},
+        claims_created=("data-web-x",),
+        claims_deleted=("data-web-c",),
+        holds=("the preDelete hook has to be released on web-c",),
+        notes=("PodDisruptionBudget web wants 4 available, and 3 are left at times",),
+        lowest_available=3,
+        pods_before=4,
+        pods_after=4,
+    )
+    same_as("plan.txt", "\n".join(described(found)) + "\n")
+
+
+def test_exit_codes_tell_nothing_changes_and_refusals_apart() -> None:
+    nothing = forecast_of(change="unchanged")
+    refused = forecast_of(change="refused", errors=("spec.replicas: must not be negative",))
+    assert exit_code([nothing]) == 0
+    assert exit_code([nothing, forecast_of()]) == 2
+    assert exit_code([forecast_of(), refused]) == 1
+
+
+def test_set_changes_the_fields_that_it_names() -> None:
+    changed = changed_by(app_yaml(), ["image=main=nginx:1.27", "replicas=7", "partition=50%", "paused=true"])
+    assert changed["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.27"
+    assert changed["spec"]["replicas"] == 7
+    rolling = changed["spec"]["updateStrategy"]["rollingUpdate"]
+    assert (rolling["partition"], rolling["paused"]) == ("50%", True)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ("image=other=nginx:2", "there is no container 'other', only main"),
+        ("image=nginx:2", "want image=CONTAINER=IMAGE"),
+        ("replicas=many", "whole number"),
+        ("paused=maybe", "true or false"),
+        ("color=red", "cannot be set here"),
+        ("replicas", "want field=value"),
+    ],
+)
+def test_a_set_that_cannot_be_meant_is_refused(said: str, problem: str) -> None:
+    with pytest.raises(CommandError, match=problem):
+        changed_by(app_yaml(), [said])
+
+
+def test_apply_takes_away_what_the_last_manifest_said_and_this_one_does_not() -> None:
+    # given a live object with a field that kubectl applied, and one that somebody else set
+    live = app_yaml()
+    live["spec"]["minReadySeconds"] = 5
+    live["spec"]["revisionHistoryLimit"] = 3
+    last = app_yaml()
+    last["spec"]["minReadySeconds"] = 5
+    annotation = {"kubectl.kubernetes.io/last-applied-configuration": yaml.safe_dump(last)}
+    live["metadata"]["annotations"] = {
+        name: __import__("json").dumps(yaml.safe_load(value)) for name, value in annotation.items()
+    }
+    # when
+    patch = patch_to_apply(live, app_yaml(replicas=6))
+    # then
+    assert patch == {"spec": {"replicas": 6, "minReadySeconds": None}}
+
+
+def test_plan_wants_a_file_or_an_object_and_not_both() -> None:
+    for arguments in ((), ("clonesets/web", "-f", "x.yaml")):
+        code, told = run("plan", *arguments)
+        assert code == 1
+        assert told.startswith("error: say what to plan")
+        assert len(told.splitlines()) == 1
+
+
+def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("a: [1,\nb: 2", "utf-8")
+    code, told = run("plan", "-f", str(broken))
+    assert (code, len(told.splitlines())) == (1, 1)
+    assert "not valid YAML" in told
+    # and a kind that is not planned
+    other = written(tmp_path / "other.yaml", {**app_yaml(), "apiVersion": "apps/v1", "kind": "Deployment"})
+    code, told = run("plan", "-f", str(other))
+    names = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in known_kinds())
+    assert (code, told) == (
+        1,
+        f"error: apps/v1 Deployment web: no kind that is known here; there is: {names}\n",
+    )
+    # nor is one of another group, beside a workload
+    other.write_text(yaml.safe_dump_all([app_yaml(), {**app_yaml(), "kind": "Clonset"}]), "utf-8")
+    code, told = run("plan", "-f", str(other))
+    assert (code, len(told.splitlines())) == (1, 1)
+    assert told.startswith("error: apps.kruise.io/v1beta1 Clonset web: no kind that is known here; ")
+    # and nothing at all, from standard input
+    code, told = run("plan", "-f", "-", stdin="")
+    assert (code, told) == (1, "error: -: no objects in it\n")
+
+
+@pytest.mark.parametrize(
+    "command", [("explain", "clonesets/web"), ("plan", "clonesets/web", "--set", "replicas=2")]
+)
+def test_a_cluster_that_cannot_be_reached_is_one_line(command: tuple[str, ...], tmp_path: Path) -> None:
+    # given a kubeconfig of a server that is not there
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    path = written(tmp_path / "config", config)
+    # when
+    code, told = run(*command, "--kubeconfig", str(path))
+    # then
+    assert (code, len(told.splitlines())) == (1, 1)
+    assert told.startswith("error: ")
+    assert "127.0.0.1" in told
+
+
+# ── simulate ─────────────────────────────────────────────────────────────────
+
+
+def played(change: dict[str, Any], **given: Any) -> Any:
+    return play(Play(first=app_yaml(), change=change, start=START, **given))
+
+
+def test_a_rollout_is_told_with_timeline_chart_and_extremes() -> None:
+    found = played(app_yaml(image="nginx:2"), ready_after_s=(5.0, 5.0))
+    same_as("simulate.txt", "\n".join(report("new.yaml", found)) + "\n")
+    assert (found.lowest_available, found.restarts, found.is_over) == (4, 0, True)
+
+
+def daemon_yaml(image: str) -> dict[str, Any]:
+    document = app_yaml(image=image)
+    del document["spec"]["replicas"]
+    rolling = {"rollingUpdateType": "Standard", "maxUnavailable": 1, "partition": 1}
+    document["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": rolling}
+    return {**document, "kind": "DaemonSet"}
+
+
+def set_yaml(image: str) -> dict[str, Any]:
+    document = app_yaml(image=image, replicas=3, policy="ReCreate")
+    return {**document, "kind": "StatefulSet"}
+
+
+@pytest.mark.parametrize(("kind", "document"), [("daemonset", daemon_yaml), ("statefulset", set_yaml)])
+def test_rollouts_of_the_other_kinds_are_told_too(
+    kind: str, document: Callable[[str], dict[str, Any]]
+) -> None:
+    given = Play(first=document("nginx:1"), change=document("nginx:2"), start=START, ready_after_s=(5.0, 5.0))
+    same_as(f"simulate-{kind}.txt", "\n".join(report("new.yaml", play(given))) + "\n")
+
+
+def test_the_json_of_a_play_has_what_is_shown(tmp_path: Path) -> None:
+    # given
+    first = written(tmp_path / "app.yaml", app_yaml(replicas=2))
+    new = written(tmp_path / "new.yaml", app_yaml(replicas=2, image="nginx:2"))
+    # when
+    code, told = run("simulate", "-f", str(first), "--change", str(new), "-o", "json")
+    # then
+    (found,) = json.loads(told)
+    assert (code, found["change"], found["lowest_available"]) == (0, "new.yaml", 1)
+    assert [one["do"] for one in found["actions"]] == ["delete", "create"] * 2
+    assert found["samples"][-1]["available"] == 2
+
+
+@pytest.mark.parametrize(
+    "struct", [Forecast, Batch, Fate, Explanation, Wait, Played, Action, Sample, ClockPlayed, ClockFate]
+)
+def test_every_field_of_the_json_is_documented(struct: type[msgspec.Struct]) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "plan-and-explain.md").read_text("utf-8")
+    section = page[page.index("## JSON") :]
+    assert [field for field in struct.__struct_fields__ if f"`{field}`" not in section] == []
+
+
+@pytest.mark.parametrize("gates", ["NoSuchGate=true", "CloneSetShortHash=perhaps"])
+def test_gates_that_cannot_be_meant_are_one_line(gates: str) -> None:
+    for arguments in (("explain", "clonesets/web"), ("plan", "clonesets/web", "--set", "replicas=2")):
+        code, told = run(*arguments, "--feature-gates", gates)
+        assert (code, len(told.splitlines())) == (1, 1), told
+        assert told.startswith("error: --feature-gates: ")
+
+
+def test_two_strategies_are_shown_side_by_side() -> None:
+    # when one recreates and the other updates in place, under the same conditions
+    changes = [app_yaml(image="nginx:2"), app_yaml(image="nginx:2", policy="InPlaceIfPossible")]
+    found = [played(change, ready_after_s=(5.0, 5.0)) for change in changes]
+    same_as("simulate-two.txt", "\n".join(comparison(["recreate.yaml", "in-place.yaml"], found)) + "\n")
+    assert [one.restarts for one in found] == [0, 5]
+
+
+def test_the_same_seed_plays_the_same_rollout() -> None:
+    given = {"ready_after_s": (5.0, 30.0), "fail_share": 0.2, "seed": 5}
+    first, second = (played(app_yaml(image="nginx:2"), **given) for _ in range(2))
+    assert first == second
+
+
+def test_a_play_that_ends_while_containers_start_says_so() -> None:
+    # when there is time for one pod after the other, but not for all
+    found = played(app_yaml(image="nginx:2"), ready_after_s=(1000.0, 1000.0), limit_s=1500.0)
+    # then the reason is the one that a cluster gives
+    assert not found.is_over
+    assert "its containers start (ContainerCreating)" in str(found.status)
+
+
+def test_pods_that_fail_stop_a_rollout_at_its_budget() -> None:
+    found = played(app_yaml(image="nginx:2"), fail_share=1.0)
+    assert found.lowest_available == 4
+    assert found.status["updatedReplicas"] == 1
+    lines = report("new.yaml", found)
+    assert lines[0].startswith("new.yaml: stuck after 2s: 1 pod is of web-")
+    assert lines[lines.index("Waiting for") + 1].endswith("container main runs, but is not ready")
+
+
+@pytest.mark.parametrize("document", [daemon_yaml, set_yaml])
+def test_a_rollout_of_another_kind_that_stops_is_not_called_complete(
+    document: Callable[[str], dict[str, Any]],
+) -> None:
+    # when no pod of the new template becomes ready
+    given = Play(first=document("nginx:1"), change=document("nginx:2"), start=START, fail_share=1.0)
+    lines = report("new.yaml", play(given))
+    # then
+    assert lines[0].startswith("new.yaml: stuck after "), lines[0]
+    assert any("NotReady: web-" in line for line in lines[lines.index("Waiting for") :])
+
+
+def test_a_partition_that_is_reached_is_complete_and_says_who_stays() -> None:
+    # given
+    change = app_yaml(image="nginx:2")
+    change["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 3
+    # when
+    lines = report("new.yaml", played(change))
+    # then
+    assert lines[0].startswith("new.yaml: complete after ")
+    (left,) = [line for line in lines[lines.index("Left as it is") :] if "Partition" in line]
+    assert left.count("web-") == 3
+
+
+def test_a_drained_node_loses_its_pods_and_they_come_back_elsewhere() -> None:
+    found = played(app_yaml(image="nginx:2"), drains=(Drain("node-1", 3.0),))
+    assert "node-1 is drained" in [what for _, what in found.events]
+    assert found.status["availableReplicas"] == 5
+
+
+def test_a_change_that_admission_refuses_is_not_played() -> None:
+    wrong = app_yaml()
+    wrong["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = "5"
+    assert any("maxUnavailable" in error for error in played(wrong).refused)
+
+
+def test_the_svg_is_well_formed_and_names_its_parts() -> None:
+    found = played(app_yaml(image="nginx:2"))
+    svg = svg_chart("new <yaml>", found)
+    ElementTree.fromstring(svg)
+    for part in ("new revision", "older revisions", "available", "new &lt;yaml&gt;"):
+        assert part in svg
+    assert len(terminal_chart(found)) == 4
+
+
+def test_the_command_plays_files(tmp_path: Path) -> None:
+    # given
+    first = written(tmp_path / "app.yaml", app_yaml(replicas=2))
+    new = written(tmp_path / "new.yaml", app_yaml(replicas=2, image="nginx:2"))
+    svg = tmp_path / "chart.svg"
+    # when
+    code, told = run("simulate", "-f", str(first), "--change", str(new), "--svg", str(svg))
+    # then
+    assert code == 0, told
+    assert "complete after" in told
+    assert svg.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--pods-ready-after", "5"), "want a time"),
+        (("--pods-ready-after", "30s..5s"), "must not be less"),
+        (("--fail-pod", "3"), "percentage"),
+        (("--fail-pod", "120%"), "percentage"),
+        (("--drain", "node-1"), "node-1@60s"),
+        (("--drain", "node-9@60s"), "there is no 'node-9'"),
+        (("-o", "wide"), "text, json and yaml"),
+    ],
+)
+def test_flags_that_cannot_be_meant_are_one_line(
+    arguments: tuple[str, ...], problem: str, tmp_path: Path
+) -> None:
+    first = written(tmp_path / "app.yaml", app_yaml())
+    code, told = run("simulate", "-f", str(first), *arguments)
+    assert (code, len(told.splitlines())) == (1, 1), told
+    assert problem in told
+
+
+def test_values_of_flags() -> None:
+    assert seconds("1.5m", "-") == 90.0
+    assert span("5s..30s", "-") == (5.0, 30.0)
+    assert span("500ms", "-") == (0.5, 0.5)
+    assert share("3%") == 0.03
+    assert drain_of("node-2@1m", ["node-1", "node-2"]) == Drain("node-2", 60.0)
+    assert [short_duration(one) for one in (4.4, 60, 125, 3600, 7500)] == ["4s", "1m", "2m5s", "1h", "2h5m"]

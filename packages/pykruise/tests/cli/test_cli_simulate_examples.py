@@ -1,0 +1,48 @@
+"""`pykruise simulate` of every example with a workload: it is created, and gets new images, to the end."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pykruise.cli.insight.known import is_of
+from pykruise.cli.insight.known import workloads as workload_kinds
+from pykruise.cli.insight.playing import Play, nodes_of_subsets, play
+from pykruise.cli.insight.playing.values import World
+from pykruise.cli.simulate import report
+from support.scenario import Object
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+
+
+def parts(path: Path) -> tuple[list[Object], list[Object]]:
+    """The workloads of an example, and what stands beside them."""
+    documents = [one for one in yaml.safe_load_all(path.read_text("utf-8")) if one]
+    workloads = [one for one in documents if any(is_of(kind, one) for kind in workload_kinds())]
+    return workloads, [one for one in documents if one["kind"] in ("SidecarSet", "WorkloadSpread")]
+
+
+WITH_WORKLOAD = [path for path in sorted(EXAMPLES.glob("*.yaml")) if len(parts(path)[0]) == 1]
+
+
+def with_new_images(workload: Object) -> Object:
+    changed = copy.deepcopy(workload)
+    for container in changed["spec"]["template"]["spec"]["containers"]:
+        container["image"] += "-new"
+    return changed
+
+
+@pytest.mark.parametrize("path", WITH_WORKLOAD, ids=lambda path: path.stem)
+def test_an_example_is_played_to_its_end(path: Path) -> None:
+    # given
+    (workload,), beside = parts(path)
+    nodes, _ = nodes_of_subsets(beside, 3)
+    # when
+    played = play(
+        Play(first=workload, change=with_new_images(workload), beside=beside, world=World(nodes=nodes))
+    )
+    # then
+    outcome = report(path.name, played)[0].removeprefix(f"{path.name}: ")
+    assert outcome.startswith(("complete after ", "completed: ", "it is over, ")), played.end
+    assert played.actions or played.skipped

@@ -1,0 +1,107 @@
+"""`pykruise up`: what is kept, what it begins with, and what is said when a file cannot be used."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.up import pykruise, running_up
+
+pytestmark = pytest.mark.real_time
+
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+
+
+def one_line(*arguments: str) -> str:
+    """What a command that fails says."""
+    done = pykruise(*arguments)
+    lines = done.stderr.strip().splitlines()
+    assert done.returncode == 1, done
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+@needs_kubectl
+def test_with_a_data_directory_everything_is_there_on_the_next_start(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    deployment = ("create", "deployment", "web", "--image=nginx", "--replicas=2")
+    pods = ("get", "pods", "-o", "jsonpath={.items[*].metadata.uid}")
+    # given a cluster that is killed in the middle of things
+    with running_up(tmp_path, "--nodes", "2", "--data-dir", data) as up:
+        up.says(*deployment)
+        up.says("wait", "--for=condition=Available", "deployment/web", "--timeout=30s")
+        before = up.says(*pods)
+        assert f"kept in {data}" in " ".join(up.greeting.split())
+        up.process.kill()
+        up.process.wait()
+    # when
+    with running_up(tmp_path, "--data-dir", data) as up:
+        # then
+        assert up.says(*pods) == before
+        assert up.says("get", "nodes", "-o", "name").split() == ["node/node-1", "node/node-2"]
+        up.says("scale", "deployment/web", "--replicas=1")
+        up.until("get", "deployments", "web", "-o", "jsonpath={.status.replicas}", shows="1")
+        assert "already exists" in up.refuses(*deployment)
+
+
+@needs_kubectl
+def test_it_begins_with_a_dump_and_acts_out_failures(tmp_path: Path) -> None:
+    # given a pod with an image that is to fail, on a node of the dump
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "worker-7", "labels": {"disk": "ssd"}}}
+    spec = {"nodeName": "worker-7", "containers": [{"name": "main", "image": "shop:2.1"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shop"}, "spec": spec}
+    lost = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "lost"}}
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod, node, lost]}))
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("- image: shop:2.*\n  node: worker-7\n  image_pull_error: true\n")
+    # when
+    with running_up(tmp_path, "--load", str(dump), "--failures", str(rules)) as up:
+        # then
+        assert up.says("get", "nodes", "-o", "name").split() == ["node/worker-7"]
+        up.until("get", "pods", "shop", shows="ErrImagePull")
+        # and when the file cannot be used, nothing changes
+        rules.write_text("- image: shop:2.*\n  never: true\n")
+        # and when it can, its rules count from then on
+        rules.write_text("[]\n")
+        up.until("get", "pods", "shop", shows="Running")
+
+
+def test_files_that_cannot_be_used_are_told_in_one_line(tmp_path: Path) -> None:
+    # given
+    diary = tmp_path / "data" / "cluster.db"
+    diary.parent.mkdir()
+    diary.write_text("dear diary")
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("- image: a\n  after_s: soon\n")
+    # then
+    assert "is not a cluster's file" in one_line("up", "--data-dir", str(diary.parent))
+    assert diary.read_text() == "dear diary"
+    assert f"{rules}:2: [0].after_s: expected `float`" in one_line("up", "--failures", str(rules))
+    assert "cannot be read" in one_line("up", "--load", str(tmp_path / "none.yaml"))
+    assert "cannot be made" in one_line("up", "--data-dir", str(rules / "data"))
+    assert "--feature-gates: " in one_line("up", "--feature-gates", "NoSuchGate=true")
+
+
+@needs_kubectl
+def test_without_an_agent_nobody_carries_out_what_agents_are_asked_for(tmp_path: Path) -> None:
+    examples = Path(__file__).parents[4] / "examples"
+    with running_up(tmp_path, "--no-agent") as up:
+        # given
+        up.says("apply", "-f", str(examples / "imagepulljob.yaml"))
+        # then
+        up.until("get", "imagepulljobs", "-o", "yaml", shows="desired: 3")
+        assert "succeeded: " not in up.says("get", "imagepulljobs", "-o", "yaml")
+        said = up.refuses("exec", "nothing", "--", "date")
+        assert "pods of this cluster run on paper" in said or "not found" in said
+
+
+def test_the_manager_runs_with_the_gates_that_are_given(tmp_path: Path) -> None:
+    # given a kind that is refused by default
+    copies = Path(__file__).parents[4] / "examples" / "resourcedistribution.yaml"
+    with running_up(tmp_path, "--feature-gates", "ResourceDistributionGate=true") as up:
+        # when
+        up.says("apply", "-f", str(copies))
+        # then its controller is there
+        up.until("get", "resourcedistributions", "-o", "yaml", shows="desired:")

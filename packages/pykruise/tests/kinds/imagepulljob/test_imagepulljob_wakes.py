@@ -1,0 +1,123 @@
+"""Which events an ImagePullJob hears: few."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.imagepulljob.kind import KIND
+from pykruise.kinds.imagepulljob.snapshot import Settings
+from pykruise.kube.cache import Change
+from pykruise.kube.documents import encode
+from pykruise.kube.ids import Key
+from pykruise.plans.views import NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
+from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.secrets import CopyView
+from pykruise.pods.views import PodView, project_pod
+from pykruise.runtime.assemble import views_of
+from pykruise.runtime.read import Around, Memories
+from pykruise.runtime.views import Views
+from support.image_paper import at, entry, job, node_image, said
+from support.snapshots import control_of, listed
+
+MINE, OTHER_TAG, OTHER_IMAGE = job("mine"), job("tag", image="nginx:2"), job("image", image="redis:1.9")
+ENDED = job("ended", status={"completionTime": at(0)})
+JOBS = (MINE, OTHER_TAG, OTHER_IMAGE, ENDED)
+
+
+def woken(on: Views[Any], old: Any, new: Any, jobs: Iterable[PullJobView] = JOBS) -> set[str]:
+    """Names of the jobs that an event enqueues."""
+    around = Around(
+        listed(views_of(control_of(KIND), Settings()), {PULL_JOB_VIEWS: jobs}),
+        settings=Settings(),
+        memories=Memories(),
+        is_making=lambda *_: False,
+        now=lambda: 0.0,
+    )
+    subject = new or old
+    change = Change(Key(subject.namespace, subject.name), old, new)
+    found: set[str] = set()
+    for wake in control_of(KIND).wakes(Settings()):
+        if wake.on is on:
+            found |= {str(key.name) for key in wake.keys(change, around)}  # type: ignore[union-attr]
+    return found
+
+
+def test_news_about_one_tag_wakes_the_jobs_for_it_alone() -> None:
+    """images, pitfall 4"""
+    before = node_image("n1", entry(), entry("2"))
+    after = node_image("n1", entry(), entry("2"), statuses=[said("Pulling")])
+    assert woken(NODE_IMAGE_VIEWS, before, after) == {"mine"}
+
+
+def test_other_secrets_of_an_image_wake_the_jobs_for_all_its_tags() -> None:
+    before = node_image("n1", entry(), entry("2"))
+    after = node_image("n1", entry(), entry("2"), secrets=[{"namespace": "a", "name": "b"}])
+    assert woken(NODE_IMAGE_VIEWS, before, after) == {"mine", "tag"}
+
+
+def test_what_is_no_news_wakes_nobody() -> None:
+    before = node_image("n1", entry())
+    after = node_image("n1", entry(), metadata={"resourceVersion": "10"})
+    assert woken(NODE_IMAGE_VIEWS, before, after) == set()
+
+
+@pytest.mark.parametrize(("old", "new"), [(None, node_image()), (node_image(), None)])
+def test_a_nodeimage_that_comes_or_goes_wakes_all_that_go_on(old: Any, new: Any) -> None:
+    """also a job with an empty selector (lifted limit f)"""
+    empty = job("empty", selector={})
+    elsewhere = job("elsewhere", selector={"names": ["n2"]})
+    assert woken(NODE_IMAGE_VIEWS, old, new, (*JOBS, empty, elsewhere)) == {"mine", "tag", "image", "empty"}
+
+
+def test_other_labels_wake_the_jobs_that_select_it_differently() -> None:
+    by_label = job("by-label", selector={"matchLabels": {"zone": "a"}})
+    before, after = node_image(), node_image(labels={"zone": "a"})
+    assert woken(NODE_IMAGE_VIEWS, before, after, (*JOBS, by_label)) == {"by-label"}
+
+
+def pod(*, node: str = "n1", app: str = "x", phase: str = "Running") -> PodView:
+    return project_pod(
+        encode(
+            {
+                "metadata": {
+                    "name": "p",
+                    "namespace": "shop",
+                    "uid": "p",
+                    "resourceVersion": "1",
+                    "labels": {"app": app},
+                },
+                "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]},
+                "status": {"phase": phase},
+            }
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wakes"),
+    [
+        (None, pod(), True),
+        (pod(node=""), pod(), True),
+        (pod(), None, True),
+        (pod(), pod(phase="Succeeded"), True),
+        (pod(), pod(app="y"), True),
+        (pod(), pod(), False),
+        (None, pod(node=""), False),
+        (pod(phase="Pending"), pod(), False),
+    ],
+)
+def test_a_pod_wakes_the_jobs_for_which_it_makes_a_difference(
+    old: PodView | None, new: PodView | None, wakes: bool
+) -> None:
+    """images cases 26 and 27"""
+    by_pods = job("by-pods", podSelector={"matchLabels": {"app": "x"}})
+    other = job("other", namespace="elsewhere", podSelector={"matchLabels": {"app": "x"}})
+    assert woken(POD_VIEWS, old, new, (*JOBS, by_pods, other)) == ({"by-pods"} if wakes else set())
+
+
+def test_a_secret_wakes_the_jobs_that_go_on_and_pull_with_it() -> None:
+    secret = CopyView(namespace="shop", name="s1", uid="u", resource_version=1)
+    uses = job("uses", pullSecrets=["s1"])
+    over = job("over", pullSecrets=["s1"], status={"completionTime": at(0)})
+    assert woken(SECRET_VIEWS, None, secret, (uses, over, MINE)) == {"uses"}

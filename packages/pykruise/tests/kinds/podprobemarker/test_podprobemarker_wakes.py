@@ -1,0 +1,140 @@
+"""Which markers and NodePodProbes an event enqueues."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kinds.nodepodprobe.kind import KIND as NODE_KIND
+from pykruise.kinds.nodepodprobe.snapshot import Settings as NodeSettings
+from pykruise.kinds.podprobemarker.kind import KIND
+from pykruise.kinds.podprobemarker.snapshot import Settings
+from pykruise.kube.cache import Change
+from pykruise.kube.ids import Key
+from pykruise.plans.kind import Kind
+from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
+from pykruise.pods.views import PodView
+from pykruise.runtime.read import Around, Memories
+from pykruise.runtime.views import Views
+from support.probe_paper import entry, marker, node, node_probes, pod, probe, result
+from support.snapshots import control_of, listed
+
+MARKERS = [marker("one"), marker("two", selector={"matchLabels": {"app": "other"}})]
+ONE, TWO = Key("shop", "one"), Key("shop", "two")
+N1 = Key("", "n1")
+
+
+def woken(
+    kind: Kind, views: Views[Any], old: Any, new: Any, *, settings: Any, objects: Any = None
+) -> set[Any]:
+    """The keys of the kind that this change of an object enqueues."""
+    there = {
+        MARKER_VIEWS: MARKERS,
+        NODE_VIEWS: [node()],
+        NODE_PROBES_VIEWS: (),
+        POD_VIEWS: (),
+        **(objects or {}),
+    }
+    around = Around(
+        listed(there, there),
+        settings=settings,
+        memories=Memories(),
+        is_making=lambda _resource, _key: False,
+        now=lambda: 0.0,
+    )
+    known = new or old
+    change = Change(key=Key(known.namespace, known.name), old=old, new=new)
+    found: Sequence[Any] = [
+        key
+        for wake in control_of(kind).wakes(settings)
+        if wake.on is views
+        for key in wake.keys(change, around)
+    ]
+    return set(found)
+
+
+def markers_of(old: PodView | None, new: PodView | None, **more: Any) -> set[Any]:
+    return woken(KIND, POD_VIEWS, old, new, settings=Settings(**more))
+
+
+IDLE = {"type": "game.io/idle", "status": "True"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (None, pod(), {ONE}),
+        (pod(is_initialized=False), pod(), {ONE}),
+        (pod(ip=""), pod(), {ONE}),
+        (pod(), pod(phase="Failed"), {ONE}),
+        (pod(), None, {ONE}),
+        (pod(), pod(labels={"app": "other"}), {ONE, TWO}),
+        (pod(), pod(labels={"more": "x"}), set()),
+        (pod(), pod(conditions=[IDLE]), set()),
+        (pod(node=""), pod(node="", labels={"x": "y"}), set()),
+    ],
+)
+def test_a_pod_wakes_markers_only_when_something_is_to_be_asked_anew(
+    old: PodView | None, new: PodView | None, expected: set[Key]
+) -> None:
+    assert markers_of(old, new) == expected
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_on_a_virtual_node_a_condition_of_a_probe_wakes_its_marker(is_on: bool) -> None:
+    virtual = {NODE_VIEWS: [node(labels={"type": "virtual-kubelet"})]}
+    settings = Settings(on_virtual_nodes=is_on)
+    found = woken(KIND, POD_VIEWS, pod(), pod(conditions=[IDLE]), settings=settings, objects=virtual)
+    assert found == ({ONE} if is_on else set())
+
+
+def test_a_new_nodepodprobe_wakes_all_markers_and_a_changed_one_those_of_its_entries() -> None:
+    def of(old: Any, new: Any) -> set[Any]:
+        return woken(KIND, NODE_PROBES_VIEWS, old, new, settings=Settings())
+
+    asked = node_probes("n1", entry(pod(), "one#idle"), entry(pod("b"), "two#idle"))
+    assert of(None, node_probes("n1")) == {ONE, TWO}
+    assert of(asked, node_probes("n1", entry(pod("b"), "two#idle"))) == {ONE}
+    assert of(asked, msgspec.structs.replace(asked, resource_version=10)) == set()
+
+
+def test_heartbeats_of_nodes_wake_nothing() -> None:
+    beat = msgspec.structs.replace(node(), resource_version=2)
+    assert woken(KIND, NODE_VIEWS, node(), beat, settings=Settings()) == set()
+    there = {NODE_PROBES_VIEWS: [node_probes("n1")]}
+    assert woken(NODE_KIND, NODE_VIEWS, node(), beat, settings=NodeSettings(), objects=there) == set()
+
+
+def test_a_node_wakes_its_nodepodprobe_when_it_is_ready_and_when_it_goes() -> None:
+    def of(old: Any, new: Any, **objects: Any) -> set[Any]:
+        return woken(NODE_KIND, NODE_VIEWS, old, new, settings=NodeSettings(), **objects)
+
+    there = {NODE_PROBES_VIEWS: [node_probes("n1")]}
+    assert of(node(is_ready=False), node()) == {N1}
+    assert of(None, node(is_ready=False)) == set()
+    assert of(node(), None, objects=there) == {N1}
+
+
+def test_only_pods_that_it_names_wake_a_nodepodprobe_when_they_end() -> None:
+    def of(old: Any, new: Any) -> set[Any]:
+        there = {NODE_PROBES_VIEWS: [node_probes("n1", entry(pod(), "one#idle"))]}
+        return woken(NODE_KIND, POD_VIEWS, old, new, settings=NodeSettings(), objects=there)
+
+    assert of(pod(), pod(phase="Succeeded")) == {N1}
+    assert of(pod(), None) == {N1}
+    assert of(pod(), pod(labels={"a": "b"})) == set()
+    assert of(pod("other"), None) == set()
+
+
+def test_another_spec_of_a_marker_wakes_the_nodes_that_have_its_results() -> None:
+    view = node_probes("n1", entry(pod(), "one#idle"), results=[result(pod(), one__idle="Failed")])
+
+    def of(old: Any, new: Any) -> set[Any]:
+        there = {NODE_PROBES_VIEWS: [view]}
+        return woken(NODE_KIND, MARKER_VIEWS, old, new, settings=NodeSettings(), objects=there)
+
+    changed = marker("one", probe(podConditionType="another"))
+    assert of(marker("one"), changed) == {N1}
+    assert of(marker("one"), msgspec.structs.replace(marker("one"), resource_version=8)) == set()
+    assert of(marker("two"), None) == set()

@@ -1,0 +1,137 @@
+"""Which events are about which budget. The table is that of the specification."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.podunavailablebudget.kind import KIND
+from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings
+from pykruise.kinds.podunavailablebudget.wakes import wakes
+from pykruise.kube.cache import Change
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
+from pykruise.runtime.assemble import views_of
+from pykruise.runtime.read import Around, Memories
+from pykruise.runtime.wakes import Later
+from support.budgets import (
+    CLONE_SET,
+    DEPLOYMENT,
+    NAMESPACE,
+    ago,
+    allowed,
+    budget,
+    kind_of,
+    pod,
+    pod_view,
+    target_view,
+    tied,
+    view,
+    workload,
+)
+from support.snapshots import control_of, listed
+
+KEY = Key(NAMESPACE, "pub")
+SELECTING = budget(maxUnavailable=1, status=allowed(1))
+
+
+def woken(
+    old: Document | None,
+    new: Document | None,
+    *,
+    budgets: Sequence[Document] = (SELECTING,),
+    workloads: Sequence[Document] = (),
+) -> list[Key | Later]:
+    """What a change of a pod or a workload enqueues."""
+    settings = Settings()
+    some = old or new
+    assert some is not None
+    is_pod = some["kind"] == "Pod"
+    views: Any = POD_VIEWS if is_pod else COUNTED_VIEWS[kind_of(some)]
+    seen: Any = pod_view if is_pod else target_view
+    objects: dict[Any, list[Any]] = {
+        BUDGET_VIEWS: [view(one) for one in budgets],
+        **{
+            each: [target_view(one) for one in workloads if kind_of(one) == kind]
+            for kind, each in COUNTED_VIEWS.items()
+        },
+    }
+    around: Any = Around(
+        listed(views_of(control_of(KIND), settings), objects),
+        settings=settings,
+        memories=Memories(),
+        is_making=lambda *_: False,
+        now=lambda: 0.0,
+    )
+    meta = some["metadata"]
+    change: Any = Change(
+        Key(meta["namespace"], meta["name"]),
+        seen(old) if old is not None else None,
+        seen(new) if new is not None else None,
+    )
+    return [key for wake in wakes(settings) if wake.on is views for key in wake.keys(change, around)]
+
+
+def test_a_new_pod_is_about_the_budget_that_it_names_or_that_means_it() -> None:
+    assert woken(None, tied("p1")) == [KEY]
+    assert woken(None, pod("p1")) == [KEY]
+    assert woken(None, pod("p1", labels={"app": "other"})) == []
+    assert woken(None, pod("p1"), budgets=[]) == []
+
+
+def test_a_new_pod_of_a_rollout_is_about_the_budget_of_its_deployment() -> None:
+    replica_set = ("apps/v1", "ReplicaSet", "web-1")
+    targeting = budget(target=DEPLOYMENT, maxUnavailable=1)
+    known = [workload(DEPLOYMENT, 1), workload(replica_set, 1, of=DEPLOYMENT)]
+    assert woken(None, pod("p1", owner=replica_set), budgets=[targeting], workloads=known) == [KEY]
+    assert woken(None, pod("p1", owner=CLONE_SET), budgets=[targeting], workloads=known) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (tied("p1", ready=False), tied("p1")),
+        (tied("p1"), tied("p1", ready=False)),
+        (tied("p1"), tied("p1", labels={"unavailable-pod.kruise.io/drain": "true"})),
+        (tied("p1"), tied("p1", phase="Failed")),
+    ],
+)
+def test_a_pod_that_begins_or_ceases_to_serve_is_about_its_budget_at_once(
+    old: Document, new: Document
+) -> None:
+    assert woken(old, new) == [KEY]
+
+
+def test_a_pod_that_is_released_or_adopted_is_about_the_budget() -> None:
+    assert woken(tied("p1"), tied("p1", owner=None)) == [KEY]
+    assert woken(tied("p1", owner=None), tied("p1")) == [KEY]
+
+
+def test_other_changes_of_a_pod_are_about_none() -> None:
+    assert woken(tied("p1"), tied("p1", annotations={"a": "b"})) == []
+    assert woken(tied("p1", ready=False), tied("p1", ready=False, phase="Pending")) == []
+
+
+def test_a_pod_that_was_let_go_is_looked_at_later_and_any_other_at_once() -> None:
+    # given a budget that has let it go
+    recorded = budget(maxUnavailable=1, status=allowed(0, disruptedPods={"p1": ago(1)}))
+    (later,) = woken(tied("p1"), tied("p1", deleting=True), budgets=[recorded])
+    assert later == Later(KEY, 5.0)
+    # and one that was not asked, since it does not guard deletions
+    assert woken(tied("p1"), tied("p1", deleting=True)) == [KEY]
+    assert woken(tied("p1"), None) == [KEY]
+    # and a pod that was on its way out before
+    assert woken(tied("p1", deleting=True), None) == []
+
+
+@pytest.mark.parametrize("whom", [{"target": CLONE_SET}, {}])
+def test_a_workload_that_comes_goes_or_is_scaled_is_about_its_budget(whom: Any) -> None:
+    budgets = [budget(maxUnavailable=1, **whom)]
+    four, five = workload(CLONE_SET, 4), workload(CLONE_SET, 5)
+    assert woken(None, four, budgets=budgets) == [KEY]
+    assert woken(four, None, budgets=budgets) == [KEY]
+    assert woken(four, five, budgets=budgets) == [KEY]
+    assert woken(four, four, budgets=budgets) == []
+    other = [budget(maxUnavailable=1, target=DEPLOYMENT)]
+    assert woken(four, five, budgets=other) == []

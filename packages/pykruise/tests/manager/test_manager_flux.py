@@ -1,0 +1,83 @@
+"""Flux' health expressions of docs/gitops.md, evaluated over statuses as kinds write them."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import cel
+import pytest
+import yaml
+
+from pykruise.kube.crds import structural_schema
+from pykruise.models import model_of
+
+PAGE = Path(__file__).parents[4] / "docs" / "gitops.md"
+
+
+def expressions() -> dict[str, dict[str, str]]:
+    blocks = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    found = [one for block in blocks for one in yaml.safe_load_all(block)]
+    return {one["kind"]: one for doc in found for one in doc.get("spec", {}).get("healthCheckExprs", ())}
+
+
+EXPRESSIONS = expressions()
+
+
+def health(kind: str, **status: Any) -> str:
+    """As Flux goes through them: failed, then current, else in progress."""
+    said = EXPRESSIONS[kind]
+    assert set(status) <= _fields(said["apiVersion"], kind)
+    for name in ("failed", "current"):
+        if cel.evaluate(said[name], {"status": status}):
+            return name
+    return "in progress"
+
+
+def _fields(api_version: str, kind: str) -> set[str]:
+    """Of the status, as its definition has them."""
+    schema = structural_schema(model_of(api_version, kind))
+    return set(schema["properties"]["status"]["properties"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "wanted"),
+    [
+        ("BroadcastJob", {}, "in progress"),
+        ("BroadcastJob", {"phase": "running", "active": 1}, "in progress"),
+        ("BroadcastJob", {"phase": "completed"}, "current"),
+        ("BroadcastJob", {"phase": "failed"}, "failed"),
+        ("ImagePullJob", {"desired": 3}, "in progress"),
+        ("ImagePullJob", {"desired": 3, "completionTime": "2026-01-01T00:00:00Z"}, "current"),
+        ("ImagePullJob", {"desired": 3, "failed": 1, "completionTime": "2026-01-01T00:00:00Z"}, "failed"),
+        ("ImageListPullJob", {}, "in progress"),
+        ("ImageListPullJob", {"completionTime": "2026-01-01T00:00:00Z"}, "current"),
+        (
+            "ImageListPullJob",
+            {"completionTime": "2026-01-01T00:00:00Z", "failedImageStatuses": [{"name": "a"}]},
+            "failed",
+        ),
+        ("EphemeralJob", {"phase": "Running"}, "in progress"),
+        ("EphemeralJob", {"phase": "Succeeded"}, "current"),
+        ("EphemeralJob", {"phase": "Failed"}, "failed"),
+        ("ContainerRecreateRequest", {"phase": "Recreating"}, "in progress"),
+        ("ContainerRecreateRequest", {"phase": "Succeeded"}, "current"),
+        ("ContainerRecreateRequest", {"phase": "Failed"}, "failed"),
+        ("ResourceDistribution", {}, "in progress"),
+        ("ResourceDistribution", {"desired": 2, "succeeded": 1}, "in progress"),
+        ("ResourceDistribution", {"desired": 2, "succeeded": 2}, "current"),
+        ("ResourceDistribution", {"desired": 2, "succeeded": 1, "failed": 1}, "failed"),
+    ],
+)
+def test_an_expression_says_how_far_an_object_is(kind: str, status: dict[str, Any], wanted: str) -> None:
+    assert health(kind, **status) == wanted
+
+
+def test_each_expression_is_tried() -> None:
+    assert set(EXPRESSIONS) == {
+        "BroadcastJob",
+        "ContainerRecreateRequest",
+        "EphemeralJob",
+        "ImageListPullJob",
+        "ImagePullJob",
+        "ResourceDistribution",
+    }

@@ -1,0 +1,236 @@
+"""Manifests of an installation: complete, safe, and under the names that users of the original know."""
+
+from typing import Any
+
+from pykruise.agent.flags import parse as parse_agent
+from pykruise.kinds import crds
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kinds.gates import Gates
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.selectors import selector_from
+from pykruise.kube.version import __version__
+from pykruise.manager.flags import parse
+from pykruise.manager.install import Installation, manifests
+from support.up import pykruise
+from support.yaml_documents import yaml_documents
+
+
+def one(documents: list[Document], kind: str, name: str) -> Document:
+    return next(doc for doc in documents if (doc["kind"], doc["metadata"]["name"]) == (kind, name))
+
+
+def names(documents: list[Document]) -> set[tuple[str, str]]:
+    return {(doc["kind"], doc["metadata"]["name"]) for doc in documents}
+
+
+def container(documents: list[Document]) -> dict[str, Any]:
+    pod = one(documents, "Deployment", "kruise-controller-manager")["spec"]["template"]["spec"]
+    found: dict[str, Any] = pod["containers"][0]
+    return found
+
+
+def test_all_objects_have_the_original_s_names() -> None:
+    found = names(manifests(Installation()))
+    assert found >= {
+        ("Namespace", "kruise-system"),
+        ("ServiceAccount", "kruise-manager"),
+        ("ClusterRole", "kruise-manager-role"),
+        ("Service", "kruise-webhook-service"),
+        ("Deployment", "kruise-controller-manager"),
+        ("PodDisruptionBudget", "kruise-controller-manager"),
+        ("DaemonSet", "kruise-daemon"),
+        ("ServiceAccount", "kruise-daemon"),
+        ("ClusterRole", "kruise-daemon-role"),
+        ("Role", "kruise-daemon-secret-role"),
+        ("MutatingWebhookConfiguration", "kruise-mutating-webhook-configuration"),
+        ("ValidatingWebhookConfiguration", "kruise-validating-webhook-configuration"),
+        *(("CustomResourceDefinition", crd["metadata"]["name"]) for crd in crds()),
+    }
+
+
+def test_pods_run_without_privileges_on_a_read_only_root() -> None:
+    deployment = one(manifests(Installation()), "Deployment", "kruise-controller-manager")
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] == 65534
+    only = pod["containers"][0]
+    assert only["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert {mount["mountPath"] for mount in only["volumeMounts"]} == {"/tmp", "/log"}
+    assert deployment["spec"]["minReadySeconds"] == 3
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": "100%", "maxUnavailable": 0}
+
+
+def test_the_flags_in_the_deployment_are_understood_and_mean_what_was_asked_for() -> None:
+    # given
+    text = "CloneSetShortHash=true,PodWebhook=false"
+    wanted = Installation(
+        namespace="here", gates=Gates.of(CloneSetShortHash=True, PodWebhook=False), feature_gates=text
+    )
+    # when
+    args = container(manifests(wanted))["args"]
+    settings = parse(args[1:], environ={"POD_NAMESPACE": "here"}).settings
+    # then
+    assert args[0] == "manager"
+    assert settings.of(CLONE_SET).short_hash
+    assert not settings.gates["PodWebhook"]
+    assert settings.election.namespace == settings.own_namespace == "here"
+    assert settings.serving.diagnosis is not None
+    assert settings.serving.diagnosis.host == "localhost"
+    assert settings.resync_s is None
+    assert settings.notes == ()
+
+
+def test_everything_is_in_the_namespace_that_was_asked_for() -> None:
+    documents = manifests(Installation(namespace="here"))
+    assert {doc["metadata"]["namespace"] for doc in documents if "namespace" in doc["metadata"]} == {
+        "here",
+        "kruise-daemon-config",  # the secrets that agents may read
+    }
+    for doc in documents:
+        if doc["kind"].endswith("Binding"):
+            assert doc["subjects"][0]["namespace"] == "here"
+        for entry in doc.get("webhooks") or ():
+            assert entry["clientConfig"]["service"]["namespace"] == "here"
+    crd = one(documents, "CustomResourceDefinition", "clonesets.apps.kruise.io")
+    assert crd["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["namespace"] == "here"
+
+
+def test_no_webhook_of_pods_guards_the_own_namespace_or_kube_system() -> None:
+    """a sick manager cannot keep its own pods, or the cluster's, from starting"""
+    documents = manifests(Installation())
+    labels = {
+        **one(documents, "Namespace", "kruise-system")["metadata"]["labels"],
+        "kubernetes.io/metadata.name": "kruise-system",
+    }
+    guarded = 0
+    for kind, name in names(documents):
+        if not kind.endswith("WebhookConfiguration"):
+            continue
+        for entry in one(documents, kind, name)["webhooks"]:
+            if not any("" in rule["apiGroups"] for rule in entry["rules"]):
+                continue
+            guarded += 1
+            selector = selector_from(entry.get("namespaceSelector") or {})
+            is_about_pods = any(
+                what.startswith("pods") for rule in entry["rules"] for what in rule["resources"]
+            )
+            assert not selector.matches({"kubernetes.io/metadata.name": "kube-system"}), entry["name"]
+            if is_about_pods:
+                assert not selector.matches(labels), entry["name"]
+            assert entry["timeoutSeconds"] <= 10
+    assert guarded > 0
+
+
+def test_without_the_pod_webhook_none_is_registered() -> None:
+    documents = manifests(Installation(gates=Gates.of(PodWebhook=False)))
+    entries = one(documents, "MutatingWebhookConfiguration", "kruise-mutating-webhook-configuration")[
+        "webhooks"
+    ]
+    assert "mpod.kb.io" not in {entry["name"] for entry in entries}
+
+
+def test_for_managers_outside_the_cluster_everything_names_their_address_and_nothing_runs_inside() -> None:
+    documents = manifests(Installation(webhook_host="192.0.2.10", webhook_port=9443))
+    base = "https://192.0.2.10:9443"
+    told = {
+        **{entry["name"]: entry["clientConfig"] for doc in documents for entry in doc.get("webhooks") or ()},
+        **{
+            doc["metadata"]["name"]: doc["spec"]["conversion"]["webhook"]["clientConfig"]
+            for doc in documents
+            if get_path(doc, "spec", "conversion", "webhook")
+        },
+    }
+    assert {"mcloneset.kb.io", "clonesets.apps.kruise.io"} <= set(told)
+    for name, config in told.items():
+        assert config["url"].startswith(f"{base}/"), name
+        assert "service" not in config, name
+    assert not {"Deployment", "Service", "PodDisruptionBudget"} & {kind for kind, _ in names(documents)}
+    assert ("ServiceAccount", "kruise-manager") in names(documents)
+
+
+def test_one_replica_needs_no_budget() -> None:
+    assert "PodDisruptionBudget" not in {kind for kind, _ in names(manifests(Installation(replicas=1)))}
+
+
+def test_the_command_prints_what_was_asked_for() -> None:
+    done = pykruise(
+        "install", "--namespace", "here", "--replicas", "3", "--feature-gates", "CloneSetShortHash=true"
+    )
+    assert done.returncode == 0, done.stderr
+    documents = yaml_documents(done.stdout)
+    deployment = one(documents, "Deployment", "kruise-controller-manager")
+    assert deployment["spec"]["replicas"] == 3
+    assert container(documents)["image"] == f"pykruise/kruise-manager:v{__version__}"
+    assert "--feature-gates=CloneSetShortHash=true" in container(documents)["args"]
+    assert "&id" not in done.stdout
+
+
+def test_the_command_refuses_gates_that_cannot_be_meant() -> None:
+    done = pykruise("install", "--feature-gates", "Foo=true")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: gate 'Foo' is not known")
+
+
+def test_the_command_refuses_addresses_that_cannot_be_meant() -> None:
+    done = pykruise("install", "--api-server", "10.0.0.1/24")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: --api-server: 10.0.0.1/24 has host bits set; write 10.0.0.0/24")
+
+
+def test_uninstall_without_check_removes_nothing_and_says_how() -> None:
+    done = pykruise("uninstall")
+    assert done.returncode == 1
+    assert "pykruise uninstall --check" in done.stderr
+
+
+def test_agents_run_on_every_node_with_the_runtime_s_socket_and_no_capability() -> None:
+    pod = one(manifests(Installation()), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
+    assert (pod["hostNetwork"], pod["tolerations"]) == (True, [{"operator": "Exists"}])
+    [only] = pod["containers"]
+    assert only["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert only["securityContext"]["readOnlyRootFilesystem"] is True
+    mounts = {mount["mountPath"]: mount.get("readOnly") for mount in only["volumeMounts"]}
+    assert mounts == {"/hostvarrun": True, "/tmp": None}
+    assert {"hostPath": {"path": "/var/run", "type": ""}, "name": "runtime-socket-dir"} in pod["volumes"]
+
+
+def test_the_agents_flags_are_understood() -> None:
+    pod = one(manifests(Installation()), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
+    settings = parse_agent(pod["containers"][0]["args"], environ={"NODE_NAME": "n1"})
+    assert settings is not None
+    assert settings.notes == ()
+    assert settings.serving is not None
+    assert settings.serving.port == pod["containers"][0]["livenessProbe"]["httpGet"]["port"]
+
+
+def test_agents_read_secrets_in_one_namespace_and_write_statuses_alone() -> None:
+    """operations case 40"""
+    documents = manifests(Installation())
+    wide = one(documents, "ClusterRole", "kruise-daemon-role")["rules"]
+    assert "secrets" not in {resource for rule in wide for resource in rule["resources"]}
+    written = {
+        resource
+        for rule in wide
+        for resource in rule["resources"]
+        if set(rule["verbs"]) & {"create", "patch", "update", "delete"}
+    }
+    assert written == {
+        "events",
+        "pods/status",
+        "nodeimages/status",
+        "nodepodprobes/status",
+        "containerrecreaterequests/status",
+    }
+    secret = one(documents, "Role", "kruise-daemon-secret-role")
+    assert secret["metadata"]["namespace"] == "kruise-daemon-config"
+    assert secret["rules"] == [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
+
+
+def test_without_the_gate_no_agent_is_installed() -> None:
+    gates = Gates.of(KruiseDaemon=False)
+    found = names(manifests(Installation(gates=gates, feature_gates="KruiseDaemon=false")))
+    assert not {kind for kind, name in found if name.startswith("kruise-daemon") and kind != "Namespace"}

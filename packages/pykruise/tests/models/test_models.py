@@ -1,0 +1,106 @@
+"""Models of the kinds: every field of every version, to documents and back."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from pykruise.kinds import crds
+from pykruise.kube.crds import structural_schema
+from pykruise.models import LabelSelector, ObjectMeta, document, model_of, parse, v1alpha1, v1beta1
+
+EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.yaml"))
+SERVED = [
+    (f"{crd['spec']['group']}/{version['name']}", crd["spec"]["names"]["kind"])
+    for crd in crds()
+    for version in crd["spec"]["versions"]
+    if crd["spec"]["group"].endswith("kruise.io")
+]
+
+
+@pytest.mark.parametrize(("api_version", "kind"), SERVED)
+def test_there_is_a_model_of_every_kind_in_every_version(api_version: str, kind: str) -> None:
+    model = model_of(api_version, kind)
+    module = v1alpha1 if api_version.endswith("v1alpha1") else v1beta1
+    assert getattr(module, kind) is model
+    assert kind.lower() in module.__all__
+
+
+@pytest.mark.parametrize(("api_version", "kind"), SERVED)
+def test_a_model_has_the_fields_of_its_definition(api_version: str, kind: str) -> None:
+    crd = next(one for one in crds() if one["spec"]["names"]["kind"] == kind)
+    name = api_version.partition("/")[2]
+    version = next(one for one in crd["spec"]["versions"] if one["name"] == name)
+    served = version["schema"]["openAPIV3Schema"]["properties"]
+    made = structural_schema(model_of(api_version, kind))["properties"]
+    for part in ("spec", "status"):
+        assert set(made.get(part, {}).get("properties", {})) == set(
+            served.get(part, {}).get("properties", {})
+        )
+
+
+def kruise_documents(path: Path) -> list[dict[str, Any]]:
+    found = yaml.safe_load_all(path.read_text())
+    return [one for one in found if one and "kruise.io" in one["apiVersion"]]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_come_back_as_they_were(path: Path) -> None:
+    for given in kruise_documents(path):
+        once = document(parse(given))
+        assert document(parse(once)) == once
+        # fields that have their default are left out, and nothing else
+        assert _without_defaults(given, once) == once
+
+
+def _without_defaults(given: Any, wanted: Any) -> Any:
+    if isinstance(given, dict) and isinstance(wanted, dict):
+        return {name: _without_defaults(one, wanted[name]) for name, one in given.items() if name in wanted}
+    return given
+
+
+def test_a_field_of_the_wrong_type_is_named() -> None:
+    given = kruise_documents(next(path for path in EXAMPLES if path.name == "cloneset.yaml"))[0]
+    given["spec"]["replicas"] = "many"
+    with pytest.raises(msgspec.ValidationError, match=r"spec\.replicas"):
+        parse(given)
+
+
+def test_a_kind_that_is_not_one_of_these_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        parse({"apiVersion": "apps/v1", "kind": "Deployment"})
+
+
+def test_an_object_is_built_by_names_of_python_and_sent_by_those_of_json() -> None:
+    spec = v1beta1.cloneset.CloneSetSpec(
+        replicas=2,
+        selector=LabelSelector(match_labels={"app": "web"}),
+        template={"metadata": {"labels": {"app": "web"}}},
+        scale_strategy=v1beta1.cloneset.ScaleStrategy(max_unavailable="10%"),
+    )
+    made = document(v1beta1.CloneSet(metadata=ObjectMeta(generate_name="web-"), spec=spec))
+    assert made == {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "CloneSet",
+        "metadata": {"generateName": "web-"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}},
+            "scaleStrategy": {"maxUnavailable": "10%"},
+        },
+    }
+
+
+def test_kinds_with_the_same_fields_in_both_versions_know_which_they_are() -> None:
+    given = {
+        "apiVersion": "apps.kruise.io/v1alpha1",
+        "kind": "BroadcastJob",
+        "metadata": {"name": "a"},
+        "spec": {"template": {}},
+    }
+    model = parse(given)
+    assert isinstance(model, v1alpha1.BroadcastJob)
+    assert document(model)["apiVersion"] == "apps.kruise.io/v1alpha1"

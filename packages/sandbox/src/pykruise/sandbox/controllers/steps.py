@@ -1,0 +1,137 @@
+"""Writes that several controllers plan, each with its reason and its event.
+
+object, template, patch ──▶ a Step ──▶ chains and stages of a Plan
+
+Pure. Every event is one of its own, as Kubernetes' controllers record them.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS, Resource
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.objects import DocumentView
+from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.status import status_patch
+from pykruise.sandbox.pod_view import PodView
+
+__all__ = [
+    "CREATE",
+    "DELETE",
+    "created",
+    "deleted",
+    "each",
+    "in_order",
+    "merged",
+    "normal",
+    "pod_deleted",
+    "pod_patched",
+    "status_step",
+    "warning",
+]
+
+CREATE: Final = "create"
+DELETE: Final = "delete"
+"""Purposes of stages."""
+
+
+def normal(reason: str, message: str) -> Note:
+    """An event of what went as it should."""
+    return Note(reason=reason, message=message, is_single=True)
+
+
+def warning(reason: str, message: str) -> Note:
+    """An event of what did not."""
+    return Note(reason=reason, message=message, warning=True, is_single=True)
+
+
+def created(
+    resource: Resource,
+    namespace: str,
+    body: Document,
+    *,
+    because: str,
+    done: Note | None = None,
+    failed: Note | None = None,
+) -> Step:
+    """A new object, with the name in its body; where there is none the API server makes one."""
+    key = Key(namespace, body["metadata"].get("name", ""))
+    return Step(
+        action=Create(resource=resource, key=key, body=body), because=because, done=done, failed=failed
+    )
+
+
+def deleted(
+    resource: Resource, view: DocumentView, *, because: str, propagation: str = "", done: Note | None = None
+) -> Step:
+    """The end of an object."""
+    action = Delete(resource=resource, key=view.key, uid=view.uid, propagation=propagation)
+    return Step(action=action, because=because, done=done)
+
+
+def pod_deleted(
+    pod: PodView,
+    *,
+    because: str,
+    grace_period_s: int | None = None,
+    done: Note | None = None,
+    failed: Note | None = None,
+) -> Step:
+    """The end of a pod."""
+    action = Delete(resource=PODS, key=pod.key, uid=pod.uid, grace_period_s=grace_period_s)
+    return Step(action=action, because=because, done=done, failed=failed)
+
+
+def pod_patched(pod: PodView, body: Document, *, because: str, subresource: str = "") -> Step:
+    """A strategic merge patch of a pod."""
+    action = Patch(
+        resource=PODS,
+        key=pod.key,
+        patch_type=PatchType.STRATEGIC,
+        body=body,
+        subresource=subresource,
+        uid=pod.uid,
+    )
+    return Step(action=action, because=because)
+
+
+def merged(resource: Resource, view: DocumentView, body: Document, *, because: str) -> Step:
+    """A merge patch of an object that is still as it was seen."""
+    action = Patch(
+        resource=resource,
+        key=view.key,
+        patch_type=PatchType.MERGE,
+        body=body,
+        uid=view.uid,
+        resource_version=str(view.resource_version),
+    )
+    return Step(action=action, because=because)
+
+
+def status_step(
+    resource: Resource, view: DocumentView, status: Document, *, because: str, notes: Sequence[Note] = ()
+) -> Step | None:
+    """A status that has to be written before, or after, other writes; None: it is stored already.
+
+    `notes`: events of its being written, a warning at most among them.
+    """
+    patch = status_patch(resource, view.key, uid=view.uid, stored=view.status, wanted=status)
+    if patch is None:
+        return None
+    done = next((note for note in notes if note.warning), None)
+    return Step(action=patch, because=because, done=done, also=tuple(one for one in notes if one is not done))
+
+
+def each(purpose: str, steps: Iterable[tuple[str, Step]], *, ramp: bool = False) -> tuple[Stage, ...]:
+    """A stage of writes for subjects that do not depend on each other; none without any. `ramp`: see Stage."""
+    chains = tuple(Chain(subject=subject, steps=(step,)) for subject, step in steps)
+    return (Stage(purpose=purpose, chains=chains, ramp=ramp, is_independent=not ramp),) if chains else ()
+
+
+def in_order(purpose: str, steps: Iterable[Step | None]) -> tuple[Stage, ...]:
+    """A stage of writes one after another; none without any."""
+    chain: tuple[Any, ...] = tuple(step for step in steps if step is not None)
+    return (Stage(purpose=purpose, chains=(Chain(subject="", steps=chain),)),) if chain else ()

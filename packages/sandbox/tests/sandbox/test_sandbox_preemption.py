@@ -1,0 +1,186 @@
+"""Who makes room for a pod: pure choices over a ledger, and what a cluster does about them."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pykruise.kube.documents import encode
+from pykruise.kube.resources import EVENTS, POD_DISRUPTION_BUDGETS, PODS, Resource
+from pykruise.kube.selectors import selector_from
+from pykruise.sandbox.cluster import ClusterSettings
+from pykruise.sandbox.ledger import Ledger
+from pykruise.sandbox.nodes import NodeSpec, NodeView, node_document, project_node
+from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.preemption import NEVER, Budget, NoRoom, Room, make_room
+from support.paper import START, pod_document, view
+from support.sandbox import Object, Place, pod, small_cluster
+
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+
+
+def node(name: str) -> NodeView:
+    """A node of four cpus."""
+    doc = node_document(NodeSpec(name=name, cpu="4"), now=START)
+    doc["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": "1"}
+    return project_node(encode(doc))
+
+
+def paper_pod(name: str, priority: int, *, cpu: str = "2", started: str = "", **spec: Any) -> PodView:
+    doc = pod_document(name, node="", labels={"app": name})
+    doc["spec"] |= {"priority": priority, **spec}
+    doc["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+    doc["status"] = {"startTime": started} if started else {}
+    return view(doc)
+
+
+def book(**placed: Sequence[PodView]) -> Ledger:
+    """A ledger of these nodes with their pods."""
+    made = Ledger()
+    for name, pods in placed.items():
+        made.set_node(node(name))
+        for one in pods:
+            made.place(one, name)
+    return made
+
+
+def room(new: PodView, ledger: Ledger, *budgets: Budget) -> tuple[str, list[str]]:
+    """The node, and who goes."""
+    before = {name: (load.pods, dict(load.used)) for name, load in ledger.nodes.items()}
+    answer = make_room(new, ledger, hopeful=[*ledger.nodes], budgets=budgets)
+    assert {name: (load.pods, dict(load.used)) for name, load in ledger.nodes.items()} == before
+    assert isinstance(answer, Room), answer
+    return answer.node, [one.name for one in answer.victims]
+
+
+def protecting(name: str, allowed: int = 0) -> Budget:
+    return Budget("default", selector_from({"matchLabels": {"app": name}}), allowed)
+
+
+def test_no_more_pods_go_than_must() -> None:
+    ledger = book(n1=[paper_pod("a", 5, cpu="1"), paper_pod("b", 1, cpu="1"), paper_pod("c", 3, cpu="2")])
+    assert room(paper_pod("new", 10, cpu="1"), ledger) == ("n1", ["b"])
+    assert room(paper_pod("new", 10, cpu="3"), ledger) == ("n1", ["c", "b"])
+
+
+def test_the_node_is_taken_whose_most_important_victim_is_least_important() -> None:
+    ledger = book(n1=[paper_pod("a", 5, cpu="4")], n2=[paper_pod("b", 3, cpu="4")])
+    assert room(paper_pod("new", 10), ledger) == ("n2", ["b"])
+
+
+def test_of_equal_victims_the_fewest_go_and_then_those_that_began_last() -> None:
+    # given
+    two = [paper_pod("a", 3, cpu="2"), paper_pod("b", 3, cpu="2")]
+    old = [paper_pod("old", 3, cpu="4", started="2026-01-01T00:00:00Z")]
+    young = [paper_pod("young", 3, cpu="4", started="2026-01-02T00:00:00Z")]
+    # then
+    assert room(paper_pod("new", 10, cpu="4"), book(n1=two, n2=old, n3=young)) == ("n3", ["young"])
+
+
+def test_pods_whose_budget_is_spent_are_kept_where_others_can_go() -> None:
+    # given the more important one is protected, and then the less important one
+    ledger = book(n1=[paper_pod("a", 5), paper_pod("b", 3)])
+    # then
+    assert room(paper_pod("new", 10), ledger) == ("n1", ["b"])
+    assert room(paper_pod("new", 10), ledger, protecting("b")) == ("n1", ["a"])
+    assert room(paper_pod("new", 10), ledger, protecting("b", allowed=1)) == ("n1", ["b"])
+    # and a budget does not save what must go
+    assert room(paper_pod("new", 10, cpu="4"), ledger, protecting("b")) == ("n1", ["a", "b"])
+
+
+def test_a_node_without_violated_budgets_is_preferred() -> None:
+    ledger = book(n1=[paper_pod("a", 1, cpu="4")], n2=[paper_pod("b", 5, cpu="4")])
+    assert room(paper_pod("new", 10), ledger, protecting("a")) == ("n2", ["b"])
+
+
+def test_why_nobody_can_make_room_is_said_node_by_node() -> None:
+    # given one node with equals, one where even an empty one would not do, one that fails for good
+    ledger = book(n1=[paper_pod("a", 10, cpu="4")], n2=[paper_pod("b", 1, cpu="4")], n3=[])
+    # when
+    answer = make_room(paper_pod("new", 10, cpu="8"), ledger, hopeful=["n1", "n2"])
+    # then
+    assert answer == NoRoom(
+        "0/3 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod, "
+        "1 Preemption is not helpful for scheduling."
+    )
+
+
+def test_a_pod_that_does_not_preempt_has_nobody_make_room() -> None:
+    ledger = book(n1=[paper_pod("a", 1, cpu="4")])
+    answer = make_room(paper_pod("new", 10, preemptionPolicy="Never"), ledger, hopeful=["n1"])
+    assert answer == NoRoom(NEVER)
+
+
+# ── in a cluster ─────────────────────────────────────────────────────────────
+
+
+async def with_classes(place: Place, **values: int) -> None:
+    for name, value in values.items():
+        await place.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+
+
+def of(name: str, priority_class: str, **fields: Any) -> Object:
+    return pod(name, requests={"cpu": "1"}, priorityClassName=priority_class, **fields)
+
+
+async def test_a_pod_is_nominated_and_comes_when_its_victim_has_stopped() -> None:
+    async with small_cluster(ClusterSettings(nodes=1, node_cpu="1", stop_s=20.0)) as place:
+        # given
+        await with_classes(place, low=1, high=9)
+        await place.create(PODS, of("small", "low"))
+        await place.until(lambda: place.is_ready("small"))
+        # when
+        await place.create(PODS, of("great", "high", labels={"app": "great"}))
+        await asyncio.sleep(5)
+        # then
+        victim = await place.get(PODS, "small")
+        assert victim["metadata"]["deletionTimestamp"]
+        condition = await place.condition("small", "DisruptionTarget")
+        assert (condition["reason"], condition["message"]) == (
+            "PreemptionByScheduler",
+            "default-scheduler: preempting to accommodate a higher priority pod",
+        )
+        status = (await place.get(PODS, "great"))["status"]
+        assert status["nominatedNodeName"] == "node-1"
+        said = (await place.condition("great", "PodScheduled"))["message"]
+        assert said.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        await place.until(lambda: place.is_ready("great"), within_s=30)
+
+
+async def test_nobody_less_important_takes_a_place_that_is_cleared_for_another() -> None:
+    async with small_cluster(ClusterSettings(nodes=1, node_cpu="1", stop_s=20.0)) as place:
+        # given a pod that waits for its victim
+        await with_classes(place, low=1, middle=5, high=9)
+        await place.create(PODS, of("small", "low"))
+        await place.until(lambda: place.is_ready("small"))
+        await place.create(PODS, of("great", "high"))
+        await asyncio.sleep(1)
+        # when others come meanwhile
+        await place.create(PODS, of("between", "middle"))
+        await asyncio.sleep(60)
+        # then
+        assert await place.is_ready("great")
+        assert "nodeName" not in (await place.get(PODS, "between"))["spec"]
+        names = [name for name in await place.names(EVENTS) if name.startswith("between")]
+        assert names
+
+
+@pytest.mark.parametrize("minimum", [1, 0])
+async def test_budgets_choose_the_victim(minimum: int) -> None:
+    async with small_cluster(ClusterSettings(nodes=1, node_cpu="2", stop_s=0.0)) as place:
+        # given
+        await with_classes(place, low=1, lower=0, high=9)
+        selector = {"matchLabels": {"app": "guarded"}}
+        budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": minimum, "selector": selector}}
+        await place.create(POD_DISRUPTION_BUDGETS, budget)
+        await place.create(PODS, of("guarded", "lower", labels={"app": "guarded"}))
+        await place.create(PODS, of("free", "low"))
+        await place.until(lambda: place.is_ready("guarded"))
+        await place.until(lambda: place.is_ready("free"))
+        # when
+        await place.create(PODS, of("great", "high"))
+        await place.until(lambda: place.is_ready("great"))
+        # then
+        assert await place.exists(PODS, "guarded") is (minimum == 1)
+        assert await place.exists(PODS, "free") is (minimum == 0)
