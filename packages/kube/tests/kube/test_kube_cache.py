@@ -1054,6 +1054,22 @@ async def test_catching_up_without_a_version_lists_what_a_silent_watch_does_not_
         assert server.lists == 2
 
 
+async def test_a_list_that_is_asked_for_while_another_is_under_way_follows_it_at_once() -> None:
+    server = ModelServer()
+    async with mirrored(server) as mirror:
+        server.list_gate = asyncio.Event()
+        first = asyncio.create_task(mirror.cache.catch_up())
+        await asyncio.sleep(0.1)
+        # when
+        second = asyncio.create_task(mirror.cache.catch_up())
+        await asyncio.sleep(0.1)
+        server.list_gate.set()
+        # then it does not wait until the watch in between ends
+        async with asyncio.timeout(5):
+            await asyncio.gather(first, second)
+        assert server.lists == 3
+
+
 async def test_catching_up_with_a_version_costs_a_list_only_when_the_watch_does_not_come_there() -> None:
     # given a watch that lags
     server = ModelServer()

@@ -219,6 +219,9 @@ class Reflector:
                     events = await stack.enter_async_context(watch)
             except TimeoutError as err:
                 raise RequestTimeoutError(f"no watch within {self._idle_timeout_s:g} s") from err
+            if self._wanted_lists:  # one was asked for while the watch was being opened
+                self._has_progressed = True
+                return
             opened_at = loop.time()
             self.is_connected, self._is_replaced = True, False
             self.last_error = self._logged_error = ""
