@@ -67,7 +67,7 @@ class _Running(msgspec.Struct, frozen=True):
     controller: Controller[Key]
     reads: tuple[Views[Any], ...]
     needs: tuple[Views[Any], ...]
-    """Of these, whose caches must be full before it works."""
+    """Of these, whose caches must be full before it works, beside those that all wait for."""
     at_start: Sequence[Key]
 
 
@@ -158,7 +158,8 @@ class Operator:
 
     def _build(self, work: Work) -> _Running:
         reads = tuple(dict.fromkeys((*self._shared, *views_of(work.control, work.settings))))
-        needs = tuple(views for views in reads if not views.is_apart)
+        waited = set(self._shared)
+        needs = tuple(views for views in reads if not views.is_apart and views not in waited)
         controller = controller_for(work.resource, work.control, self._context, work.settings)
         return _Running(work.control.name, controller, reads, needs, work.control.at_start)
 
