@@ -58,9 +58,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of a request's line and headers; those of API servers have some hundred bytes."""
     body: int = 7 * MIB
     """Of one review: an object and what it was before, three MiB at most by an API server."""
-    bodies: int = 16 * MIB
+    bodies: int = 14 * MIB
     """Of all requests at once. Those of API servers have some ten kilobytes."""
-    connections: int = 384
+    connections: int = 288
     share: float = 0.5
     """What one peer address may have of requests, bodies and connections. An API server alone needs no more."""
     least_rate: int = 64 * 1024
