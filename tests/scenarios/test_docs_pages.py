@@ -32,7 +32,8 @@ LEFT_OUT: Final = {
         "WEBHOOK_HOST=192.0.2.10 pykruise manager",
     ],
     "simulation.md": [
-        "make test                              # 40 seeds of CloneSets, 25 of DaemonSets, 30 of StatefulSets,"
+        "make test                              # 5 to 20 seeds of each kind, and all that once failed",
+        "make explore KIND=cloneset PODS=3      # large worlds; MOST=5000 bounds the states of each",
     ],
     "testing.md": ["pip install pykruise[testing]"],
 }
