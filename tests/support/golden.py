@@ -10,7 +10,7 @@ from pathlib import Path
 
 __all__ = ["same_as"]
 
-COMMANDS = Path(__file__).parents[1] / "unit" / "cli" / "golden"
+COMMANDS = Path(__file__).parents[2] / "packages" / "pykruise" / "tests" / "cli" / "golden"
 """What the commands say."""
 
 _HASH = "[bcdfghjklmnpqrstvwxz2456789]{8,10}"
