@@ -121,9 +121,7 @@ class LoneManager:
 
         `log`: a file that its log is written to.
         """
-        quiet = (
-            None if os.environ.get("BENCHLOG") or os.environ.get("PROFILE") else asyncio.subprocess.DEVNULL
-        )
+        quiet = None if os.environ.get("PROFILE") else asyncio.subprocess.DEVNULL
         server = urlsplit(url)
         where = {
             "KUBERNETES_SERVICE_HOST": server.hostname or "",
