@@ -74,8 +74,3 @@ def test_what_cannot_be_read_of_a_spec_is_a_problem_of_the_view() -> None:
 
 def test_a_status_that_cannot_be_read_counts_as_empty() -> None:
     assert projector([])(text({}, ready="all")).status == Status()
-
-
-def test_what_is_no_object_is_refused() -> None:
-    with pytest.raises(ValueError):
-        projector([])(b"[]")

@@ -126,7 +126,7 @@ class Projector(Generic[V]):
         view: type[V],
         *,
         read_spec: SpecReader,
-        status: type | None = None,
+        status: type[Any] | None = None,
         candidate_of: Callable[[Any], Candidate] | None = None,
         derived: Callable[[Any, Document], Mapping[str, Any]] = lambda *_: {},
         limit: int = 1000,
