@@ -9,12 +9,12 @@ now.
 from collections.abc import Iterator, Sequence
 
 from pykruise.kinds.broadcastjob.admission import mutating, validate_broadcastjob
-from pykruise.kinds.broadcastjob.conversion import CONVERSION
 from pykruise.kinds.broadcastjob.insight import INSIGHT
 from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
 from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, BroadcastJobView, Settings, snapshot
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJob
 from pykruise.kube.cache import Change
+from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import on
@@ -79,7 +79,7 @@ KIND = Kind(
         Version(name="v1beta1", root=BroadcastJob, storage=True, columns=_COLUMNS),
     ),
     short_names=("bcj",),
-    conversion=CONVERSION,
+    conversion=Conversion(BROADCAST_JOBS, "v1alpha1"),
     settings=Settings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings), validating=lambda *_: validate_broadcastjob

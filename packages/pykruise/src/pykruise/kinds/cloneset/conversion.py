@@ -121,11 +121,4 @@ def _number(text: object) -> int | None:
         return None
 
 
-CONVERSION: Final = Conversion(
-    group=CLONE_SETS.group,
-    kind=CLONE_SETS.kind,
-    hub=CLONE_SETS.version,
-    spoke="v1alpha1",
-    to_hub=to_hub,
-    to_spoke=to_spoke,
-)
+CONVERSION: Final = Conversion(CLONE_SETS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke)

@@ -6,12 +6,12 @@ KIND ──▶ definitions, conversion, roles, caches, controllers, admission, d
 from collections.abc import Iterator, Sequence
 
 from pykruise.kinds.imagelistpulljob.admission import mutate_imagelistpulljob, validate_imagelistpulljob
-from pykruise.kinds.imagelistpulljob.conversion import CONVERSION
 from pykruise.kinds.imagelistpulljob.insight import INSIGHT
 from pykruise.kinds.imagelistpulljob.plan import plan_imagelistpulljob
 from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, snapshot
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageListPullJob
 from pykruise.kube.cache import Change
+from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
@@ -64,7 +64,7 @@ KIND = Kind(
         Version(name="v1alpha1", root=ImageListPullJob, columns=_COLUMNS),
         Version(name="v1beta1", root=ImageListPullJob, storage=True, columns=_COLUMNS),
     ),
-    conversion=CONVERSION,
+    conversion=Conversion(IMAGE_LIST_PULL_JOBS, "v1alpha1"),
     gates=("KruiseDaemon", "ImagePullJobGate"),
     reviews=Reviews(
         mutating=lambda *_: mutate_imagelistpulljob,

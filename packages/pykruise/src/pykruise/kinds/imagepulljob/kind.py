@@ -4,13 +4,13 @@ KIND ──▶ definitions, conversion, roles, caches, controllers, admission, d
 """
 
 from pykruise.kinds.imagepulljob.admission import mutate_imagepulljob, validate_imagepulljob
-from pykruise.kinds.imagepulljob.conversion import CONVERSION
 from pykruise.kinds.imagepulljob.insight import INSIGHT
 from pykruise.kinds.imagepulljob.order import WORKLOADS
 from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
 from pykruise.kinds.imagepulljob.snapshot import Settings, snapshot
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS, ImagePullJob
 from pykruise.kinds.imagepulljob.wakes import wakes
+from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NAMESPACES, SECRETS
@@ -37,7 +37,7 @@ KIND = Kind(
         Version(name="v1alpha1", root=ImagePullJob, columns=(*_COLUMNS, _MESSAGE)),
         Version(name="v1beta1", root=ImagePullJob, storage=True, columns=_COLUMNS),
     ),
-    conversion=CONVERSION,
+    conversion=Conversion(IMAGE_PULL_JOBS, "v1alpha1"),
     gates=("KruiseDaemon", "ImagePullJobGate"),
     settings=Settings,
     reviews=Reviews(
