@@ -16,7 +16,7 @@ from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
-from pykruise.plans.kind import Kind, SpecSchema, workload_rights
+from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
@@ -28,7 +28,7 @@ _COLUMNS = (
     Column("Schedule", "string", ".spec.schedule"),
     Column("Type", "string", ".status.type"),
     Column("LastScheduleTime", "date", ".status.lastScheduleTime"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
+    AGE,
 )
 
 

@@ -14,7 +14,7 @@ from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NAMESPACES, SECRETS
-from pykruise.plans.kind import Kind
+from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
 from pykruise.pods.node_image_api import NODE_IMAGES
@@ -27,7 +27,7 @@ _COLUMNS = (
     Column("ACTIVE", "integer", ".status.active"),
     Column("SUCCEED", "integer", ".status.succeeded"),
     Column("FAILED", "integer", ".status.failed"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
+    AGE,
 )
 _MESSAGE = Column("MESSAGE", "string", ".status.message")
 
