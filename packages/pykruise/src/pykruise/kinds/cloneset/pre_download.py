@@ -6,7 +6,7 @@ Pure. Rules: what would be over before it helps is left out (recreation, three p
 once, nothing that can be updated in place).
 """
 
-from pykruise.kinds.cloneset.in_place import Differences, is_in_place_policy
+from pykruise.kinds.cloneset.in_place import Differences
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
 from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kube.int_or_percent import Rounding, resolve
@@ -59,7 +59,7 @@ def _settings(strategy: InPlaceUpdateStrategy) -> PullSettings:
 
 def _not_needed(ws: WorkingSet) -> str:
     block = ws.spec.rolling_update
-    if block is None or ws.spec.is_on_delete or not is_in_place_policy(ws.spec.policy):
+    if block is None or ws.spec.is_on_delete or not ws.spec.is_in_place:
         return "pods are not updated in place"
     replicas = ws.limits.replicas
     given = DEFAULT_MAX_UNAVAILABLE if block.max_unavailable is None else block.max_unavailable

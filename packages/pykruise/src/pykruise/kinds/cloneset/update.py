@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.in_place import Differences, begin, is_in_place_policy
+from pykruise.kinds.cloneset.in_place import Differences, begin
 from pykruise.kinds.cloneset.limits import Numbers
 from pykruise.kinds.cloneset.phase import mark_step, recreation_notes
 from pykruise.kinds.cloneset.scale import part
@@ -77,7 +77,7 @@ def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
         return Phase(skipped=skip(_old(ws), _kept(ws))), ()
     target = ws.update if numbers.update > 0 else ws.current
     ordered = _ordered(ws, _candidates(ws, back=numbers.update < 0))
-    differences = Differences(ws, target) if is_in_place_policy(ws.spec.policy) else None
+    differences = Differences(ws, target) if ws.spec.is_in_place else None
     refused = differences.refusals(ordered) if differences else {}
     if refused:  # pods that cannot be updated do not count against maxUnavailable
         ordered = first(ordered, lambda pod: pod.name not in refused)

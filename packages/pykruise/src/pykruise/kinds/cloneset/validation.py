@@ -13,20 +13,14 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kinds.cloneset.types import (
-    NO_DEADLINE,
-    CloneSetSpec,
-    PodUpdatePolicy,
-    RollingUpdate,
-    UpdateType,
-)
+from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetSpec, RollingUpdate
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import (
     invalid,
 )
 from pykruise.kube.field_rules import check_size
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
-from pykruise.pods.api import InPlaceUpdateStrategy
+from pykruise.pods.api import InPlaceUpdateStrategy, PodUpdatePolicy, UpdateType
 from pykruise.pods.ordering import MOST_WEIGHTS
 from pykruise.pods.workload_validation import (
     immutable_errors,

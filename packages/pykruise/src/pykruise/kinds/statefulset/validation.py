@@ -13,11 +13,9 @@ from typing import Any, Final
 from pykruise.kinds.statefulset.types import (
     ClaimUpdateType,
     ManagementPolicy,
-    PodUpdatePolicy,
     Retention,
     RollingUpdate,
     StatefulSetSpec,
-    UpdateType,
 )
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import Cause
@@ -27,6 +25,7 @@ from pykruise.kube.int_or_percent import IntOrPercent, Rounding, is_whole_percen
 from pykruise.kube.patches import diff_json
 from pykruise.kube.validation_rules import is_dns1123_label
 from pykruise.pods import keys
+from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.ordering import MOST_WEIGHTS
 from pykruise.pods.ordinals import range_of
 from pykruise.pods.workload_validation import (
