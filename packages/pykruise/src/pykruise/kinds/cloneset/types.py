@@ -189,10 +189,6 @@ class CloneSetStatus(Status, frozen=True, kw_only=True):
         """As it is written. Argo CD's script for CloneSets fails without expectedUpdatedReplicas."""
         return {"expectedUpdatedReplicas": 0, **super().document()}
 
-    def condition(self, kind: str) -> CloneSetCondition | None:
-        """The condition of this type, or None."""
-        return next((one for one in self.conditions or () if one.type == kind), None)
-
 
 class CloneSet(ApiObject, frozen=True, kw_only=True):
     """A set of interchangeable pods: scaled with chosen victims, updated by recreation or in place."""
