@@ -14,6 +14,7 @@ import msgspec
 from pykruise.kinds.sidecarset.conversion import CUSTOM_VERSION
 from pykruise.kinds.sidecarset.revisions import SET_LABEL, find_revision, to_remove
 from pykruise.kinds.sidecarset.snapshot import Snapshot
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -93,7 +94,7 @@ def _body(snapshot: Snapshot, name: RevisionName, name_hash: RevisionHash, numbe
             "namespace": snapshot.settings.namespace,
             "labels": labels,
             "annotations": annotations,
-            "ownerReferences": [one.owner_reference],
+            "ownerReferences": [one.reference_as(SIDECAR_SETS)],
         },
         "revision": number,
     }
