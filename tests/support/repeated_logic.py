@@ -3,7 +3,8 @@
 sources ──▶ shaped_lines() ──▶ repeated() ──▶ Repeat (where, where again, how many lines)
 
 A line's shape is its tokens with names, numbers and texts taken out. Lines that only hand values on do not count: the
-members of calls, tuples and tables (`name=value,`) and fields that a constructor keeps (`self.name = name`). What is
+members of calls, tuples and tables (`name=value,`), fields that a constructor keeps (`self.name = name`) and fields
+that are compared one by one (`and old.name == new.name`). What is
 outside of functions does not count either: types, imports, declarations.
 """
 
@@ -30,6 +31,7 @@ _WITHOUT_MEANING: Final = frozenset(
 )
 _VALUES: Final = frozenset({"name", "number", "text", "None", "True", "False", *".,()[]{}=:*"})
 _KEPT: Final = ("name", ".", "name", "=", "name")
+_COMPARED: Final = ("and", "name", ".", "name", "==", "name", ".", "name")
 
 
 class Line(NamedTuple):
@@ -107,7 +109,7 @@ def _shape(token: tokenize.TokenInfo) -> str:
 
 def _does_something(shape: tuple[str, ...]) -> bool:
     is_member = shape[-1] == "," and all(part in _VALUES for part in shape)
-    return not is_member and shape not in (_KEPT, ("...",)) and not set(shape) <= set(")]},")
+    return not is_member and shape not in (_KEPT, _COMPARED, ("...",)) and not set(shape) <= set(")]},")
 
 
 def _function_lines(tree: ast.AST) -> tuple[set[int], set[int]]:

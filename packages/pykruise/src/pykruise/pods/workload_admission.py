@@ -41,10 +41,8 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         """`with_defaults(request, object)` gives the object as it is to be stored, and changes nothing."""
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
-            if not is_reviewed_write(request):
-                return ALLOWED
-            if problem := self._unreadable(request):
-                return AdmissionAnswer(refusal=problem)
+            if (answer := self._answer_at_once(request)) is not None:
+                return answer
             assert request.object is not None
             found = with_defaults(request, request.object)
             return ALLOWED if same(found, request.object) else AdmissionAnswer(object=found)
@@ -74,10 +72,8 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         """The same of a kind whose `errors_of` asks the cluster. When that raises KubeError, the answer is a 500."""
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
-            if not is_reviewed_write(request):
-                return ALLOWED
-            if problem := self._unreadable(request):
-                return AdmissionAnswer(refusal=problem)
+            if (answer := self._answer_at_once(request)) is not None:
+                return answer
             assert request.object is not None
             spec, problem_text = self._read(request.object)
             assert spec is not None, problem_text
@@ -92,6 +88,13 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
             )
 
         return review
+
+    def _answer_at_once(self, request: AdmissionRequest) -> AdmissionAnswer | None:
+        """To a write that is not reviewed, or cannot be; None: it is reviewed."""
+        if not is_reviewed_write(request):
+            return ALLOWED
+        problem = self._unreadable(request)
+        return AdmissionAnswer(refusal=problem) if problem is not None else None
 
     def _unavailable(self, error: KubeError) -> Status:
         text = f"what the {self.resource.kind} has to be compared with cannot be read: {error}"
