@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.client import Client
 from pykruise.kube.errors import (
     AlreadyExistsError,
     ApiError,
@@ -34,6 +34,7 @@ from pykruise.kube.errors import (
 from pykruise.kube.limiter import Limiter
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
+from pykruise.kube.retries import RetryPolicy
 from pykruise.kube.transport import Response
 from pykruise.kube.version import __version__
 from support.scripted import ScriptedTransport, answer, refusal

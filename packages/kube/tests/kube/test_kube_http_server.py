@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pykruise.kube.http_server import HttpServer, Limits, Streamed
+from pykruise.kube.http_app import Limits, Streamed
+from pykruise.kube.http_server import HttpServer
 from pykruise.kube.http_wire import HeadWriter, Request, split_target
 from pykruise.kube.transport import Response
 
