@@ -1,7 +1,8 @@
 """Where scenarios run: the sandbox in virtual time by default, a real control plane with `--cluster=real`.
 
-    @pytest.mark.checkered            of two parameters' grid every fourth field (of small grids every third or
+    @pytest.mark.checkered            of a grid of parameters every fourth field (of small grids every third or
                                       second), on diagonals, so that each value meets a quarter of the others
+    @pytest.mark.checkered(4)         every fourth field, also where that leaves values of the longer side out
     @pytest.mark.exhaustive           of a set of parameters: not in a plain run
 
 With `--exhaustive` all of them run.
@@ -141,7 +142,8 @@ _GOLDEN = 0.6180339887498949  # multiples of it, modulo 1, are spread evenly how
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what does not belong to this kind of cluster."""
-    here = [item for item in items if _HERE in item.path.parents]
+    files = {path for path in {item.path for item in items} if _HERE in path.parents}
+    here = [item for item in items if item.path in files]
     if not config.getoption("--exhaustive"):
         here = _left_out(config, items, here, {item for item in here if _is_only_exhaustive(item)})
     if config.getoption("--cluster") != "real":
@@ -180,7 +182,8 @@ def _is_only_exhaustive(item: pytest.Item) -> bool:
     """Whether it is left out of a plain run: by its marker, or as one of the fields between those of `checkered`."""
     if item.get_closest_marker("exhaustive"):
         return True
-    if not item.get_closest_marker("checkered") or not isinstance(item, pytest.Function):
+    marker = item.get_closest_marker("checkered")
+    if marker is None or not isinstance(item, pytest.Function):
         return False
     places, sizes = 0, []
     for mark in item.iter_markers("parametrize"):
@@ -188,8 +191,9 @@ def _is_only_exhaustive(item: pytest.Item) -> bool:
         own = item.callspec.params[name]
         places += next(n for n, one in enumerate(values) if own in getattr(one, "values", (one,)))
         sizes.append(len(values))
-    # No more steps than the shorter side has fields: each value of the longer one must be met.
-    return places % max(2, min(4, *sizes)) != 0
+    # No more steps than the shorter side has fields, so that each value of the longer one is met.
+    every = marker.args[0] if marker.args else max(2, min(4, *sizes))
+    return bool(places % every)
 
 
 def _beyond_the_sample(items: list[pytest.Item], *, is_brief: bool) -> set[pytest.Item]:
