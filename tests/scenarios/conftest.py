@@ -4,6 +4,7 @@
                                       second), on diagonals, so that each value meets a quarter of the others
     @pytest.mark.checkered(4)         every fourth field, also where that leaves values of the longer side out
     @pytest.mark.exhaustive           of a set of parameters: not in a plain run
+    @pytest.mark.exhaustive(in_sandbox=True)   the same, but on a real cluster in every run
 
 With `--exhaustive` all of them run.
 
@@ -180,8 +181,8 @@ def _left_out(
 
 def _is_only_exhaustive(item: pytest.Item) -> bool:
     """Whether it is left out of a plain run: by its marker, or as one of the fields between those of `checkered`."""
-    if item.get_closest_marker("exhaustive"):
-        return True
+    if only := item.get_closest_marker("exhaustive"):
+        return not (only.kwargs.get("in_sandbox") and item.config.getoption("--cluster") == "real")
     marker = item.get_closest_marker("checkered")
     if marker is None or not isinstance(item, pytest.Function):
         return False
