@@ -505,7 +505,9 @@ class Connection(asyncio.Protocol):
             async with asyncio.timeout(limit_s):
                 await self._drained
         except TimeoutError:
-            _LOG.info("%s %s was dropped: nobody read it for %g s", request.method, request.path, limit_s)
+            _LOG.info(
+                "%s %s was dropped: its client did not read for %g s", request.method, request.path, limit_s
+            )
             raise _UnreadError from None
         finally:
             self._drained = None
