@@ -424,8 +424,8 @@ def _doing(sentence: str) -> list[tuple[Do, re.Match[str]]]:
 
 
 def each_case(cases: Iterable[Stuck]) -> list[Any]:
-    """Parameters `case`. In the sandbox a plain run leaves out those of which a remedy is followed: that stages the case
-    and asks for its cause as well. On a real cluster no remedy is followed, and each case is there."""
+    """Parameters `case`. In the sandbox a plain run leaves out those of which a remedy is followed: that stages the
+    case and asks for its cause as well. On a real cluster no remedy is followed, and each case is there."""
     return [
         pytest.param(
             one,

@@ -642,7 +642,7 @@ async def test_a_watch_does_not_take_a_place_of_the_limiter() -> None:
 
 
 async def test_an_event_keeps_what_the_server_sent_whatever_it_contains() -> None:
-    # given an object with fields nobody knows
+    # given an object with unknown fields
     line = b'{"type":"MODIFIED","object":{"zz":[1,2,{"x":"\xc3\xa4"}],"metadata":{}},"extra":1}'
     transport = ScriptedTransport(streams=[[line]])
     # when

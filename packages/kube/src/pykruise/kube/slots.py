@@ -4,7 +4,7 @@ kind, key ──▶ Keying.slot_of() ──▶ one of SLOTS slots           (eac
 members, who holds what ──▶ assign() ──▶ who should hold what   (the leader says so on its Lease: Record)
 
 Pure. The slot of a key follows from its kind and its own name, which never change, and from nothing that a cache could
-know late: two managers can never mean different slots, so a key is in exactly one, whichever of them lags behind. An owner
+know late: two managers can never mean different slots, so a key is in exactly one, whichever of them lags. An owner
 reference would not do: it is adopted and released, and until all had heard of it two managers would work on one object.
 """
 
