@@ -128,7 +128,7 @@ def test_it(sandbox):
 
 
 class Case(NamedTuple):
-    """A test of somebody's project: a file of its own."""
+    """A test of a user's project: a file of its own."""
 
     text: str
     plugins: tuple[str, ...] = PLUGIN
