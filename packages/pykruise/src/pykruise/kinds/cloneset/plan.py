@@ -61,7 +61,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
-from pykruise.pods.waiting import WAITING, without
+from pykruise.pods.waiting import WAITING, condition_of, without
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
@@ -177,7 +177,7 @@ def _times(ws: WorkingSet, status: CloneSetStatus) -> Iterator[Instant | None]:
     if ws.snapshot.overlapping:
         yield ws.now + LOOK_FOR_OVERLAP_S
     yield next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
-    due = deadline_at(status.condition(PROGRESSING), ws.spec.progress_deadline_seconds)
+    due = deadline_at(condition_of(status.conditions, PROGRESSING), ws.spec.progress_deadline_seconds)
     if due is not None:
         yield max(due, ws.now) + 1.0  # overdue only *after* that second
 

@@ -20,7 +20,17 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.ephemeral import JOB_ENV, EphemeralState, EphemeralView
-from pykruise.pods.fan_out import Decision, Finish, Hold, Policy, Run, State, Target, fan_out
+from pykruise.pods.fan_out import (
+    HELD,
+    Decision,
+    Finish,
+    Policy,
+    Run,
+    State,
+    Target,
+    fan_out,
+    waiting_for,
+)
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Delete, Patch
@@ -34,11 +44,7 @@ FINALIZER: Final = "apps.kruise.io/ephemeralcontainers-cleanup"
 
 DEFAULT_TTL_S: Final = 1800
 
-_HOLDS: Final = {
-    Hold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
-    Hold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
-    Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
-}
+_NO_PODS: Final = Reason(Code.NO_PODS, "no pod matches the selector; the job waits for one")
 
 
 def plan_ephemeraljob(snapshot: Snapshot) -> Plan:
@@ -167,7 +173,7 @@ def _before_end(
         status=None if document == job.stored_status else document,
         requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
         waiting=_waiting(job, decision),
-        skipped={name: _HOLDS[hold] for name, hold in decision.waiting.items() if hold in _HOLDS},
+        skipped={name: HELD[hold] for name, hold in decision.waiting.items()},
     )
 
 
@@ -184,13 +190,7 @@ def _waiting(job: EphemeralJobView, decision: Decision) -> Reason | None:
     if not job.containers:
         remedy = "name a container in spec.template.ephemeralContainers"
         return Reason(Code.INVALID_SPEC, "spec.template.ephemeralContainers is empty", remedy)
-    if not decision.counts.wanted:
-        return Reason(Code.NO_PODS, "no pod matches the selector; the job waits for one")
-    if decision.waiting:
-        return _HOLDS[next(iter(decision.waiting.values()))]
-    if decision.counts.active:
-        return Reason(Code.PODS_ACTIVE, f"containers in {decision.counts.active} pods have not ended")
-    return None
+    return waiting_for(decision, nothing_fits=_NO_PODS, what="containers in {} pods")
 
 
 def _injection(job: EphemeralJobView, pod: PodView) -> Chain:
