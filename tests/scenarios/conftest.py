@@ -23,7 +23,8 @@ scenarios those run that are marked
     @pytest.mark.node                 there too
     @pytest.mark.node_only            only there
 
-`--brief` runs each of them, but with parameters only an eighth of its sets.
+`--brief` runs each of them, but with parameters only an eighth of its sets. What cannot know on which cluster it runs
+is the same on both, and left out on a real one.
 """
 
 import asyncio
@@ -135,6 +136,9 @@ REAL_NODES = 4
 OF_JOBS = "busybox:1"
 """The image that jobs have in scenarios; its containers end by themselves."""
 
+_OPTIONS = frozenset({"request", "pytestconfig"})
+_PLUGINS = ("_pytest.", "pytest_asyncio.", "xdist.", "_hypothesis", "hypothesis")
+"""Whose fixtures ask for options, but not for the cluster."""
 _HERE = Path(__file__).parent
 _REAL_TEST_S = 400.0
 """The time limit of a test there: a busy machine is no reason to fail."""
@@ -153,7 +157,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason="about a real control plane (--cluster=real)"))
         return
     has_nodes = config.getoption("--real-nodes")
-    elsewhere = {item for item in here if _is_for_other_nodes(item, has_nodes=has_nodes)}
+    elsewhere = {
+        item
+        for item in here
+        if _is_for_other_nodes(item, has_nodes=has_nodes) or not _knows_its_cluster(item)
+    }
     here = _left_out(config, items, here, elsewhere)
     for item in here:
         if marker := item.get_closest_marker("virtual_time"):
@@ -168,6 +176,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_for_other_nodes(item: pytest.Item, *, has_nodes: bool) -> bool:
     is_only = bool(item.get_closest_marker("node_only"))
     return not (is_only or item.get_closest_marker("node")) if has_nodes else is_only
+
+
+def _knows_its_cluster(item: pytest.Item) -> bool:
+    """Whether a test may be another one on a real cluster: it, or a fixture of ours, asks for the options or is about a
+    real one. The others are the same there as in the sandbox, where they run."""
+    if item.get_closest_marker("real") or not isinstance(item, pytest.Function):
+        return True
+    fixtures = item._fixtureinfo
+    ours = (
+        one.argnames
+        for found in fixtures.name2fixturedefs.values()
+        for one in found
+        if not one.func.__module__.startswith(_PLUGINS)
+    )
+    return any(_OPTIONS & set(names) for names in (fixtures.argnames, *ours))
 
 
 def _left_out(

@@ -33,7 +33,7 @@ LATER = Pace(burst=0, per_s=0.0, wait_s=0.02)
 
 
 class Mirror:
-    """A server, the cache of it, and what the cache has told."""
+    """A server, the cache of it, and what the cache has delivered."""
 
     def __init__(self, server: ModelServer, **options: Any) -> None:
         self.server = server
@@ -225,7 +225,7 @@ async def test_handlers_find_store_and_indexes_up_to_date_and_one_that_fails_har
     assert seen == [(True, True), (True, True)]
     assert mirror.cache.stats().handler_failures == 2
     assert mirror.shown() == {"a": ("uid-1", 2)}
-    # and nobody is called who has left
+    # and no handler is called that has unsubscribed
     unsubscribe()
     server.remove("a")
     await delivered()
@@ -289,7 +289,7 @@ async def test_in_a_crowd_handlers_hear_a_moment_later_and_who_asks_sees_all_at_
         # when
         mirror.observe(server.change("a", 2), "a")
         mirror.observe(server.create("b", 1), "b")
-        # then nobody is woken as yet, and the next moment all are, in the order of changes
+        # then no handler is called as yet, and the next moment all are, in the order of changes
         assert mirror.changes_seen() == changes_seen
         await asyncio.sleep(0.03)
         assert mirror.changes_seen() == [*changes_seen, ("a", 1, 2), ("b", None, 1)]
@@ -375,7 +375,7 @@ async def test_the_order_of_answer_and_event_makes_no_difference(
             mirror.observe(written, name)
             server.deliver()
             await delivered()
-        # then the change was told once, and nothing waits for a confirmation that has come
+        # then the change was delivered once, and nothing waits for a confirmation that has come
         assert {item.name: item.resource_version for item in mirror.cache.values()} == {
             name: int(doc["metadata"]["resourceVersion"]) for name, doc in server.objects.items()
         }
@@ -387,7 +387,7 @@ async def test_the_order_of_answer_and_event_makes_no_difference(
 async def test_a_creation_whose_answer_comes_after_its_deletion_stays_gone() -> None:
     server = ModelServer()
     async with mirrored(server) as mirror:
-        # given an own creation that somebody else deleted before its answer was here
+        # given an own creation that another client deleted before its answer was here
         created = server.create("a", 1)
         server.remove("a")
         await delivered()
@@ -403,7 +403,7 @@ async def test_an_older_event_does_not_undo_a_patch() -> None:
     server.create("a", 1)
     async with mirrored(server) as mirror:
         server.hold()
-        server.change("a", 2)  # by somebody else
+        server.change("a", 2)  # by another client
         mirror.observe(server.change("a", 3), "a")
         # when
         server.deliver(1)
@@ -479,7 +479,7 @@ async def test_a_successor_created_by_oneself_replaces_an_object_whose_deletion_
     server.create("a", 1)
     async with mirrored(server) as mirror:
         server.hold()
-        server.remove("a")  # by somebody else
+        server.remove("a")  # by another client
         # when
         mirror.observe(server.create("a", 2), "a")
         # then two objects are never mixed in one change
@@ -917,7 +917,7 @@ async def test_nothing_is_missed_wherever_the_connection_breaks(cut_after: int) 
         server.cut()
         server.deliver()
         await asyncio.sleep(5)
-        # then the watch goes on where it was, and every change is told once
+        # then the watch goes on where it was, and every change is delivered once
         assert mirror.changes_seen() == [
             ("a", None, 1),
             ("a", 1, 2),
@@ -1360,13 +1360,13 @@ async def test_an_event_out_of_its_turn_that_has_waited_makes_it_list_again_at_o
 
 
 async def test_a_watch_that_leaves_out_an_own_write_is_not_trusted() -> None:
-    """cloneset case 93: a lost event holds nobody up for the five minutes of the original's expectations"""
+    """cloneset case 93: a lost event holds no key up for the five minutes of the original's expectations"""
     server = ModelServer()
     async with mirrored(server) as mirror:
         server.hold()
         mirror.observe(server.create("a", 1), "a")
         server.skip_versions(5)
-        # when a bookmark claims to have told everything
+        # when a bookmark claims to have sent everything
         server.bookmark()
         await asyncio.sleep(5)
         # then
