@@ -468,7 +468,7 @@ async def until(claim: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def created_pods(kubectl: Kubectl) -> int:
-    """From the revision that each pod's node was told: one binding event a pod, whoever made it."""
+    """From the revision that each pod's node was told: one binding event a pod, whatever made it."""
     await asyncio.sleep(1.0)
     listed = yaml.safe_load(kubectl.says("get", "events", "-n", "default", "-o", "yaml"))["items"]
     return len(
