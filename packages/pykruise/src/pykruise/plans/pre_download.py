@@ -13,7 +13,6 @@ import msgspec
 
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
@@ -25,7 +24,7 @@ from pykruise.pods.image_pull_jobs import (
     pull_jobs,
 )
 from pykruise.pods.revisions import RevisionView
-from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 __all__ = ["PreDownload", "over_too_soon", "pre_download_stages"]
@@ -118,16 +117,10 @@ def _create_chain(document: Document, *, warns: bool) -> Chain:
 
 
 def _delete_chain(job: PullJobView) -> Chain:
-    action = Delete(resource=IMAGE_PULL_JOBS, key=Key(job.namespace, job.name), uid=job.uid)
+    action = delete_object(IMAGE_PULL_JOBS, job)
     return Chain(subject=job.name, steps=(Step(action=action, because="the rollout is complete"),))
 
 
 def _label_chain(revision: RevisionView, label: str, because: str) -> Chain:
-    action = Patch(
-        resource=CONTROLLER_REVISIONS,
-        key=Key(revision.namespace, revision.name),
-        patch_type=PatchType.MERGE,
-        body={"metadata": {"labels": {label: "true"}}},
-        uid=revision.uid,
-    )
+    action = patch_object(CONTROLLER_REVISIONS, revision, {"metadata": {"labels": {label: "true"}}})
     return Chain(subject=revision.name, steps=(Step(action=action, because=because),))

@@ -12,17 +12,14 @@ from typing import Final
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
 from pykruise.plans.in_place import Progress, Seen, summary_of
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, pod_key, version
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import Settings
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.readiness import PRE_UPDATE_HOOK, let_go, missing_conditions
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Chain, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -123,13 +120,7 @@ def service_step(
     # update may just have begun. A condition that is missing cannot be taken for another, and new pods
     # change too often to insist.
     replaced = any(pod.condition(condition["type"]) is not None for condition in conditions)
-    action = Patch(
-        resource=PODS,
-        key=pod_key(pod),
-        patch_type=PatchType.STRATEGIC,
-        body=body,
-        subresource="status" if conditions else "",
-        uid=pod.uid,
-        resource_version=version(pod, unchanged=replaced or progress.is_complete),
+    action = pod_patch(
+        pod, body, subresource="status" if conditions else "", unchanged=replaced or progress.is_complete
     )
     return (Step(action=action, because=because),)

@@ -26,7 +26,6 @@ from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
-from pykruise.kube.patches.types import PatchType
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.fan_out import (
@@ -41,7 +40,7 @@ from pykruise.pods.fan_out import (
     waiting_for,
 )
 from pykruise.pods.reasons import Code
-from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
@@ -146,7 +145,7 @@ def _after_end(snapshot: Snapshot, targets: Targets, decision: Decision) -> Plan
 
 def _deletion_of(job: BroadcastJobView) -> Stage:
     because = "ttlSecondsAfterFinished has passed"
-    step = Step(action=Delete(resource=BROADCAST_JOBS, key=job.key, uid=job.uid), because=because)
+    step = Step(action=delete_object(BROADCAST_JOBS, job), because=because)
     return Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),))
 
 
@@ -214,13 +213,7 @@ def _pausing(snapshot: Snapshot, decision: Decision) -> Plan:
     failed = decision.counts.failed
     message = f"{failed} {'pod has' if failed == 1 else 'pods have'} failed: the job is paused"
     patch = Step(
-        action=Patch(
-            resource=BROADCAST_JOBS,
-            key=job.key,
-            patch_type=PatchType.MERGE,
-            body={"spec": {"paused": True}},
-            uid=job.uid,
-        ),
+        action=patch_object(BROADCAST_JOBS, job, {"spec": {"paused": True}}),
         because=message,
         done=Note(reason="Paused", message=message, warning=True),
     )

@@ -36,7 +36,6 @@ from pykruise.kinds.cloneset.waiting import waiting_of
 from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.ownership import adopter_of, adoption_stages, release_pod, revision_stages
 from pykruise.plans.phases import Phase, pod_chain, skip
@@ -62,7 +61,7 @@ from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import WAITING, condition_of, without
-from pykruise.runtime.actions import Patch
+from pykruise.runtime.actions import patch_object
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
@@ -266,13 +265,8 @@ def _truncate_pods_to_delete(ws: WorkingSet) -> Iterable[Chain]:
     if kept == listed:
         return
     cloneset = ws.snapshot.cloneset
-    action = Patch(
-        resource=CLONE_SETS,
-        key=cloneset.key,
-        patch_type=PatchType.MERGE,
-        body={"spec": {"scaleStrategy": {"podsToDelete": kept or None}}},
-        uid=cloneset.uid,
-        resource_version=str(cloneset.resource_version),
+    action = patch_object(
+        CLONE_SETS, cloneset, {"spec": {"scaleStrategy": {"podsToDelete": kept or None}}}, unchanged=True
     )
     gone = ", ".join(name for name in listed if name not in names)
     yield Chain(subject="", steps=(Step(action=action, because=f"no such pods any more: {gone}"),))

@@ -18,8 +18,6 @@ from pykruise.kinds.cloneset.limits import Numbers
 from pykruise.kinds.cloneset.phase import mark_step, recreation_notes
 from pykruise.kinds.cloneset.scale import part
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
-from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.in_place import summary_of
 from pykruise.plans.phases import (
@@ -38,7 +36,7 @@ from pykruise.pods.ordering import Term, by_priority, first, scatter, update_ord
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.actions import Delete, patch_object
 from pykruise.runtime.plan import Chain, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -221,14 +219,12 @@ def _spend(ws: WorkingSet, spends: Spends, touched: Collection[str]) -> list[Sta
         if not begun:
             continue
         budget = ws.snapshot.budgets[name]
-        action = Patch(
-            resource=POD_UNAVAILABLE_BUDGETS,
-            key=Key(budget.namespace, budget.name),
-            patch_type=PatchType.MERGE,
-            body=spend_patch(budget, {pod.name: Operation.UPDATE for pod in begun}, now=ws.now),
+        action = patch_object(
+            POD_UNAVAILABLE_BUDGETS,
+            budget,
+            spend_patch(budget, {pod.name: Operation.UPDATE for pod in begun}, now=ws.now),
             subresource="status",
-            uid=budget.uid,
-            resource_version=str(budget.resource_version),
+            unchanged=True,
         )
         step = Step(action=action, because=f"{len(begun)} of its pods are updated")
         chains.append(Chain(subject=f"budget {name}", steps=(step,)))

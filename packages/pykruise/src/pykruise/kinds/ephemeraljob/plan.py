@@ -14,10 +14,7 @@ from pykruise.kinds.ephemeraljob.status import Tally, document_of, status_of
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE
+from pykruise.plans.phases import MOST_AT_ONCE, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.ephemeral import JOB_ENV, EphemeralState, EphemeralView
 from pykruise.pods.fan_out import (
@@ -33,7 +30,7 @@ from pykruise.pods.fan_out import (
 )
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -182,7 +179,7 @@ def _after_end(job: EphemeralJobView, decision: Decision) -> Plan:
         over = Reason(Code.JOB_OVER, "the job is over")
         return Plan(requeue_after_s=decision.requeue_after_s, waiting=over)
     because = "ttlSecondsAfterFinished has passed"
-    step = Step(action=Delete(resource=EPHEMERAL_JOBS, key=job.key, uid=job.uid), because=because)
+    step = Step(action=delete_object(EPHEMERAL_JOBS, job), because=because)
     return Plan(stages=(Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),))
 
 
@@ -194,13 +191,10 @@ def _waiting(job: EphemeralJobView, decision: Decision) -> Reason | None:
 
 
 def _injection(job: EphemeralJobView, pod: PodView) -> Chain:
-    patch = Patch(
-        resource=PODS,
-        key=Key(pod.namespace, pod.name),
-        patch_type=PatchType.STRATEGIC,
-        body={"spec": {"ephemeralContainers": [_marked(one, job.uid) for one in job.containers]}},
+    patch = pod_patch(
+        pod,
+        {"spec": {"ephemeralContainers": [_marked(one, job.uid) for one in job.containers]}},
         subresource="ephemeralcontainers",
-        uid=pod.uid,
     )
     failed = Note(reason="CreateFailed", message=f"no containers can be put into {pod.name}", warning=True)
     return Chain(subject=pod.name, steps=(Step(action=patch, because="the job is for it", failed=failed),))
@@ -215,13 +209,11 @@ def _marked(container: Mapping[str, Any], uid: str) -> Document:
 def _release(job: EphemeralJobView) -> tuple[Stage, ...]:
     if FINALIZER not in job.finalizers:
         return ()
-    patch = Patch(
-        resource=EPHEMERAL_JOBS,
-        key=job.key,
-        patch_type=PatchType.MERGE,
-        body={"metadata": {"finalizers": [one for one in job.finalizers if one != FINALIZER] or None}},
-        uid=job.uid,
-        resource_version=str(job.resource_version),
+    patch = patch_object(
+        EPHEMERAL_JOBS,
+        job,
+        {"metadata": {"finalizers": [one for one in job.finalizers if one != FINALIZER] or None}},
+        unchanged=True,
     )
     step = Step(action=patch, because="the job is deleted; what it put into pods stays")
     return (Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),)

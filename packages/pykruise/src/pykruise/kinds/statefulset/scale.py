@@ -27,15 +27,14 @@ from pykruise.kinds.statefulset.claims import (
     stale_claim,
 )
 from pykruise.kinds.statefulset.working_set import FINISHED, Slot, WorkingSet
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle import LifecycleState, why_waiting
 from pykruise.pods.reasons import Code
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.actions import Create
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -330,13 +329,7 @@ def _mend(ws: WorkingSet, slot: Slot, pod: PodView, found: _Found) -> None:
 
 def _relabel(ws: WorkingSet, slot: Slot, pod: PodView) -> Step:
     return Step(
-        action=Patch(
-            resource=PODS,
-            key=ws.key(pod.name),
-            patch_type=PatchType.STRATEGIC,
-            body={"metadata": {"labels": identity_labels(ws, slot)}},
-            uid=pod.uid,
-        ),
+        action=pod_patch(pod, {"metadata": {"labels": identity_labels(ws, slot)}}),
         because="it lacks the label with its name",
         done=Note(reason="SuccessfulUpdate", message=f"repaired the labels of pod {pod.name}"),
         failed=Note(
