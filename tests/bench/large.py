@@ -1,7 +1,7 @@
 """A manager alone with ten thousand pods: its memory, its CPU, and how long its event loop ever stands still.
 
 sandbox (a process of its own, HTTP and TLS) ◀── lone_manager.py: `pykruise manager` with a watch on its loop
-                                             ◀── this process: wishes, and waiting for them
+                                             ◀── this process: writes, and waiting for them
 
 PYTHONPATH=tests python -m bench.large [--pods 10000] [--nodes 100] [--touched 500]. Prints; asserts nothing.
 The pods are there before the measured manager starts; then some of them are touched in each way.

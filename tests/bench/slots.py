@@ -1,7 +1,7 @@
 """Several managers that share the work (--shards) against one: throughput, and a cluster of a hundred thousand pods.
 
 sandbox (a process of its own, HTTPS, writes answered after a fixed delay) ◀── 1, 2, 4 × lone_manager.py
-                                                                           ◀── this process: wishes, waiting, figures
+                                                                           ◀── this process: writes, waiting, figures
 
 PYTHONPATH=tests:. python -m bench.slots throughput [--sets 160] [--pods 20] [--delay 0.2] [--managers 1,4]
 PYTHONPATH=tests:. python -m bench.slots large      [--sets 1000] [--pods 100] [--touched 100] [--managers 1,2,4]

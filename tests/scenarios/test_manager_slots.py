@@ -1,4 +1,4 @@
-"""Several managers that share the work: each key is worked on by one, whoever comes, goes or lags behind."""
+"""Several managers that share the work: each key is worked on by one, whichever comes, goes or lags behind."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

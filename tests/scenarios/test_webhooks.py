@@ -20,7 +20,7 @@ from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ReviewRule
-from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import decode
@@ -41,6 +41,7 @@ from pykruise.kube.resources import (
     SECRETS,
     SERVICES,
 )
+from pykruise.kube.retries import RetryPolicy
 from pykruise.kube.selectors import selector_from
 from pykruise.kube.transport import Request
 from pykruise.manager.settings import Settings

@@ -210,7 +210,7 @@ class Stage:
             if error is not None:
                 raise error
 
-    # ── deeds ────────────────────────────────────────────────────────────────
+    # ── writes ────────────────────────────────────────────────────────────────
 
     @contextmanager
     def past_admission(self) -> Iterator[None]:

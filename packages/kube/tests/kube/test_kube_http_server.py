@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pykruise.kube.http_server import HttpServer, Limits, Streamed
+from pykruise.kube.http_app import Limits, Streamed
+from pykruise.kube.http_server import HttpServer
 from pykruise.kube.http_wire import HeadWriter, Request, split_target
 from pykruise.kube.transport import Response
 
@@ -64,8 +65,8 @@ class Echo:
                 return Response(204, {"content-type": ""}, b"")
             case _:
                 pass
-        told = f"{request.method} {request.path} {dict(request.query)} {request.body.decode()}"
-        return Response(200, {"content-type": "text/plain"}, told.encode())
+        echoed = f"{request.method} {request.path} {dict(request.query)} {request.body.decode()}"
+        return Response(200, {"content-type": "text/plain"}, echoed.encode())
 
     def failed(self, code: int, request: Request) -> Response:
         return Response(code, {"content-type": "text/plain"}, b"refused")

@@ -179,7 +179,7 @@ def _missing(value: Any, seen: Any, levels: int = _COMPARED_LEVELS) -> Any:
 
 
 def _are_recognisable(*lists: list[Any]) -> bool:
-    """Whether every item can be told from the others by its identity."""
+    """Whether every item can be distinguished from the others by its identity."""
     for items in lists:
         identities = [_identity(item) for item in items]
         if not all(identities) or len(set(identities)) < len(identities):
@@ -324,7 +324,7 @@ def _annotation(doc: Mapping[str, Any], key: str) -> str:
 
 
 def _read(text: str) -> Document:
-    """The kept fields; what is not their JSON (somebody edited it) counts as nothing kept."""
+    """The kept fields; what is not their JSON (it was edited) counts as nothing kept."""
     try:
         kept = orjson.loads(text) if text else {}
     except orjson.JSONDecodeError:

@@ -5,7 +5,7 @@ a Lease per seat   ──▶ who lives ──┐
 a Lease per slot   ──▶ who has it ─┴─▶ assign() (slots.py), when this member leads ──▶ Record
 
 What the leader says is advice: only the Lease of a slot lets a member work on its keys, and only while the leader's own
-Lease is held by a member, too. So another program that takes that Lease finds nobody at work. A member learns of a
+Lease is held by a member, too. So another program that takes that Lease finds no member at work. A member learns of a
 renewal by asking, and counts from before the question by which it found the Lease still unrenewed; so its time ends
 before the Lease can be taken.
 
@@ -66,7 +66,7 @@ class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holder(self) -> str:
-        """Who has it; empty: nobody."""
+        """Which member has it; empty: none."""
         return str(self.spec.get("holderIdentity") or "")
 
     @property
@@ -142,7 +142,7 @@ class MembershipStats(msgspec.Struct, frozen=True, kw_only=True):
     held: frozenset[int]
     """Slots whose Lease it has."""
     assigned: Mapping[int, Seat]
-    """Who should hold which, as the leader says; empty: nobody leads that shares."""
+    """Who should hold which, as the leader says; empty: no leader shares."""
 
 
 class Membership:
@@ -277,7 +277,7 @@ class Membership:
         return next((one for one in self._leases.values() if one.name == name), None)
 
     def _living(self) -> dict[Seat, LeaseView]:
-        """Seats that somebody has."""
+        """Seats that are taken."""
         by_name = {one.name: one for one in self._leases.values()}
         found = {}
         for seat in range(SLOTS):

@@ -27,8 +27,8 @@ import msgspec
 from pykruise.admission import conversion
 from pykruise.admission.reviews import Reviews
 from pykruise.kube.aside import Aside
+from pykruise.kube.http_app import Limits as HttpLimits
 from pykruise.kube.http_server import HttpServer
-from pykruise.kube.http_server import Limits as HttpLimits
 from pykruise.kube.http_wire import Request
 from pykruise.kube.quota import FullError, Quota
 from pykruise.kube.transport import Response

@@ -248,13 +248,13 @@ def test_the_snapshot_takes_its_own_and_unowned_matching_revisions_and_remembers
     builder = cloneset(1)
     own = revision(A, 2)
     unowned = revision(B, 1, controller="")
-    stranger = revision(C, 1, controller="other", name="web-stranger")
-    elsewhere = revision(C, 1, controller="other", name="api-stranger")
+    foreign = revision(C, 1, controller="other", name="web-foreign")
+    elsewhere = revision(C, 1, controller="other", name="api-foreign")
     unmatched = revision(C, 1, controller="", labels={"app": "other"}, name="web-unmatched")
-    builder.with_revisions(own, unowned, stranger, elsewhere, unmatched)
+    builder.with_revisions(own, unowned, foreign, elsewhere, unmatched)
     snapshot = builder.snapshot()
     assert [one.number for one in snapshot.revisions] == [1, 2]
-    assert set(snapshot.other_revisions) == {"web-stranger", "web-unmatched"}
+    assert set(snapshot.other_revisions) == {"web-foreign", "web-unmatched"}
 
 
 def test_a_view_reads_metadata_and_null_fields_as_absent() -> None:
