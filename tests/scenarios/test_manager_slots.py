@@ -12,7 +12,7 @@ from pykruise.kube.membership import MembershipStats
 from pykruise.kube.resources import LEASES
 from pykruise.kube.slots import AT_ONCE, SLOTS
 from pykruise.manager.manager import Manager
-from support.faults import FaultyTransport, Refuse, requests, workload_writes
+from support.faults import Delay, FaultyTransport, Refuse, requests, workload_writes
 from support.scenario import Audience, Stage, audience, cloneset, rolling
 from support.silenced import SilencedTransport
 
@@ -125,6 +125,30 @@ async def test_a_member_that_is_killed_is_followed_within_the_lease_time(
         assert asyncio.get_running_loop().time() - killed_at < LEASE_S + 10.0
         await all_settled(stage)
     nothing_twice(seen)
+
+
+@IN_TURN
+@pytest.mark.parametrize("other", range(1, 4))
+async def test_of_members_that_stop_at_one_moment_none_is_left_the_leadership(
+    stage: Stage, other: int
+) -> None:
+    # given a leader that is slow to name who follows it
+    slow = FaultyTransport(stage.manager_transport())
+    leader = await stage.start_manager(slow, identity="manager-0", members=4)
+    await stage.until(lambda: leader.is_leading)
+    others = [await stage.start_manager(identity=f"manager-{number}", members=4) for number in range(1, 4)]
+    await stage.until(lambda: are_shared([leader, *others]))
+    slow.on(lambda one: one.method == "PUT" and one.path.endswith("/kruise-manager"), lambda _: Delay(0.5))
+    # when another goes meanwhile
+    gone = others.pop(other - 1)
+    stopped_at = asyncio.get_running_loop().time()
+    going = asyncio.create_task(stage.stop_manager(leader))
+    await asyncio.sleep(0.1)
+    await stage.stop_manager(gone)
+    await going
+    # then one that stays leads, and the slots are held
+    await stage.until(lambda: are_shared(others))
+    assert asyncio.get_running_loop().time() - stopped_at < 5.0
 
 
 @IN_TURN
