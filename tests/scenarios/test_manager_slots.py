@@ -20,11 +20,6 @@ SETS = 6
 REPLICAS = 4
 LEASE_S = 15.0
 
-IN_TURN = pytest.mark.virtual_time(
-    "there members of tests that follow each other did not come to equal shares in time"
-)
-"""Open: alone these have been seen to pass on a real API server; one after the other they do not all pass."""
-
 
 def stats_of(manager: Manager) -> MembershipStats:
     assert manager.membership is not None
@@ -91,7 +86,6 @@ async def test_every_manager_works_and_every_object_has_one(stage: Stage) -> Non
     assert sum(one.stats().controllers["cloneset"].reconciles > 0 for one in managers) > 1
 
 
-@IN_TURN
 @pytest.mark.parametrize("is_leader", [True, False])
 async def test_a_member_that_is_stopped_hands_its_slots_over_within_seconds(
     stage: Stage, is_leader: bool
@@ -109,7 +103,6 @@ async def test_a_member_that_is_stopped_hands_its_slots_over_within_seconds(
     nothing_twice(seen)
 
 
-@IN_TURN
 @pytest.mark.parametrize("is_leader", [True, False])
 async def test_a_member_that_is_killed_is_followed_within_the_lease_time(
     stage: Stage, is_leader: bool
@@ -127,7 +120,6 @@ async def test_a_member_that_is_killed_is_followed_within_the_lease_time(
     nothing_twice(seen)
 
 
-@IN_TURN
 @pytest.mark.parametrize("other", range(1, 4))
 async def test_of_members_that_stop_at_one_moment_none_is_left_the_leadership(
     stage: Stage, other: int
@@ -151,7 +143,6 @@ async def test_of_members_that_stop_at_one_moment_none_is_left_the_leadership(
     assert asyncio.get_running_loop().time() - stopped_at < 5.0
 
 
-@IN_TURN
 async def test_a_member_that_is_cut_off_writes_nothing_more_and_takes_part_again(stage: Stage) -> None:
     # given
     faulty = FaultyTransport(stage.manager_transport())
@@ -175,7 +166,6 @@ async def test_a_member_that_is_cut_off_writes_nothing_more_and_takes_part_again
         assert [one for one in faulty.log[count:] if workload_writes("pods")(one)] == []
 
 
-@IN_TURN
 @pytest.mark.parametrize("is_killed", [True, False])
 async def test_a_member_whose_watch_of_pods_is_silent_makes_no_pod_twice(
     stage: Stage, is_killed: bool
@@ -202,7 +192,6 @@ async def test_a_member_whose_watch_of_pods_is_silent_makes_no_pod_twice(
     nothing_twice(seen, most=3 * REPLICAS, created=3 * REPLICAS)
 
 
-@IN_TURN
 async def test_a_member_that_joins_gets_its_share_a_few_slots_at_a_time(stage: Stage) -> None:
     first = await stage.start_manager(identity="manager-0", members=2)
     await stage.until(lambda: len(stats_of(first).held) == SLOTS)
@@ -218,7 +207,6 @@ async def test_a_member_that_joins_gets_its_share_a_few_slots_at_a_time(stage: S
     nothing_twice(seen)
 
 
-@IN_TURN
 async def test_a_further_member_stands_by(stage: Stage) -> None:
     managers = [await stage.start_manager(identity=f"manager-{one}", members=2) for one in range(3)]
     await stage.until(lambda: sorted(len(stats_of(one).held) for one in managers) == [0, 8, 8])
@@ -227,7 +215,6 @@ async def test_a_further_member_stands_by(stage: Stage) -> None:
     await stage.until(lambda: len(stats_of(idle).held) == SLOTS // 2)
 
 
-@IN_TURN
 async def test_when_another_program_takes_the_leaders_lease_nobody_works(stage: Stage) -> None:
     # given
     transports = [FaultyTransport(stage.manager_transport()) for _ in range(2)]
@@ -251,7 +238,6 @@ async def test_when_another_program_takes_the_leaders_lease_nobody_works(stage: 
     await all_settled(stage)
 
 
-@IN_TURN
 async def test_the_one_leader_of_all_and_members_follow_each_other(stage: Stage) -> None:
     """As when `--shards` is changed by a rolling update."""
     alone = await stage.start_manager(identity="alone")
@@ -274,7 +260,6 @@ async def test_the_one_leader_of_all_and_members_follow_each_other(stage: Stage)
     nothing_twice(seen, created=3 * REPLICAS)
 
 
-@IN_TURN
 async def test_members_that_share_by_namespace_wait_until_those_that_do_not_are_over(stage: Stage) -> None:
     managers = await members(stage, 2)
     others = [
@@ -290,7 +275,6 @@ async def test_members_that_share_by_namespace_wait_until_those_that_do_not_are_
     nothing_twice(seen)
 
 
-@IN_TURN
 async def test_a_rolling_update_of_four_managers_during_a_rollout_loses_and_doubles_nothing(
     stage: Stage,
 ) -> None:
