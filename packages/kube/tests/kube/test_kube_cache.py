@@ -1070,6 +1070,20 @@ async def test_a_list_that_is_asked_for_while_another_is_under_way_follows_it_at
         assert server.lists == 3
 
 
+async def test_lists_that_many_ask_for_while_the_watch_is_being_ended_are_made() -> None:
+    server = ModelServer()
+    async with mirrored(server) as mirror:
+        # when each asks one turn of the loop after the other, as those who take many slots do
+        asking = []
+        for _ in range(10):
+            asking.append(asyncio.create_task(mirror.cache.catch_up()))
+            await asyncio.sleep(0)
+        # then
+        async with asyncio.timeout(5):
+            await asyncio.gather(*asking)
+        assert server.lists > 1
+
+
 async def test_catching_up_with_a_version_costs_a_list_only_when_the_watch_does_not_come_there() -> None:
     # given a watch that lags
     server = ModelServer()
