@@ -383,7 +383,7 @@ class _Connection(asyncio.Protocol):
             request.is_placed = self._room.begin(self)
             if not request.is_placed:
                 self._refusal = self._app.failed(429, request)
-        self._push(_Turn(request, self._refusal, self._stays))
+        self._push(_Turn(request, self._refusal, self._stays and not self._server.is_retiring))
 
     # --- requests ----------------------------------------
 
@@ -600,7 +600,7 @@ class HttpServer:
             size=limits.bodies,
             share=limits.share,
         )
-        self.is_stopping = False
+        self.is_stopping = self.is_retiring = False
         self._tls: Callable[[], ssl.SSLContext] | None = None
         self._opening: set[asyncio.Task[None]] = set()
         self._handshakes = Turns(each=_HANDSHAKES, serve=self._begin)
@@ -622,7 +622,7 @@ class HttpServer:
 
     async def start(self, host: str, port: int, *, tls: Callable[[], ssl.SSLContext] | None) -> int:
         """Listen; returns the port. Raises OSError. `tls` is asked for each connection; an empty host: everywhere."""
-        self.is_stopping = False
+        self.is_stopping = self.is_retiring = False
         self._tls = tls
         self._listeners = await _listening(host, port)
         for listener in self._listeners:
@@ -681,6 +681,12 @@ class HttpServer:
         every_s = min(often_s, limits.read_s / 4, limits.idle_s / 4, limits.first_s / 4)
         self._looks_at = now + every_s
         self._timer = loop.call_at(self._looks_at, self._check_on)
+
+    def retire(self) -> None:
+        """It stops soon: a connection ends with its next answer, which says so. A client that sent a request at the
+        moment in which `stop` closes its connection would have to guess whether that was read.
+        """
+        self.is_retiring = True
 
     async def stop(self, *, grace_s: float | None = None) -> None:
         """Take no more connections, let requests under way finish (`grace_s`, or `Limits.stop_s`), and end all."""

@@ -342,6 +342,10 @@ class Webhooks:
             await self.server.stop()
             self._converting.close()
 
+    def retire(self) -> None:
+        """It stops soon: have API servers ask other replicas, where there are some."""
+        self.server.retire()
+
     async def stop(self) -> None:
         """Finish the reviews under way and end `run()`."""
         self._stop.set()
