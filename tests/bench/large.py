@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 import uvloop
 
+from bench.orphans import end_with_parent
 from bench.sandbox import cloneset
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -276,6 +277,7 @@ def main() -> None:
     asked = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         if asked.serve:
+            end_with_parent()
             runner.run(serve(asked.serve, pods=asked.pods, nodes=asked.nodes))
         else:
             print(text(runner.run(run(pods=asked.pods, nodes=asked.nodes, touched=asked.touched))))

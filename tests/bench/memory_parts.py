@@ -16,15 +16,14 @@ __all__ = ["resident"]
 
 PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("asyncio, ssl, uvloop", ("asyncio", "ssl", "uvloop")),
-    ("msgspec, orjson, yaml", ("msgspec", "orjson", "yaml")),
+    ("msgspec, orjson", ("msgspec", "orjson")),
     ("client, caches, queue", ("pykruise.kube.client", "pykruise.kube.http", "pykruise.kube.cache")),
     ("operator", ("pykruise.runtime.operator",)),
     ("kinds: types, rules, plans", ("pykruise.kinds",)),
-    ("cryptography", ("cryptography.x509",)),
-    ("admission", ("pykruise.admission.reviewers", "pykruise.admission.server")),
     ("prometheus_client", ("prometheus_client",)),
-    ("the rest of the manager", ("pykruise.manager.process",)),
-    ("the command", ("pykruise.cli.manager",)),
+    ("the rest of the manager", ("pykruise.manager.process", "pykruise.cli.manager")),
+    ("webhooks: cryptography", ("cryptography.x509",)),
+    ("webhooks: reviews", ("pykruise.manager.webhooks",)),
 )
 
 

@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -41,8 +41,10 @@ from pykruise.manager.settings import ElectionSettings, ServingSettings, Setting
 from pykruise.manager.state_metrics import state_registry
 from pykruise.manager.traces import spans_from
 from pykruise.manager.watchdog import Watchdog
-from pykruise.manager.webhooks import Webhooks
 from pykruise.pods.in_place import has_resize
+
+if TYPE_CHECKING:
+    from pykruise.manager.webhooks import Webhooks
 
 __all__ = ["USER_AGENT", "identity", "run_process"]
 
@@ -156,8 +158,11 @@ def _time_that_runs_on() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-def _webhooks(client: Client, settings: Settings, rng: random.Random) -> Webhooks:
+def _webhooks(client: Client, settings: Settings, rng: random.Random) -> "Webhooks":
     """Over a client that writes without leading: every replica keeps certificates and configurations up."""
+    # With what they need, of which `cryptography` is the most, they take 12 MB that a manager without them can spare.
+    from pykruise.manager.webhooks import Webhooks
+
     bind = settings.webhook.bind
     if bind is None:
         return Webhooks(client, settings=settings, rng=rng)
