@@ -160,13 +160,16 @@ def _time_that_runs_on() -> float:
 
 def _webhooks(client: Client, settings: Settings, rng: random.Random) -> "Webhooks":
     """Over a client that writes without leading: every replica keeps certificates and configurations up."""
-    # With what they need, of which `cryptography` is the most, they take 12 MB that a manager without them can spare.
+    # A manager without them can spare what they need.
+    from pykruise.admission.certificate_process import CertificateProcess
     from pykruise.manager.webhooks import Webhooks
 
+    work = CertificateProcess()
     bind = settings.webhook.bind
     if bind is None:
-        return Webhooks(client, settings=settings, rng=rng)
-    return Webhooks(client, settings=settings, bind=bind.host or "0.0.0.0", port=bind.port, rng=rng)
+        return Webhooks(client, settings=settings, rng=rng, certificate_work=work)
+    host = bind.host or "0.0.0.0"
+    return Webhooks(client, settings=settings, bind=host, port=bind.port, rng=rng, certificate_work=work)
 
 
 def _servers(manager: Manager, metrics: CollectorRegistry, serving: ServingSettings) -> list[PlainServer]:
