@@ -274,9 +274,10 @@ class LeaderElector:
         False: it names another one, or cannot be asked for.
         """
         try:
-            async with asyncio.timeout(self._retry_s):
+            async with asyncio.timeout(self._renew_s / 2):
                 lease = decode(await self._client.get(LEASES, self._namespace, self._name))
-        except (KubeError, TimeoutError):  # then it runs out
+        except (KubeError, TimeoutError) as error:  # then it runs out
+            _log.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or "no answer")
             return False
         if _spec(lease).get("holderIdentity") != from_:
             return False

@@ -45,6 +45,10 @@ RECORD: Final = "pykruise.io/slots"
 LOOK_S: Final = 1.0
 """How often a member looks at the Leases although none has changed: one may have run out."""
 
+LAST_LOOK_S: Final = 4.0
+LAST_LOOKS: Final = 2
+"""How long, and how often, a member that leaves asks who else has a seat."""
+
 SETTLED_S: Final = 10.0
 """How long a member has to be there before slots move to it that others hold."""
 
@@ -483,12 +487,16 @@ class Membership:
     async def _successor(self, *, instead_of: str = "") -> str:
         """Of those that have a seat at the API server this very moment: that one, or else the one that came last.
 
-        Empty: there is none, as far as is known.
+        Empty: there is none. Where nobody says who there is, it stays that one.
         """
-        try:
-            async with asyncio.timeout(self._retry_s):
-                listed = await self._client.list(LEASES, self._namespace)
-        except (KubeError, TimeoutError):
+        for _ in range(LAST_LOOKS):
+            try:
+                async with asyncio.timeout(LAST_LOOK_S):
+                    listed = await self._client.list(LEASES, self._namespace)
+                break
+            except (KubeError, TimeoutError) as error:
+                _log.warning("who follows this member is not known: %s", str(error) or "no answer")
+        else:
             return instead_of
         stored = {one.name: one for one in map(_project, listed.items)}
         alive = {lease.holder for lease in self._living().values()}
