@@ -22,8 +22,7 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("kinds: types, rules, plans", ("pykruise.kinds",)),
     ("prometheus_client", ("prometheus_client",)),
     ("the rest of the manager", ("pykruise.manager.process", "pykruise.cli.manager")),
-    ("webhooks: cryptography", ("cryptography.x509",)),
-    ("webhooks: reviews", ("pykruise.manager.webhooks",)),
+    ("webhooks", ("pykruise.manager.webhooks", "pykruise.admission.certificate_process")),
 )
 
 
