@@ -161,9 +161,11 @@ class _Cluster:
         return [project_sidecarset(orjson.dumps(self._doc))] if self._doc["kind"] == "SidecarSet" else []
 
     async def spreads(self, namespace: str) -> list[Any]:
-        from pykruise.kinds.workloadspread.view import project_spread
+        from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 
-        return [project_spread(orjson.dumps(self._doc))] if self._doc["kind"] == "WorkloadSpread" else []
+        return (
+            [SPREAD_VIEWS.project(orjson.dumps(self._doc))] if self._doc["kind"] == "WorkloadSpread" else []
+        )
 
     async def fresh(self, key: Any) -> Any:
         return (await self.spreads(""))[0]

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.snapshot import project_cloneset
+from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS
 from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.phases import MOST_AT_ONCE
@@ -261,7 +261,7 @@ def test_a_view_reads_metadata_and_null_fields_as_absent() -> None:
     document = cloneset(1).document
     document["spec"] |= {"replicas": None, "updateStrategy": {"rollingUpdate": {"maxSurge": None}}}
     document["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    view = project_cloneset(orjson.dumps(document))
+    view = CLONE_SET_VIEWS.project(orjson.dumps(document))
     assert view.spec is not None
     assert (view.spec.replicas, view.resource_version, view.is_deleting) == (1, 100, True)
     assert view.key == ("shop", "web")
@@ -275,7 +275,7 @@ def test_unknown_fields_of_a_newer_version_do_not_disturb() -> None:
 
 def test_something_that_is_no_object_is_refused() -> None:
     with pytest.raises(ValueError, match="object"):
-        project_cloneset(b"[]")
+        CLONE_SET_VIEWS.project(b"[]")
 
 
 # Pods of nobody

@@ -1,0 +1,16 @@
+"""What two kinds decide alike is decided by one piece of code, in pods/ or plans/."""
+
+from pathlib import Path
+
+import pykruise.kinds
+from support.repeated_logic import repeated
+
+MOST_ALIKE = 5
+"""Lines of one shape that may stand twice: the head of a plan, a loop over conditions."""
+
+
+def test_no_logic_of_kinds_is_written_twice() -> None:
+    found = repeated(Path(next(iter(pykruise.kinds.__path__))), least=MOST_ALIKE + 1)
+    assert not found, "\n".join(
+        f"{one.length} lines: {one.path}:{one.line} ~ {one.other}:{one.other_line}" for one in found
+    )
