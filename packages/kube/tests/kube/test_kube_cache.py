@@ -1084,6 +1084,29 @@ async def test_lists_that_many_ask_for_while_the_watch_is_being_ended_are_made()
         assert server.lists > 1
 
 
+async def test_another_watch_has_to_come_to_the_latest_change_and_no_further() -> None:
+    server = ModelServer()
+    server.create("a", 1)
+    async with mirrored(server) as mirror:
+        assert mirror.cache.changed == server.version
+        server.create("b", 1)
+        await delivered()
+        change = server.version
+        # when the cluster goes on elsewhere, as a bookmark and a list say
+        server.version += 10
+        server.bookmark()
+        await delivered()
+        await mirror.cache.catch_up()
+        # then
+        assert (mirror.cache.changed, mirror.cache.position) == (change, server.version)
+        # and when a list shows what the watch has missed
+        server.stalled = True
+        server.create("c", 1)
+        server.version += 10
+        await mirror.cache.catch_up()
+        assert mirror.cache.changed == server.version
+
+
 async def test_catching_up_with_a_version_costs_a_list_only_when_the_watch_does_not_come_there() -> None:
     # given a watch that lags
     server = ModelServer()

@@ -75,7 +75,7 @@ class HandOver:
         written = self._elector.inherited
         if written is None:
             await cache.catch_up()
-            self._listed[cache] = cache.position
+            self._listed[cache] = cache.changed
         elif version := written.get(str(cache.resource)):
             await cache.catch_up(version)
         seen.set()
