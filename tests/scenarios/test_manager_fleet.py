@@ -298,8 +298,17 @@ async def test_a_rolling_update_of_four_managers_loses_no_review_and_doubles_not
         assert not asking.lost
 
 
-@pytest.mark.parametrize("is_leader", [True, False])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    ("number", "is_leader"),
+    [
+        (signal.SIGTERM, True),
+        (signal.SIGKILL, True),
+        (signal.SIGKILL, False),
+        (signal.SIGSTOP, True),
+        pytest.param(signal.SIGTERM, False, marks=pytest.mark.exhaustive),
+        pytest.param(signal.SIGSTOP, False, marks=pytest.mark.exhaustive),
+    ],
+)
 async def test_a_process_that_ends_or_stands_still_is_followed_and_nothing_is_done_twice(
     busy_plane: ControlPlane | None, tmp_path: Path, number: signal.Signals, is_leader: bool
 ) -> None:
