@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.certificates import Certificates, renewed
+from pykruise.admission.certificate_work import renewed
+from pykruise.admission.certificates import Certificates
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
 from pykruise.admission.pods.chain import CONDITION
 from pykruise.kinds.cloneset.types import CLONE_SETS

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 import yaml
 
-from pykruise.admission.certificates import renewed
+from pykruise.admission.certificate_work import renewed
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
 from pykruise.admission.stores import SecretStore
 from pykruise.kinds.cloneset.types import CLONE_SETS

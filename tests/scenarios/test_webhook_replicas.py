@@ -15,7 +15,8 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.admission.certificates import DAY_S, YEAR_S, Certificates, authorities_of, problem_with, renewed
+from pykruise.admission.certificate_work import authorities_of, problem_with, renewed
+from pykruise.admission.certificates import DAY_S, YEAR_S, Certificates
 from pykruise.admission.configurations import (
     MUTATING,
     MUTATING_NAME,

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.admission.certificates import DAY_S, YEAR_S, authorities_of, renewed
+from pykruise.admission.certificate_work import authorities_of, renewed
+from pykruise.admission.certificates import DAY_S, YEAR_S
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, current_conditions
 from pykruise.admission.protection import LABEL
 from pykruise.admission.server import Limits

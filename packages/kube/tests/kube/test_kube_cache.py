@@ -1070,6 +1070,43 @@ async def test_a_list_that_is_asked_for_while_another_is_under_way_follows_it_at
         assert server.lists == 3
 
 
+async def test_lists_that_many_ask_for_while_the_watch_is_being_ended_are_made() -> None:
+    server = ModelServer()
+    async with mirrored(server) as mirror:
+        # when each asks one turn of the loop after the other, as those who take many slots do
+        asking = []
+        for _ in range(10):
+            asking.append(asyncio.create_task(mirror.cache.catch_up()))
+            await asyncio.sleep(0)
+        # then
+        async with asyncio.timeout(5):
+            await asyncio.gather(*asking)
+        assert server.lists > 1
+
+
+async def test_another_watch_has_to_come_to_the_latest_change_and_no_further() -> None:
+    server = ModelServer()
+    server.create("a", 1)
+    async with mirrored(server) as mirror:
+        assert mirror.cache.changed == server.version
+        server.create("b", 1)
+        await delivered()
+        change = server.version
+        # when the cluster goes on elsewhere, as a bookmark and a list say
+        server.version += 10
+        server.bookmark()
+        await delivered()
+        await mirror.cache.catch_up()
+        # then
+        assert (mirror.cache.changed, mirror.cache.position) == (change, server.version)
+        # and when a list shows what the watch has missed
+        server.stalled = True
+        server.create("c", 1)
+        server.version += 10
+        await mirror.cache.catch_up()
+        assert mirror.cache.changed == server.version
+
+
 async def test_catching_up_with_a_version_costs_a_list_only_when_the_watch_does_not_come_there() -> None:
     # given a watch that lags
     server = ModelServer()

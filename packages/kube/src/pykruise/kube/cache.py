@@ -236,6 +236,12 @@ class Cache(Generic[T]):
         return self._store.answered
 
     @property
+    def changed(self) -> int:
+        """The version of the latest change it knows of; `position` goes on beyond it where nothing happens."""
+        self._inbox.empty()
+        return self._store.changed
+
+    @property
     def position(self) -> int:
         """The version of the cluster that has been followed so far."""
         self._inbox.empty()

@@ -65,7 +65,7 @@ class HttpServer:
 
     async def start(self, host: str, port: int, *, tls: Callable[[], ssl.SSLContext] | None) -> int:
         """Listen; returns the port. Raises OSError. `tls` is asked for each connection; an empty host: everywhere."""
-        self._state.is_stopping = False
+        self._state.is_stopping = self._state.is_retiring = False
         self._tls = tls
         self._listeners = await _listening(host, port)
         for listener in self._listeners:
@@ -124,6 +124,12 @@ class HttpServer:
         every_s = min(often_s, limits.read_s / 4, limits.idle_s / 4, limits.first_s / 4)
         self._looks_at = now + every_s
         self._timer = loop.call_at(self._looks_at, self._check_on)
+
+    def retire(self) -> None:
+        """It stops soon: a connection ends with its next answer, which says so. A client that sent a request at the
+        moment in which `stop` closes its connection would have to guess whether that was read.
+        """
+        self._state.is_retiring = True
 
     async def stop(self, *, grace_s: float | None = None) -> None:
         """Take no more connections, let requests under way finish (`grace_s`, or `Limits.stop_s`), and end all."""

@@ -75,7 +75,7 @@ class ServerState:
         self.app = app
         self.limits = limits
         self.heads = HeadWriter()
-        self.is_stopping = False
+        self.is_stopping = self.is_retiring = False
         self.connections: dict[Connection, None] = {}
         """Those that have shaken hands."""
         self.room: Room[Connection] = Room(
@@ -308,7 +308,7 @@ class Connection(asyncio.Protocol):
             request.is_placed = self._room.begin(self)
             if not request.is_placed:
                 self._refusal = self._app.failed(429, request)
-        self._push(_Turn(request, self._refusal, self._stays))
+        self._push(_Turn(request, self._refusal, self._stays and not self._server.is_retiring))
 
     # --- requests ----------------------------------------
 

@@ -184,6 +184,10 @@ class WebhookServer:
         """Listen. Raises OSError when the port is taken."""
         self._port = await self._http.start(self._host, self._port, tls=self._current_tls)
 
+    def retire(self) -> None:
+        """It stops soon: have clients open their next connections elsewhere."""
+        self._http.retire()
+
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """Take no new connections, finish what is being answered (for so long), and close."""
         await self._http.stop(grace_s=grace_s)
