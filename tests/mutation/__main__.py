@@ -27,7 +27,15 @@ from mutation.proofs import LEVELS, Proof, collect, covered, seeds_of, worlds_of
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "packages/pykruise/src/pykruise"
 RUNTIME = ROOT / "packages/kube/src/pykruise"
-NOT_DECIDING = ("types.py", "v1alpha1.py", "reference.py", "differences.py", "reasons_page.py", "insight.py", "__init__.py")
+NOT_DECIDING = (
+    "types.py",
+    "v1alpha1.py",
+    "reference.py",
+    "differences.py",
+    "reasons_page.py",
+    "insight.py",
+    "__init__.py",
+)
 """What declares, or writes pages."""
 BUDGET_S = {"unit": 3.0, "properties": 2.0, "scenarios": 20.0, "simulation": 12.0, "exploration": 30.0}
 """So much CPU, as it was measured, is spent on a mutant at each level."""
@@ -46,10 +54,16 @@ class Case(msgspec.Struct):
 def main() -> int:
     """0: no survivor is without an explanation."""
     parser = argparse.ArgumentParser(prog="mutation", description=__doc__)
-    parser.add_argument("files", nargs="+", help="files or folders under pykruise/, such as kinds/cloneset or pods")
+    parser.add_argument(
+        "files", nargs="+", help="files or folders under pykruise/, such as kinds/cloneset or pods"
+    )
     parser.add_argument("--only", default="", help="mutants with this text in their names")
-    parser.add_argument("--from", dest="source", help="only the survivors that this file lists, an earlier --out")
-    parser.add_argument("--seeds", type=int, default=30, help="of each generator; 0: no simulation, no exploration")
+    parser.add_argument(
+        "--from", dest="source", help="only the survivors that this file lists, an earlier --out"
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=30, help="of each generator; 0: no simulation, no exploration"
+    )
     parser.add_argument("--scenarios", action="store_true", help="scenarios of the kind too")
     parser.add_argument("--all", action="store_true", help="tests of all kinds, for what they share")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -98,7 +112,10 @@ def _tests(kinds: Sequence[str], *, is_all: bool, with_scenarios: bool) -> list[
     if is_all:
         found = [unit / "pods", unit / "plans", unit / "kinds", tests / "properties"]
         return [str(path) for path in found]
-    shared = [*sorted((unit / "kinds").glob("*.py")), *sorted((unit / "admission").glob("test_admission_pods.py"))]
+    shared = [
+        *sorted((unit / "kinds").glob("*.py")),
+        *sorted((unit / "admission").glob("test_admission_pods.py")),
+    ]
     own = [
         path
         for kind in kinds
@@ -109,7 +126,10 @@ def _tests(kinds: Sequence[str], *, is_all: bool, with_scenarios: bool) -> list[
         )
         if path.exists()
     ]
-    common = [tests / "properties" / name for name in ("test_conversion_properties.py", "test_in_place_properties.py")]
+    common = [
+        tests / "properties" / name
+        for name in ("test_conversion_properties.py", "test_in_place_properties.py")
+    ]
     return [str(path) for path in (*own, *shared, *common, unit / "plans")]
 
 
@@ -119,7 +139,9 @@ def _judge(
     begun = time.monotonic()
     functions = Functions()
     proofs = covered(tests, paths)
-    print(f"{len(proofs)} of {len(tests)} tests run these files; {time.monotonic() - begun:.0f} s", flush=True)
+    print(
+        f"{len(proofs)} of {len(tests)} tests run these files; {time.monotonic() - begun:.0f} s", flush=True
+    )
     allowed = explained()
     _try(cases, proofs, functions, processes)
     left = [case for case in cases if not case.caught or case.caught == "uncovered"]
@@ -131,7 +153,10 @@ def _judge(
         used = sorted({case.path for case in left})
         generators = kinds or ["cloneset", "statefulset", "daemonset", "sidecarset", "workloadspread"]
         more = covered([*seeds_of(generators, seeds), *worlds_of(generators)], used)
-        print(f"{len(left)} are left; {len(more)} seeds and worlds; {time.monotonic() - begun:.0f} s", flush=True)
+        print(
+            f"{len(left)} are left; {len(more)} seeds and worlds; {time.monotonic() - begun:.0f} s",
+            flush=True,
+        )
         _try(left, more, functions, processes)
     for case in cases:
         case.caught = case.caught or "survives"
@@ -163,16 +188,20 @@ def _try(cases: Sequence[Case], proofs: Sequence[Proof], functions: Functions, p
         if len(running) == processes:
             settle()
         cost_s = sum(proof.cost_s for proof in chosen)
-        child = start(lambda case=case, chosen=chosen: _attempt(case, chosen, functions), cpu_s=5.0 + 2 * cost_s)
+        child = start(
+            lambda case=case, chosen=chosen: _attempt(case, chosen, functions), cpu_s=5.0 + 2 * cost_s
+        )
         running[child.pid] = (child, case)
     while running:
         settle()
 
 
 def _chosen(case: Case, proofs: list[Proof]) -> list[Proof]:
-    """The cheapest first, of the folder that mirrors the file's before others, as many as the budget of a level lets."""
+    """The cheapest first, of the folder that mirrors the file's before others, as many as a budget lets."""
     folder = f"tests/{Path(case.file).parent}"
-    proofs.sort(key=lambda proof: (LEVELS.index(proof.level), folder not in proof.name, proof.cost_s, proof.name))
+    proofs.sort(
+        key=lambda proof: (LEVELS.index(proof.level), folder not in proof.name, proof.cost_s, proof.name)
+    )
     spent: Counter[str] = Counter()
     chosen = []
     for proof in proofs:

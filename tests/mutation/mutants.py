@@ -2,9 +2,9 @@
 
 source ──parse──▶ functions ──▶ mutants_of() ──▶ Mutants; Mutant.apply() changes the tree that they share
 
-Left alone is what only people read (messages, notes, docstrings), and what runs once, when a module is imported: tables,
-defaults, declarations. Not made is what no test could tell from another mutant that is: of `a and b` there are `a`, `b`
-and False, and none of them lives where `a or b` would die; `x < 1` becomes `x <= 1` and not `x < 2` as well.
+Left alone is what only people read (messages, notes, docstrings), and what runs once, when a module is imported:
+tables, defaults, declarations. Not made is what no test could tell from another mutant that is: of `a and b` there are
+`a`, `b` and False, and none of them lives where `a or b` would die; `x < 1` becomes `x <= 1` and not `x < 2` as well.
 """
 
 import ast
@@ -35,7 +35,14 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {
     ast.BitOr: ast.BitAnd,
 }
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-OTHER_FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": "list", "reversed": "list"}
+OTHER_FUNCTIONS = {
+    "min": "max",
+    "max": "min",
+    "any": "all",
+    "all": "any",
+    "sorted": "list",
+    "reversed": "list",
+}
 EMPTY = {
     "bool": (False, True),
     "int": (0,),
@@ -81,7 +88,9 @@ class Mutant(msgspec.Struct, frozen=True):
 def functions_of(tree: ast.Module) -> Iterator[tuple[Place, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Functions of a module and methods of its classes; what is inside one belongs to it."""
 
-    def inside(body: list[ast.stmt], prefix: str) -> Iterator[tuple[Place, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    def inside(
+        body: list[ast.stmt], prefix: str
+    ) -> Iterator[tuple[Place, ast.FunctionDef | ast.AsyncFunctionDef]]:
         for node in body:
             if isinstance(node, ast.ClassDef):
                 yield from inside(node.body, f"{prefix}{node.name}.")
@@ -151,7 +160,9 @@ class _Changes:
                 if name in ("annotation", "decorator_list", "returns", "args", "type_comment"):
                     continue
                 if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
-                    inner = node.returns if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else returns
+                    inner = (
+                        node.returns if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else returns
+                    )
                     yield from self._of_body(node, name, inner)
                 elif isinstance(node, ast.Assign) and _is_sentence(node):
                     continue
@@ -199,7 +210,9 @@ class _Changes:
         if "None" in kinds:
             others.append(None)
         for value in others:
-            yield self._instead(node, "value", None, node.value, ast.parse(repr(value), mode="eval").body, at=node)
+            yield self._instead(
+                node, "value", None, node.value, ast.parse(repr(value), mode="eval").body, at=node
+            )
 
     def _certain(self, parent: ast.AST, field: str, index: int | None, test: ast.expr) -> Iterator[Change]:
         for value in (True, False):
@@ -210,7 +223,14 @@ class _Changes:
             yield self._instead(parent, field, index, test, ast.Constant(value), at=test)
 
     def _instead(
-        self, parent: ast.AST, field: str, index: int | None, old: ast.AST, new: ast.AST, *, at: ast.stmt | ast.expr
+        self,
+        parent: ast.AST,
+        field: str,
+        index: int | None,
+        old: ast.AST,
+        new: ast.AST,
+        *,
+        at: ast.stmt | ast.expr,
     ) -> Change:
         return Change(parent, field, index, new, _text(old), _text(new), at)
 
@@ -241,7 +261,11 @@ def _others(node: ast.expr, *, is_condition: bool) -> Iterator[ast.expr]:
                         case ast.Constant(int() as value) if not isinstance(value, bool):
                             if isinstance(operator, ORDERED) and by == _like_boundary(operator):
                                 continue
-                            moved = [*comparators[:place], ast.Constant(value + by), *comparators[place + 1 :]]
+                            moved = [
+                                *comparators[:place],
+                                ast.Constant(value + by),
+                                *comparators[place + 1 :],
+                            ]
                             yield ast.Compare(left, ops, moved)
         case ast.BoolOp(operator, values):
             for place in range(len(values)):
@@ -258,7 +282,9 @@ def _others(node: ast.expr, *, is_condition: bool) -> Iterator[ast.expr]:
             yield ast.Constant(value - 1)
         case ast.Call(ast.Name(name), arguments, keywords) if name in OTHER_FUNCTIONS:
             is_list = OTHER_FUNCTIONS[name] == "list"
-            yield ast.Call(ast.Name(OTHER_FUNCTIONS[name], ast.Load()), arguments, [] if is_list else keywords)
+            yield ast.Call(
+                ast.Name(OTHER_FUNCTIONS[name], ast.Load()), arguments, [] if is_list else keywords
+            )
         case ast.Subscript(value, ast.Slice(lower, upper, step), context) if lower or upper:
             yield ast.Subscript(value, ast.Slice(None, None, step), context)
 

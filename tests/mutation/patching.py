@@ -1,6 +1,6 @@
 """A mutant put into a running process: the code of one function is replaced.
 
-Mutant ──apply, compile──▶ code of the module ──find──▶ code of the function ──▶ every function object that ran the old one
+Mutant ──apply, compile──▶ code of the module ──find──▶ code of the function ──▶ whatever ran the old one
 """
 
 import functools

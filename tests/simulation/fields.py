@@ -90,7 +90,9 @@ class _Recorder:
     async def create(self, resource: Resource, _namespace: str, body: Object, **_options: Any) -> None:
         self.written.append((resource, body))
 
-    async def patch(self, resource: Resource, _namespace: str, _name: str, body: Object, **_options: Any) -> None:
+    async def patch(
+        self, resource: Resource, _namespace: str, _name: str, body: Object, **_options: Any
+    ) -> None:
         self.written.append((resource, body))
 
     async def delete(self, *_what: Any, **_options: Any) -> None:
@@ -158,7 +160,9 @@ def main() -> int:
     arguments = parser.parse_args()
     left = never_set(range(arguments.first, arguments.first + arguments.seeds))
     for resource, fields in sorted(left.items(), key=lambda one: one[0].kind):
-        print(f"{resource.kind}: {len(fields_of(resource)) - len(fields)} fields are set, {len(fields)} never are")
+        print(
+            f"{resource.kind}: {len(fields_of(resource)) - len(fields)} fields are set, {len(fields)} never are"
+        )
         print(*(f"  {field}" for field in fields), sep="\n")
     return 1 if any(left.values()) else 0
 

@@ -109,7 +109,10 @@ OBJECTS: Mapping[str, Values] = {
     "UnitedDeployment": {
         "selector.matchExpressions": _selector,
         "revisionHistoryLimit": lambda rng: rng.choice((1, 2, 20)),
-        **_under("template.cloneSetTemplate.spec.template", {"metadata.annotations": TEMPLATE["metadata.annotations"]}),
+        **_under(
+            "template.cloneSetTemplate.spec.template",
+            {"metadata.annotations": TEMPLATE["metadata.annotations"]},
+        ),
     },
 }
 MEMBERS: Mapping[str, Values] = {
@@ -127,9 +130,7 @@ LISTS = {"SidecarSet": "containers", "WorkloadSpread": "subsets", "UnitedDeploym
 def with_further_fields(script: Script, generator: str) -> Script:
     """The script with fields that its generator never sets."""
     rng = random.Random(f"fields-{generator}-{script.seed}")
-    return msgspec.structs.replace(
-        script, object=_more(script.object, rng), beside=_more(script.beside, rng)
-    )
+    return msgspec.structs.replace(script, object=_more(script.object, rng), beside=_more(script.beside, rng))
 
 
 def _more(document: Object, rng: random.Random) -> Object:

@@ -37,7 +37,7 @@ def spec(
 
 
 def sorts(text: str) -> Counter[Sort]:
-    """`4n o! od op`: four ready new pods, of old ones one is not ready, one specified for deletion, one prepares for it."""
+    """`4n o! od op`: four ready new pods; old ones not ready, specified for deletion, in PreparingDelete."""
     found: Counter[Sort] = Counter()
     for count, age, preparing, down, marked in re.findall(r"(\d*)([on])(p?)(!?)(d?)(?:\s|$)", text):
         sort = Sort(
