@@ -8,6 +8,7 @@
 #   make test-nodes  scenarios on real nodes too (root, and packages that it names); SELECTION=... for less
 #   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
 #   make explore KIND=cloneset PODS=3  everything that can happen in small worlds
+#   make mutate FILES=kinds/cloneset  mutants made by a tool of files that decide, and what no test notices
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make image  the images of manager, agent and dashboard as OCI archives, of the distribution's packages, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
@@ -47,7 +48,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: kubectl-kruise help demo up test lint unit docs bench real test-real test-nodes image screenshots simulate simulate-mutations explore lock clean
+.PHONY: kubectl-kruise help demo up test lint unit docs bench real test-real test-nodes image screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -175,6 +176,9 @@ explore: $(VENV)/.ready-dev
 
 simulate-mutations: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m simulation.mutations
+
+mutate: $(VENV)/.ready-dev
+	@PYTHONPATH=tests:. $(BIN)/python -m mutation $(FILES) $(if $(PROCESSES),--processes $(PROCESSES)) $(MUTATE_ARGS)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -17,6 +17,10 @@ from pykruise.sandbox.virtual_time import VirtualLoop
 __all__ = ["ChoosingLoop", "Gates", "Waiting"]
 
 
+STEP_S = 1e-5
+"""What a step takes, so that rules can tell what came first. No state is told from another by so little."""
+
+
 class Waiting(msgspec.Struct, frozen=True, eq=False):
     """Something that can go on, in one of several ways."""
 
@@ -65,5 +69,7 @@ class ChoosingLoop(VirtualLoop):
 
     def jump(self, timeout: float | None) -> None:
         """Nothing runs any more."""
-        if not self.decide():
+        if self.decide():
+            self._now += STEP_S
+        else:
             super().jump(timeout)

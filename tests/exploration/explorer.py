@@ -120,8 +120,10 @@ class _Explorer:
     """What chooses in each process: everything, by copies of itself."""
 
     def __init__(
-        self, journal: Path, *, most_states: int, processes: int, until_broken: bool, seed: int
+        self, journal: Path, *, most_states: int, processes: int, until_broken: bool, seed: int, scope: Scope
     ) -> None:
+        self._deepest = scope.deepest
+        self._lead = scope.lead
         self._until_broken = until_broken
         self._seed = seed
         self._journal = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -142,11 +144,15 @@ class _Explorer:
             step = msgspec.structs.replace(step, rule=rule, what=what, path=tuple(self._path))
             if self._until_broken:
                 self._seen.say_enough()
-        self._write(msgspec.structs.replace(step, is_left=is_new is None))
-        if not is_new or state.violation is not None or not state.choices:
+        is_far = 0 < self._deepest <= len(self._path)
+        self._write(msgspec.structs.replace(step, is_left=is_new is None or is_far))
+        if not is_new or is_far or state.violation is not None or not state.choices:
             self.end()
         self._before = state.digest
         choices = list(state.choices)
+        if len(self._path) < len(self._lead):
+            beginning = self._lead[len(self._path)]
+            choices = [one for one in choices if one.label.startswith(beginning)][:1] or choices
         if self._seed:
             random.Random(state.digest ^ self._seed).shuffle(choices)
         for choice in choices[:-1]:
@@ -218,7 +224,12 @@ def explore(
         child = os.fork()
         if child == 0:
             explorer = _Explorer(
-                journal, most_states=most_states, processes=processes, until_broken=until_broken, seed=seed
+                journal,
+                most_states=most_states,
+                processes=processes,
+                until_broken=until_broken,
+                seed=seed,
+                scope=scope,
             )
             try:
                 _run(scope, explorer)

@@ -1,10 +1,11 @@
-"""Six ways in which the original waits for ever, or loses what was written: the cure taken out, and where that shows.
+"""Ways in which the original waits for ever, or loses what was written: the cure taken out, and where that shows.
 
 Pitfall.changes ──▶ mutated() ──▶ explore(Pitfall.scope) ──▶ a rule that is broken, or a state without a way to rest
 
 The specifications name them; each world is the smallest in which it can happen.
 """
 
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from pykruise.kinds.cloneset import scale as clone_scale
 from pykruise.kinds.statefulset import refresh as set_refresh
 from pykruise.kinds.statefulset import scale as set_scale
 from pykruise.kinds.statefulset.working_set import WorkingSet
+from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kube import cache
 from pykruise.plans.phases import Phase, delete_steps, pod_chain
 from pykruise.plans.purposes import Purpose
@@ -100,6 +102,35 @@ def _plain(kind: str, name: str = "", *, pods: int, lag: int, deeds: tuple[Deed,
     )
 
 
+def _status_under_way() -> Scope:
+    """A status has been worked out and not written yet, when pods are created for a scaling.
+
+    Nothing that nodes do and nothing that the controller hears afterwards comes before the pods.
+    """
+    scope = scopes("workloadspread", pods=2)[0]
+    script = deepcopy(scope.script)
+    script.object["spec"]["replicas"] = 1
+    for subset, most in zip(script.beside["spec"]["subsets"], (2, 4), strict=True):
+        subset["maxReplicas"] = most
+    last = ("node ", "event ADDED pods", "event MODIFIED pods", "write PATCH pods")
+    heard = ("event MODIFIED workloadspreads", "reconcile workloadspread")
+    scaling = ("a person: scale", *2 * ("event MODIFIED clonesets",), "reconcile cloneset")
+    return msgspec.structs.replace(
+        scope,
+        name="WorkloadSpread, its status under way",
+        script=script,
+        begin=Deed(0.0, "subset", {"number": 1, "most": 5}),
+        deeds=(_scaled(3),),
+        faults=(),
+        hand_overs=0,
+        lag=9,
+        lead=("a person: subset", *heard, *scaling),
+        last=(*last, *heard),
+        deepest=15,
+        moment_s=0.1,
+    )
+
+
 PITFALLS = (
     Pitfall(
         "in order, two pods wait for each other on their way out",
@@ -144,5 +175,11 @@ PITFALLS = (
         ((cache.Cache, "observe_written", _unheard),),
         _plain("cloneset", "scaled", pods=1, lag=3, deeds=(Deed(0.0, "annotate", {"value": 1}),)),
         seed=5,
+    ),
+    Pitfall(
+        "the status of a WorkloadSpread is written over what admission wrote",
+        "workloadspread.md",
+        ((WORKLOAD_SPREAD.control, "is_status_shared", lambda _original: False),),
+        _status_under_way(),
     ),
 )

@@ -8,6 +8,7 @@ comes of it, the world is at rest, and has to be as it was asked for.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -31,6 +32,7 @@ __all__ = ["QUIET_S", "Choice", "Scope", "State", "World"]
 
 QUIET_S = 40.0
 """Longer than anything optional is put off."""
+MOMENT = "a moment passes"
 KUBELET = {"start_s": 0.0, "start_jitter": 0.0, "ready_s": 0.0, "stop_s": 0.0}
 """Kubelets take no time, but each of their steps has to be chosen."""
 
@@ -58,6 +60,14 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """So long nothing may have come of waiting for the world to be at rest."""
     has_clock: bool = False
     """Whether two moments are never one state: where the time of day decides."""
+    lead: tuple[str, ...] = ()
+    """How the first choices begin: what can happen is tried from there on."""
+    deepest: int = 0
+    """No way is followed for more steps than this; 0: all are to their end."""
+    moment_s: float = 0.0
+    """Waits that are no longer than this may end while other things wait: webhooks gather requests for so long."""
+    last: tuple[str, ...] = ()
+    """What comes only where nothing else waits, by how it begins (`node `): so a world is smaller."""
     are_answers_apart: bool = False
     """Whether events may come between a write and its answer."""
 
@@ -147,6 +157,8 @@ class World(Stage):
             is_rest = False
         else:
             is_rest = not must and self._has_begun and self._is_quiet()
+            if must and self._is_moment_near():
+                may.append(Choice(MOMENT, lambda: None))
         choices = _told_apart([*may, *must])
         if is_rest:
             self._found += list(self._rules.at_rest(self._now()))[:1]
@@ -159,7 +171,12 @@ class World(Stage):
         if chosen.label != "time passes":
             self._quiet_since = self._now()
         chosen.go()
-        return chosen.label != "time passes"
+        return chosen.label not in ("time passes", MOMENT)
+
+    def _is_moment_near(self) -> bool:
+        timers = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+        ends = (timer.when() for timer in timers if not timer.cancelled())
+        return bool(min(ends, default=math.inf) <= self._now() + self._scope.moment_s)
 
     def _is_quiet(self) -> bool:
         return self._now() - self._quiet_since >= self._scope.quiet_s
@@ -173,6 +190,7 @@ class World(Stage):
             return [Choice(_words(self._scope.begin), self._begin)]
         found = []
         waiting_now = list(self._gates.waiting.values())
+        waiting_now = [one for one in waiting_now if not one.what.startswith(self._scope.last)] or waiting_now
         late = [one for one in waiting_now if one.what.startswith("event ") and self._is_late(one.what)]
         for waiting in late[:1] or waiting_now:
             for outcome in waiting.outcomes:

@@ -38,6 +38,7 @@ from simulation.budget_rules import BudgetRules
 from simulation.cloneset_rules import CloneSetRules
 from simulation.cron_rules import CronRules
 from simulation.daemonset_rules import DaemonSetRules
+from simulation.further_fields import with_further_fields
 from simulation.handover_rules import HandOverRules
 from simulation.job_rules import JobRules
 from simulation.rules import WorkloadRules
@@ -120,6 +121,9 @@ PLAIN = 500
 
 
 def generate(seed: int, generator: str = "cloneset") -> Script:
-    """The script of this seed. From seed 500 on every other manager reads what it hears of pods in portions."""
+    """The script of this seed. From seed 500 on further fields are set, and every other manager reads what it hears
+    of pods in portions."""
     script = GENERATORS[generator](seed)
-    return msgspec.structs.replace(script, reads_in_portions=True) if seed >= PLAIN and seed % 2 else script
+    if seed < PLAIN:
+        return script
+    return msgspec.structs.replace(with_further_fields(script, generator), reads_in_portions=bool(seed % 2))

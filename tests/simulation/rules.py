@@ -382,12 +382,14 @@ def number(value: Any, of: int, *, up: bool) -> int:
 def plain(template: Any) -> Any:
     """A template without what revisions carry for their history's sake."""
     metadata = {name: value for name, value in (template.get("metadata") or {}).items() if value is not None}
-    containers = [
-        {name: value for name, value in one.items() if name != "resources" or value}
-        for one in template["spec"]["containers"]
-    ]
     spec = {name: value for name, value in template["spec"].items() if value not in ({}, [], None)}
-    return {"metadata": metadata, "spec": {**spec, "containers": containers}}
+    for field in ("containers", "initContainers"):
+        if field in spec:
+            spec[field] = [
+                {name: value for name, value in one.items() if name != "resources" or value}
+                for one in spec[field]
+            ]
+    return {"metadata": metadata, "spec": spec}
 
 
 def images_of(template: Any) -> dict[str, str]:

@@ -231,7 +231,10 @@ class SpreadRules:
         ):
             yield self._broken(commit, "note", f"{name} is in subset {subset}, but not bound to its nodes")
         place = (self._doc["metadata"]["uid"], subset, name)
-        if self._is_calm and found.get("maxReplicas") is not None and place not in self._taken:
+        takes_any = ANY_NUMBER in self._limits(
+            self._doc["spec"], subset
+        )  # also while the status says so still
+        if self._is_calm and not takes_any and place not in self._taken:
             yield self._broken(commit, "note", f"{name} is in subset {subset} without a place")
 
     def _is_only_marked(self, commit: Commit, old: Any, new: Any) -> Iterator[Violation]:

@@ -37,10 +37,16 @@ def spec(
 
 
 def sorts(text: str) -> Counter[Sort]:
-    """`4n o! od`: four ready new pods, an old one that is not ready, an old one specified for deletion."""
+    """`4n o! od op`: four ready new pods; old ones not ready, specified for deletion, in PreparingDelete."""
     found: Counter[Sort] = Counter()
-    for count, age, down, marked in re.findall(r"(\d*)([on])(!?)(d?)(?:\s|$)", text):
-        found[Sort(is_new=age == "n", is_available=not down, is_to_delete=bool(marked))] += int(count or 1)
+    for count, age, preparing, down, marked in re.findall(r"(\d*)([on])(p?)(!?)(d?)(?:\s|$)", text):
+        sort = Sort(
+            is_new=age == "n",
+            is_pre_deleting=bool(preparing),
+            is_available=not down,
+            is_to_delete=bool(marked),
+        )
+        found[sort] += int(count or 1)
     return found
 
 
@@ -96,6 +102,51 @@ def test_worked_values_of_the_specification(row: str) -> None:
     assert not problems
     wanted = {name: int(value) for name, value in (one.split() for one in expected.split(", "))}
     assert {name: getattr(numbers, name) for name in wanted} == wanted
+
+
+FORMULAS = """
+4,0,2,3 equal scale2      | 2o!d n!d 3o! | surge 3, surge_old 2, create 1, update 3, update_budget 4
+2,1,1,1                   | 2o 2op       | surge 1, remove 1, remove_old 3, ready_budget 1, update 1, update_budget 3
+4,3,2,0 equal exclude     | op 2np       | create 4, create_old 3, create_now 4
+2,2,2,2 scale3            | np nd        | surge 1, surge_old 1, create 1, create_old 3, create_now 1, ready_budget 1, \
+update -1, update_budget 2
+1,1,2,3 equal             | n!           |
+1,1,0,2 exclude           | 3n           | surge 1, surge_old 1, remove 1, ready_budget 2, update -1, update_budget 2
+0,0,2,2 scale1            | o!d n!       | remove 1, ready_budget 2, update 1, update_budget 4
+1,0,2,3                   | o!d od       | surge 1, ready_budget 2, update 1, update_budget 3
+1,0,0,1 equal             | n o n!d      | surge 1, ready_budget 1
+4,0,2,1 equal exclude hand| op o!        | create 3, create_now 3, update 1
+0,0,1,1                   | n!d          | ready_budget 1
+""".replace("\\\n", "")
+
+
+@pytest.mark.parametrize("row", FORMULAS.strip().splitlines())
+def test_everything_that_the_formulas_say_and_nothing_else(row: str) -> None:
+    """cloneset section 6.5, computed by its formulas; all that is not named is 0. `hand`: under OnDelete"""
+    # given
+    setting, pods, expected = (part.strip() for part in row.split("|"))
+    values, *words = setting.split()
+    replicas, partition, max_unavailable, max_surge = map(int, values.split(","))
+    scale = next((int(word.removeprefix("scale")) for word in words if word.startswith("scale")), UNLIMITED)
+    limits = Limits(
+        replicas=replicas,
+        partition=partition,
+        max_unavailable=max_unavailable,
+        max_surge=max_surge,
+        scale_max_unavailable=scale,
+    )
+    # when
+    numbers = numbers_of(
+        tally_of(sorts(pods)),
+        limits,
+        may_roll_back="equal" not in words,
+        exclude_preparing_delete="exclude" in words,
+        surge_for_updates="hand" not in words,
+    )
+    # then
+    assert numbers == Numbers(
+        **{name: int(value) for name, value in (one.split() for one in expected.split(", ") if one)}
+    )
 
 
 @pytest.mark.parametrize(

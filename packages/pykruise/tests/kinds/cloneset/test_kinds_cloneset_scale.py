@@ -30,7 +30,9 @@ def test_missing_pods_are_created_complete_and_one_batch_after_another() -> None
     # then
     pods = created(plan)
     assert len(pods) == 3
-    assert [stage.ramp for stage in plan.stages if stage.purpose == "create pods"] == [True]
+    (stage,) = [stage for stage in plan.stages if stage.purpose == "create pods"]
+    assert stage.ramp
+    assert all(chain.has_random_name for chain in stage.chains)
     first = pods[0]
     instance_id = first["metadata"]["labels"][keys.INSTANCE_ID_LABEL]
     assert first["metadata"]["name"] == f"{NAME}-{instance_id}"
@@ -111,7 +113,7 @@ def test_creation_stays_within_the_scale_limit_and_says_so() -> None:
     """cloneset case 23"""
     plan = plan_cloneset(cloneset(5, pods=0).with_spec(scaleStrategy={"maxUnavailable": 2}).snapshot())
     assert len(created(plan)) == 2
-    assert reasons(plan) == {"ScaleUpLimited"}
+    assert [(note.reason, note.warning) for note in plan.notes] == [("ScaleUpLimited", True)]
 
 
 def test_creation_goes_on_by_one_when_one_becomes_available() -> None:
@@ -207,10 +209,52 @@ def test_a_specified_pod_goes_alone_before_the_surplus_is_looked_at() -> None:
 
 
 def test_while_specified_pods_wait_no_surplus_goes() -> None:
-    builder = cloneset(3, pods=5, max_unavailable=0, max_surge=1).marked("a").not_ready("b", "c", "d")
+    builder = cloneset(3, pods=6, max_unavailable=1).marked("a").not_ready("b", "c", "d", "e")
     plan = plan_cloneset(builder.snapshot())
     assert deleted(plan) == set()
     assert left(plan)["a"] == "specified for deletion, but maxUnavailable is used up"
+
+
+def test_specified_pods_go_by_name_whatever_their_order() -> None:
+    builder = cloneset(2, pods=0).add("b", "a").marked("a", "b")
+    assert deleted(plan_cloneset(builder.snapshot())) == {"a"}
+
+
+def test_a_pod_that_its_hook_holds_takes_no_place_of_a_specified_one() -> None:
+    # given two specified pods, one of them in PreparingDelete and held there, and one place left
+    builder = cloneset(5, max_unavailable=2).with_hook("preDelete").marked("a", "b")
+    builder.with_finalizer("example.com/hook", "a").in_state("PreparingDelete", "a")
+    # when
+    plan = plan_cloneset(builder.snapshot())
+    # then
+    assert deleted(plan) == {"b"}
+    assert left(plan)["a"].startswith("waits until the preDelete hook is taken off the pod: ")
+
+
+def test_while_a_pod_is_held_on_its_way_out_no_surplus_goes() -> None:
+    builder = cloneset(1, pods=3).with_hook("preDelete").with_finalizer("example.com/hook", "a")
+    builder.in_state("PreparingDelete", "a").not_ready("b")
+    assert deleted(plan_cloneset(builder.snapshot())) == set()
+
+
+def test_a_specified_pod_that_waits_for_the_budget_does_not_stop_updates() -> None:
+    builder = cloneset(3, old=1, max_unavailable=1).marked("b").not_ready("a")
+    plan = plan_cloneset(builder.snapshot())
+    assert replaced(plan) == {"a"}
+    assert left(plan)["b"] == "specified for deletion, but maxUnavailable is used up"
+
+
+def test_of_equal_pods_the_one_in_the_fuller_zone_goes_as_the_template_spreads_them() -> None:
+    # given a and c in one zone, and b, which is the newest and would go first, in another
+    spread = [{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
+    builder = cloneset(2, pods=3).with_spec(template=template(topologySpreadConstraints=spread))
+    builder.pods.clear()
+    builder.add("a", "b", "c").born(60, "b")
+    for pod, zone in (("a", "one"), ("b", "two"), ("c", "one")):
+        builder.on_node(f"node-{pod}", pod, zone=zone)
+    # then
+    assert deleted(plan_cloneset(builder.snapshot())) <= {"a", "c"}
+    assert len(deleted(plan_cloneset(builder.snapshot()))) == 1
 
 
 def test_pods_that_do_not_serve_go_first_and_cost_nothing() -> None:
@@ -344,6 +388,13 @@ def test_a_deletion_that_is_no_longer_wanted_is_taken_back() -> None:
     plan = plan_cloneset(builder.in_state("PreparingDelete", "e").snapshot())
     assert states(plan) == {"e": "PreparingNormal"}
     assert not created(plan)
+
+
+def test_of_pods_that_prepare_none_is_kept_while_others_are_surplus_too() -> None:
+    builder = cloneset(1, pods=4).with_hook("preDelete")
+    for name in "cd":
+        builder.with_finalizer("example.com/hook", name).in_state("PreparingDelete", name)
+    assert states(plan_cloneset(builder.snapshot())) == {}
 
 
 def test_a_deletion_that_marked_the_pod_is_not_taken_back() -> None:

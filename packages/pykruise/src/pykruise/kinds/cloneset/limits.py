@@ -219,9 +219,7 @@ def numbers_of(
     new_diff = tally.total_new - tally.pre_deleting_new - (limits.replicas - limits.partition)
     if not may_roll_back:
         old_diff, new_diff = max(old_diff, 0), min(new_diff, 0)
-    surge = surge_old = 0
-    if limits.max_surge > 0:
-        surge, surge_old = _surge(tally, limits, old_diff, new_diff, for_updates=surge_for_updates)
+    surge, surge_old = _surge(tally, limits, old_diff, new_diff, for_updates=surge_for_updates)
     total, total_old = tally.total, tally.total_old
     if exclude_preparing_delete:
         total -= tally.pre_deleting
@@ -257,11 +255,10 @@ def _surge(
 
     Whichever needs more decides: replacing specified pods before they go, or updating.
     """
-    scale = scale_old = update = update_old = 0
-    if tally.to_delete:
-        needed = tally.unavailable + tally.to_delete - limits.max_unavailable
-        scale = min(max(needed, 0), tally.to_delete)
-        scale_old = max(scale - tally.to_delete_new, 0)
+    needed = tally.unavailable + tally.to_delete - limits.max_unavailable
+    scale = min(max(needed, 0), tally.to_delete)
+    scale_old = max(scale - tally.to_delete_new, 0)
+    update = update_old = 0
     if for_updates and old_diff * new_diff < 0:
         if abs(old_diff) <= abs(new_diff):
             update = abs(old_diff)

@@ -194,42 +194,26 @@ def part(ws: WorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str
 
 def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:
     """Pods already on their way, then specified ones, then surplus ones; the first that act end the phase."""
-    skipped: dict[str, Reason] = {}
     waiting = _by_name(ws.marked(Mark.PRE_DELETING))
-    if waiting:
-        # Out of service already: no budget is asked.
-        going = part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
-        skipped |= going.skipped
-        if going.chains:
-            return _phase(going, skipped)
-    specified = _specified(ws)
+    # Out of service already: no budget is asked.
+    going = part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
+    if going.chains:
+        return _phase(going)
+    skipped = going.skipped
+    specified = _by_name(
+        pod for pod in ws.marked(Mark.TO_DELETE) if pod.state != LifecycleState.PREPARING_DELETE
+    )
     if specified:
         going = part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
-        skipped |= going.skipped
-        if going.chains:
-            return _phase(going, skipped)
-    if numbers.remove == 0:
-        return Phase(skipped=skipped)
-    if waiting or specified:
+        return _phase(going, skipped)
+    if waiting:
         return Phase(skipped=skipped)  # the surplus is looked at again once these are gone
-    going = part(ws, _victims(ws, numbers), ready_budget=numbers.ready_budget, why="surplus")
-    return _phase(going, skipped | going.skipped)
+    return _phase(part(ws, _victims(ws, numbers), ready_budget=numbers.ready_budget, why="surplus"))
 
 
-def _specified(ws: WorkingSet) -> list[PodView]:
-    """Those that are not on their way yet."""
-    if not ws.present & Mark.TO_DELETE:
-        return []
-    return _by_name(
-        pod
-        for pod, marks in zip(ws.pods, ws.marks, strict=True)
-        if marks & Mark.TO_DELETE and not marks & Mark.PRE_DELETING
-    )
-
-
-def _phase(going: Parting, skipped: dict[str, Reason]) -> Phase:
+def _phase(going: Parting, skipped: Mapping[str, Reason] = {}) -> Phase:
     stages = (Stage(purpose=Purpose.DELETE_PODS, chains=tuple(going.chains)),) if going.chains else ()
-    return Phase(stages=stages, skipped=skipped, is_partial=going.is_partial)
+    return Phase(stages=stages, skipped={**skipped, **going.skipped}, is_partial=going.is_partial)
 
 
 def _victims(ws: WorkingSet, numbers: Numbers) -> list[PodView]:

@@ -1,0 +1,67 @@
+"""A mutant put into a running process: the code of one function is replaced.
+
+Mutant ──apply, compile──▶ code of the module ──find──▶ code of the function ──▶ whatever ran the old one
+"""
+
+import functools
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType
+
+from mutation.mutants import Mutant
+
+__all__ = ["Functions", "NotPatchedError"]
+
+
+class NotPatchedError(Exception):
+    """The mutant cannot be put into a running process."""
+
+
+class Functions:
+    """The functions of a process, by file and place; wrapped and decorated ones too, for they are looked up by code."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, int], list[FunctionType]] = {}
+        self._caches: list[functools._lru_cache_wrapper[object]] = []
+        gc.unfreeze()
+        for one in gc.get_objects():
+            if type(one) is FunctionType:
+                code = one.__code__
+                key = (code.co_filename, code.co_qualname, code.co_firstlineno)
+                self._found.setdefault(key, []).append(one)
+            elif type(one) is functools._lru_cache_wrapper and one.__module__.startswith("pykruise."):
+                self._caches.append(one)
+
+        # A copy that collects garbage would else look at everything that is there, and so copy it.
+        gc.collect()
+        gc.freeze()
+
+    def patch(self, path: Path, mutant: Mutant) -> None:
+        """Put a mutant into this process, which cannot take it back."""
+        place = mutant.place
+        module = compile(mutant.apply(), str(path), "exec")
+        code = next(
+            (
+                one
+                for one in _codes(module)
+                if one.co_qualname == place.name and one.co_firstlineno == place.first_line
+            ),
+            None,
+        )
+        functions = self._found.get((str(path), place.name, place.first_line))
+        if code is None or not functions:
+            raise NotPatchedError(f"{place.name} is not in this process")
+        for function in functions:
+            if code.co_freevars != function.__code__.co_freevars:
+                raise NotPatchedError("it needs other cells")
+            function.__code__ = code
+        for cache in self._caches:
+            cache.cache_clear()
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield one
+            yield from _codes(one)
