@@ -15,7 +15,7 @@ import uvloop
 from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import settings
 
-from pykruise.admission import certificates
+from pykruise.admission import certificate_work
 from pykruise.sandbox.virtual_time import VirtualLoop
 
 # How many examples of each property. They are the same in every run, so more of them find what is new only once.
@@ -111,7 +111,7 @@ def few_keys() -> Iterator[None]:
     """Webhooks make an RSA key for every authority and certificate, 70 ms each: here the same few, in turn."""
     made = list[rsa.RSAPrivateKey]()
     number = itertools.count()
-    make = certificates._new_key
+    make = certificate_work._new_key
 
     def next_key() -> rsa.RSAPrivateKey:
         if len(made) < KEYS:
@@ -119,7 +119,7 @@ def few_keys() -> Iterator[None]:
         return made[next(number) % len(made)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(certificates, "_new_key", next_key)
+        patch.setattr(certificate_work, "_new_key", next_key)
         yield
 
 

@@ -136,7 +136,7 @@ def files_layer(files: Mapping[str, bytes]) -> Layer:
 
 
 def packed_layer(tar: bytes) -> Layer:
-    """A layer of a tar archive that somebody else made."""
+    """A layer of a tar archive that was made elsewhere."""
     return Layer(gzip.compress(tar, 1, mtime=0), digest_of(tar))
 
 

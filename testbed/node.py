@@ -17,7 +17,7 @@
         await node.power_off()                 # the whole node at once; its disk stays
         await node.boot()
 
-Images need no pushing at all: what a pod asks for by whatever name ("nginx:1") and nobody pushed is made on the
+Images need no pushing at all: what a pod asks for by whatever name ("nginx:1") and was not pushed is made on the
 way, of busybox: it runs until it is asked to end, at once (testbed/registry.py). Only "missing:1", "team/broken:1" and
 the like are not there.
 

@@ -147,7 +147,7 @@ async def _status(port: int, path: str, tls: ssl.SSLContext | None, token: str) 
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on, from below the range the system gives to outgoing connections.
+    """Ports on which nothing listens, from below the range the system gives to outgoing connections.
 
     Inside that range, a client that keeps trying to reach a killed server could take the server's port.
     """

@@ -61,7 +61,7 @@ NODE_GROUPS = dict.fromkeys(NODE_USERS, "system:nodes") | {PROXY: ""}
 FEATURE_GATES: Mapping[str, Mapping[str, bool]] = {"1.32": {"InPlacePodVerticalScaling": True}}
 
 # Without real nodes: ServiceAccount would have pods wait for the controller manager, which may be left out. The
-# taint that TaintNodesByCondition gives a new node would stay, as nobody runs the node-lifecycle controller.
+# taint that TaintNodesByCondition gives a new node would stay, as no node-lifecycle controller runs.
 ADMISSION_OFF = "ServiceAccount,TaintNodesByCondition"
 CONTROLLERS = "*,-node-lifecycle-controller,-taint-eviction-controller"
 

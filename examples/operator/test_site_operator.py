@@ -62,7 +62,7 @@ def test_what_belongs_to_others_is_left_as_it_is():
     plan = planned(site(), page=foreign)
     assert list(plan.steps) == []
     assert plan.waiting.code == "NameTaken"
-    assert "belongs to somebody else" in plan.status["problem"]
+    assert "belongs to another owner" in plan.status["problem"]
 
 
 def test_a_site_on_its_way_out_gets_nothing_new():

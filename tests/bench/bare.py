@@ -110,8 +110,8 @@ async def scripted_life(stage: "Stage", *, pods: int) -> list["RealPhase"]:
         bench = stage.bench(process.pid, worker="script")
 
         async def observe(name: str, in_flight: int, **order: Any) -> "RealPhase":
-            wish = {**order, "pods": pods, "in_flight": in_flight}
-            found = await bench.observe(f"{name}, {in_flight} in flight", lambda: do(wish), pods=pods)
+            task = {**order, "pods": pods, "in_flight": in_flight}
+            found = await bench.observe(f"{name}, {in_flight} in flight", lambda: do(task), pods=pods)
             await asyncio.sleep(2)
             return found
 
@@ -151,10 +151,10 @@ async def _started(kubeconfig: Path, owner: str) -> AsyncIterator[tuple[asyncio.
 
     await stdout.readline()
 
-    async def do(wish: dict[str, Any]) -> None:
-        stdin.write(json.dumps(wish).encode() + b"\n")
+    async def do(task: dict[str, Any]) -> None:
+        stdin.write(json.dumps(task).encode() + b"\n")
         if not await stdout.readline():
-            raise RuntimeError(f"the bare script ended during {wish}")
+            raise RuntimeError(f"the bare script ended during {task}")
 
     try:
         yield process, do
@@ -249,16 +249,16 @@ class Script:
             if not turn.done():
                 turn.set_result(None)
 
-    async def do(self, wish: dict[str, Any]) -> None:
+    async def do(self, task: dict[str, Any]) -> None:
         """One order of the bench."""
-        names = [f"bare-{number:05}" for number in range(wish["pods"])]
-        in_flight = wish["in_flight"]
-        match wish["do"]:
+        names = [f"bare-{number:05}" for number in range(task["pods"])]
+        in_flight = task["in_flight"]
+        match task["do"]:
             case "up":
                 self._at_once = asyncio.Semaphore(in_flight)
                 await _all(names, self._create, at_once=len(names))
             case "in place":
-                await _all(names, lambda name: self._update(name, wish["image"]), at_once=in_flight)
+                await _all(names, lambda name: self._update(name, task["image"]), at_once=in_flight)
             case "down":
                 await _all(names, lambda name: self._write("DELETE", name), at_once=in_flight)
 

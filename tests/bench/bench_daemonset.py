@@ -74,7 +74,7 @@ def node(number: int, version: int = 1, **labels: str) -> NodeView:
 
 
 def builders(count: int) -> Iterator[tuple[str, DaemonSetBuilder]]:
-    """The same nodes under different wishes."""
+    """The same nodes under different specs."""
     yield "nothing to do", daemonset(count)
     yield "nothing to do, minReadySeconds", daemonset(count).with_spec(minReadySeconds=30)
     yield "a pod for every node", daemonset(count, pods=False).with_spec(burstReplicas="100%")
@@ -283,17 +283,17 @@ async def measure_node_events(cluster: Cluster, counting: MeteredTransport, node
         cluster.kubelets.add_node(NodeSpec(name="joins"))
 
     taint = {"key": "example.com/x", "effect": "NoExecute"}
-    deeds = {
+    steps = {
         "heartbeat": heartbeat(),
         "a label that nobody asks for": change({"metadata": {"labels": {"a": "b"}}}),
         "a taint that expels its pod": change({"spec": {"taints": [taint]}}),
         "the end of that taint": change({"spec": {"taints": None}}),
         "a node joins": join(),
     }
-    for name, deed in deeds.items():
+    for name, step in steps.items():
         counting.requests.clear()
         with Looks() as looks:
-            await deed
+            await step
             await asyncio.sleep(1.5)
         writes = ", ".join(
             f"{count} {what}"

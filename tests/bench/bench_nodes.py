@@ -93,7 +93,7 @@ class Service:
 
 
 def workload(resource: Resource, strategy: dict[str, Any], pods: int) -> dict[str, Any]:
-    """The same pods, whoever owns them; they end at once when they are asked to."""
+    """The same pods, whatever owns them; they end at once when they are asked to."""
     spec: dict[str, Any] = {
         "replicas": pods,
         "selector": {"matchLabels": {"app": "shop"}},

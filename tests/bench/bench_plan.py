@@ -202,7 +202,7 @@ def timed(action: Callable[[], object], *, repeats: int) -> float:
 
 
 def snapshots(pods: list[PodView]) -> Iterator[tuple[str, Snapshot]]:
-    """What is planned: the same pods under different wishes."""
+    """What is planned: the same pods under different specs."""
     count = len(pods)
 
     def snapshot(builder: CloneSetBuilder) -> Snapshot:

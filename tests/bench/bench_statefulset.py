@@ -36,7 +36,7 @@ from testbed.control_plane import ControlPlane  # noqa: E402
 
 
 def builders(count: int) -> Iterator[tuple[str, StatefulSetBuilder]]:
-    """The same pods under different wishes."""
+    """The same pods under different specs."""
     yield "nothing to do, in order", statefulset(count)
     yield "nothing to do, in parallel", statefulset(count, parallel=True)
     yield "nothing to do, with claims", statefulset(count, parallel=True).with_claims(claim_template())

@@ -1,7 +1,7 @@
 """A manager alone with ten thousand pods: its memory, its CPU, and how long its event loop ever stands still.
 
 sandbox (a process of its own, HTTP and TLS) ◀── lone_manager.py: `pykruise manager` with a watch on its loop
-                                             ◀── this process: wishes, and waiting for them
+                                             ◀── this process: writes, and waiting for them
 
 PYTHONPATH=tests python -m bench.large [--pods 10000] [--nodes 100] [--touched 500]. Prints; asserts nothing.
 The pods are there before the measured manager starts; then some of them are touched in each way.
@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 import msgspec
 import uvloop
 
+from bench.orphans import end_with_parent
 from bench.sandbox import cloneset
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -93,7 +94,7 @@ async def _populate(cluster: Cluster, pods: int) -> None:
     manager = Manager(Client(cluster.transport_for("manager"), rng=random.Random(4)), rng=random.Random(4))
     running = asyncio.create_task(manager.run())
     await cluster.client.create(CLONE_SETS, "default", cloneset(pods))
-    await _settled(cluster.client, pods)
+    await settled(cluster.client, pods)
     manager.stop()
     await running
 
@@ -206,7 +207,7 @@ async def _life(client: Client, manager: LoneManager, pods: int, touched: int) -
     for name, act, replicas, count in steps:
         began = time.perf_counter()
         await act()
-        await _settled(client, replicas, updated=touched if name in ("in place", "recreate") else None)
+        await settled(client, replicas, updated=touched if name in ("in place", "recreate") else None)
         seconds = time.perf_counter() - began
         seen = await manager.report()
         found.append(
@@ -228,7 +229,8 @@ async def _life(client: Client, manager: LoneManager, pods: int, touched: int) -
     return found
 
 
-async def _settled(client: Client, replicas: int, *, updated: int | None = None) -> None:
+async def settled(client: Client, replicas: int, *, updated: int | None = None) -> None:
+    """Return when the CloneSet has so many pods at work, so many of them updated."""
     async with asyncio.timeout(PATIENCE_S):
         while not await _is_done(client, replicas, updated):
             await asyncio.sleep(0.2)
@@ -275,6 +277,7 @@ def main() -> None:
     asked = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         if asked.serve:
+            end_with_parent()
             runner.run(serve(asked.serve, pods=asked.pods, nodes=asked.nodes))
         else:
             print(text(runner.run(run(pods=asked.pods, nodes=asked.nodes, touched=asked.touched))))

@@ -25,6 +25,7 @@ from types import FrameType
 import msgspec
 import uvloop
 
+from bench.orphans import end_with_parent
 from pykruise.cli.manager import read_flags
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.snapshot import Snapshot
@@ -50,7 +51,7 @@ class LoopWatch:
     def __init__(self) -> None:
         self.longest_s = 0.0
         self.waited_s = 0.0
-        """The longest time between two turns, whoever used it: other threads, other processes."""
+        """The longest time between two turns, whatever used it: other threads, other processes."""
         self.where = ""
         self.collecting_s = 0.0
         """The longest garbage collection."""
@@ -208,5 +209,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())

@@ -1,66 +1,148 @@
-"""Where the memory of a manager goes before its first pod: each part in the order in which a manager loads it.
+"""Where the memory of a manager goes: what it loads before its first pod, and what it keeps at work.
 
-PYTHONPATH=tests:. python -m bench.memory        each line: what was added to this process by that part
+PYTHONPATH=tests:. python -m bench.memory                     each line: what was added by loading that part, in the
+                                                              order in which a manager loads it
+PYTHONPATH=tests:. python -m bench.memory --at 0,500,10000    managers at work on so many pods, without webhooks and
+                                                              with them
 
 Prints; asserts nothing. RSS is what the kernel counts, USS what would be free without this process (shared libraries
 left out), "Python" what was asked of the allocator (tracemalloc, in a second process: it costs memory itself).
+Modules come from bytecode that was made before, as in an image: what compiling them leaves behind is not counted.
 """
 
-import gc
-import importlib
-import re
+import argparse
+import asyncio
+import os
 import subprocess
 import sys
-import tracemalloc
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("asyncio, ssl, uvloop", ("asyncio", "ssl", "uvloop")),
-    ("msgspec, orjson, yaml", ("msgspec", "orjson", "yaml")),
-    ("client, caches, queue", ("pykruise.kube.client", "pykruise.kube.http", "pykruise.kube.cache")),
-    ("operator", ("pykruise.runtime.operator",)),
-    ("kinds: types, rules, plans", ("pykruise.kinds",)),
-    ("cryptography", ("cryptography.x509",)),
-    ("admission", ("pykruise.admission.reviewers", "pykruise.admission.server")),
-    ("prometheus_client", ("prometheus_client",)),
-    ("the rest of the manager", ("pykruise.manager.process",)),
-    ("the command", ("pykruise.cli.manager",)),
+from bench.large import PATIENCE_S, LoneManager, settled
+from bench.memory_parts import resident
+from bench.sandbox import cloneset
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.client import Client
+from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.errors import KubeError
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.patches.types import PatchType
+from support.webhooks import install_configurations, install_namespace, webhook_settings
+
+WEBHOOKS = (
+    "--enable-leader-election=false",
+    "--health-probe-addr=127.0.0.1:0",
+    "--metrics-addr=127.0.0.1:0",
+    "--pprof-addr=0",
 )
+"""Flags of a manager that serves everything that one in a cluster serves."""
+
+CALM_S = 15.0
+"""After the pods are seen, until the manager's memory is looked at."""
+
+
+async def at_work(pods: int, environment: Mapping[str, str]) -> None:
+    """Managers on a cluster with so many pods, without webhooks and with them."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        command = (sys.executable, "-m", "bench.large", "--serve", name, "--pods", str(pods))
+        server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        try:
+            assert server.stdout is not None
+            url = (await server.stdout.readline()).decode().strip()
+            transport = HttpTransport(load_kubeconfig(folder / "kubeconfig"))
+            client = Client(transport)
+            plain = await LoneManager.start(folder, url, env=environment)
+            await show(client, plain, pods, "without webhooks", "nginx:2")
+            settings = webhook_settings(folder)
+            await install_namespace(client, settings)
+            await install_configurations(client, settings)
+            webhook = settings.webhook
+            here = {
+                "POD_NAMESPACE": settings.own_namespace,
+                "WEBHOOK_HOST": webhook.host,
+                "WEBHOOK_PORT": str(webhook.port),
+                "WEBHOOK_CERT_DIR": webhook.certificate_folder,
+                "WEBHOOK_CERT_WRITER": webhook.certificate_writer,
+            }
+            asked = await LoneManager.start(folder, url, flags=WEBHOOKS, env={**environment, **here})
+            await show(client, asked, pods, "with webhooks", "nginx:3")
+            await transport.close()
+        finally:
+            server.kill()
+            await server.wait()
+
+
+async def show(client: Client, manager: LoneManager, pods: int, what: str, image: str) -> None:
+    """Its memory when it has seen all pods, and when it has updated all of them in place."""
+    try:
+        # Something has to change, or nobody would see that it has looked. What it looks at webhooks may have to review.
+        await retried(lambda: update(client, minReadySeconds=len(what)))
+        await settled(client, pods)
+        await asyncio.sleep(CALM_S)
+        _print(f"{pods} pods, {what}", manager)
+        (container,) = cloneset(1)["spec"]["template"]["spec"]["containers"]
+        await update(
+            client,
+            updateStrategy={
+                "rollingUpdate": {"podUpdatePolicy": "InPlaceIfPossible", "maxUnavailable": "100%"}
+            },
+            template={"spec": {"containers": [{**container, "image": image}]}},
+        )
+        await settled(client, pods, updated=pods)
+        await asyncio.sleep(CALM_S)
+        _print("... after an update in place", manager)
+    finally:
+        await manager.end()
+
+
+async def update(client: Client, **spec: Any) -> None:
+    """Of the CloneSet."""
+    await client.patch(CLONE_SETS, "default", "web", {"spec": spec}, patch_type=PatchType.MERGE)
+
+
+async def retried(work: Callable[[], Awaitable[None]]) -> None:
+    """Until the webhooks answer."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                return await work()
+            except KubeError:
+                await asyncio.sleep(1.0)
+
+
+def _print(what: str, manager: LoneManager) -> None:
+    rss, uss = resident(str(manager.pid))
+    print(f"{what:<36}{rss:>8.1f}{uss:>8.1f}", flush=True)
 
 
 def main() -> None:
-    """Print the table, or be the process that is looked at from inside."""
-    is_traced = "--traced" in sys.argv
-    if is_traced:
-        tracemalloc.start()
-    rows = []
-    rss, uss = _memory()
-    rows.append(("the interpreter", rss, uss, 0.0))
-    for name, modules in PARTS:
-        before = (*_memory(), tracemalloc.get_traced_memory()[0])
-        for module in modules:
-            importlib.import_module(module)
-        if name.startswith("kinds"):
-            sys.modules["pykruise.kinds"].kinds()
-        gc.collect()
-        after = (*_memory(), tracemalloc.get_traced_memory()[0])
-        rows.append((name, after[0] - before[0], after[1] - before[1], (after[2] - before[2]) / 2**20))
-    rows.append(("together", *_memory(), tracemalloc.get_traced_memory()[0] / 2**20))
-    if is_traced:
-        print("\n".join(f"{one[3]:.1f}" for one in rows))
-        return
-    command = (sys.executable, "-m", "bench.memory", "--traced")
-    traced = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    """Print tables, or be the process that is looked at from inside."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--at", type=lambda text: [int(one) for one in text.split(",")])
+    asked = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        _parts(environment)  # writes the bytecode
+        if asked.at:
+            print(f"{'':<36}{'RSS MB':>8}{'USS MB':>8}")
+            for pods in asked.at:
+                asyncio.run(at_work(pods, environment))
+            return
+        plain, traced = _parts(environment), _parts(environment, "--traced")
     print(f"{'part':<30}{'RSS MB':>8}{'USS MB':>8}{'Python MB':>11}")
-    for (name, rss, uss, _), python in zip(rows, traced, strict=True):
-        print(f"{name:<30}{rss:>8.1f}{uss:>8.1f}{python:>11}")
+    for (name, rss, uss, _), (*_, python) in zip(plain, traced, strict=True):
+        print(f"{name:<30}{rss:>8}{uss:>8}{python:>11}")
 
 
-def _memory() -> tuple[float, float]:
-    """RSS and USS of this process in MiB."""
-    text = Path("/proc/self/smaps_rollup").read_text()
-    found = {name: int(kb) for name, kb in re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE)}
-    return found["Rss"] / 1024, (found["Private_Clean"] + found["Private_Dirty"]) / 1024
+def _parts(environment: Mapping[str, str], *how: str) -> list[list[str]]:
+    """The rows of memory_parts.py."""
+    command = (sys.executable, "-m", "bench.memory_parts", *how)
+    text = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    return [line.split("\t") for line in text.splitlines()]
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 control plane (testbed) ◀── pykruise kubelets (a process) ── nodes on which pods start and stop at once
                         ◀── pykruise manager (a process)  ── what is measured
                         ◀── a bare script (bare.py), before and after the manager ── a yardstick: the same writes
-                        ◀── this process ── wishes, watches, and the bare writes to compare with (limits.py)
+                        ◀── this process ── writes, watches, and the bare writes to compare with (limits.py)
 
 With `webhooks` the API server asks the same manager process about every new pod and every CloneSet, as in a
 cluster where OpenKruise's webhooks are installed; what that costs is part of the manager's figures, but not of

@@ -1,17 +1,18 @@
 """Several managers that share the work (--shards) against one: throughput, and a cluster of a hundred thousand pods.
 
 sandbox (a process of its own, HTTPS, writes answered after a fixed delay) ◀── 1, 2, 4 × lone_manager.py
-                                                                           ◀── this process: wishes, waiting, figures
+                                                                           ◀── this process: writes, waiting, figures
 
 PYTHONPATH=tests:. python -m bench.slots throughput [--sets 160] [--pods 20] [--delay 0.2] [--managers 1,4]
-PYTHONPATH=tests:. python -m bench.slots large      [--sets 1000] [--pods 100] [--touched 100] [--managers 1,2,4]
+PYTHONPATH=tests:. python -m bench.slots large      [--sets 1000] [--pods 100] [--touched 100] [--delay 0.2]
+                                                     [--managers 1,2,4]
 
-throughput: `sets` CloneSets of `pods` pods are made, and then updated in place. An answer to a write takes `delay`
-seconds, so one manager is limited by how many writes it has under way, and neither by its processor nor by the
-server's: the machine need not have a processor for each manager. It shows how well the keys are shared, not what a
-processor can do.
+throughput: `sets` CloneSets of `pods` pods are made, and then updated in place.
+large: the pods are there; managers start on them, rest, and update all pods of `touched` sets in place.
 
-large: the pods are there; managers start on them, rest, and update all pods of `touched` sets in place. No delay.
+An answer to a write takes `delay` seconds, so one manager is limited by how many writes it has under way, and neither
+by its processor nor by the server's: the machine need not have a processor for each manager. It shows how well the keys
+are shared, not what a processor can do. With --delay 0 it is the other way round.
 
 Prints; asserts nothing. CPU and memory are those of the managers, each and together.
 """
@@ -33,6 +34,7 @@ import msgspec
 import uvloop
 
 from bench.large import TOKEN, LoneManager
+from bench.orphans import end_with_parent
 from bench.sandbox import cloneset
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -99,11 +101,10 @@ class _Slow:
         if path == FIGURES:
             found = {"cpu_s": time.process_time(), **self._counts}
             return Response(200, {"content-type": "application/json"}, json.dumps(found).encode())
-        if method != "GET":
+        if method != "GET" and options["headers"].get("user-agent", "").startswith(USER_AGENT):
             is_lease = "/leases" in path
             self._counts["leases" if is_lease else "events" if "/events" in path else "writes"] += 1
-            is_manager = options["headers"].get("user-agent", "").startswith(USER_AGENT)
-            if self._delay_s and is_manager and not is_lease:
+            if self._delay_s and not is_lease:
                 await asyncio.sleep(self._delay_s)
         return await self._server.handle(method, path, *arguments, **options)
 
@@ -370,10 +371,12 @@ def main() -> None:
     asked.sets = asked.sets or (1000 if is_large else 160)
     asked.pods = asked.pods or (100 if is_large else 20)
     asked.managers = asked.managers or ([1, 2, 4] if is_large else [1, 4])
-    delay_s = 0.0 if is_large else asked.delay
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         if asked.serve:
-            serving = serve(asked.serve, sets=asked.sets, pods=asked.pods, delay_s=delay_s, is_full=is_large)
+            end_with_parent()
+            serving = serve(
+                asked.serve, sets=asked.sets, pods=asked.pods, delay_s=asked.delay, is_full=is_large
+            )
             runner.run(serving)
         else:
             runner.run(run(asked))

@@ -104,10 +104,10 @@ def builders_with_claims(draw: st.DrawFn) -> CloneSetBuilder:
             if draw(st.integers(0, 3)):
                 builder.claim(name, of=of, deleting=draw(st.integers(0, 5)) == 0)
     for name in list(builder.pods):
-        change = draw(st.sampled_from(["", "", "", "deleted", "stranger"]))
+        change = draw(st.sampled_from(["", "", "", "deleted", "relabelled"]))
         if change == "deleted":
             builder.deleted(name)
-        elif change == "stranger":
+        elif change == "relabelled":
             builder.labelled({"app": "other"}, name)
     if draw(st.booleans()):
         builder.occupied_by_others(LEFTOVER[0])
@@ -127,10 +127,10 @@ def builders_under_way(draw: st.DrawFn) -> CloneSetBuilder:
         for hook in sorted(hooks):
             if draw(st.booleans()):
                 builder.with_finalizer(f"example.com/{hook}", name)
-        change = draw(st.sampled_from(["", "", "", "deleted", "stranger", "held back", "no images"]))
+        change = draw(st.sampled_from(["", "", "", "deleted", "relabelled", "held back", "no images"]))
         if change == "deleted":
             builder.deleted(name)
-        elif change == "stranger":
+        elif change == "relabelled":
             builder.labelled({"app": "other"}, name)
         elif change == "held back":
             builder.set_condition(name, keys.IN_PLACE_READY, "False")
@@ -675,8 +675,10 @@ def test_a_claim_goes_after_its_pod_or_when_its_pod_is_gone_and_nobody_reuses_it
                 pod = action.key.name.partition("-")[2]
                 assert pod in gone or (not reuse and pod not in pods)
     if reuse:
-        strangers = {short for short, pod in builder.pods.items() if pod["metadata"]["labels"]["app"] != NAME}
-        assert {*handed_over(plan).values()} <= strangers
+        relabelled = {
+            short for short, pod in builder.pods.items() if pod["metadata"]["labels"]["app"] != NAME
+        }
+        assert {*handed_over(plan).values()} <= relabelled
 
 
 @given(builders_with_claims(), st.randoms(use_true_random=False))

@@ -340,7 +340,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: DaemonSetBuilder, r
             assert [pod.is_ready for pod in pods] == [True]
         elif state.place is Place.LEAVE:
             assert pods == []
-    # and whoever stays old says why
+    # and each that stays old says why
     hashed = builder.update_hash
     old = [pod for pod in live(snapshot) if pod.revision != hashed]
     assert {pod.name for pod in old} <= set(plan.skipped)

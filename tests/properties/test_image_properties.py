@@ -1,6 +1,6 @@
 """ImagePullJobs and NodeImages, whatever agents do: turns, classes, versions, and that it ends.
 
-random deeds ──▶ World: plans carried out on documents ──▶ invariants after each
+random operations ──▶ World: plans carried out on documents ──▶ invariants after each
 """
 
 from typing import Any
@@ -97,7 +97,7 @@ class World:
 
 
 NODES = st.integers(min_value=0, max_value=6)
-DEEDS = st.lists(
+OPERATIONS = st.lists(
     st.one_of(
         st.tuples(st.just("job"), st.sampled_from("ab")),
         st.tuples(st.just("node"), st.integers(0, 5)),
@@ -118,8 +118,8 @@ def world_of(nodes: int, parallelism: int, ends: bool) -> World:
     return World(nodes, jobs)
 
 
-def play(world: World, deed: tuple[str, Any]) -> None:
-    what, about = deed
+def play(world: World, operation: tuple[str, Any]) -> None:
+    what, about = operation
     names = list(world.nodes)
     if what == "job":
         world.reconcile_job(about)
@@ -135,19 +135,19 @@ def play(world: World, deed: tuple[str, Any]) -> None:
             world.agent(name, what)
 
 
-@given(nodes=NODES, parallelism=st.integers(0, 4), ends=st.booleans(), deeds=DEEDS)
+@given(nodes=NODES, parallelism=st.integers(0, 4), ends=st.booleans(), operations=OPERATIONS)
 def test_turns_are_kept_every_node_counts_once_and_versions_never_fall(
-    nodes: int, parallelism: int, ends: bool, deeds: list[tuple[str, Any]]
+    nodes: int, parallelism: int, ends: bool, operations: list[tuple[str, Any]]
 ) -> None:
     world = world_of(nodes, parallelism, ends)
-    for deed in deeds:
+    for operation in operations:
         versions = {name: world.view(name).entry(IMAGE) for name in world.nodes}
         # Another job that has the image pulled anew makes nodes active that were not: that is not the job's doing.
-        before = _active(world, deed[1]) if deed[0] == "job" else 0
-        play(world, deed)
-        if deed[0] == "job":
-            assert _active(world, deed[1]) <= max(parallelism, before)
-            _check_status(world, deed[1], nodes)
+        before = _active(world, operation[1]) if operation[0] == "job" else 0
+        play(world, operation)
+        if operation[0] == "job":
+            assert _active(world, operation[1]) <= max(parallelism, before)
+            _check_status(world, operation[1], nodes)
         for name, old in versions.items():
             new = world.view(name).entry(IMAGE)
             assert old is None or new is None or new.version >= old.version
@@ -168,13 +168,13 @@ def _check_status(world: World, name: str, nodes: int) -> None:
         assert status.get("failed", 0) == len(status.get("failedNodes", ()))
 
 
-@given(nodes=NODES, parallelism=st.integers(1, 4), deeds=DEEDS)
+@given(nodes=NODES, parallelism=st.integers(1, 4), operations=OPERATIONS)
 def test_a_job_is_over_when_agents_answer_whatever_happened_before(
-    nodes: int, parallelism: int, deeds: list[tuple[str, Any]]
+    nodes: int, parallelism: int, operations: list[tuple[str, Any]]
 ) -> None:
     world = world_of(nodes, parallelism, ends=True)
-    for deed in deeds:
-        play(world, deed)
+    for operation in operations:
+        play(world, operation)
     for _ in range(4 * nodes + 4):
         for name in list(world.jobs):
             world.reconcile_job(name)
@@ -192,12 +192,12 @@ def test_a_job_is_over_when_agents_answer_whatever_happened_before(
         assert not world.view(name).statuses
 
 
-@given(deeds=DEEDS)
-def test_what_is_settled_stays_settled(deeds: list[tuple[str, Any]]) -> None:
+@given(operations=OPERATIONS)
+def test_what_is_settled_stays_settled(operations: list[tuple[str, Any]]) -> None:
     """Two looks at the same world write nothing the second time."""
     world = world_of(3, 2, ends=True)
-    for deed in deeds:
-        play(world, deed)
+    for operation in operations:
+        play(world, operation)
     for name in world.nodes:
         for _ in range(3):
             world.reconcile_node(name)

@@ -86,7 +86,7 @@ def builders(draw: st.DrawFn) -> StatefulSetBuilder:
 
 
 def _change(builder: StatefulSetBuilder, number: int, change: str) -> None:
-    deeds: dict[str, Callable[[int], object]] = {
+    changes: dict[str, Callable[[int], object]] = {
         "down": builder.not_ready,
         "failed": lambda one: builder.phase("Failed", one),
         "pending": builder.pending,
@@ -97,7 +97,7 @@ def _change(builder: StatefulSetBuilder, number: int, change: str) -> None:
         "none": builder.without,
     }
     if change:
-        deeds[change](number)
+        changes[change](number)
 
 
 def wanted_of(snapshot: Snapshot) -> list[int]:
@@ -421,7 +421,7 @@ def test_everything_settles_where_the_spec_wants_it(builder: StatefulSetBuilder,
     pods = by_number(snapshot)
     assert sorted(pods) == sorted(numbers)
     assert all(pod.is_serving for pod in pods.values())
-    # and whoever stays old says why
+    # and each that stays old says why
     hashed = builder.update_name.rpartition("-")[2]
     assert {pod.name for pod in pods.values() if pod.revision != hashed} <= set(plan.skipped)
     # and no claim is lost that the policy retains

@@ -1,8 +1,10 @@
 """Where scenarios run: the sandbox in virtual time by default, a real control plane with `--cluster=real`.
 
-    @pytest.mark.checkered            of two parameters' grid every fourth field (of small grids every third or
+    @pytest.mark.checkered            of a grid of parameters every fourth field (of small grids every third or
                                       second), on diagonals, so that each value meets a quarter of the others
+    @pytest.mark.checkered(4)         every fourth field, also where that leaves values of the longer side out
     @pytest.mark.exhaustive           of a set of parameters: not in a plain run
+    @pytest.mark.exhaustive(in_sandbox=True)   the same, but on a real cluster in every run
 
 With `--exhaustive` all of them run.
 
@@ -21,7 +23,8 @@ scenarios those run that are marked
     @pytest.mark.node                 there too
     @pytest.mark.node_only            only there
 
-`--brief` runs each of them, but with parameters only an eighth of its sets.
+`--brief` runs each of them, but with parameters only an eighth of its sets. What cannot know on which cluster it runs
+is the same on both, and left out on a real one.
 """
 
 import asyncio
@@ -133,6 +136,9 @@ REAL_NODES = 4
 OF_JOBS = "busybox:1"
 """The image that jobs have in scenarios; its containers end by themselves."""
 
+_OPTIONS = frozenset({"request", "pytestconfig"})
+_PLUGINS = ("_pytest.", "pytest_asyncio.", "xdist.", "_hypothesis", "hypothesis")
+"""Whose fixtures ask for options, but not for the cluster."""
 _HERE = Path(__file__).parent
 _REAL_TEST_S = 400.0
 """The time limit of a test there: a busy machine is no reason to fail."""
@@ -141,7 +147,8 @@ _GOLDEN = 0.6180339887498949  # multiples of it, modulo 1, are spread evenly how
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what does not belong to this kind of cluster."""
-    here = [item for item in items if _HERE in item.path.parents]
+    files = {path for path in {item.path for item in items} if _HERE in path.parents}
+    here = [item for item in items if item.path in files]
     if not config.getoption("--exhaustive"):
         here = _left_out(config, items, here, {item for item in here if _is_only_exhaustive(item)})
     if config.getoption("--cluster") != "real":
@@ -150,7 +157,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason="about a real control plane (--cluster=real)"))
         return
     has_nodes = config.getoption("--real-nodes")
-    elsewhere = {item for item in here if _is_for_other_nodes(item, has_nodes=has_nodes)}
+    elsewhere = {
+        item
+        for item in here
+        if _is_for_other_nodes(item, has_nodes=has_nodes) or not _knows_its_cluster(item)
+    }
     here = _left_out(config, items, here, elsewhere)
     for item in here:
         if marker := item.get_closest_marker("virtual_time"):
@@ -167,6 +178,21 @@ def _is_for_other_nodes(item: pytest.Item, *, has_nodes: bool) -> bool:
     return not (is_only or item.get_closest_marker("node")) if has_nodes else is_only
 
 
+def _knows_its_cluster(item: pytest.Item) -> bool:
+    """Whether a test may be another one on a real cluster: it, or a fixture of ours, asks for the options or is about a
+    real one. The others are the same there as in the sandbox, where they run."""
+    if item.get_closest_marker("real") or not isinstance(item, pytest.Function):
+        return True
+    fixtures = item._fixtureinfo
+    ours = (
+        one.argnames
+        for found in fixtures.name2fixturedefs.values()
+        for one in found
+        if not one.func.__module__.startswith(_PLUGINS)
+    )
+    return any(_OPTIONS & set(names) for names in (fixtures.argnames, *ours))
+
+
 def _left_out(
     config: pytest.Config, items: list[pytest.Item], here: list[pytest.Item], unwanted: set[pytest.Item]
 ) -> list[pytest.Item]:
@@ -178,9 +204,10 @@ def _left_out(
 
 def _is_only_exhaustive(item: pytest.Item) -> bool:
     """Whether it is left out of a plain run: by its marker, or as one of the fields between those of `checkered`."""
-    if item.get_closest_marker("exhaustive"):
-        return True
-    if not item.get_closest_marker("checkered") or not isinstance(item, pytest.Function):
+    if only := item.get_closest_marker("exhaustive"):
+        return not (only.kwargs.get("in_sandbox") and item.config.getoption("--cluster") == "real")
+    marker = item.get_closest_marker("checkered")
+    if marker is None or not isinstance(item, pytest.Function):
         return False
     places, sizes = 0, []
     for mark in item.iter_markers("parametrize"):
@@ -188,8 +215,9 @@ def _is_only_exhaustive(item: pytest.Item) -> bool:
         own = item.callspec.params[name]
         places += next(n for n, one in enumerate(values) if own in getattr(one, "values", (one,)))
         sizes.append(len(values))
-    # No more steps than the shorter side has fields: each value of the longer one must be met.
-    return places % max(2, min(4, *sizes)) != 0
+    # No more steps than the shorter side has fields, so that each value of the longer one is met.
+    every = marker.args[0] if marker.args else max(2, min(4, *sizes))
+    return bool(places % every)
 
 
 def _beyond_the_sample(items: list[pytest.Item], *, is_brief: bool) -> set[pytest.Item]:

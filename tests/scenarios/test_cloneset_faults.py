@@ -73,6 +73,7 @@ async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, seen: Audie
     assert seen.created == 2 * REPLICAS
 
 
+@pytest.mark.checkered
 @pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("after", range(24))
 async def test_the_pod_watch_is_cut_after_any_event(stage: Stage, seen: Audience, after: int) -> None:
@@ -90,6 +91,7 @@ async def test_every_pod_watch_is_cut_after_a_few_events(stage: Stage, seen: Aud
     await live_through(stage, seen, lambda faulty: faulty.on(watches("/pods"), cut))
 
 
+@pytest.mark.checkered
 @pytest.mark.few_on_real(3)
 @pytest.mark.parametrize("after", [0, 3, 11])
 @pytest.mark.parametrize(
@@ -142,6 +144,7 @@ async def test_any_write_goes_wrong_once(stage: Stage, seen: Audience, fault: ob
     )
 
 
+@pytest.mark.checkered
 @pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("number", range(12))
 async def test_any_patch_or_deletion_conflicts(stage: Stage, seen: Audience, number: int) -> None:
@@ -203,6 +206,7 @@ async def test_a_creation_that_arrives_when_its_pod_is_gone_again_is_undone(stag
     await stage.settled(replicas=3)
 
 
+@pytest.mark.checkered
 @pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("seed", range(20))
 async def test_everything_goes_wrong_at_random(
@@ -283,7 +287,7 @@ async def test_an_api_server_that_has_just_started_refuses_creations_for_a_while
 # ── the manager is killed ────────────────────────────────────────────────────
 
 
-@pytest.mark.checkered
+@pytest.mark.checkered(4)
 @pytest.mark.few_on_real(6)
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(40))

@@ -391,6 +391,7 @@ async def test_never_stuck_when_the_manager_is_killed(
     assert seen.fewest_available == 1
 
 
+@pytest.mark.checkered
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("seed", range(12))
 async def test_never_stuck_when_everything_goes_wrong_at_random(

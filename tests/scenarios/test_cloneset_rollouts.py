@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.cloneset.snapshot import CloneSetView, project_cloneset
+from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetView
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.errors import BadRequestError, InvalidError, NotFoundError
@@ -405,7 +405,7 @@ async def _reasons_of_progress(stage: Stage) -> AsyncIterator[list[str]]:
     cache = Cache(
         stage.client,
         CLONE_SETS,
-        project=project_cloneset,
+        project=CLONE_SET_VIEWS.projector(),
         namespace=stage.namespace,
         clock=stage.clock,
         rng=stage.rng,

@@ -81,6 +81,7 @@ async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, pool: Pool,
     assert len(made) == (NODES if strategy is IN_PLACE else 2 * NODES)
 
 
+@pytest.mark.checkered
 @pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("after", [0, 1, 2, 5, 9, 13, 18])
 @pytest.mark.parametrize("path", ["/pods", "/nodes", "/daemonsets", "/controllerrevisions"])
@@ -107,6 +108,7 @@ async def test_a_pod_watch_goes_wrong_in_another_way(stage: Stage, pool: Pool, f
     )
 
 
+@pytest.mark.checkered
 @pytest.mark.few_on_real(6)
 @pytest.mark.parametrize("number", range(0, 12, 2))
 @WRITE_FAULTS
@@ -155,6 +157,7 @@ async def test_a_creation_takes_effect_after_its_client_gave_up(
     await live_through(stage, pool, lambda faulty: faulty.on(posts("/pods"), None, TakeEffectLate(after_s)))
 
 
+@pytest.mark.checkered
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("seed", range(9))
 async def test_everything_goes_wrong_at_random(stage: Stage, pool: Pool, seed: int) -> None:
@@ -248,7 +251,7 @@ async def test_an_update_in_place_that_is_refused_is_told_of_and_tried_again(
 # ── the manager is killed ────────────────────────────────────────────────────
 
 
-@pytest.mark.checkered
+@pytest.mark.checkered(4)
 @pytest.mark.few_on_real(4)
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(26))

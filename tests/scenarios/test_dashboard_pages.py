@@ -96,7 +96,7 @@ def test_a_rollout_is_seen_as_it_goes_without_loading_the_page_again(
     browser.until(lambda: "4 of 4 updated, 4 ready" in row_of(browser, "shop"))
     hand.patch(CLONE_SETS, namespace, "shop", UNSCHEDULABLE)
     browser.until(lambda: "Unschedulable" in row_of(browser, "shop") and "stuck" in row_of(browser, "shop"))
-    browser.until(lambda: "1 need somebody" in browser.text())
+    browser.until(lambda: "1 need action" in browser.text())
     hand.patch(CLONE_SETS, namespace, "shop", ANYWHERE)
     browser.until(
         lambda: "done" in row_of(browser, "shop") and "4 of 4 updated, 4 ready" in row_of(browser, "shop")
@@ -442,11 +442,11 @@ def test_pictures_of_the_pages(
     hand.create(BROADCAST_JOBS, namespace, {**job, "metadata": {"name": "tune"}})
     browser.colours(scheme)
     browser.open(f"{served.url}?namespace={namespace}")
-    browser.until_says("0 need somebody, 0 move, 3 are still")
+    browser.until_says("0 need action, 0 move, 3 are still")
     for name, change in (("cart", None), ("search", None), ("web", UNSCHEDULABLE)):
         image = {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": f"{name}:1.5"}]}}}}
         hand.patch(CLONE_SETS, namespace, name, change or image)
-    browser.until_says("1 need somebody, 0 move, 2 are still")
+    browser.until_says("1 need action, 0 move, 2 are still")
     browser.picture(folder / f"rollouts-{scheme}.png", height=470, width=1200)
     browser.open(page_of(served, namespace, "web"))
     browser.until_says("Waiting for", "Revision 2")

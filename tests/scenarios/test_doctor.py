@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.certificates import Certificates, renewed
+from pykruise.admission.certificate_work import renewed
+from pykruise.admission.certificates import Certificates
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
 from pykruise.admission.pods.chain import CONDITION
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
-from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.client import Client
 from pykruise.kube.clock import format_micro_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.patches.types import PatchType
@@ -36,6 +37,7 @@ from pykruise.kube.resources import (
     SERVICES,
     Resource,
 )
+from pykruise.kube.retries import RetryPolicy
 from pykruise.kube.transport import Response
 from pykruise.manager.doctor.examine import CHECKS, examine
 from pykruise.manager.doctor.findings import Finding, Level

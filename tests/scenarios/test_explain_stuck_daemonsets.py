@@ -11,7 +11,7 @@ from pykruise.kube.resources import NODES, PODS
 from pykruise.sandbox.faults import Rule
 from support.daemonsets import Pool
 from support.faults import Answer, FaultyTransport, posts
-from support.remedies import each_way, follow_way
+from support.remedies import each_case, each_way, follow_way
 from support.scenario import Object, Stage, rolling
 from support.stuck import Stuck, named
 
@@ -181,7 +181,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stage_it.__name__)
+@pytest.mark.parametrize("case", each_case(CASES))
 async def test_explain_names_the_true_cause_of_a_daemonset(stage: Stage, pool: Pool, case: Stuck) -> None:
     # given
     await case.stage_it(stage, pool)

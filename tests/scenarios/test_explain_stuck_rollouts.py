@@ -14,7 +14,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
 from pykruise.sandbox.faults import Rule
 from support.faults import Answer, FaultyTransport, posts
-from support.remedies import each_way, follow_way
+from support.remedies import each_case, each_way, follow_way
 from support.scenario import Object, Stage, cloneset, rolling
 from support.stuck import Stuck, named
 
@@ -355,7 +355,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stage_it.__name__)
+@pytest.mark.parametrize("case", each_case(CASES))
 async def test_explain_names_the_true_cause(stage: Stage, case: Stuck) -> None:
     try:
         # given

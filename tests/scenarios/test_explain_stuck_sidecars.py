@@ -16,7 +16,7 @@ from pykruise.kube.resources import NAMESPACES, PODS
 from pykruise.sandbox.faults import Rule
 from support.faults import Answer, FaultyTransport, patches
 from support.golden import same_as
-from support.remedies import each_way, follow_way
+from support.remedies import each_case, each_way, follow_way
 from support.scenario import Object, Stage, cloneset
 from support.sidecarsets import canary, container, hot, sidecarset
 from support.stuck import Stuck
@@ -245,7 +245,7 @@ async def told(stage: Stage, case: Stuck) -> Explanation:
     return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stage_it.__name__)
+@pytest.mark.parametrize("case", each_case(CASES))
 async def test_explain_names_the_true_cause(
     stage: Stage, case: Stuck, request: pytest.FixtureRequest
 ) -> None:
@@ -283,5 +283,6 @@ async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number
     # given
     await case.stage_it(stage)
     found = await told(stage, case)
+    same_as(GOLDEN / f"{case.stage_it.__name__}.txt", text(found, now=stage.clock()), with_ages=False)
     # when, then
     await follow_way(stage, SIDECAR_SET, Key("", LOG), case, number, found)

@@ -16,7 +16,7 @@ from pykruise.kube.resources import DEPLOYMENTS, Resource
 from support.daemonsets import Pool
 from support.faults import Answer, FaultyTransport, patches
 from support.golden import same_as
-from support.remedies import each_way, follow_way
+from support.remedies import each_case, each_way, follow_way
 from support.scenario import Object, Stage
 from support.spread_stage import Spread
 from support.stuck import Stuck
@@ -180,7 +180,7 @@ async def told(stage: Stage, case: Stuck) -> Explanation:
     return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stage_it.__name__)
+@pytest.mark.parametrize("case", each_case(CASES))
 async def test_explain_names_the_true_cause(
     spread: Spread, stage: Stage, case: Stuck, request: pytest.FixtureRequest
 ) -> None:
@@ -227,5 +227,6 @@ async def test_no_remedy_of_it_takes_pods_away(
     # given
     await case.stage_it(spread)
     found = await told(stage, case)
+    same_as(GOLDEN / f"{case.stage_it.__name__}.txt", text(found, now=stage.clock()), with_ages=False)
     # when, then
     await follow_way(stage, WORKLOAD_SPREAD, Key(stage.namespace, "ws"), case, number, found)

@@ -9,7 +9,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.sandbox.faults import Rule
 from support.faults import Answer, FaultyTransport, posts
-from support.remedies import each_way, follow_way
+from support.remedies import each_case, each_way, follow_way
 from support.scenario import Object, Stage, rolling
 from support.statefulsets import Sets, claim_template, in_place, statefulset
 from support.stuck import Stuck, named
@@ -132,7 +132,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stage_it.__name__)
+@pytest.mark.parametrize("case", each_case(CASES))
 async def test_explain_names_the_true_cause_of_a_statefulset(stage: Stage, case: Stuck) -> None:
     # given
     await case.stage_it(stage)

@@ -86,7 +86,7 @@ async def test_the_lease_goes_from_python_to_go_and_back_and_nobody_works_meanwh
         killed_at = loop.time()
         await stage.until(lambda: third.is_leading)
         assert LEASE_S - 3.0 < loop.time() - killed_at < LEASE_S + LATE_S
-    # then each change of hands was counted, by whoever made it
+    # then each change of hands was counted, by the one that made it
     assert (await lease_of(stage))["leaseTransitions"] == 4
 
 

@@ -17,16 +17,17 @@ import msgspec
 import pytest
 import yaml
 
-from pykruise.admission.certificates import renewed
+from pykruise.admission.certificate_work import renewed
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
 from pykruise.admission.stores import SecretStore
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.client import Client
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
+from pykruise.kube.retries import RetryPolicy
 from support.control_plane import connection, running_plane
 from support.processes import ManagerProcess, balancer, manager_process
 from support.scenario import cloneset, rolling
@@ -467,7 +468,7 @@ async def until(claim: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def created_pods(kubectl: Kubectl) -> int:
-    """From the revision that each pod's node was told: one binding event a pod, whoever made it."""
+    """From the revision that each pod's node was told: one binding event a pod, whatever made it."""
     await asyncio.sleep(1.0)
     listed = yaml.safe_load(kubectl.says("get", "events", "-n", "default", "-o", "yaml"))["items"]
     return len(

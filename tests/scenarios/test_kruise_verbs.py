@@ -198,7 +198,7 @@ async def test_chosen_pods_go_in_one_update(stage: Stage) -> None:
     assert said.startswith(f"# web delete pods [{names[0]} {names[1]}] successfully\n")
     await stage.settled(replicas=1)
     assert [pod.name for pod in await stage.pods()] == [names[2]]
-    assert "has no pod stranger" in await kruise.refuses("scaledown", "clone/web", "--pods", "stranger")
+    assert "has no pod foreign" in await kruise.refuses("scaledown", "clone/web", "--pods", "foreign")
 
 
 async def test_pods_of_a_stateful_set_are_chosen_by_their_label(stage: Stage) -> None:

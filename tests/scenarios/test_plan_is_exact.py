@@ -1,6 +1,6 @@
 """What `pykruise plan` says is what the manager then does.
 
-A cluster comes to rest; a change is planned, then made. Every deed of the manager is compared with the plan: what
+A cluster comes to rest; a change is planned, then made. Every write of the manager is compared with the plan: what
 it does, to which pods, in which order. Names of pods that are still to come are chosen by chance; of those the
 place in the order counts. On a real cluster pods do not become ready all after the same time, so there the order
 is that of the cluster, and what is compared is what is done to whom.
@@ -36,7 +36,7 @@ Told = Callable[[Iterable[tuple[str, str]]], list[tuple[str, str]]]
 
 @pytest.fixture
 def told(request: pytest.FixtureRequest) -> Told:
-    """Deeds as far as the cluster at hand lets them be foreseen."""
+    """Operations as far as the cluster at hand lets them be foreseen."""
     return sorted if request.config.getoption("--cluster") == "real" else list
 
 
@@ -65,7 +65,7 @@ def random_case(seed: int) -> tuple[Object, Object]:
     return document, change
 
 
-def deeds(log: Sequence[Request], namespace: str) -> list[tuple[str, str]]:
+def operations(log: Sequence[Request], namespace: str) -> list[tuple[str, str]]:
     """What the manager's requests do to pods of a namespace, in order; a new pod has no name."""
     found: list[tuple[str, str]] = []
     new: set[str] = set()
@@ -85,7 +85,7 @@ def deeds(log: Sequence[Request], namespace: str) -> list[tuple[str, str]]:
     return found
 
 
-def planned_deeds(said: Forecast) -> list[tuple[str, str]]:
+def planned_operations(said: Forecast) -> list[tuple[str, str]]:
     """The same of a plan."""
     new: set[str] = set()
     found: list[tuple[str, str]] = []
@@ -115,9 +115,9 @@ async def test_what_is_planned_is_what_happens(stage: Stage, told: Told, seed: i
     wanted = change.get("replicas", replicas)
     found = await stage.until(lambda: _rest(stage, wanted), what="the change to be carried out")
     # then
-    assert told(planned_deeds(said)) == told(deeds(watched.log[before:], stage.namespace))
+    assert told(planned_operations(said)) == told(operations(watched.log[before:], stage.namespace))
     assert said.pods_after == found["status"]["replicas"]
-    assert exit_code([said]) == 2 or not planned_deeds(said)
+    assert exit_code([said]) == 2 or not planned_operations(said)
 
 
 async def _rest(stage: Stage, replicas: int) -> Object | None:
@@ -170,7 +170,7 @@ async def test_what_is_planned_for_a_daemonset_is_what_happens(
     partition = document["spec"]["updateStrategy"]["rollingUpdate"].get("partition", 0)
     await pool.settled(updated=len(pool.nodes) - partition)
     # then
-    assert told(planned_deeds(said)) == told(deeds(watched.log[before:], stage.namespace))
+    assert told(planned_operations(said)) == told(operations(watched.log[before:], stage.namespace))
     assert said.pods_after == len(pool.nodes)
     assert exit_code([said]) == 2
 
@@ -226,7 +226,7 @@ async def test_what_is_planned_for_a_statefulset_is_what_happens(stage: Stage, t
         if one.method == "POST" and one.path.endswith(f"/{stage.namespace}/pods")
     ]
     assert told(made) == told(("create", one.document["metadata"]["name"]) for one in posted)
-    assert told(planned_deeds(said)) == told(deeds(watched.log[before:], stage.namespace))
+    assert told(planned_operations(said)) == told(operations(watched.log[before:], stage.namespace))
     assert said.pods_after == wanted
     assert exit_code([said]) == 2
 
@@ -301,4 +301,4 @@ async def test_a_field_that_forces_recreation_is_named(stage: Stage) -> None:
 async def test_a_new_object_is_planned_too(stage: Stage) -> None:
     said = await forecast(stage.client, cloneset(replicas=2), namespace=stage.namespace, now=stage.clock())
     assert said.change == "created"
-    assert planned_deeds(said) == [("create", ""), ("create", "")]
+    assert planned_operations(said) == [("create", ""), ("create", "")]

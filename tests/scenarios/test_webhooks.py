@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.admission.certificates import DAY_S, YEAR_S, authorities_of, renewed
+from pykruise.admission.certificate_work import authorities_of, renewed
+from pykruise.admission.certificates import DAY_S, YEAR_S
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, current_conditions
 from pykruise.admission.protection import LABEL
 from pykruise.admission.server import Limits
@@ -20,7 +21,7 @@ from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ReviewRule
-from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import decode
@@ -41,6 +42,7 @@ from pykruise.kube.resources import (
     SECRETS,
     SERVICES,
 )
+from pykruise.kube.retries import RetryPolicy
 from pykruise.kube.selectors import selector_from
 from pykruise.kube.transport import Request
 from pykruise.manager.settings import Settings

@@ -103,6 +103,10 @@ def _concerns(fault: Fault, path: str, method: str) -> bool:
     return fault.on in path
 
 
+NO_ANSWER_S = 30.0
+"""After which a request without a limit of its own is given up, as by HttpTransport."""
+
+
 class Wire:
     """A Transport of one manager, or of webhooks. `dead`: the manager is no more; nothing leaves or reaches it.
 
@@ -132,8 +136,9 @@ class Wire:
         self.writes = 0
 
     async def request(self, request: Request, /) -> Response:
-        if self.dead:
-            await asyncio.Event().wait()
+        if self.dead:  # one that was cut off may be back when it has given up
+            await asyncio.sleep(request.timeout_s or NO_ANSWER_S)
+            raise RequestTimeoutError("cut off on purpose")
         method, path, timeout_s = request.method, request.path, request.timeout_s
         self.writes += method != "GET" and not path.endswith("/events")
         fault = self._weather.take(REQUEST_FAULTS, path, method)

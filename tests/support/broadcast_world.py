@@ -16,7 +16,6 @@ from pykruise.kinds.broadcastjob.snapshot import (
     BROADCAST_JOB_VIEWS,
     Settings,
     Snapshot,
-    project_broadcastjob,
     snapshot,
 )
 from pykruise.kube.clock import format_time, parse_time
@@ -85,7 +84,7 @@ class BroadcastWorld:
 
     def snapshot(self) -> Snapshot:
         self.seed += 1
-        view = project_broadcastjob(orjson.dumps(self.document))
+        view = BROADCAST_JOB_VIEWS.project(orjson.dumps(self.document))
         objects: dict[Views[Any], list[Any]] = {
             POD_VIEWS: [project_pod(orjson.dumps(pod)) for pod in self.pods.values()],
             NODE_VIEWS: [project_node(orjson.dumps(one)) for one in self.nodes.values()],

@@ -32,7 +32,7 @@ __all__ = ["REFUSED", "Raced", "race"]
 REFUSED: Final = "pub unavailable allowed is negative"
 ADMITTED: Final = "admitted"
 AGAIN_S: Final = 0.2
-"""So long whoever is refused waits before the next try."""
+"""So long one that is refused waits before the next try."""
 
 
 class Raced(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from pykruise.kinds.cloneset.kind import KIND
-from pykruise.kinds.cloneset.snapshot import CloneSetView, Settings, Snapshot, project_cloneset
+from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetView, Settings, Snapshot
 from pykruise.kube.clock import format_time
 from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.pods import keys
@@ -306,7 +306,7 @@ class CloneSetBuilder(WorkloadBuilder):
         document = copy.deepcopy(self.document)
         if self.current:
             document["status"].setdefault("currentRevision", self.current)
-        return project_cloneset(orjson.dumps(document))
+        return CLONE_SET_VIEWS.project(orjson.dumps(document))
 
     def revision_views(self) -> list[RevisionView]:
         documents = copy.deepcopy(self.stored_revisions())

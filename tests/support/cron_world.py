@@ -13,7 +13,7 @@ import orjson
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS
 from pykruise.kinds.advancedcronjob.kind import KIND
 from pykruise.kinds.advancedcronjob.plan import plan_cronjob
-from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, project_cronjob, snapshot
+from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.runtime.actions import Create, Delete, Patch
@@ -82,7 +82,7 @@ class CronWorld:
         return [one["name"] for one in self.status.get("active") or ()]
 
     def plan(self) -> Plan:
-        view = project_cronjob(orjson.dumps(self.document))
+        view = CRON_JOB_VIEWS.project(orjson.dumps(self.document))
         objects: dict[Any, list[Any]] = {CRON_JOB_VIEWS: [view]}
         for views in CHILD_VIEWS.values():
             project = views.projector()

@@ -15,7 +15,7 @@ import orjson
 
 from pykruise.kinds.daemonset.kind import KIND
 from pykruise.kinds.daemonset.plan import plan_daemonset
-from pykruise.kinds.daemonset.snapshot import DaemonSetView, Settings, Snapshot, project_daemonset
+from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetView, Settings, Snapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.resources import PODS
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node
@@ -281,7 +281,7 @@ class DaemonSetBuilder(WorkloadBuilder):
         return [revision(self.old_template, 1), update] if self.old_hash in used else [update]
 
     def view(self) -> DaemonSetView:
-        return project_daemonset(orjson.dumps(self.document))
+        return DAEMON_SET_VIEWS.project(orjson.dumps(self.document))
 
     def node_views(self) -> list[NodeView]:
         return [project_node(orjson.dumps(node)) for node in self.nodes.values()]

@@ -6,7 +6,7 @@ import orjson
 
 from pykruise.kinds.ephemeraljob.kind import KIND
 from pykruise.kinds.ephemeraljob.plan import plan_ephemeraljob
-from pykruise.kinds.ephemeraljob.snapshot import Snapshot, project_job, snapshot
+from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, Snapshot, snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, definition_for
 from pykruise.kube.resources import PODS
@@ -71,7 +71,7 @@ class EphemeralWorld:
         return tuple(self.status[name] for name in names)
 
     async def _snapshot(self) -> Snapshot | None:
-        view = project_job(orjson.dumps(self.job))
+        view = EPHEMERAL_JOB_VIEWS.project(orjson.dumps(self.job))
         pods = [project_pod(orjson.dumps(pod)) for pod in self.pods.values()]
         return await snapshot(view, read_of(KIND, view, {POD_VIEWS: pods}, settings=None, now=self.now))
 

@@ -9,7 +9,7 @@ from typing import Any
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import encode
 from pykruise.pods.nodes import NodeView
-from pykruise.pods.probes import MarkerView, NodeProbesView, project_marker, project_node_probes
+from pykruise.pods.probes import MarkerView, NodeProbesView, marker_projector, project_node_probes
 from pykruise.pods.views import PodView, project_pod
 
 NOW: Instant = parse_time("2026-03-01T12:00:00Z")
@@ -26,7 +26,7 @@ def marker(
     name: str = "game", *probes: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, **spec: Any
 ) -> MarkerView:
     """A marker of pods with app=web."""
-    return project_marker(
+    return marker_projector()(
         encode(
             {
                 "metadata": {

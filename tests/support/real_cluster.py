@@ -87,7 +87,7 @@ async def demo(*, kubernetes: str | None, nodes: int) -> int:
 
 
 async def watch(plane: ControlPlane, kubelets: asyncio.subprocess.Process | None, stop: asyncio.Event) -> int:
-    """Wait for the end, whoever brings it."""
+    """Wait for the end, whatever brings it."""
     while not stop.is_set():
         try:
             await asyncio.wait_for(stop.wait(), timeout=1)

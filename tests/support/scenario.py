@@ -204,13 +204,17 @@ class Stage:
 
     async def close(self) -> None:
         """What a fixture calls at the end: a manager that died of a bug fails the test."""
-        died = [task.exception() for _, task in self._managers if task.done() and not task.cancelled()]
-        await self.kill_manager()
-        for error in died:
-            if error is not None:
+        try:
+            self._raise_what_managers_died_of()
+        finally:
+            await self.kill_manager()
+
+    def _raise_what_managers_died_of(self) -> None:
+        for _, task in self._managers:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
-    # ── deeds ────────────────────────────────────────────────────────────────
+    # ── writes ────────────────────────────────────────────────────────────────
 
     @contextmanager
     def past_admission(self) -> Iterator[None]:
@@ -285,7 +289,8 @@ class Stage:
     async def until(self, claim: Callable[[], Any], *, within_s: float | None = None, what: str = "") -> Any:
         """Wait until `claim()` (awaitable or not) is true; returns what it returned.
 
-        Fails with the last value, and the CloneSets' and pods' state, when it does not come true in time.
+        Fails with the last value, and the CloneSets' and pods' state, when it does not come true in time; at once
+        when a manager has died.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + (within_s or self.patience_s)
@@ -296,6 +301,7 @@ class Stage:
                 value = await value
             if value:
                 return value
+            self._raise_what_managers_died_of()
             if loop.time() >= end:
                 raise AssertionError(f"{what or 'it'} did not come true: {value!r}\n{await self._scene()}")
             await asyncio.sleep(pause_s)

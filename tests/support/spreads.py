@@ -18,7 +18,7 @@ from pykruise.kinds.workloadspread.readers import places_patch
 from pykruise.kinds.workloadspread.targets import replicas_of
 from pykruise.kinds.workloadspread.types import SubsetStatus
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONED
-from pykruise.kinds.workloadspread.view import SpreadView, project_spread
+from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.kube.errors import ConflictError, Status
@@ -86,7 +86,7 @@ def spread(
 
 def view(document: Document) -> SpreadView:
     """Its view, through the real projection."""
-    return project_spread(orjson.dumps(document))
+    return SPREAD_VIEWS.project(orjson.dumps(document))
 
 
 def pod(

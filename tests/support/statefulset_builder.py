@@ -15,11 +15,11 @@ import orjson
 from pykruise.kinds.statefulset.kind import KIND
 from pykruise.kinds.statefulset.plan import plan_statefulset
 from pykruise.kinds.statefulset.snapshot import (
+    STATEFUL_SET_VIEWS,
     STORAGE_CLASS_VIEWS,
     Settings,
     Snapshot,
     StatefulSetView,
-    project_statefulset,
     project_storage_class,
 )
 from pykruise.kube.clock import format_time, parse_time
@@ -396,7 +396,7 @@ class StatefulSetBuilder:
         return [revision(self.old_template, 1), update] if self.old_name in used else [update]
 
     def view(self) -> StatefulSetView:
-        return project_statefulset(orjson.dumps(self.document))
+        return STATEFUL_SET_VIEWS.project(orjson.dumps(self.document))
 
     def pod_views(self) -> list[PodView]:
         project = PodProjector()

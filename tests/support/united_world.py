@@ -20,7 +20,6 @@ from pykruise.kinds.uniteddeployment.snapshot import (
     UNITED_VIEWS,
     Settings,
     Snapshot,
-    UnitedProjector,
     snapshot,
 )
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
@@ -90,7 +89,7 @@ class UnitedWorld:
     # ── what is there ────────────────────────────────────────────────────
 
     def snapshot(self) -> Snapshot:
-        view = UnitedProjector()(orjson.dumps(self.document))
+        view = UNITED_VIEWS.project(orjson.dumps(self.document))
         objects: dict[Views[Any], Any] = {
             UNITED_VIEWS: [view],
             POD_VIEWS: [project_pod(orjson.dumps(one)) for one in self.pods.values()],

@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds import crds
-from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from pykruise.kube.retries import RetryPolicy
 from pykruise.kube.transport import Transport
 from pykruise.manager.webhooks import Webhooks
 from pykruise.sandbox.apiserver import ApiServer

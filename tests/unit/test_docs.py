@@ -69,3 +69,12 @@ def test_modules_that_are_named_with_their_folder_are_there(page: Path) -> None:
         for one, pattern in patterns.items()
         if not any(any(folder.glob(pattern)) for folder in (ROOT, *SOURCES))
     ] == []
+
+
+def test_answers_of_where_is_what_name_the_file_that_they_link_to() -> None:
+    rows = re.findall(r"^\| Where .*$", (ROOT / "docs/design/where.md").read_text("utf-8"), re.MULTILINE)
+    assert len(rows) >= 30
+    for row in rows:
+        links = re.findall(r"\[([^\]]+)\]\(([^)]+)\)", row)
+        assert links, row
+        assert [name for name, link in links if not link.endswith(f"/{name}")] == []

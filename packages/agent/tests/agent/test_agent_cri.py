@@ -140,23 +140,23 @@ async def test_a_socket_by_two_names_is_one(tmp_path: Path) -> None:
 
 async def test_events_are_followed_and_after_a_gap_everything_is_looked_at() -> None:
     runtime = FakeRuntime(asyncio.get_running_loop().time)
-    told: list[str] = []
-    changes = RuntimeChanges(runtime, told.append)  # type: ignore[arg-type]
+    enqueued: list[str] = []
+    changes = RuntimeChanges(runtime, enqueued.append)  # type: ignore[arg-type]
     task = asyncio.create_task(changes.run())
     await asyncio.sleep(0.1)
     runtime.run_container("app", pod_uid="a")
     await asyncio.sleep(0.1)
-    assert (told, changes.poll_s) == (["a"], 10.0)
+    assert (enqueued, changes.poll_s) == (["a"], 10.0)
     # when the runtime is away for a while
     runtime.go_down()
     await asyncio.sleep(3.0)
     assert changes.poll_s == 1.0
     runtime.come_back()
     await asyncio.sleep(6.0)
-    assert told[-1] == ""
+    assert enqueued[-1] == ""
     runtime.run_container("app", pod_uid="b")
     await asyncio.sleep(0.1)
-    assert told[-1] == "b"
+    assert enqueued[-1] == "b"
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -26,10 +26,10 @@ def row(name: str, value: object = 0) -> Row:
 
 
 def stream_of(board: Board, status: Status | None = None, **more: Any) -> RowStream:
-    told = status or Status()
+    current = status or Status()
     given = {"boot": "b", "on_close": lambda: None, "joined_s": 0.01, "heartbeat_s": 0.2, **more}
     access = given.pop("access", None) or FullAccess()
-    return RowStream(board, access, status=lambda: told.said, still_good=told.still_good, **given)
+    return RowStream(board, access, status=lambda: current.said, still_good=current.still_good, **given)
 
 
 async def read(stream: RowStream, *, until: str) -> list[tuple[str, Any]]:

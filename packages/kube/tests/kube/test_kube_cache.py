@@ -33,7 +33,7 @@ LATER = Pace(burst=0, per_s=0.0, wait_s=0.02)
 
 
 class Mirror:
-    """A server, the cache of it, and what the cache has told."""
+    """A server, the cache of it, and what the cache has delivered."""
 
     def __init__(self, server: ModelServer, **options: Any) -> None:
         self.server = server
@@ -59,7 +59,7 @@ class Mirror:
     def shown(self) -> dict[str, tuple[str, int]]:
         return {item.name: (item.uid, item.value) for item in self.cache.values()}
 
-    def told(self) -> list[tuple[str, int | None, int | None]]:
+    def changes_seen(self) -> list[tuple[str, int | None, int | None]]:
         """Of each change: name, old and new value."""
         return [
             (change.key.name, change.old and change.old.value, change.new and change.new.value)
@@ -105,7 +105,7 @@ async def test_it_shows_what_was_listed_and_then_what_the_watch_tells() -> None:
         await delivered()
         # then
         assert mirror.shown() == {"a": ("uid-1", 2), "c": ("uid-3", 1), "d": ("uid-4", 4)}
-        assert mirror.told()[3:] == [("a", 1, 2), ("b", 1, None), ("d", None, 4)]
+        assert mirror.changes_seen()[3:] == [("a", 1, 2), ("b", 1, None), ("d", None, 4)]
         stats = mirror.cache.stats()
         assert (stats.objects, stats.events, stats.relists, stats.reconnects, stats.errors) == (3, 3, 0, 0, 0)
         assert (stats.synced, stats.connected, stats.position, stats.last_event_at) == (
@@ -225,7 +225,7 @@ async def test_handlers_find_store_and_indexes_up_to_date_and_one_that_fails_har
     assert seen == [(True, True), (True, True)]
     assert mirror.cache.stats().handler_failures == 2
     assert mirror.shown() == {"a": ("uid-1", 2)}
-    # and nobody is called who has left
+    # and no handler is called that has unsubscribed
     unsubscribe()
     server.remove("a")
     await delivered()
@@ -285,14 +285,14 @@ async def test_in_a_crowd_handlers_hear_a_moment_later_and_who_asks_sees_all_at_
     server.create("a", 1)
     async with mirrored(server, pace=LATER) as mirror:
         server.hold()
-        told = mirror.told()
+        changes_seen = mirror.changes_seen()
         # when
         mirror.observe(server.change("a", 2), "a")
         mirror.observe(server.create("b", 1), "b")
-        # then nobody is woken as yet, and the next moment all are, in the order of changes
-        assert mirror.told() == told
+        # then no handler is called as yet, and the next moment all are, in the order of changes
+        assert mirror.changes_seen() == changes_seen
         await asyncio.sleep(0.03)
-        assert mirror.told() == [*told, ("a", 1, 2), ("b", None, 1)]
+        assert mirror.changes_seen() == [*changes_seen, ("a", 1, 2), ("b", None, 1)]
         # when asked in between
         mirror.observe(server.remove("a"), "a")
         # then the answer is that of this moment, in whatever way it is asked
@@ -332,12 +332,12 @@ async def test_an_own_write_is_shown_at_once_and_its_event_changes_nothing() -> 
         mirror.observe(server.remove("a"), "a")
         assert mirror.shown() == {"b": ("uid-2", 5)}
         assert mirror.cache.stats().tombstones == 1
-        told = mirror.told()
+        changes_seen = mirror.changes_seen()
         server.deliver()
         await delivered()
         # then the events repeat what is known, and nothing is remembered any more
         assert mirror.shown() == {"b": ("uid-2", 5)}
-        assert mirror.told() == told
+        assert mirror.changes_seen() == changes_seen
         stats = mirror.cache.stats()
         assert (stats.pending, stats.tombstones, stats.ignored) == (0, 0, 3)
 
@@ -375,7 +375,7 @@ async def test_the_order_of_answer_and_event_makes_no_difference(
             mirror.observe(written, name)
             server.deliver()
             await delivered()
-        # then the change was told once, and nothing waits for a confirmation that has come
+        # then the change was delivered once, and nothing waits for a confirmation that has come
         assert {item.name: item.resource_version for item in mirror.cache.values()} == {
             name: int(doc["metadata"]["resourceVersion"]) for name, doc in server.objects.items()
         }
@@ -387,7 +387,7 @@ async def test_the_order_of_answer_and_event_makes_no_difference(
 async def test_a_creation_whose_answer_comes_after_its_deletion_stays_gone() -> None:
     server = ModelServer()
     async with mirrored(server) as mirror:
-        # given an own creation that somebody else deleted before its answer was here
+        # given an own creation that another client deleted before its answer was here
         created = server.create("a", 1)
         server.remove("a")
         await delivered()
@@ -395,7 +395,7 @@ async def test_a_creation_whose_answer_comes_after_its_deletion_stays_gone() -> 
         mirror.observe(created, "a")
         # then
         assert mirror.shown() == {}
-        assert mirror.told() == [("a", None, 1), ("a", 1, None)]
+        assert mirror.changes_seen() == [("a", None, 1), ("a", 1, None)]
 
 
 async def test_an_older_event_does_not_undo_a_patch() -> None:
@@ -403,7 +403,7 @@ async def test_an_older_event_does_not_undo_a_patch() -> None:
     server.create("a", 1)
     async with mirrored(server) as mirror:
         server.hold()
-        server.change("a", 2)  # by somebody else
+        server.change("a", 2)  # by another client
         mirror.observe(server.change("a", 3), "a")
         # when
         server.deliver(1)
@@ -469,7 +469,7 @@ async def test_late_events_of_the_deleted_object_do_not_touch_its_successor() ->
             await delivered()
             # then
             assert mirror.shown() == {"a": ("uid-2", 3)}
-        assert mirror.told() == [("a", None, 1), ("a", 1, None), ("a", None, 3)]
+        assert mirror.changes_seen() == [("a", None, 1), ("a", 1, None), ("a", None, 3)]
         stats = mirror.cache.stats()
         assert (stats.pending, stats.tombstones) == (0, 0)
 
@@ -479,11 +479,11 @@ async def test_a_successor_created_by_oneself_replaces_an_object_whose_deletion_
     server.create("a", 1)
     async with mirrored(server) as mirror:
         server.hold()
-        server.remove("a")  # by somebody else
+        server.remove("a")  # by another client
         # when
         mirror.observe(server.create("a", 2), "a")
         # then two objects are never mixed in one change
-        assert mirror.told() == [("a", None, 1), ("a", 1, None), ("a", None, 2)]
+        assert mirror.changes_seen() == [("a", None, 1), ("a", 1, None), ("a", None, 2)]
         server.deliver(1)
         await delivered()
         assert mirror.shown() == {"a": ("uid-2", 2)}
@@ -508,7 +508,7 @@ async def test_objects_that_came_and_went_before_an_own_write_never_show_up() ->
             await delivered()
             # then
             assert mirror.shown() == {}
-        assert mirror.told() == [("a", None, 1), ("a", 1, None), ("a", None, 4), ("a", 4, None)]
+        assert mirror.changes_seen() == [("a", None, 1), ("a", 1, None), ("a", None, 4), ("a", 4, None)]
         stats = mirror.cache.stats()
         assert (stats.pending, stats.tombstones) == (0, 0)
 
@@ -584,7 +584,7 @@ async def test_a_deletion_of_an_object_the_cache_never_saw_keeps_it_out() -> Non
         server.deliver()
         await delivered()
         # then
-        assert mirror.told() == []
+        assert mirror.changes_seen() == []
         assert mirror.cache.stats().tombstones == 0
 
 
@@ -726,7 +726,7 @@ async def test_a_list_does_not_undo_writes_that_were_answered_after_it_began() -
     server.create("replaced", 1)
     server.create("both", 1)
     async with mirrored(server) as mirror:
-        told = len(mirror.changes)
+        changes_seen = len(mirror.changes)
         # when
         async with Relist(mirror):
             server.hold()
@@ -739,16 +739,16 @@ async def test_a_list_does_not_undo_writes_that_were_answered_after_it_began() -
             mirror.observe(server.remove("both"), "both")
             expected = {"created": ("uid-5", 9), "patched": ("uid-1", 2), "replaced": ("uid-6", 3)}
             assert mirror.shown() == expected
-            told_writes = len(mirror.changes)
+            changes_after_writes = len(mirror.changes)
         # then the list changes nothing
         assert mirror.shown() == expected
-        assert len(mirror.changes) == told_writes
+        assert len(mirror.changes) == changes_after_writes
         assert mirror.cache.stats().tombstones == 3
         # and neither do the events of those writes
         server.deliver()
         await delivered()
         assert mirror.shown() == expected
-        assert len(mirror.changes) == told_writes == told + 7
+        assert len(mirror.changes) == changes_after_writes == changes_seen + 7
         stats = mirror.cache.stats()
         assert (stats.pending, stats.tombstones, stats.relists) == (0, 0, 1)
 
@@ -831,7 +831,7 @@ async def test_changes_and_deletions_during_a_gap_are_told() -> None:
     for name in ("kept", "changed", "deleted", "replaced"):
         server.create(name, 1)
     async with mirrored(server) as mirror:
-        told = len(mirror.changes)
+        changes_seen = len(mirror.changes)
         # given changes that the watch did not show, and history gone
         server.hold()
         server.change("changed", 2)
@@ -844,7 +844,7 @@ async def test_changes_and_deletions_during_a_gap_are_told() -> None:
         server.cut()
         await asyncio.sleep(5)
         # then
-        assert mirror.told()[told:] == [
+        assert mirror.changes_seen()[changes_seen:] == [
             ("changed", 1, 2),
             ("replaced", 1, None),
             ("replaced", None, 3),
@@ -870,7 +870,7 @@ async def test_a_list_older_than_what_is_known_is_asked_for_again() -> None:
         # then
         assert server.lists == 3
         assert mirror.shown() == {"b": ("uid-2", 2)}
-        assert mirror.told() == [("a", None, 1), ("a", 1, None), ("b", None, 2)]
+        assert mirror.changes_seen() == [("a", None, 1), ("a", 1, None), ("b", None, 2)]
 
 
 async def test_a_cluster_restored_from_a_backup_is_followed() -> None:
@@ -917,8 +917,8 @@ async def test_nothing_is_missed_wherever_the_connection_breaks(cut_after: int) 
         server.cut()
         server.deliver()
         await asyncio.sleep(5)
-        # then the watch goes on where it was, and every change is told once
-        assert mirror.told() == [
+        # then the watch goes on where it was, and every change is delivered once
+        assert mirror.changes_seen() == [
             ("a", None, 1),
             ("a", 1, 2),
             ("b", None, 1),
@@ -1068,6 +1068,43 @@ async def test_a_list_that_is_asked_for_while_another_is_under_way_follows_it_at
         async with asyncio.timeout(5):
             await asyncio.gather(first, second)
         assert server.lists == 3
+
+
+async def test_lists_that_many_ask_for_while_the_watch_is_being_ended_are_made() -> None:
+    server = ModelServer()
+    async with mirrored(server) as mirror:
+        # when each asks one turn of the loop after the other, as those who take many slots do
+        asking = []
+        for _ in range(10):
+            asking.append(asyncio.create_task(mirror.cache.catch_up()))
+            await asyncio.sleep(0)
+        # then
+        async with asyncio.timeout(5):
+            await asyncio.gather(*asking)
+        assert server.lists > 1
+
+
+async def test_another_watch_has_to_come_to_the_latest_change_and_no_further() -> None:
+    server = ModelServer()
+    server.create("a", 1)
+    async with mirrored(server) as mirror:
+        assert mirror.cache.changed == server.version
+        server.create("b", 1)
+        await delivered()
+        change = server.version
+        # when the cluster goes on elsewhere, as a bookmark and a list say
+        server.version += 10
+        server.bookmark()
+        await delivered()
+        await mirror.cache.catch_up()
+        # then
+        assert (mirror.cache.changed, mirror.cache.position) == (change, server.version)
+        # and when a list shows what the watch has missed
+        server.stalled = True
+        server.create("c", 1)
+        server.version += 10
+        await mirror.cache.catch_up()
+        assert mirror.cache.changed == server.version
 
 
 async def test_catching_up_with_a_version_costs_a_list_only_when_the_watch_does_not_come_there() -> None:
@@ -1254,12 +1291,12 @@ async def test_repeated_events_change_nothing() -> None:
         changed = line("MODIFIED", server.objects["b"])
         server.remove("b")
         await delivered()
-        told = mirror.told()
+        changes_seen = mirror.changes_seen()
         # when
         server.send(added, changed, added, line("ADDED", server.objects["a"]))
         await asyncio.sleep(5)
         # then
-        assert mirror.told() == told
+        assert mirror.changes_seen() == changes_seen
         assert mirror.shown() == {"a": ("uid-1", 1)}
         assert server.lists == 1
 
@@ -1360,13 +1397,13 @@ async def test_an_event_out_of_its_turn_that_has_waited_makes_it_list_again_at_o
 
 
 async def test_a_watch_that_leaves_out_an_own_write_is_not_trusted() -> None:
-    """cloneset case 93: a lost event holds nobody up for the five minutes of the original's expectations"""
+    """cloneset case 93: a lost event holds no key up for the five minutes of the original's expectations"""
     server = ModelServer()
     async with mirrored(server) as mirror:
         server.hold()
         mirror.observe(server.create("a", 1), "a")
         server.skip_versions(5)
-        # when a bookmark claims to have told everything
+        # when a bookmark claims to have sent everything
         server.bookmark()
         await asyncio.sleep(5)
         # then

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.client import Client
 from pykruise.kube.errors import (
     AlreadyExistsError,
     ApiError,
@@ -34,6 +34,7 @@ from pykruise.kube.errors import (
 from pykruise.kube.limiter import Limiter
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
+from pykruise.kube.retries import RetryPolicy
 from pykruise.kube.transport import Response
 from pykruise.kube.version import __version__
 from support.scripted import ScriptedTransport, answer, refusal
@@ -641,7 +642,7 @@ async def test_a_watch_does_not_take_a_place_of_the_limiter() -> None:
 
 
 async def test_an_event_keeps_what_the_server_sent_whatever_it_contains() -> None:
-    # given an object with fields nobody knows
+    # given an object with unknown fields
     line = b'{"type":"MODIFIED","object":{"zz":[1,2,{"x":"\xc3\xa4"}],"metadata":{}},"extra":1}'
     transport = ScriptedTransport(streams=[[line]])
     # when

@@ -7,6 +7,7 @@ import pytest
 
 from pykruise.kube.conversion import Conversion, ConversionError, annotate, convert, section
 from pykruise.kube.documents import Document
+from pykruise.kube.resources import Resource
 
 OLD, NEW = "example.com/v1", "example.com/v2"
 KEPT_NEW, KEPT_OLD = "pykruise.io/conversion-v2", "pykruise.io/conversion-v1"
@@ -40,7 +41,7 @@ def to_old(doc: Document) -> Document:
 
 TABLE = {
     ("example.com", "Thing"): Conversion(
-        group="example.com", kind="Thing", hub="v2", spoke="v1", to_hub=to_new, to_spoke=to_old
+        Resource("example.com", "v2", "things", "Thing"), "v1", to_hub=to_new, to_spoke=to_old
     )
 }
 

@@ -5,7 +5,7 @@ from pykruise.kube.resources import PODS
 
 
 def test_each_kind_of_error_has_its_reason_and_words() -> None:
-    told = [
+    causes = [
         field_errors.required("a"),
         field_errors.required("a", "why"),
         field_errors.invalid("a", "x", "no"),
@@ -17,7 +17,7 @@ def test_each_kind_of_error_has_its_reason_and_words() -> None:
         field_errors.not_supported("a", "x", ["y", "z"]),
         field_errors.forbidden("a", "no"),
     ]
-    assert [(cause.reason.removeprefix("FieldValue"), cause.message) for cause in told] == [
+    assert [(cause.reason.removeprefix("FieldValue"), cause.message) for cause in causes] == [
         ("Required", "Required value"),
         ("Required", "Required value: why"),
         ("Invalid", 'Invalid value: "x": no'),

@@ -251,7 +251,7 @@ async def test_a_certificate_of_an_unknown_authority_is_refused(
     server: Server, transports: Callable[..., HttpTransport]
 ) -> None:
     # given
-    transport = transports(Connection(server.url, trusting(Authority("somebody else"))))
+    transport = transports(Connection(server.url, trusting(Authority("another one"))))
     # when, then
     with pytest.raises(UnreachableError, match="certificate verify failed"):
         await transport.request(Request("GET", "/x"))

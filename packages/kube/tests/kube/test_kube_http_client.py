@@ -146,7 +146,7 @@ async def test_a_connection_that_has_had_its_time_is_not_used_again(
 async def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(
     server: tuple[Server, int], make: Callable[..., HttpClient], how: str
 ) -> None:
-    """and whoever waits for the place gets it"""
+    """and the request that waits for the place gets it"""
     # given one place, and an answer that comes late
     arrived, given_up_now = asyncio.Event(), asyncio.Event()
 

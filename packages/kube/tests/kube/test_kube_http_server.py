@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pykruise.kube.http_server import HttpServer, Limits, Streamed
+from pykruise.kube.http_app import Limits, Streamed
+from pykruise.kube.http_server import HttpServer
 from pykruise.kube.http_wire import HeadWriter, Request, split_target
 from pykruise.kube.transport import Response
 
@@ -64,8 +65,8 @@ class Echo:
                 return Response(204, {"content-type": ""}, b"")
             case _:
                 pass
-        told = f"{request.method} {request.path} {dict(request.query)} {request.body.decode()}"
-        return Response(200, {"content-type": "text/plain"}, told.encode())
+        echoed = f"{request.method} {request.path} {dict(request.query)} {request.body.decode()}"
+        return Response(200, {"content-type": "text/plain"}, echoed.encode())
 
     def failed(self, code: int, request: Request) -> Response:
         return Response(code, {"content-type": "text/plain"}, b"refused")
@@ -430,3 +431,26 @@ async def test_a_look_that_comes_late_judges_nobody() -> None:
         time.sleep(1.0)  # noqa: ASYNC251 - that is the point
         # then
         assert (await talk.answer())[0] == 200
+
+
+async def test_a_server_that_stops_soon_ends_each_connection_with_an_answer_that_says_so() -> None:
+    server = HttpServer(Echo(), limits=Limits(linger_s=0.05, stop_s=0.1))
+    port = await server.start("127.0.0.1", 0, tls=None)
+    talk = Talk(*await asyncio.open_connection("127.0.0.1", port))
+    talk.send("GET /a HTTP/1.1\nHost: x\n\n")
+    _, headers, _ = await talk.answer()
+    assert headers.get("connection") != "close"
+    # when
+    server.retire()
+    talk.send("GET /b HTTP/1.1\nHost: x\n\n")
+    # then what is asked is answered, and by that answer a client knows that nothing more will be
+    status, headers, _ = await talk.answer()
+    assert (status, headers["connection"]) == (200, "close")
+    assert await talk.ends() == b""
+    # and so it is with new ones, until it stops
+    other = Talk(*await asyncio.open_connection("127.0.0.1", port))
+    other.send("GET /c HTTP/1.1\nHost: x\n\n")
+    assert (await other.answer())[1]["connection"] == "close"
+    for one in (talk, other):
+        one.writer.transport.abort()
+    await server.stop()

@@ -182,7 +182,7 @@ async def test_who_does_not_read_makes_the_server_wait_and_loses_nothing(
 
     server[0].say = much
     stream = await open_one(streams)
-    # when nobody reads
+    # when the client does not read
     before = -1
     async with asyncio.timeout(10):
         while before != len(written):
@@ -190,7 +190,7 @@ async def test_who_does_not_read_makes_the_server_wait_and_loses_nothing(
             await asyncio.sleep(0.3)
     # then the server cannot go on
     assert 16 <= len(written) < count
-    # until somebody does
+    # until it does
     assert len(await all_of(stream)) == count * len(chunk)
     assert len(written) == count
 
@@ -222,8 +222,8 @@ async def test_closing_ends_all_streams_and_opens_none(server: tuple[Server, int
 async def test_closing_while_a_stream_is_opened_refuses_it_without_a_word_elsewhere(
     server: tuple[Server, int], streams: Streams
 ) -> None:
-    told: list[dict[str, object]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    reported: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
     opening = [asyncio.create_task(open_one(streams)) for _ in range(20)]
     for _ in range(3):  # some have a connection, and none an answer
         await asyncio.sleep(0)
@@ -233,4 +233,4 @@ async def test_closing_while_a_stream_is_opened_refuses_it_without_a_word_elsewh
     del opening, found
     await asyncio.sleep(0.05)
     gc.collect()
-    assert told == []
+    assert reported == []

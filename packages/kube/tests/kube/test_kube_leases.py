@@ -1,4 +1,4 @@
-"""Leader election: one leads, the next one takes over in time, and nobody writes out of term."""
+"""Leader election: one leads, the next one takes over in time, and none writes out of term."""
 
 import asyncio
 import random
@@ -129,7 +129,7 @@ async def test_a_leader_that_ends_tells_the_next_one_what_it_has_written() -> No
     async with stand() as (place, candidate):
         a = candidate("a")
         await a.elector.wait_leading()
-        assert a.elector.inherited == {}  # nobody was there before
+        assert a.elector.inherited == {}  # none was there before
         b = candidate("b")
         # when
         await a.elector.release({"pods": 17})
@@ -225,7 +225,7 @@ async def test_an_outage_for_all_ends_the_term_and_the_first_one_back_leads() ->
         a, b = candidate("a"), candidate("b")
         await place.until(lambda: a.leads or b.leads)
         leader, other = (a, b) if a.leads else (b, a)
-        # when nobody reaches the API server for a minute
+        # when no candidate reaches the API server for a minute
         for one in (a, b):
             one.faulty.on(requests(), lambda _: Refuse())
         await asyncio.sleep(60.0)
@@ -259,12 +259,12 @@ async def test_somebody_who_takes_the_lease_away_ends_the_term_at_once() -> None
         a = candidate("a")
         await a.elector.wait_leading()
         # when a person or a program without manners writes itself in
-        await place.merge(LEASES, "kruise-manager", {"spec": {"holderIdentity": "somebody"}})
+        await place.merge(LEASES, "kruise-manager", {"spec": {"holderIdentity": "another"}})
         # then
         await asyncio.sleep(3 * RETRY_S)
-        with pytest.raises(LeaseLostError, match="is held by somebody now"):
+        with pytest.raises(LeaseLostError, match="is held by another now"):
             await a.task
-        assert (await spec(place))["holderIdentity"] == "somebody"
+        assert (await spec(place))["holderIdentity"] == "another"
 
 
 async def test_a_lease_deleted_under_the_leader_is_made_anew() -> None:

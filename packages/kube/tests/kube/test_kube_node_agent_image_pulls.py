@@ -43,7 +43,7 @@ def view(*tags: Mapping[str, Any], status: Mapping[str, Any] | None = None) -> N
 
 
 class Agent:
-    """One agent, whose clock is told."""
+    """One agent, whose clock is given."""
 
     def __init__(self, *outcomes: Attempt, most: int = 0) -> None:
         self.outcomes = outcomes
@@ -185,8 +185,8 @@ def test_people_are_told_of_each_end_once_and_owners_of_failures() -> None:
     }
     asked = view({"tag": "1", "ownerReferences": [job]})
     failed = {NGINX: Pull(version=0, phase="Failed", started_at=0.0, completed_at=2.0, message="no")}
-    told = [(event.reason, event.resource.plural, event.name) for event in events_of(asked, {}, failed)]
-    assert told == [("PullImageFailed", "nodeimages", "n1"), ("PullImageFailed", "imagepulljobs", "j")]
+    recorded = [(event.reason, event.resource.plural, event.name) for event in events_of(asked, {}, failed)]
+    assert recorded == [("PullImageFailed", "nodeimages", "n1"), ("PullImageFailed", "imagepulljobs", "j")]
     assert not list(events_of(asked, failed, failed))
     done = {NGINX: Pull(version=1, phase="Succeeded", started_at=0.0, completed_at=2.0)}
     assert [event.message for event in events_of(asked, failed, done)] == [

@@ -1,4 +1,4 @@
-"""What probes are told, in the words of Kubernetes' components."""
+"""What probes are answered, in the words of Kubernetes' components."""
 
 from collections.abc import Sequence
 

@@ -13,7 +13,7 @@ from pykruise.kube.program.serving import LIMITS, Address, Answer, PlainServer, 
 pytestmark = pytest.mark.real_time
 
 
-def told(rest: str, query: Query) -> Answer:
+def echo(rest: str, query: Query) -> Answer:
     return Answer(f"{rest} {dict(query)}")
 
 
@@ -26,7 +26,7 @@ async def serving(**limits: Any) -> AsyncIterator[PlainServer]:
     server = PlainServer(
         "figures",
         Address("127.0.0.1", 0),
-        {"/told": told, "/broken": broken},
+        {"/echo": echo, "/broken": broken},
         limits=msgspec.structs.replace(LIMITS, **limits),
     )
     running = asyncio.create_task(server.run())
@@ -52,11 +52,11 @@ async def asked(server: PlainServer, said: str) -> str:
 @pytest.mark.parametrize(
     ("line", "status", "body"),
     [
-        ("GET /told", 200, " {}"),
-        ("GET /told/a/b%2Fc?x=1&x=2&y", 200, "a/b/c {'x': ['1', '2'], 'y': ['']}"),
-        ("HEAD /told", 200, ""),
-        ("GET /tolder", 404, "not found\n"),
-        ("DELETE /told", 405, "only GET is answered here\n"),
+        ("GET /echo", 200, " {}"),
+        ("GET /echo/a/b%2Fc?x=1&x=2&y", 200, "a/b/c {'x': ['1', '2'], 'y': ['']}"),
+        ("HEAD /echo", 200, ""),
+        ("GET /echoer", 404, "not found\n"),
+        ("DELETE /echo", 405, "only GET is answered here\n"),
         ("GET /broken", 500, "internal error\n"),
     ],
 )
@@ -69,7 +69,7 @@ async def test_a_path_is_answered_with_what_its_function_says(line: str, status:
     assert found == body
 
 
-@pytest.mark.parametrize("said", ["", "GET /told HTTP/1.1\nHost: x", "GET /to"])
+@pytest.mark.parametrize("said", ["", "GET /echo HTTP/1.1\nHost: x", "GET /to"])
 async def test_half_a_request_is_not_waited_for(said: str) -> None:
     async with serving(first_s=0.1) as server:
         assert await asked(server, said) == ""
@@ -77,14 +77,14 @@ async def test_half_a_request_is_not_waited_for(said: str) -> None:
 
 async def test_a_second_request_that_stays_half_is_not_waited_for_either() -> None:
     async with serving(read_s=0.1) as server:
-        found = await asked(server, "GET /told HTTP/1.1\n\nGET /told HTTP/1.1\nHost: x")
+        found = await asked(server, "GET /echo HTTP/1.1\n\nGET /echo HTTP/1.1\nHost: x")
     assert found.count("HTTP/1.1 200") == 1
     assert found.count("HTTP/1.1 408") == 1
 
 
 async def test_a_body_is_not_taken() -> None:
     async with serving() as server:
-        found = await asked(server, "GET /told HTTP/1.1\nContent-Length: 5\n\nhello")
+        found = await asked(server, "GET /echo HTTP/1.1\nContent-Length: 5\n\nhello")
     assert found.startswith("HTTP/1.1 413")
 
 
@@ -93,10 +93,10 @@ async def test_when_there_are_too_many_connections_idle_ones_make_room() -> None
         # given as many as there may be, all of which have asked once
         idle = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(4)]
         for reader, writer in idle:
-            writer.write(b"GET /told HTTP/1.1\r\n\r\n")
+            writer.write(b"GET /echo HTTP/1.1\r\n\r\n")
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
         # when
-        found = await asked(server, "GET /told HTTP/1.1\nConnection: close\n\n")
+        found = await asked(server, "GET /echo HTTP/1.1\nConnection: close\n\n")
         # then the one that asked first has gone
         assert found.startswith("HTTP/1.1 200")
         assert (await asyncio.wait_for(idle[0][0].read(), 10)).endswith(b"{}")

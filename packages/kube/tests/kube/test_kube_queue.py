@@ -26,10 +26,10 @@ async def waiting_keys(queue: WorkQueue[str]) -> list[str]:
 async def wait_after_failure(queue: WorkQueue[str], key: str = "a") -> float:
     """Have it fail, wait until it comes back, and take it; returns how long that took."""
     begin = elapsed()
-    told = queue.add_rate_limited(key)
+    delay_s = queue.add_rate_limited(key)
     queue.done(await queue.get())
-    assert elapsed() - begin == pytest.approx(told)
-    return told
+    assert elapsed() - begin == pytest.approx(delay_s)
+    return delay_s
 
 
 async def test_keys_come_in_the_order_in_which_they_were_added_and_each_once() -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES, PODS
+from pykruise.kube.retries import RetryPolicy
 from pykruise.kube.transport import Request, Response
 from support.faults import (
     Answer,

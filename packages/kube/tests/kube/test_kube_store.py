@@ -1,4 +1,4 @@
-"""Store: which of two versions of an object stays, told by answers, events and lists. No event loop."""
+"""Store: which of two versions of an object stays, given by answers, events and lists. No event loop."""
 
 import msgspec
 import pytest

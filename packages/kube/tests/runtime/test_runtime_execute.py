@@ -223,7 +223,7 @@ async def test_a_failure_of_its_own_ends_a_stage_that_goes_on_regardless(store: 
 async def test_chains_of_an_independent_stage_do_not_stop_each_other_and_nothing_builds_on_them(
     store: Store,
 ) -> None:
-    """Namespaces of a ResourceDistribution; all failures are told"""
+    """Namespaces of a ResourceDistribution; all failures are reported"""
     store.fault_for = lambda _verb, key: (
         (ForbiddenError(Status(code=403, reason="Forbidden")), False) if key.name in ("a", "c") else None
     )
@@ -322,7 +322,7 @@ async def test_after_a_failure_in_the_second_batch_what_succeeded_stays_and_noth
 
 
 async def test_a_write_may_be_told_under_several_reasons_each_with_its_count(store: Store) -> None:
-    # given three creations that are each told twice, of which the last is refused
+    # given three creations that are each sent twice, of which the last is refused
     store.fault_for = lambda _verb, key: (
         (ForbiddenError(Status(code=403, message="exceeded quota")), False) if key.name == "p002" else None
     )
@@ -684,7 +684,7 @@ async def test_preconditions_of_a_json_patch_are_tests(store: Store) -> None:
 async def test_a_plan_that_is_no_longer_wanted_stops_between_two_pods(store: Store) -> None:
     # given
     plan = plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=tuple(creation(name) for name in names(100))))
-    # when the wish changes after ten pods
+    # when the spec changes after ten pods
     outcome = await executor(store, max_in_flight=1).execute(plan, until=lambda: len(store.objects) >= 10)
     # then
     assert outcome.interrupted

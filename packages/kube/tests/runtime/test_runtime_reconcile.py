@@ -314,7 +314,7 @@ async def test_a_status_that_the_plans_own_writes_change_again_is_left_to_the_ne
     # when / then it is looked again at once
     assert await reconcile(KEY) == 0.0
     assert world.writes == ["create a"]
-    # and then the newer status is told
+    # and then the newer status is written
     world.plan_now = Plan(status={"replicas": 1})
     assert await reconcile(KEY) is None
     assert world.writes == ["create a", "status {'replicas': 1}"]
@@ -333,7 +333,7 @@ async def test_a_status_is_not_left_to_the_next_plan_for_ever(world: World) -> N
 
 
 async def test_a_plan_that_writes_nothing_has_its_status_told(world: World) -> None:
-    # given a write that fails, of a stage that holds nobody up
+    # given a write that fails, of a stage that holds nothing up
     world.plan_now = creating("a", is_optional=True, status={"replicas": 1})
     world.refuse = lambda name: ForbiddenError(Status(code=403, message="no")) if name == "a" else None
     # when / then
@@ -351,8 +351,8 @@ async def test_a_status_is_told_rarely_while_pods_are_written_to_and_at_once_whe
         world.plan_now = creating(f"pod-{number}", status={"replicas": number})
         await reconcile(KEY)
     # then
-    told = [write for write in world.writes if write.startswith("status")]
-    assert len(told) <= 4 + 10 * 1.5
+    status_writes = [write for write in world.writes if write.startswith("status")]
+    assert len(status_writes) <= 4 + 10 * 1.5
     # when all is done
     world.plan_now = Plan(status={"replicas": 100})
     # then
@@ -454,7 +454,7 @@ async def test_an_owner_of_which_something_newer_is_known_is_not_looked_at(world
     reconcile = turn(world)
     world.plan_now = creating("a")
     await reconcile(KEY)
-    # when it was changed, which nobody can do to one that is gone
+    # when it was changed, which cannot be done to one that is gone
     world.version = 2
     await reconcile(KEY)
     # then
@@ -502,7 +502,7 @@ async def test_in_a_namespace_that_terminates_a_creation_is_tried_once_and_waits
     work = turn(world)
     # when
     after = await work(KEY)
-    # then it is told, and nobody comes back for it
+    # then it is reported, and the key is not requeued
     assert after is None
     assert "failed" in world.stored
     # when something wakes the key, then only what is no creation is written

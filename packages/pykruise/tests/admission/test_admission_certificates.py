@@ -12,17 +12,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from pykruise.admission.certificates import (
-    DAY_S,
-    RENEW_BEFORE_S,
-    YEAR_S,
-    Certificates,
-    authorities_of,
-    problem_with,
-    read_renew_before,
-    renewed,
-    shares_authority,
-)
+from pykruise.admission.certificate_work import authorities_of, problem_with, renewed, shares_authority
+from pykruise.admission.certificates import DAY_S, RENEW_BEFORE_S, YEAR_S, Certificates, read_renew_before
 from pykruise.kube.clock import parse_time
 from pykruise.kube.x509 import alternative_names, certificate_builder, pem_of
 from support.certificates import Authority, key_pem

@@ -8,7 +8,8 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.admission.certificates import DAY_S, YEAR_S, Certificates, renewed
+from pykruise.admission.certificate_work import examine, renewed
+from pykruise.admission.certificates import DAY_S, YEAR_S, Certificates
 from pykruise.admission.configurations import MUTATING_NAME, VALIDATING_NAME, Endpoint, configurations
 from pykruise.admission.pods.chain import CONDITION
 from pykruise.admission.reviewers import reviewers
@@ -20,6 +21,7 @@ from pykruise.admission.webhook_plan import (
     CertificatePlan,
     ConfigurationPlan,
     CrdView,
+    Examined,
     Observed,
     Patch,
     Waits,
@@ -68,13 +70,16 @@ def certificates(name: str) -> Certificates:
     return renewed(None, host=HOST, now=NOW)
 
 
+def examined(name: str) -> Examined:
+    return Examined(certificates(name), examine(certificates(name), host=HOST))
+
+
 def planned_certificates(
     stored: str, served: str, *, now: float = NOW, at: float = 0.0, waits: Waits | None = None
 ) -> CertificatePlan:
     return plan_certificates(
-        certificates(stored) if stored else None,
-        certificates(served) if served else None,
-        host=HOST,
+        examined(stored) if stored else None,
+        examined(served) if served else None,
         renew_before_s=180 * DAY_S,
         now=now,
         at=at,

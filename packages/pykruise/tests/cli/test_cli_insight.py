@@ -28,7 +28,8 @@ from pykruise.cli.insight.playing.by_clock import ClockPlayed
 from pykruise.cli.insight.playing.by_clock import Fate as ClockFate
 from pykruise.cli.main import app
 from pykruise.cli.plan import changed_by, described, exit_code
-from pykruise.cli.simulate import comparison, drain_of, report, seconds, share, span
+from pykruise.cli.simulate import drain_of, seconds, share, span
+from pykruise.cli.simulate_report import comparison, report
 from pykruise.kube.clock import parse_time
 from pykruise.kube.durations import short_duration
 from pykruise.pods.views import PodProjector

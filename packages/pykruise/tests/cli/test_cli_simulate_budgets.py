@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from pykruise.cli.insight.playing import Drain, Play, Played, play
 from pykruise.cli.main import app
-from pykruise.cli.simulate import report
+from pykruise.cli.simulate_report import report
 from pykruise.kinds.gates import Gates
 from pykruise.manager.settings import Settings
 from support.scenario import Object, cloneset, rolling

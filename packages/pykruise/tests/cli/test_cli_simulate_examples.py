@@ -10,7 +10,7 @@ from pykruise.cli.insight.known import is_of
 from pykruise.cli.insight.known import workloads as workload_kinds
 from pykruise.cli.insight.playing import Play, nodes_of_subsets, play
 from pykruise.cli.insight.playing.values import World
-from pykruise.cli.simulate import report
+from pykruise.cli.simulate_report import report
 from support.scenario import Object
 
 EXAMPLES = Path(__file__).parents[4] / "examples"

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from pykruise.cli.insight.playing import Play, play
 from pykruise.cli.main import app
-from pykruise.cli.simulate import report
+from pykruise.cli.simulate_report import report
 from support.scenario import cloneset
 from support.sidecarsets import container, hot, sidecarset
 

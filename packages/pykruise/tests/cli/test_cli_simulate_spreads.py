@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from pykruise.cli.insight.charts import svg_chart
 from pykruise.cli.insight.playing import Play, World, nodes_in, nodes_of_subsets, play
 from pykruise.cli.main import app
-from pykruise.cli.simulate import report
+from pykruise.cli.simulate_report import report
 from support.golden import same_as
 from support.scenario import Object, cloneset
 from support.statefulsets import statefulset

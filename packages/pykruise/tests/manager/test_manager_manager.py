@@ -192,10 +192,15 @@ class Gate:
 
     def __init__(self) -> None:
         self.found: Sequence[str] = ("closed",)
+        self.retired = False
         self.stopped = asyncio.Event()
 
     async def run(self) -> None:
         await self.stopped.wait()
+
+    def retire(self) -> None:
+        assert not self.stopped.is_set()
+        self.retired = True
 
     async def stop(self) -> None:
         self.stopped.set()
@@ -218,6 +223,7 @@ async def test_controllers_wait_until_no_component_has_a_problem() -> None:
             gate.found = ()
             # then
             await place.until(lambda: _has(place, 1))
+        assert gate.retired
         assert gate.stopped.is_set()
 
 

@@ -184,14 +184,14 @@ def test_a_name_taken_by_something_else_moves_the_collision_count() -> None:
 
 def test_a_name_taken_in_the_namespace_by_somebody_else_counts_too() -> None:
     name = f"web-{revision_hash(revision_data(A), 0)}"
-    stranger = view(revision(C, 1, name=name, controller="somebody-else"))
-    assert choose(A, others={name: stranger}).collision_count == 1
+    foreign = view(revision(C, 1, name=name, controller="somebody-else"))
+    assert choose(A, others={name: foreign}).collision_count == 1
 
 
 def test_a_left_behind_revision_that_says_the_same_is_used() -> None:
-    stranger = view(revision(A, 1, controller="former-owner"))
-    choice = choose(A, others={stranger.name: stranger})
-    assert (choice.revision, choice.create, choice.collision_count) == (stranger, None, 0)
+    foreign = view(revision(A, 1, controller="former-owner"))
+    choice = choose(A, others={foreign.name: foreign})
+    assert (choice.revision, choice.create, choice.collision_count) == (foreign, None, 0)
 
 
 def test_the_current_revision_is_the_one_the_status_names_or_else_the_update_revision() -> None:

@@ -20,7 +20,7 @@ def rule(
 
 
 class Witness:
-    """A reviewer that remembers what it was asked, and does what it is told."""
+    """A reviewer that remembers what it was asked, and answers as configured."""
 
     def __init__(self, change: Callable[[dict[str, Any]], None] | None = None) -> None:
         self.requests: list[AdmissionRequest] = []

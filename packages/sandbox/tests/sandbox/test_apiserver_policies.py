@@ -47,7 +47,7 @@ BINDING = {"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationAct
 
 
 def client(server: ApiServer) -> Client:
-    """Somebody who writes to it."""
+    """A client that writes to it."""
     return Client(LocalTransport(server, username="admin"))
 
 
@@ -126,7 +126,7 @@ async def test_an_expression_that_cannot_be_kept_is_refused_when_it_is_written(e
 async def test_a_policy_copied_from_elsewhere_that_cannot_be_kept_fails_as_it_says(
     failure: str, refuses: bool
 ) -> None:
-    # given a server begun with the objects of another one, which nobody checked
+    # given a server begun with the objects of another one, which were not checked
     server = fresh()
     foreign = policy("object.?data.hasValue()", failurePolicy=failure)
     for resource, doc in ((POLICIES, foreign), (BINDINGS, BINDING)):

@@ -20,7 +20,7 @@ POD = {
         "resourceVersion": "4711",
         "creationTimestamp": "2025-01-01T00:00:00Z",
         "deletionTimestamp": "2026-01-01T00:00:00Z",
-        "managedFields": [{"manager": "somebody"}],
+        "managedFields": [{"manager": "another"}],
     },
     "spec": {"nodeName": "node-1", "containers": [{"name": "main", "image": "app:1"}]},
     "status": {"phase": "Running"},

@@ -9,7 +9,7 @@ from pykruise.sandbox.apiserver.storage import MemoryStorage
 from support.api import CONFIG_MAPS, PODS, Api, Document, config_map, pod, ready
 
 
-def told(events: list[tuple[str, Document]]) -> list[tuple[str, str]]:
+def names_in(events: list[tuple[str, Document]]) -> list[tuple[str, str]]:
     return [(kind, seen["metadata"].get("name", "")) for kind, seen in events]
 
 
@@ -73,7 +73,7 @@ async def test_without_a_revision_the_present_objects_come_first() -> None:
         await stream.aclose()
         await api.delete(f"{CONFIG_MAPS}/new")
         # then
-        assert told(events) == [("ADDED", "old"), ("ADDED", "new")]
+        assert names_in(events) == [("ADDED", "old"), ("ADDED", "new")]
 
 
 async def test_a_watch_resumes_where_another_ended() -> None:
@@ -86,7 +86,7 @@ async def test_a_watch_resumes_where_another_ended() -> None:
     # when
     events = await api.changes_since(CONFIG_MAPS, seen)
     # then
-    assert told(events) == [("ADDED", "b"), ("DELETED", "a")]
+    assert names_in(events) == [("ADDED", "b"), ("DELETED", "a")]
 
 
 async def test_a_revision_that_is_too_old_is_an_error_in_the_stream() -> None:
@@ -205,7 +205,7 @@ async def test_what_is_watched_is_what_the_path_and_the_selectors_mean(
     events = await ready(stream)
     await stream.aclose()
     # then
-    assert [name for _, name in told(events)] == names
+    assert [name for _, name in names_in(events)] == names
 
 
 async def test_all_watchers_share_the_bytes_of_an_event() -> None:
@@ -302,7 +302,7 @@ async def test_initial_events_end_with_a_bookmark_that_says_so() -> None:
     events = await ready(stream)
     await stream.aclose()
     # then
-    assert told(events) == [("ADDED", "x"), ("BOOKMARK", ""), ("ADDED", "y")]
+    assert names_in(events) == [("ADDED", "x"), ("BOOKMARK", ""), ("ADDED", "y")]
     assert events[1][1]["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true"
     assert events[1][1]["metadata"]["resourceVersion"] == str(int(api.now()) - 1)
 

@@ -20,7 +20,7 @@ from support.sandbox import config_map, owned_by, pod, small_cluster
 
 
 class Part:
-    """A component that does as it is told."""
+    """A component that ends as configured."""
 
     def __init__(self, *, dies_after_s: float | None = None, stops: bool = True) -> None:
         self.dies_after_s = dies_after_s

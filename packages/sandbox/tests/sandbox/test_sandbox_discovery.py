@@ -1,4 +1,4 @@
-"""Discovery and OpenAPI: what is told about what is served."""
+"""Discovery and OpenAPI: what is said about what is served."""
 
 import json
 import random

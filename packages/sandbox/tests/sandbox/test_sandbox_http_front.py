@@ -271,7 +271,7 @@ async def test_a_watcher_that_never_reads_is_dropped_and_slows_nobody() -> None:
             f"GET {CONFIG_MAPS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
         )
         await eventually(lambda: front.watches == 1)
-        # when more is told than any buffer on the way can hold
+        # when more is sent than any buffer on the way can hold
         seen = 0
         async with session.get(CONFIG_MAPS, params={"watch": "1"}) as reader:
             for number in range(24):

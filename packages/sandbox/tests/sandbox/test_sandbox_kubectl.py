@@ -167,12 +167,12 @@ async def test_mistakes_are_told_field_by_field(tmp_path: Path) -> None:
         pod = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"A","imag":"x"}]}}'
         # when
         strict, told_strictly = await kubectl.run("create", "-f", "-", stdin=pod)
-        lax, told = await kubectl.run("create", "--validate=false", "-f", "-", stdin=pod)
+        lax, printed = await kubectl.run("create", "--validate=false", "-f", "-", stdin=pod)
         # then
         assert strict == lax == 1
         assert 'unknown field "spec.containers[0].imag"' in told_strictly
-        assert "spec.containers[0].image: Required value" in told
-        assert 'spec.containers[0].name: Invalid value: "A"' in told
+        assert "spec.containers[0].image: Required value" in printed
+        assert 'spec.containers[0].name: Invalid value: "A"' in printed
 
 
 async def test_custom_resources_are_explained_listed_scaled_and_checked(tmp_path: Path) -> None:
@@ -191,18 +191,20 @@ async def test_custom_resources_are_explained_listed_scaled_and_checked(tmp_path
         await kubectl("scale", "gizmo", "g", "--replicas=4")
         # then
         assert await kubectl("get", "gizmo", "g", "-o", "jsonpath={.spec.replicas}") == "4"
-        code, told = await kubectl.run("patch", "gizmo", "g", "--type=merge", "-p", '{"spec":{"mode":"C"}}')
+        code, printed = await kubectl.run(
+            "patch", "gizmo", "g", "--type=merge", "-p", '{"spec":{"mode":"C"}}'
+        )
         assert code == 1
-        assert 'Unsupported value: "C": supported values: "A", "B"' in told
+        assert 'Unsupported value: "C": supported values: "A", "B"' in printed
 
 
 async def test_explain_knows_the_fields_of_built_in_kinds(tmp_path: Path) -> None:
     async with cluster(tmp_path) as kubectl:
         # when
-        told = await kubectl("explain", "pod.spec.containers")
+        printed = await kubectl("explain", "pod.spec.containers")
         # then
-        assert "imagePullPolicy\t<string>" in told
-        assert "volumeMounts\t<[]VolumeMount>" in told
+        assert "imagePullPolicy\t<string>" in printed
+        assert "volumeMounts\t<[]VolumeMount>" in printed
         assert "terminationGracePeriodSeconds\t<integer>" in await kubectl("explain", "pod.spec")
         assert "configmaps" in await kubectl("api-resources")
 

@@ -259,7 +259,7 @@ async def test_a_pod_costs_its_kubelet_two_writes_from_start_to_end() -> None:
     assert not (await admin.list(PODS)).items
     stats = kubelets.stats()
     assert (stats.status_writes, stats.removals, stats.pods) == (30, 30, 0)
-    # and they stop when told to
+    # and they stop when asked to
     await kubelets.stop()
     await asyncio.wait_for(running, 1.0)
 
@@ -298,7 +298,7 @@ async def test_a_pod_that_an_api_server_left_half_deleted_is_deleted_once_more(f
     # when
     running = asyncio.create_task(kubelets.run())
     await asyncio.sleep(60)
-    # then it is finished, unless it waits for somebody else: then there is nothing to finish
+    # then it is finished, unless another component is to finish it: then there is nothing to finish
     assert counted.requests["DELETE pods"] == (0 if finalizers else 1)
     assert len((await admin.list(PODS)).items) == len(finalizers)
     await kubelets.stop()

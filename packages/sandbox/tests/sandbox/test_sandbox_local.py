@@ -221,7 +221,7 @@ async def test_a_steady_watch_is_silent_until_something_happens_and_does_not_end
     plain = asyncio.create_task(listen(LocalTransport(server)))
     steady = LocalTransport(server, steady=True)
     silent = asyncio.create_task(listen(steady))
-    # when ten days pass, something happens, and somebody ends it
+    # when ten days pass, something happens, and it is ended
     await asyncio.sleep(10 * 24 * 3600.0)
     assert not silent.done()
     await post(steady, "late")

@@ -74,11 +74,11 @@ async def test_pod_and_account_say_whether_the_token_is_mounted(
 ) -> None:
     async with with_accounts() as place:
         # given
-        wish = {} if of_account is None else {"automountServiceAccountToken": of_account}
-        await place.create(SERVICE_ACCOUNTS, account("worker", **wish))
+        setting = {} if of_account is None else {"automountServiceAccountToken": of_account}
+        await place.create(SERVICE_ACCOUNTS, account("worker", **setting))
         # when
-        wish = {} if of_pod is None else {"automountServiceAccountToken": of_pod}
-        spec = await made(place, pod("web", serviceAccountName="worker", **wish))
+        setting = {} if of_pod is None else {"automountServiceAccountToken": of_pod}
+        spec = await made(place, pod("web", serviceAccountName="worker", **setting))
         # then
         assert bool(spec.get("volumes")) is mounts
 

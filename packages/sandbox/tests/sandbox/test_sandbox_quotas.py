@@ -100,7 +100,7 @@ async def test_a_quota_that_changes_is_counted_anew() -> None:
             "hard": {"pods": "1", "requests.cpu": "8"},
             "used": {"pods": "1", "requests.cpu": "1"},
         }
-        # and a status that somebody else wrote is put right
+        # and a status that another client wrote is put right
         await place.merge(QUOTAS, "q", {"status": {"used": {"pods": "7"}}}, subresource="status")
         assert (await used(place))["pods"] == "1"
 

@@ -84,7 +84,7 @@ async def test_gated_pods_and_those_of_other_schedulers_are_left_alone() -> None
     # given
     async with small_cluster() as place:
         await place.create(PODS, pod("gated", schedulingGates=[{"name": "example.com/wait"}]))
-        await place.create(PODS, pod("foreign", schedulerName="somebody-else"))
+        await place.create(PODS, pod("foreign", schedulerName="another-scheduler"))
         # when
         await asyncio.sleep(600)
         # then

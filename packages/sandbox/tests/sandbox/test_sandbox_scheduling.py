@@ -96,7 +96,7 @@ def test_a_node_is_full_when_requests_or_pods_are_used_up_and_free_when_pods_hav
     assert send(book, pending("four", requests=large)) == Chosen("a")
 
 
-# ── the pod's wishes ─────────────────────────────────────────────────────────
+# ── what the pod asks for ─────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -294,9 +294,9 @@ def test_only_pods_of_the_same_revision_count_with_match_label_keys() -> None:
     # given
     book = ledger(node("a", zone="z1"), node("b", zone="z2", unschedulable=True))
     book.place(view(pod_document("old", labels={"app": "web", "rev": "1"})), "a")
-    wish = spread(matchLabelKeys=["rev"]) | {"labels": {"app": "web", "rev": "2"}}
+    asked_for = spread(matchLabelKeys=["rev"]) | {"labels": {"app": "web", "rev": "2"}}
     # then
-    assert send(book, pending("new", **wish)) == Chosen("a")
+    assert send(book, pending("new", **asked_for)) == Chosen("a")
 
 
 def test_pods_that_keep_apart_get_a_node_each() -> None:
@@ -338,14 +338,14 @@ def test_pods_that_want_to_be_together_begin_anywhere_and_stay_together() -> Non
 def test_a_pod_that_wants_to_be_near_others_waits_until_they_are_there() -> None:
     # given
     book = ledger(node("a"), node("b"))
-    wish = {"affinity": affinity("podAffinity", near({"app": "db"}))}
-    assert send(book, pending("web", **wish)) == NoPlace(
+    asked_for = {"affinity": affinity("podAffinity", near({"app": "db"}))}
+    assert send(book, pending("web", **asked_for)) == NoPlace(
         "0/2 nodes are available: 2 node(s) didn't match pod affinity rules."
     )
     # when
     book.place(view(pod_document("db", labels={"app": "db"})), "b")
     # then
-    assert send(book, pending("web", **wish)) == Chosen("b")
+    assert send(book, pending("web", **asked_for)) == Chosen("b")
 
 
 # ── the ledger ───────────────────────────────────────────────────────────────

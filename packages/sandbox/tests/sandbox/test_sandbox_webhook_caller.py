@@ -1,4 +1,4 @@
-"""Webhooks over HTTPS: who is trusted, and what is said when nobody answers."""
+"""Webhooks over HTTPS: who is trusted, and what is said when there is no answer."""
 
 import asyncio
 import ssl

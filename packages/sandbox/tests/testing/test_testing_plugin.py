@@ -6,7 +6,10 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
 
 import pytest
 
@@ -26,14 +29,11 @@ PLUGIN = ("-p", "pykruise.testing")
 ALL_SOURCES = os.pathsep.join((SOURCES, str(ROOT / "packages" / "pykruise" / "src")))
 KRUISE_PLUGINS = (*PLUGIN, "-p", "pykruise.fixtures")
 
-pytestmark = pytest.mark.real_time
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(300)]  # the first test waits for all projects
 
 
-def run_pytest(
-    folder: Path, text: str, *options: str, path: str = SOURCES
-) -> "subprocess.CompletedProcess[str]":
-    """Run a test file as a stranger would, in a process and a project of its own."""
-    (folder / "test_mine.py").write_text(text)
+def run_pytest(folder: Path, *options: str, path: str) -> "subprocess.CompletedProcess[str]":
+    """Run the tests of a folder as a user would, in a process and a project of their own."""
     (folder / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.run(
@@ -42,31 +42,13 @@ def run_pytest(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
 
 
 def test_the_page_has_an_example_of_each_kind() -> None:
     assert len(EXAMPLES) == 7  # the last is about real nodes
-
-
-@pytest.mark.parametrize("number", [0, 1, 2, 3, 4])
-def test_the_examples_of_the_page_are_tests_that_pass(tmp_path: Path, number: int) -> None:
-    if "kubectl" in EXAMPLES[number] and shutil.which("kubectl") is None:
-        pytest.skip("kubectl is not installed")
-    (tmp_path / "web.yaml").write_text(MANIFEST)
-    needs_kinds = "(kruise" in EXAMPLES[number]
-    # when
-    done = run_pytest(
-        tmp_path,
-        EXAMPLES[number],
-        *(KRUISE_PLUGINS if needs_kinds else PLUGIN),
-        *("-W", "error", "--strict-markers"),
-        path=ALL_SOURCES if needs_kinds else SOURCES,
-    )
-    # then
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_first_example_is_ten_lines() -> None:
@@ -79,9 +61,7 @@ def test_the_operator_with_its_test_is_fifteen_lines() -> None:
     assert len([line for line in lines if not line.startswith(("from", "import"))]) <= 15
 
 
-def test_a_client_without_a_kubeconfig_has_an_address_a_token_and_a_certificate(tmp_path: Path) -> None:
-    # given
-    text = """
+CLIENT = """
 import json, ssl, urllib.request
 
 def test_it(kruise_server):
@@ -91,14 +71,7 @@ def test_it(kruise_server):
     with urllib.request.urlopen(request, context=trust) as answer:
         assert json.load(answer)["kind"] == "CloneSetList"
 """
-    # then
-    done = run_pytest(tmp_path, text, *KRUISE_PLUGINS, path=ALL_SOURCES)
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
-
-
-def test_failures_of_a_served_cluster_change_while_it_runs(tmp_path: Path) -> None:
-    # given
-    text = """
+FAILURES = """
 import time
 from kubernetes import client, config
 
@@ -126,20 +99,9 @@ def until(claim):
         assert time.monotonic() < end
         time.sleep(0.02)
 """
-    # then
-    done = run_pytest(tmp_path, text, *PLUGIN)
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
+UNKNOWN_OPTION = "import pytest\n@pytest.mark.sandbox(colour='red')\ndef test_it(sandbox): pass\n"
 
-
-def test_an_unknown_option_of_the_marker_is_told(tmp_path: Path) -> None:
-    text = "import pytest\n@pytest.mark.sandbox(colour='red')\ndef test_it(sandbox): pass\n"
-    assert "unexpected keyword argument 'colour'" in run_pytest(tmp_path, text, *PLUGIN).stdout
-
-
-def test_crds_of_the_test_are_there_from_the_beginning(tmp_path: Path) -> None:
-    # given
-    (tmp_path / "crd.yaml").write_text(
-        """
+CRD = """
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: things.example.com}
@@ -149,8 +111,8 @@ spec:
   names: {plural: things, kind: Thing}
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 """
-    )
-    text = """
+
+CRDS = """
 import pytest
 
 PLUGIN = ("-p", "pykruise.testing")
@@ -163,8 +125,85 @@ def test_it(sandbox):
     sandbox.delete("Thing", "a")
     assert sandbox.list("things") == []
 """
-    # then
-    assert "1 passed" in run_pytest(tmp_path, text, *PLUGIN).stdout
+
+
+class Case(NamedTuple):
+    """A test of a user's project: a file of its own."""
+
+    text: str
+    plugins: tuple[str, ...] = PLUGIN
+    path: str = SOURCES
+
+
+def _cases() -> dict[str, Case]:
+    cases = {
+        f"example_{number}": Case(
+            text,
+            KRUISE_PLUGINS if "(kruise" in text else PLUGIN,
+            ALL_SOURCES if "(kruise" in text else SOURCES,
+        )
+        for number, text in enumerate(EXAMPLES[:5])
+    }
+    return cases | {
+        "client": Case(CLIENT, KRUISE_PLUGINS, ALL_SOURCES),
+        "failures": Case(FAILURES),
+        "unknown_option": Case(UNKNOWN_OPTION),
+        "crds": Case(CRDS),
+    }
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """Of each case what became of it: empty if it passed. All with the same plugins run in one process and project:
+    starting pytest is most of what a case costs."""
+    found: dict[str, str] = {}
+    cases = _cases()
+    for plugins in (PLUGIN, KRUISE_PLUGINS):
+        folder = tmp_path_factory.mktemp("project")
+        (folder / "web.yaml").write_text(MANIFEST)
+        (folder / "crd.yaml").write_text(CRD)
+        chosen = {name: case for name, case in cases.items() if case.plugins == plugins}
+        for name, case in chosen.items():
+            (folder / f"test_{name}.py").write_text(case.text)
+        done = run_pytest(
+            folder,
+            *plugins,
+            *("-W", "error", "--strict-markers", "--junitxml=report.xml"),
+            path=next(case.path for case in chosen.values()),
+        )
+        try:
+            report = ElementTree.parse(folder / "report.xml")
+        except FileNotFoundError:
+            raise AssertionError(done.stdout + done.stderr) from None
+        for one in report.iter("testcase"):
+            name = f"{one.get('classname')}.{one.get('name')}".removeprefix("test_").partition(".")[0]
+            found[name] = "\n".join(part.text or "" for part in one if part.tag != "system-out")
+    return found
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4])
+def test_the_examples_of_the_page_are_tests_that_pass(outcomes: Mapping[str, str], number: int) -> None:
+    if "kubectl" in EXAMPLES[number] and shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed")
+    assert outcomes[f"example_{number}"] == ""
+
+
+def test_a_client_without_a_kubeconfig_has_an_address_a_token_and_a_certificate(
+    outcomes: Mapping[str, str],
+) -> None:
+    assert outcomes["client"] == ""
+
+
+def test_failures_of_a_served_cluster_change_while_it_runs(outcomes: Mapping[str, str]) -> None:
+    assert outcomes["failures"] == ""
+
+
+def test_an_unknown_option_of_the_marker_is_an_error(outcomes: Mapping[str, str]) -> None:
+    assert "unexpected keyword argument 'colour'" in outcomes["unknown_option"]
+
+
+def test_crds_of_the_test_are_there_from_the_beginning(outcomes: Mapping[str, str]) -> None:
+    assert outcomes["crds"] == ""
 
 
 @pytest.mark.parametrize("options", [(), PLUGIN])
@@ -180,7 +219,8 @@ def test_installed_it_is_there_without_being_asked_for(tmp_path: Path, options: 
     text = "def test_it(sandbox): assert sandbox.list('nodes')\n"
     # then
     path = os.pathsep.join((SOURCES, str(installed.parent)))
-    done = run_pytest(tmp_path, text, *options, path=path)
+    (tmp_path / "test_mine.py").write_text(text)
+    done = run_pytest(tmp_path, *options, path=path)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 

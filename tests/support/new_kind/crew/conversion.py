@@ -21,11 +21,4 @@ def to_spoke(doc: Document) -> Document:
     return doc
 
 
-CONVERSION: Final = Conversion(
-    group=CREWS.group,
-    kind=CREWS.kind,
-    hub=CREWS.version,
-    spoke="v1alpha1",
-    to_hub=to_hub,
-    to_spoke=to_spoke,
-)
+CONVERSION: Final = Conversion(CREWS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke)

@@ -9,8 +9,8 @@ from pykruise.kinds.crew.insight import INSIGHT
 from pykruise.kinds.crew.plan import plan_crew
 from pykruise.kinds.crew.snapshot import CREW_VIEWS, Settings, snapshot
 from pykruise.kinds.crew.types import CREWS, Crew, CrewV1Alpha1
-from pykruise.kube.crds import Column, Version
-from pykruise.plans.kind import Kind, workload_rights
+from pykruise.kube.crds import Column
+from pykruise.plans.kind import Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.settings import Gate
@@ -23,10 +23,7 @@ _COLUMNS = (Column("SIZE", "integer", ".status.size"),)
 
 KIND = Kind(
     resource=CREWS,
-    versions=(
-        Version(name="v1alpha1", root=CrewV1Alpha1, columns=_COLUMNS),
-        Version(name="v1beta1", root=Crew, storage=True, columns=_COLUMNS),
-    ),
+    versions=two_versions(Crew, CrewV1Alpha1, columns=_COLUMNS),
     conversion=CONVERSION,
     gates=("CrewGate",),
     own_gates={"CrewGate": Gate(True, "beta", "Crew")},

@@ -26,7 +26,7 @@ from pykruise.dashboard.objects import views_of_all
 from pykruise.dashboard.pages import Around, LivePages
 from pykruise.dashboard.server import LIMITS, About, Server
 from pykruise.dashboard.sessions import Door, LaptopDoor, Sessions, TokenDoor
-from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.config import load
 from pykruise.kube.connection import Connection
@@ -34,6 +34,7 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.http_server import HttpServer
 from pykruise.kube.program.process import stop_on_signals
+from pykruise.kube.retries import RetryPolicy
 from pykruise.kube.version import __version__
 from pykruise.runtime.sources import Sources
 

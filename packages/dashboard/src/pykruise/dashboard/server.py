@@ -27,7 +27,7 @@ from pykruise.dashboard.guard import Guard
 from pykruise.dashboard.sessions import LoginError, Session, Sessions
 from pykruise.dashboard.streams import RowStream
 from pykruise.kube.errors import ApiError, KubeError
-from pykruise.kube.http_server import Limits, Streamed
+from pykruise.kube.http_app import Limits, Streamed
 from pykruise.kube.http_wire import Request
 from pykruise.kube.transport import Response
 
@@ -119,7 +119,7 @@ class Pages(Protocol):
 
 
 class Server:
-    """An App of kube/http_server.py. `base_path`: what comes before all paths, where a proxy leaves it on."""
+    """An App (kube/http_app.py). `base_path`: what comes before all paths, where a proxy leaves it on."""
 
     def __init__(
         self,

@@ -17,10 +17,11 @@ from typing import Final, Protocol
 import msgspec
 
 from pykruise.dashboard.access import Access, FullAccess, ReviewedAccess, User, post
-from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.client import Client
 from pykruise.kube.connection import Connection, bearer
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http import HttpTransport
+from pykruise.kube.retries import RetryPolicy
 
 __all__ = ["Door", "LaptopDoor", "LoginError", "Session", "Sessions", "TokenDoor"]
 

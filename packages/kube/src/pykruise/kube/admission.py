@@ -28,6 +28,7 @@ __all__ = [
     "Reviewer",
     "SpokeRules",
     "is_on_its_way_out",
+    "is_reviewed_write",
 ]
 
 NAMESPACE_NAME_LABEL: Final = "kubernetes.io/metadata.name"
@@ -64,6 +65,12 @@ class AdmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ALLOWED = AdmissionAnswer()
+
+
+def is_reviewed_write(request: AdmissionRequest) -> bool:
+    """A creation or an update of the object itself, unless it completes a deletion."""
+    is_write = request.operation in ("CREATE", "UPDATE") and not request.subresource
+    return is_write and not is_on_its_way_out(request)
 
 
 def is_on_its_way_out(request: AdmissionRequest) -> bool:

@@ -236,6 +236,12 @@ class Cache(Generic[T]):
         return self._store.answered
 
     @property
+    def changed(self) -> int:
+        """The version of the latest change it knows of; `position` goes on beyond it where nothing happens."""
+        self._inbox.empty()
+        return self._store.changed
+
+    @property
     def position(self) -> int:
         """The version of the cluster that has been followed so far."""
         self._inbox.empty()
@@ -283,7 +289,7 @@ class Cache(Generic[T]):
 
         An object that was only marked (finalizers, a grace period) is taken like any write's answer; all else
         (a Status, an object not marked or with nothing to wait for) means that `uid` is gone for good.
-        Without a uid, neither here nor in the answer, it cannot be told from a successor: ignored.
+        Without a uid, neither here nor in the answer, it cannot be distinguished from a successor: ignored.
         """
         self._inbox.put(self._ingest.take_deleted, (key, uid, raw))
 

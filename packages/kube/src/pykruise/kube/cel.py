@@ -1,6 +1,6 @@
 """Label selectors in CEL, the language of match conditions: an API server decides with them whom to ask.
 
-Selector, namespaces ──▶ Meant ──▶ meant_by() ──▶ text that holds for the objects that somebody means
+Selector, namespaces ──▶ Meant ──▶ meant_by() ──▶ text that holds for the selected objects
 
 Pure. What cannot be said in CEL holds for every object: asked about too much, never about too little.
 """
@@ -27,7 +27,7 @@ _LABELS: Final = "object.metadata.labels"
 
 
 class Meant(msgspec.Struct, frozen=True, kw_only=True):
-    """The objects that somebody means."""
+    """The selected objects."""
 
     selector: Selector
     """Of their labels."""

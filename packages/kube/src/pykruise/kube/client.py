@@ -4,9 +4,8 @@ caches, Writer, executor ──▶ Client ──▶ Limiter (how many at once) �
                          ◀── raw bytes, or a typed error of kube/errors.py
 
 Answers stay bytes: who needs an object projects it (caches) or decodes it (kube/documents.py). The client
-promises three things. An error answer is raised as its type. A request is repeated only where that is safe:
-a read after anything that may pass, a write only when the server surely did not process it. And every wait
-is bounded and jittered, so that many clients do not come back at the same moment.
+promises two things: an error answer is raised as its type, and a request is repeated only where that is safe
+(kube/retries.py).
 """
 
 import asyncio
@@ -23,23 +22,18 @@ from pykruise.kube.errors import (
     ApiError,
     ConnectionLostError,
     GoneError,
-    InternalError,
     KubeError,
-    ServerTimeoutError,
-    ServerUnavailableError,
     Status,
-    TooManyRequestsError,
-    TransportError,
-    UnreachableError,
     error_for,
 )
 from pykruise.kube.limiter import Limiter
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+from pykruise.kube.retries import RetryPolicy, is_read_repeatable, is_write_repeatable
 from pykruise.kube.transport import Request, Transport
 from pykruise.kube.version import __version__
 
-__all__ = ["Body", "Client", "DeleteOptions", "RetryPolicy", "WatchEvent", "WriteOptions"]
+__all__ = ["Body", "Client", "DeleteOptions", "WatchEvent", "WriteOptions"]
 
 Body = Mapping[str, Any] | Sequence[Any] | bytes
 """A document, the operations of a JSON patch, or either already encoded."""
@@ -100,20 +94,6 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     object: msgspec.Raw
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How often and how long a request is repeated, where repeating is safe."""
-
-    reads: int = 5
-    """Repetitions of a GET or of one page of a list."""
-    writes: int = 3
-    """Repetitions of a write that was surely not processed."""
-    base_s: float = 0.2
-    """The first wait is up to this long; each further one up to twice the one before (full jitter)."""
-    cap_s: float = 10.0
-    total_s: float = 60.0
-    """No repetition starts later than this after the first attempt."""
-
-
 class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
@@ -127,14 +107,6 @@ class _ListEnvelope(msgspec.Struct, frozen=True):
 _decode_list = msgspec.json.Decoder(_ListEnvelope).decode
 _decode_event = msgspec.json.Decoder(WatchEvent).decode
 _decode_status = msgspec.json.Decoder(Status).decode
-
-_MAY_PASS = (
-    TransportError,
-    TooManyRequestsError,
-    InternalError,
-    ServerUnavailableError,
-    ServerTimeoutError,
-)
 
 
 class Client:
@@ -428,7 +400,7 @@ class Client:
         request = Request(
             "GET", path, query=query, headers=headers or self._read_headers, timeout_s=timeout_s
         )
-        return await self._attempts(request, self._retry.reads, _is_read_repeatable, priority)
+        return await self._attempts(request, self._retry.reads, is_read_repeatable, priority)
 
     async def _write(
         self,
@@ -459,7 +431,7 @@ class Client:
         self, method: str, path: str, query: Mapping[str, str], data: bytes, content_type: str, priority: int
     ) -> bytes:
         request = Request(method, path, query=query, headers=self._write_headers[content_type], body=data)
-        return await self._attempts(request, self._retry.writes, _is_write_repeatable, priority)
+        return await self._attempts(request, self._retry.writes, is_write_repeatable, priority)
 
     async def _attempts(
         self,
@@ -481,17 +453,11 @@ class Client:
                 failures += 1
                 if failures > repetitions or not is_repeatable(err):
                     raise
-                wait_s = self._wait_s(err, failures)
+                wait_s = self._retry.wait_s(err, failures, self._rng)
                 waited_s = asyncio.get_running_loop().time() - started
                 if waited_s + wait_s > self._retry.total_s:
                     raise
             await asyncio.sleep(wait_s)
-
-    def _wait_s(self, err: KubeError, failures: int) -> float:
-        """Seconds before the next attempt: what the server asked for, and jitter on top."""
-        asked = err.retry_after_s if isinstance(err, ApiError) else None
-        jitter = self._rng.uniform(0, min(self._retry.cap_s, self._retry.base_s * 2 ** (failures - 1)))
-        return (asked or 0.0) + jitter
 
 
 class _ListRequest(msgspec.Struct, frozen=True):
@@ -511,25 +477,6 @@ class _ExpiredPageError(Exception):
     def __init__(self, gone: GoneError) -> None:
         super().__init__(str(gone))
         self.gone = gone
-
-
-def _is_read_repeatable(err: KubeError) -> bool:
-    return isinstance(err, _MAY_PASS)
-
-
-def _is_write_repeatable(err: KubeError) -> bool:
-    """True when the server surely did not process the write: it was refused at the door, or never sent."""
-    match err:
-        case UnreachableError():
-            return True
-        case TooManyRequestsError():
-            # A disruption budget's 429 is an answer to this very request, and lasts until pods come back.
-            return not any(cause.reason == "DisruptionBudget" for cause in err.causes)
-        case ServerUnavailableError():
-            # Without Retry-After it may come from something between here and there, after the fact.
-            return err.code == 503 and err.retry_after_s is not None
-        case _:
-            return False
 
 
 def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:

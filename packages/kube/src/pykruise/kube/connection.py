@@ -122,7 +122,7 @@ class RenewedCredentials:
         return self._current.headers
 
     async def refresh(self, *, rejected: Mapping[str, str]) -> bool:
-        """Read again, unless somebody else just did."""
+        """Read again, unless another task just did."""
         async with self._lock:
             before = self._current
             if before is None or before.headers is not rejected:

@@ -28,6 +28,7 @@ import msgspec
 import orjson
 
 from pykruise.kube.documents import Document, deep_copy, same
+from pykruise.kube.resources import Resource
 
 __all__ = [
     "KEPT_PREFIX",
@@ -60,19 +61,27 @@ class ConversionError(ValueError):
     """A document cannot be converted; the message says why, with the path of the field."""
 
 
-class Conversion(msgspec.Struct, frozen=True, kw_only=True):
+def unchanged(doc: Document) -> Document:
+    """The rule of a kind whose versions have the same fields, or of a version that has some more."""
+    return doc
+
+
+class Conversion(msgspec.Struct, frozen=True):
     """How the objects of a kind go between its two versions."""
 
-    group: str
-    kind: str
-    hub: str
-    """The version that is stored."""
+    resource: Resource
+    """In the version that is stored, the hub."""
     spoke: str
-    """The other one."""
-    to_hub: Rule
-    to_spoke: Rule
+    """The other version."""
+    to_hub: Rule = unchanged
+    to_spoke: Rule = unchanged
     normalize: Rule | None = None
     """A document of either version said another way that means the same. What it leaves out is not kept."""
+
+    @property
+    def hub(self) -> str:
+        """The version that is stored."""
+        return self.resource.version
 
     @property
     def versions(self) -> tuple[str, str]:
@@ -82,11 +91,6 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
 
 Conversions = Mapping[tuple[str, str], Conversion]
 """By group and kind."""
-
-
-def unchanged(doc: Document) -> Document:
-    """The rule of a kind whose versions have the same fields, or of a version that has some more."""
-    return doc
 
 
 def convert(doc: Mapping[str, Any], to: str, conversions: Conversions) -> Document:
@@ -175,7 +179,7 @@ def _missing(value: Any, seen: Any, levels: int = _COMPARED_LEVELS) -> Any:
 
 
 def _are_recognisable(*lists: list[Any]) -> bool:
-    """Whether every item can be told from the others by its identity."""
+    """Whether every item can be distinguished from the others by its identity."""
     for items in lists:
         identities = [_identity(item) for item in items]
         if not all(identities) or len(set(identities)) < len(identities):
@@ -320,7 +324,7 @@ def _annotation(doc: Mapping[str, Any], key: str) -> str:
 
 
 def _read(text: str) -> Document:
-    """The kept fields; what is not their JSON (somebody edited it) counts as nothing kept."""
+    """The kept fields; what is not their JSON (it was edited) counts as nothing kept."""
     try:
         kept = orjson.loads(text) if text else {}
     except orjson.JSONDecodeError:

@@ -5,7 +5,7 @@ watch events, answers to own writes ──put()──▶ waiting, in their order
 
 To read one pod in between other work costs three times what it costs after another pod: neither code nor data are
 in the processor's caches any more (measured beside a busy API server: 182 µs alone, about 60 in a row). While many
-come, nobody needs each at once either: who plans asks the cache, which reads what waits before it answers. So
+come, none is needed at once either: a reconcile asks the cache, which reads what waits before it answers. So
 nothing is ever seen later for it; only who sleeps until a change may be woken that moment later.
 """
 

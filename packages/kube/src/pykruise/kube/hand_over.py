@@ -4,15 +4,17 @@ leader that ends ──versions written, by resource──▶ note on the Lease 
 leader that was killed, or another program       ──▶ no note          ──▶ ... list once more, consistently
                                                                             └──▶ controllers begin (HandOver.wait)
 
+What a leader leaves includes what was left to it: it may end before the next one's caches have followed that far.
+
 A standby has full caches, but a watch may lag, or be silent for two minutes before that is noticed. Who plans from
 such a cache creates pods that exist: CloneSet's names are random, and no precondition stops a creation.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from pykruise.kube.cache import Cache
+from pykruise.kube.cache import NOT_SERVED, Cache
 from pykruise.kube.leases import LeaderElector
 
 __all__ = ["HandOver"]
@@ -25,16 +27,29 @@ class HandOver:
         self._caches = caches
         self._elector = elector
         self._seen: dict[Cache[Any], asyncio.Event] = {}
+        self._listed: dict[Cache[Any], int] = {}
         self._has_begun = asyncio.Event()
 
-    def versions(self) -> dict[str, int]:
-        """By resource: the version up to which a successor has to see it. What was never written is not there."""
-        found: dict[str, int] = {}
+    def versions(self) -> Mapping[str, int] | None:
+        """By resource: the version up to which a successor has to see it. What nobody has written is not there.
+
+        None: what leaders before have written is not known, and this one ends before it has found out.
+        """
+        inherited = self._elector.inherited
+        if inherited is None and not self._has_listed_all():
+            return None
+        found = dict(inherited or {})
         for cache in self._caches():
-            if cache.answered:
+            if version := max(cache.answered, self._listed.get(cache, 0)):
                 name = str(cache.resource)
-                found[name] = max(found.get(name, 0), cache.answered)
+                found[name] = max(found.get(name, 0), version)
         return found
+
+    def _has_listed_all(self) -> bool:
+        return self._has_begun.is_set() and all(
+            seen.is_set() or (not cache.synced and cache.stats().last_code == NOT_SERVED)
+            for cache, seen in self._seen.items()
+        )
 
     async def wait(self, caches: Iterable[Cache[Any]]) -> None:
         """Return when this program leads and these have all that others wrote while they led.
@@ -60,6 +75,7 @@ class HandOver:
         written = self._elector.inherited
         if written is None:
             await cache.catch_up()
+            self._listed[cache] = cache.changed
         elif version := written.get(str(cache.resource)):
             await cache.catch_up(version)
         seen.set()

@@ -1,25 +1,9 @@
 """HTTP/1.1 over TLS for those who answer on the data path (webhooks, the sandbox's API server), and nothing else.
 
-    bytes ──▶ httptools (the parser of Node.js) ──▶ head ──▶ App.admit(): a refusal, or go on
-                                               └──▶ Request ──▶ App.answer(): a Response, or a Streamed
-    Response, Streamed ──▶ http_wire.py ──▶ bytes
-    new connections, bodies on their way, requests that are whole ──▶ Room (http_room.py): is there a place?
+    new connections ──▶ Room (http_room.py): is there a place? ──▶ handshake, addresses in turn ──▶ Connection
+    Connection (http_server_connection.py) ──▶ Request ──▶ App (http_app.py) ──▶ Response, or a Streamed
 
 A general HTTP server takes several times the CPU of what it carries here (measured: docs/performance.md).
-
-Each connection has one task, which answers its requests one after the other; of what a client sends ahead, one
-request is kept and the rest left unread. The task ends with the connection: a watch whose client has gone would
-stay until it has news. Every limit has a defined outcome, and every refusal is the App's:
-
-    not HTTP 400 · head too large 431 · body too large 413 · not here in time, or too slow 408 · another Expect 417
-    too many requests to answer, or too many bytes of bodies in memory 429
-    an answer that is not read, a connection that is not used, one too many that is idle: closed
-
-A request counts as one when its body is there. So a client that sends halves of requests keeps nobody out: it has
-some of the memory for bodies, of which the slowest is given up first, and of that an address has only its share.
-
-After an answer that comes before the end of its request, what is still sent is read and thrown away for a moment:
-closing at once would throw away the answer as well.
 
 Owns: the listening socket, the connections and their tasks.
 """
@@ -29,583 +13,42 @@ import logging
 import os
 import socket
 import ssl
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Final
 
-import httptools
-import msgspec
-
+from pykruise.kube.http_app import App, Limits
 from pykruise.kube.http_connection import cut_of
 from pykruise.kube.http_room import Room
+from pykruise.kube.http_server_connection import RECEIVE, Connection, ServerState
 from pykruise.kube.http_turns import Turns
-from pykruise.kube.http_wire import CONTINUE, LAST_CHUNK, HeadWriter, Request, chunk_of, split_target
-from pykruise.kube.transport import Response
 
-__all__ = ["App", "HttpServer", "Limits", "Streamed"]
+__all__ = ["HttpServer"]
 
 _LOG: Final = logging.getLogger(__name__)
 
-_HANDSHAKE_S: Final = 10.0
-_GOODBYE_S: Final = 2.0
-"""For a client to answer the end of TLS."""
 _FLUSH_S: Final = 0.01
-_UNSENT: Final = 64 * 1024
-"""An answer of more bytes is not copied behind its head."""
-_MOST_IGNORED: Final = 256 * 1024
-"""Of what is still sent behind an early answer; the rest is not even read."""
 _BACKLOG: Final = 4096
 """Beyond it the kernel drops what knocks, and an honest client tries again only after a second."""
 _ACCEPTS: Final = 128
 """New connections in one turn of the loop."""
 _HANDSHAKES: Final = 2
 """... of which so many shake hands: that costs most of a millisecond each. Addresses take turns."""
-_PART: Final = 32 * 1024
-"""Of a body that is not whole: after so much at once, others come first."""
-_PARTS: Final = 2
-"""Such bodies that are read on in one turn of the loop: TLS gives up to half a megabyte of each."""
-_RECEIVE: Final = 64 * 1024
-"""What is kept of a connection that is not read from, by the system and by TLS each: there may be hundreds."""
 _NO_FILES_S: Final = 0.1
 """Where no more files can be opened, the next connection is accepted so much later."""
 _LATE_S: Final = 0.5
 """A look that comes so late judges no client: what has arrived meanwhile may not be read yet."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What clients may take. Sizes in bytes, times in seconds."""
-
-    head: int = 256 * 1024
-    """Of a request's line and headers: label selectors and field paths may be long."""
-    body: int = 3 * 1024 * 1024
-    """Of one request; `App.admit` may say something else."""
-    bodies: int = 0
-    """Of all requests at once; 0: as many as there are."""
-    requests: int = 0
-    """Being answered at once; 0: as many as there are."""
-    connections: int = 0
-    """At once, also those that are shaking hands; 0: as many as there are."""
-    share: float = 1.0
-    """What one peer address may have of `bodies`, `requests` and `connections`."""
-    least_rate: int = 0
-    """Bytes of a body that must come each second, once `grace_s` is over; 0: `read_s` alone counts."""
-    grace_s: float = 2.0
-    first_s: float = 60.0
-    """From a connection's beginning to the end of its first head."""
-    read_s: float = 60.0
-    """From a request's first byte to its last."""
-    idle_s: float = 300.0
-    """Between two requests."""
-    answer_s: float = 300.0
-    """For an answer to be taken."""
-    send_s: float = 20.0
-    """For a part of a stream to be taken."""
-    linger_s: float = 0.5
-    """For an answer to arrive at a client that is still sending."""
-    stop_s: float = 2.0
-    """For requests under way when the server stops."""
-
-
-class Streamed(Protocol):
-    """An answer that goes on. `aclose` is called whatever happens."""
-
-    @property
-    def content_type(self) -> str:
-        """Its media type."""
-        ...
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Further headers of the answer, names in lower case."""
-        ...
-
-    async def chunk(self) -> bytes:
-        """The next part; empty: there are no more."""
-        ...
-
-    async def aclose(self) -> None:
-        """No more of it is wanted."""
-        ...
-
-
-class App(Protocol):
-    """Who answers."""
-
-    def admit(self, request: Request) -> Response | None:
-        """The refusal of a request whose body is not there yet. It may set `request.most_body` and
-        `request.is_counted`."""
-        ...
-
-    async def answer(self, request: Request) -> Response | Streamed:
-        """The answer to a request."""
-        ...
-
-    def failed(self, code: int, request: Request) -> Response:
-        """The answer to what is no request, or broke a limit (see the head of the module), or failed (500).
-
-        Of a request that did not arrive as a whole, what is known.
-        """
-        ...
-
-
-class _Turn(NamedTuple):
-    """A request to answer, or the answer to what did not become one."""
-
-    request: Request
-    refusal: Response | None
-    stays: bool
-    """Whether the connection serves another request afterwards."""
-
-
-class _UnreadError(Exception):
-    """The client does not take what it asked for."""
-
-
-class _Connection(asyncio.Protocol):
-    """One connection."""
-
-    def __init__(self, server: "HttpServer", sock: socket.socket, peer: str) -> None:
-        self._server = server
-        self._sock = sock
-        self._peer = peer
-        self._loop = server.loop
-        self._limits = server.limits
-        self._app = server.app
-        self._room = server.room
-        self._parser: Any = None
-        self._transport: asyncio.Transport | None = None
-        self._is_verified = False
-        """Whether the client has shown a certificate, and it was accepted."""
-        self.task: asyncio.Task[None] | None = None
-        # What is being read.
-        self._target = b""
-        self._headers: dict[str, str] = {}
-        self._body: bytes | bytearray = b""
-        self._body_begun: float | None = None
-        self._request: Request | None = None
-        """The request whose body is on its way."""
-        self._refusal: Response | None = None
-        self._is_begun = False
-        self._is_deaf = False
-        """Whether what arrives is thrown away."""
-        self._owes_continue = False
-        self._arrived = 0
-        """Bytes of the head, or of the body as sent."""
-        self._head_size = 0
-        self._stays = True
-        # What is being answered.
-        self._turns: deque[_Turn] = deque()
-        self._next_turn: asyncio.Future[None] | None = None
-        self._is_reading_paused = False
-        self._is_writing_paused = False
-        self._drained: asyncio.Future[None] | None = None
-        self._since, self._made = 0.0, server.loop.time()
-        self._is_opening = False
-        """Whether its handshake has begun."""
-        self._is_silent = True
-        """Whether it has never sent a whole head."""
-        self._is_lost = False
-
-    async def open(self, tls: ssl.SSLContext | None) -> None:
-        """Shake hands. A client that does not is closed."""
-        self._is_opening = True
-        try:
-            await self._loop.connect_accepted_socket(
-                lambda: self,
-                self._sock,
-                ssl=tls,
-                ssl_handshake_timeout=min(_HANDSHAKE_S, self._limits.first_s) if tls is not None else None,
-                ssl_shutdown_timeout=_GOODBYE_S if tls is not None else None,
-            )
-        except OSError as error:
-            _LOG.debug("a client did not shake hands: %s", error)
-        finally:
-            if self._transport is None:  # the loop has closed the socket
-                self._is_deaf = self._is_lost = True
-                self._room.leave(self)
-
-    # --- what the loop calls ----------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        if self._server.is_stopping or self._is_deaf:  # it was shaking hands until now
-            self._is_deaf = True
-            self._transport.abort()
-            return
-        self._is_verified = bool(transport.get_extra_info("peercert"))
-        if (limit := getattr(transport, "set_read_buffer_limits", None)) is not None:  # of TLS alone
-            limit(high=_RECEIVE)
-        self._parser = httptools.HttpRequestParser(self)
-        self._since = self._loop.time()
-        self.task = self._loop.create_task(self._serve(self._transport))
-        self._server.connections[self] = None
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._is_deaf = self._is_lost = True
-        self._server.connections.pop(self, None)
-        self._room.leave(self)
-        if self.task is not None:
-            self.task.cancel()
-        # These lead back here: what TLS and the body took would stay until the garbage collector comes by.
-        self._parser = self._transport = self._drained = None
-        self._turns.clear()
-
-    def data_received(self, data: bytes) -> None:
-        self._arrived += len(data)
-        if self._is_deaf:
-            if self._arrived > _MOST_IGNORED and self._transport is not None:
-                self._transport.pause_reading()
-            return
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._is_deaf = True  # the request was answered as if it had not asked for another protocol
-        except httptools.HttpParserError:
-            self._refuse(400)
-        if not self._is_begun:
-            return
-        if len(data) >= _PART:
-            self._wait_for_turn()
-        if self._request is None and self._arrived > self._limits.head:
-            self._refuse(431)
-        elif self._request is not None and self._arrived > 2 * self._request.most_body + self._limits.head:
-            self._refuse(413)  # tiny chunks, or what is said beside them
-
-    def _wait_for_turn(self) -> None:
-        """Read no more of what is on its way until it is this connection's turn again."""
-        if self._transport is not None and not self._is_reading_paused:
-            self._transport.pause_reading()
-            self._server.parts.add(self._peer, self)
-
-    def read_on(self) -> bool:
-        """It is its turn again. Whether there was something to go on with."""
-        if self._transport is None or self._is_reading_paused:
-            return False
-        self._transport.resume_reading()
-        return True
-
-    def pause_writing(self) -> None:
-        self._is_writing_paused = True
-
-    def resume_writing(self) -> None:
-        self._is_writing_paused = False
-        if self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)
-
-    # --- what the parser calls ----------------------------------------
-
-    def on_message_begin(self) -> None:
-        self._target, self._headers, self._body = b"", {}, b""
-        self._request = self._refusal = None
-        self._head_size = 0
-        self._is_begun = True
-        if not self._turns and self._next_turn is not None:
-            self._since = self._loop.time()
-
-    def on_url(self, part: bytes) -> None:
-        self._target += part
-        self._head_size += len(part)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._request is not None:
-            return  # behind a body: it is of no use
-        self._head_size += len(name) + len(value)
-        key = self._server.heads.name_of(name)
-        text = value.decode("utf-8", "replace")
-        if key not in self._headers:
-            self._headers[key] = text
-        elif key.startswith("impersonate-"):
-            self._headers[key] += f"\n{text}"  # these may come several times; of others the first counts
-
-    def on_headers_complete(self) -> None:
-        self._arrived = 0
-        path, query = split_target(self._target)
-        request = Request(self._parser.get_method().decode("ascii"), path, query, self._headers)
-        request.target = self._target
-        request.most_body = self._limits.body
-        request.is_verified, request.peer = self._is_verified, self._peer
-        self._request = request
-        self._is_silent = False
-        self._stays = self._parser.should_keep_alive() and not self._parser.should_upgrade()
-        length = self._headers.get("content-length", "0")
-        expected = self._headers.get("expect")
-        if self._head_size > self._limits.head:
-            self._refuse(431)
-            return
-        if expected is not None and expected.lower() != "100-continue":
-            self._refuse(417)
-            return
-        self._refusal = self._app.admit(request)
-        if length == "0" and "transfer-encoding" not in self._headers:
-            return
-        if self._refusal is not None:
-            self._finish(_Turn(request, self._refusal, stays=False))
-        elif len(length) > 19 or int(length) > request.most_body:
-            self._refuse(413)
-        else:
-            if expected is None:
-                self._body_begun = self._loop.time()
-            else:
-                self._owes_continue = True
-                if self._next_turn is not None and not self._turns:
-                    self._ask_to_continue()
-
-    def on_body(self, part: bytes) -> None:
-        request = self._request
-        if self._is_deaf or request is None:
-            return
-        size = len(part)
-        if request.held + size > request.most_body:
-            self._refuse(413)
-        elif not self._room.hold(self, size, evict=_Connection.give_up):
-            self._refuse(429)
-        else:
-            request.held += size
-            if not self._body:
-                self._body = part  # most come in one part
-                return
-            if isinstance(self._body, bytes):
-                # A list of parts would take many times the room of tiny ones.
-                self._body = bytearray(self._body)
-            self._body += part
-
-    def on_message_complete(self) -> None:
-        request = self._request
-        if self._is_deaf or request is None:
-            return
-        self._is_begun = self._owes_continue = False
-        self._arrived, self._body_begun = 0, None
-        request.body, self._body = bytes(self._body), b""
-        self._room.use(self)
-        if self._refusal is None and request.is_counted:
-            request.is_placed = self._room.begin(self)
-            if not request.is_placed:
-                self._refusal = self._app.failed(429, request)
-        self._push(_Turn(request, self._refusal, self._stays))
-
-    # --- requests ----------------------------------------
-
-    def _refuse(self, code: int) -> None:
-        """Answer with an error as soon as it is its turn, and read no more."""
-        if not self._is_deaf:
-            request = self._request or Request("GET", "", {}, {})
-            self._finish(_Turn(request, self._app.failed(code, request), stays=False))
-
-    def _finish(self, turn: _Turn) -> None:
-        self._is_deaf, self._arrived = True, 0
-        self._room.release(self, turn.request.held)
-        turn.request.held, self._body, self._body_begun = 0, b"", None
-        self._push(turn)
-
-    def _push(self, turn: _Turn) -> None:
-        self._turns.append(turn)
-        if self._next_turn is not None and not self._next_turn.done():
-            self._next_turn.set_result(None)
-        elif self._transport is not None and not self._is_reading_paused and not self._is_deaf:
-            self._is_reading_paused = True
-            self._transport.pause_reading()
-
-    async def _next(self, transport: asyncio.Transport) -> _Turn:
-        if not self._turns:
-            if self._owes_continue:
-                self._ask_to_continue()
-            self._since = self._loop.time()
-            self._next_turn = self._loop.create_future()
-            try:
-                await self._next_turn
-            finally:
-                self._next_turn = None
-        turn = self._turns.popleft()
-        if self._is_reading_paused and not self._turns:
-            self._is_reading_paused = False
-            transport.resume_reading()
-        return turn
-
-    def _ask_to_continue(self) -> None:
-        self._owes_continue = False
-        self._body_begun = self._loop.time()
-        if self._transport is not None:
-            self._transport.write(CONTINUE)
-
-    @property
-    def transport(self) -> asyncio.Transport | None:
-        """What it speaks through; None before it is made."""
-        return self._transport
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a request is being answered, or waits for that."""
-        is_over = self.task is None or self.task.done()
-        return not is_over and (self._next_turn is None or bool(self._turns))
-
-    @property
-    def body_begun(self) -> float | None:
-        """When the body on its way began to come, in the loop's seconds; None: there is none."""
-        return None if self._is_deaf else self._body_begun
-
-    def _is_too_slow(self, now: float) -> bool:
-        """Whether less of the body has come than the least rate wants by now."""
-        rate, request = self._limits.least_rate, self._request
-        if self._body_begun is None or request is None or not rate:
-            return False
-        return now > self._body_begun + self._limits.grace_s + request.held / rate
-
-    def give_up(self) -> None:
-        """Refuse the body on its way: its place is needed."""
-        self._refuse(429)
-
-    def check(self, now: float) -> None:
-        """Notice what takes too long."""
-        if self._is_silent and now - self._made > self._limits.first_s:
-            self.abort()
-        if self._transport is None or self.is_busy:
-            return
-        if self._is_begun and not self._is_deaf:
-            if now - self._since > self._limits.read_s or self._is_too_slow(now):
-                self._refuse(408)
-        elif now - self._since > self._limits.idle_s:
-            self.close()
-
-    def close(self) -> None:
-        """End it politely."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def abort(self) -> None:
-        """End it."""
-        self._is_deaf = True
-        if self._transport is not None:
-            self._transport.abort()
-        elif self._is_opening:  # the loop has the socket, and closes it
-            with suppress(OSError):
-                self._sock.shutdown(socket.SHUT_RDWR)
-        elif not self._is_lost:
-            self._is_lost = True
-            self._room.leave(self)
-            self._loop.remove_reader(self._sock.fileno())
-            self._sock.close()
-
-    def wait_for_hello(self, then: Callable[["_Connection"], None]) -> None:
-        """Call `then` when the client says something: who says nothing costs no handshake."""
-        self._loop.add_reader(self._sock.fileno(), self._on_hello, then)
-
-    def _on_hello(self, then: Callable[["_Connection"], None]) -> None:
-        self._loop.remove_reader(self._sock.fileno())
-        then(self)
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether it is over."""
-        return self._is_lost
-
-    # --- answers ----------------------------------------
-
-    async def _serve(self, transport: asyncio.Transport) -> None:
-        try:
-            stays = True
-            while stays:
-                turn = await self._next(transport)
-                stays = turn.stays
-                try:
-                    await self._answer(transport, turn)
-                finally:
-                    self._forget(turn.request)
-            if self._is_deaf:
-                await asyncio.sleep(self._limits.linger_s)
-            transport.close()
-        except _UnreadError:
-            transport.abort()
-        except asyncio.CancelledError:
-            if self._is_lost:  # TLS has nothing left to abort, and a traceback would keep all this alive
-                return
-            transport.abort()  # the server stops
-            raise
-        except Exception:
-            _LOG.exception("a connection failed")
-            transport.abort()
-
-    def _forget(self, request: Request) -> None:
-        """It takes no room any more."""
-        if request.is_placed:
-            self._room.end(self)
-        self._room.release(self, request.held)
-
-    async def _answer(self, transport: asyncio.Transport, turn: _Turn) -> None:
-        request = turn.request
-        answer: Response | Streamed | None = turn.refusal
-        if answer is None:
-            try:
-                answer = await self._app.answer(request)
-            except Exception:
-                _LOG.exception("%s %s failed", request.method, request.path)
-                answer = self._app.failed(500, request)
-        if not isinstance(answer, Response):
-            await self._stream(transport, turn, answer)
-            return
-        head, body = self._server.heads.head_of(answer, stays=turn.stays), answer.body
-        if request.method == "HEAD" or answer.status == 204:
-            transport.write(head)
-        elif len(body) < _UNSENT:
-            transport.write(head + body)
-        else:
-            transport.write(head)
-            transport.write(body)
-        await self._until_taken(request, self._limits.answer_s)
-
-    async def _stream(self, transport: asyncio.Transport, turn: _Turn, answer: Streamed) -> None:
-        request, limit_s = turn.request, self._limits.send_s
-        # Who speaks the older version knows the end of an answer by the end of the connection.
-        is_chunked = self._parser.get_http_version() != "1.0"
-        try:
-            head = self._server.heads.head_of_stream(
-                answer.content_type, chunked=is_chunked, headers=answer.headers
-            )
-            transport.write(head)
-            while part := await answer.chunk():
-                transport.write(chunk_of(part) if is_chunked else part)
-                await self._until_taken(request, limit_s)
-            if is_chunked:
-                transport.write(LAST_CHUNK)
-        finally:
-            await answer.aclose()
-
-    async def _until_taken(self, request: Request, limit_s: float) -> None:
-        """Until the client has taken most of what was written. Raises _UnreadError when it does not."""
-        if not self._is_writing_paused:
-            return
-        self._drained = self._loop.create_future()
-        try:
-            async with asyncio.timeout(limit_s):
-                await self._drained
-        except TimeoutError:
-            _LOG.info("%s %s was dropped: nobody read it for %g s", request.method, request.path, limit_s)
-            raise _UnreadError from None
-        finally:
-            self._drained = None
-
-
 class HttpServer:
     """Serves an App. `start`, then `stop`."""
 
     def __init__(self, app: App, *, limits: Limits) -> None:
-        self.app = app
-        self.limits = limits
-        self.heads = HeadWriter()
-        self.connections: dict[_Connection, None] = {}
-        self.room: Room[_Connection] = Room(
-            connections=limits.connections,
-            requests=limits.requests,
-            size=limits.bodies,
-            share=limits.share,
-        )
-        self.is_stopping = False
+        self._state = ServerState(app, limits)
         self._tls: Callable[[], ssl.SSLContext] | None = None
         self._opening: set[asyncio.Task[None]] = set()
         self._handshakes = Turns(each=_HANDSHAKES, serve=self._begin)
-        self.parts = Turns(each=_PARTS, serve=_Connection.read_on)
-        """Connections that wait until the next part of their body is read."""
         self._listeners: list[socket.socket] = []
         self._timer: asyncio.TimerHandle | None = None
         self._looks_at = 0.0
@@ -616,13 +59,13 @@ class HttpServer:
         return bool(self._listeners)
 
     @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """Where it runs."""
-        return asyncio.get_running_loop()
+    def room(self) -> Room[Connection]:
+        """What there is room for, and what is taken of it."""
+        return self._state.room
 
     async def start(self, host: str, port: int, *, tls: Callable[[], ssl.SSLContext] | None) -> int:
         """Listen; returns the port. Raises OSError. `tls` is asked for each connection; an empty host: everywhere."""
-        self.is_stopping = False
+        self._state.is_stopping = self._state.is_retiring = False
         self._tls = tls
         self._listeners = await _listening(host, port)
         for listener in self._listeners:
@@ -633,7 +76,7 @@ class HttpServer:
 
     def _accept_from(self, listener: socket.socket) -> None:
         if listener in self._listeners:
-            self.loop.add_reader(listener.fileno(), self._accept, listener)
+            asyncio.get_running_loop().add_reader(listener.fileno(), self._accept, listener)
 
     def _accept(self, listener: socket.socket) -> None:
         """Take new connections. By hand, so that a connection counts, and can be ended, from its first packet on."""
@@ -644,43 +87,49 @@ class HttpServer:
                 return
             except OSError as error:
                 _LOG.warning("no connection can be accepted: %s", error.strerror)
-                self.room.make_room(evict=_Connection.abort)
-                self.loop.remove_reader(listener.fileno())
-                self.loop.call_later(_NO_FILES_S, self._accept_from, listener)
+                self._state.room.make_room(evict=Connection.abort)
+                asyncio.get_running_loop().remove_reader(listener.fileno())
+                asyncio.get_running_loop().call_later(_NO_FILES_S, self._accept_from, listener)
                 return
             sock.setblocking(False)
             peer = address[0]
-            connection = _Connection(self, sock, peer)
-            if not self.room.enter(connection, peer, evict=_Connection.abort):
+            connection = Connection(self._state, sock, peer)
+            if not self._state.room.enter(connection, peer, evict=Connection.abort):
                 sock.close()
             elif self._tls is None:
                 self._open(connection, None)
             else:
                 connection.wait_for_hello(partial(self._handshakes.add, peer))
 
-    def _begin(self, connection: _Connection) -> bool:
+    def _begin(self, connection: Connection) -> bool:
         """Begin a handshake. Whether there was one to begin."""
         if connection.is_lost or self._tls is None:
             return False
         self._open(connection, self._tls())
         return True
 
-    def _open(self, connection: _Connection, tls: ssl.SSLContext | None) -> None:
-        opening = self.loop.create_task(connection.open(tls))
+    def _open(self, connection: Connection, tls: ssl.SSLContext | None) -> None:
+        opening = asyncio.get_running_loop().create_task(connection.open(tls))
         self._opening.add(opening)
         opening.add_done_callback(self._opening.discard)
 
     def _check_on(self) -> None:
         """Look at all connections now and then: a timer for each request would cost more."""
-        loop = self.loop
-        now, limits = loop.time(), self.limits
+        loop = asyncio.get_running_loop()
+        now, limits = loop.time(), self._state.limits
         if now - self._looks_at < _LATE_S or not self._looks_at:
-            for connection in self.room:
+            for connection in self._state.room:
                 connection.check(now)
         often_s = 1.0 if limits.connections else 5.0
         every_s = min(often_s, limits.read_s / 4, limits.idle_s / 4, limits.first_s / 4)
         self._looks_at = now + every_s
         self._timer = loop.call_at(self._looks_at, self._check_on)
+
+    def retire(self) -> None:
+        """It stops soon: a connection ends with its next answer, which says so. A client that sent a request at the
+        moment in which `stop` closes its connection would have to guess whether that was read.
+        """
+        self._state.is_retiring = True
 
     async def stop(self, *, grace_s: float | None = None) -> None:
         """Take no more connections, let requests under way finish (`grace_s`, or `Limits.stop_s`), and end all."""
@@ -689,20 +138,20 @@ class HttpServer:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self.is_stopping = True
+        self._state.is_stopping = True
         for listener in listeners:
-            self.loop.remove_reader(listener.fileno())
+            asyncio.get_running_loop().remove_reader(listener.fileno())
             listener.close()
         self._handshakes.clear()
         opening = tuple(self._opening)
-        for connection in self.room:
+        for connection in self._state.room:
             if connection.transport is None:
                 connection.abort()
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.limits.stop_s if grace_s is None else grace_s):
-                while any(connection.is_busy for connection in self.connections):  # noqa: ASYNC110 - nobody tells
+            async with asyncio.timeout(self._state.limits.stop_s if grace_s is None else grace_s):
+                while any(connection.is_busy for connection in self._state.connections):  # noqa: ASYNC110 - there is no event for it
                     await asyncio.sleep(0.005)
-        connections = tuple(self.connections)
+        connections = tuple(self._state.connections)
         cut = cut_of(connection.transport for connection in connections)
         for connection in connections:
             connection.close()
@@ -728,7 +177,7 @@ async def _listening(host: str, port: int) -> list[socket.socket]:
     try:
         for sock in found:
             sock.setblocking(False)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE)  # its connections have it too
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)  # its connections have it too
             sock.listen(_BACKLOG)
     except OSError:
         for sock in found:

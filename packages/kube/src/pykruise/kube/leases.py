@@ -16,7 +16,8 @@ all writes of plans/ carry where a decision depends on them, make it fail then.
 Who releases a Lease leaves a note on it: up to which versions of the cluster its writes go, by resource. Its successor
 finds them in `inherited` (kube/hand_over.py). Or it names its successor, and the Lease is never free.
 
-A candidate knows, too, until when the holder it sees may act (`other_term`): others may act in its name (members.py).
+A candidate knows, too, until when the holder it sees may act (`other_term`): others may act in its name
+(membership.py). Where a watch tells it of renewals (`see`), it takes a Lease as soon as that has run out.
 
 Format and rules: Lease of coordination.k8s.io/v1 as client-go's leader election reads and writes it.
 """
@@ -193,6 +194,8 @@ class LeaderElector:
         """While another holds the Lease: until when it may act, as far as is known here."""
         self.annotate: Callable[[Document], Mapping[str, str]] = lambda _: {}
         """What is written beside, of the Lease as it was before; asked each time it is written."""
+        self.stands = True
+        """Whether it takes a Lease that is free or has run out. It takes one that names it in any case."""
         self.epoch = ""
         """Only a note of the same epoch is relied on. Empty: Leases of the one who does all work."""
         self.inherited: Mapping[str, int] | None = None
@@ -200,6 +203,7 @@ class LeaderElector:
 
         self._lease: Document | None = None  # as last seen
         self._seen_at = 0.0  # when it was first seen like that
+        self._version = 0  # of what was last seen
         self._looked_at = float("-inf")  # when the latest look at it began
         self._renewed_at = float("-inf")
         self._leading = asyncio.Event()
@@ -255,6 +259,32 @@ class LeaderElector:
         """The Lease has looked like this since then (`now`), as was seen elsewhere: it need not be waited for again."""
         self._lease, self._seen_at = lease, since
 
+    def see(self, lease: Document) -> None:
+        """A watch shows the Lease like this. What it shows late, or of this leader's own renewals, changes nothing."""
+        if self._leading.is_set() or _version(lease) <= self._version:
+            return
+        if _spec(lease) != _spec(self._lease):
+            self._seen_at = self._now()
+            self._note_other(lease)
+        self._lease, self._version = lease, _version(lease)
+
+    async def pass_on(self, *, from_: str, successor: str) -> bool:
+        """Where the Lease names `from_`, who will not use it, have it name `successor`; empty: it is free.
+
+        False: it names another one, or cannot be asked for.
+        """
+        try:
+            async with asyncio.timeout(self._renew_s / 2):
+                lease = decode(await self._client.get(LEASES, self._namespace, self._name))
+        except (KubeError, TimeoutError) as error:  # then it runs out
+            _log.warning("lease %s/%s: %s", self._namespace, self._name, str(error) or "no answer")
+            return False
+        if _spec(lease).get("holderIdentity") != from_:
+            return False
+        self._successor = successor
+        await self._hand_on(lease)
+        return True
+
     @property
     def lease(self) -> Document | None:
         """As it was last seen."""
@@ -302,6 +332,10 @@ class LeaderElector:
         wait_s = self._retry_s * self._rng.uniform(1.0, 1.0 + _JITTER)
         if self._leading.is_set():  # never sleep over the end
             wait_s = min(wait_s, max(0.0, self._renewed_at + self._renew_s - self._now()))
+        elif self._lease is not None:
+            left_s = self._seen_at + self._length_s(self._lease) - self._now()
+            if left_s > 0:  # nor over the moment in which it may be taken, at which all that stand come
+                wait_s = min(wait_s, left_s + self._rng.uniform(0.0, _JITTER * self._retry_s))
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._hurry.wait()
@@ -316,17 +350,20 @@ class LeaderElector:
         """Free the Lease if it is ours. Failing to is no harm: it runs out."""
         was_leading = self._leading.is_set()
         self._resign()
-        if not was_leading or self._lease is None:
-            return
+        if was_leading and self._lease is not None:
+            await self._hand_on(self._lease)
+
+    async def _hand_on(self, old: Document) -> None:
+        """To the successor, or to anybody."""
         now = format_micro_time(self._clock())
-        spec = {**_spec(self._lease), "renewTime": now, "acquireTime": now}
+        spec = {**_spec(old), "renewTime": now, "acquireTime": now}
         if self._successor:
             spec["holderIdentity"] = self._successor
             spec["leaseTransitions"] = _whole(spec.get("leaseTransitions")) + 1
         else:
             spec["leaseDurationSeconds"] = 1
             spec.pop("holderIdentity", None)
-        lease = {**self._lease, "metadata": self._noted(self._lease["metadata"], at=now), "spec": spec}
+        lease = {**old, "metadata": self._noted(old, at=now), "spec": spec}
         try:
             async with asyncio.timeout(self._retry_s):
                 await self._client.update(LEASES, self._namespace, self._name, lease)
@@ -341,15 +378,13 @@ class LeaderElector:
         else:
             _log.info("lease %s/%s is given back", self._namespace, self._name)
 
-    def _noted(self, metadata: Document, *, at: str) -> Document:
-        annotations = {
-            name: text for name, text in (metadata.get("annotations") or {}).items() if name != WRITTEN
-        }
-        annotations |= self.annotate(self._lease or {})
+    def _noted(self, lease: Document, *, at: str) -> Document:
+        annotations = {name: text for name, text in annotations_of(lease).items() if name != WRITTEN}
+        annotations |= self.annotate(lease)
         if self._written is not None:
             note = _Note(at=at, versions=dict(self._written), epoch=self.epoch)
             annotations[WRITTEN] = msgspec.json.encode(note).decode()
-        return {**metadata, "annotations": annotations}
+        return {**lease["metadata"], "annotations": annotations}
 
     # ── one attempt ──────────────────────────────────────────────────────────
 
@@ -386,6 +421,8 @@ class LeaderElector:
         try:
             raw = await self._client.get(LEASES, self._namespace, self._name)
         except NotFoundError:
+            if not self.stands:
+                return False
             try:
                 raw = await self._client.create(LEASES, self._namespace, self._new())
             except AlreadyExistsError:
@@ -397,12 +434,14 @@ class LeaderElector:
         if self._lease is None or _spec(lease) != _spec(self._lease):
             self._seen_at = self._now()
             self._note_other(lease)
-        self._lease, self._looked_at = lease, started
+        self._lease, self._version, self._looked_at = lease, _version(lease), started
         holder = _spec(lease).get("holderIdentity")
         if holder and holder != self.identity:
             is_over = self._now() >= self._seen_at + self._length_s(lease)
             if self._leading.is_set() or not is_over:
                 return False
+        if holder != self.identity and not (self.stands or self._leading.is_set()):
+            return False
         started = self._now()
         if not self._leading.is_set():
             self.inherited = _versions_in(lease, epoch=self.epoch)
@@ -458,7 +497,7 @@ class LeaderElector:
 
     def _note(self, lease: Document, *, renewed_at: float) -> None:
         """The Lease is ours, counted from before the request that made it so."""
-        self._lease = lease
+        self._lease, self._version = lease, _version(lease)
         self._seen_at = self._now()
         self._looked_at = renewed_at
         self._renewed_at = renewed_at
@@ -476,6 +515,10 @@ class LeaderElector:
 def _spec(lease: Document | None) -> Mapping[str, Any]:
     spec = (lease or {}).get("spec")
     return spec if isinstance(spec, dict) else {}
+
+
+def _version(lease: Document) -> int:
+    return int(lease["metadata"].get("resourceVersion") or 0)
 
 
 def _versions_in(lease: Document, *, epoch: str) -> Mapping[str, int] | None:

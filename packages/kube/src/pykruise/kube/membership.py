@@ -5,12 +5,16 @@ a Lease per seat   ──▶ who lives ──┐
 a Lease per slot   ──▶ who has it ─┴─▶ assign() (slots.py), when this member leads ──▶ Record
 
 What the leader says is advice: only the Lease of a slot lets a member work on its keys, and only while the leader's own
-Lease is held by a member, too. So another program that takes that Lease finds nobody at work. A member learns of a
+Lease is held by a member, too. So another program that takes that Lease finds no member at work. A member learns of a
 renewal by asking, and counts from before the question by which it found the Lease still unrenewed; so its time ends
 before the Lease can be taken.
 
 A slot moves in this order: the leader says so, the member ends what it does for these keys, it releases the slot's
 Lease with a note of what it has written, the next member takes it and waits until it has seen that (hand_over.py).
+
+A leader that leaves names its successor on the Lease, so that members go on. Of several that leave at one moment one
+may name another. Each gives up its seat before it looks at the Lease, and looks at its successor's seat after it has
+named it; so one of the two sees what has happened and names a further one.
 """
 
 import asyncio
@@ -26,6 +30,7 @@ from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, annotations_of, decode
+from pykruise.kube.errors import KubeError
 from pykruise.kube.leases import Fence, LeaderElector, LeaseLostError
 from pykruise.kube.resources import LEASES
 from pykruise.kube.slots import SLOTS, Keying, Record, Seat, assign, read_record
@@ -39,6 +44,10 @@ RECORD: Final = "pykruise.io/slots"
 
 LOOK_S: Final = 1.0
 """How often a member looks at the Leases although none has changed: one may have run out."""
+
+LAST_LOOK_S: Final = 4.0
+LAST_LOOKS: Final = 2
+"""How long, and how often, a member that leaves asks who else has a seat."""
 
 SETTLED_S: Final = 10.0
 """How long a member has to be there before slots move to it that others hold."""
@@ -66,13 +75,25 @@ class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holder(self) -> str:
-        """Who has it; empty: nobody."""
+        """Which member has it; empty: none."""
         return str(self.spec.get("holderIdentity") or "")
 
     @property
     def length_s(self) -> float:
         """How long it lasts without a renewal."""
         return float(self.spec.get("leaseDurationSeconds") or 0)
+
+    @property
+    def document(self) -> Document:
+        """What an elector looks at."""
+        metadata = {
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+            "resourceVersion": str(self.resource_version),
+            "annotations": self.annotations,
+        }
+        return {"metadata": metadata, "spec": self.spec}
 
 
 def _project(raw: bytes | msgspec.Raw) -> LeaseView:
@@ -142,7 +163,7 @@ class MembershipStats(msgspec.Struct, frozen=True, kw_only=True):
     held: frozenset[int]
     """Slots whose Lease it has."""
     assigned: Mapping[int, Seat]
-    """Who should hold which, as the leader says; empty: nobody leads that shares."""
+    """Who should hold which, as the leader says; empty: no leader shares."""
 
 
 class Membership:
@@ -202,7 +223,7 @@ class Membership:
         self._epoch = ""
         self._assigned: dict[int, Seat] = {}
         self._may_assign_at = float("inf")
-        self._farewell: Record | None = None
+        self._named: str | None = None
         self._is_standing = False
         self._is_leaving = False
         self._read: tuple[str | None, str, Record | None] = (None, "", None)
@@ -244,8 +265,13 @@ class Membership:
                         await self._changed.wait()
             watching.cancel()
 
+    def retire(self) -> None:
+        """Take no leadership any more, as this member is about to leave; what it has it keeps until then."""
+        self.leader.stands = False
+
     async def leave(self) -> None:
         """Give everything up, so that others can have it at once. Stop what works on keys first."""
+        self.retire()
         self._is_leaving = True
         if not self._is_standing:
             return
@@ -263,6 +289,8 @@ class Membership:
         old, new = change.old, change.new
         if new is not None and (old is None or old.spec != new.spec):
             self._since[new.name] = self._now()
+        if new is not None and new.name == self._name:
+            self.leader.see(new.document)
         is_renewed = old is not None and new is not None and old.holder == new.holder
         if is_renewed and (change.key.name != self._name or _said_in(old) == _said_in(new)):
             return
@@ -277,7 +305,7 @@ class Membership:
         return next((one for one in self._leases.values() if one.name == name), None)
 
     def _living(self) -> dict[Seat, LeaseView]:
-        """Seats that somebody has."""
+        """Seats that are taken."""
         by_name = {one.name: one for one in self._leases.values()}
         found = {}
         for seat in range(SLOTS):
@@ -392,7 +420,9 @@ class Membership:
         It goes on with what the leader before said, where that shared likewise; else it begins anew. Members that
         share otherwise may act for as long as they do not know better: for the time of the Lease.
         """
-        if self._farewell is None and not self.leader.is_leading:
+        if self._named is not None:
+            return {RECORD: text} if (text := self._last_words(lease)) else {}
+        if not self.leader.is_leading:
             before = _record_on(lease)
             is_alike = before is not None and before.keying == self.keying
             self._may_assign_at = self._now() + (
@@ -403,10 +433,16 @@ class Membership:
             else:
                 self._epoch, self._assigned = f"{self._rng.getrandbits(64):016x}", {}
             self._changed.set()
-        said = self._farewell or Record(
-            leader=self.identity, epoch=self._epoch, keying=self.keying, slots=self._assigned
-        )
+        said = Record(leader=self.identity, epoch=self._epoch, keying=self.keying, slots=self._assigned)
         return {RECORD: said.text()}
+
+    def _last_words(self, lease: Document) -> str:
+        """What was said goes on under the successor; without one nobody holds any slot."""
+        before = _record_on(lease)
+        if before is None:
+            return ""
+        slots = before.slots if self._named else {}
+        return msgspec.structs.replace(before, leader=self._named or self.identity, slots=slots).text()
 
     def _assign(self, living: Mapping[Seat, LeaseView]) -> None:
         """Say who should hold what, when that changes."""
@@ -432,15 +468,44 @@ class Membership:
             self.leader.hurry()
 
     async def _hand_leadership_on(self) -> None:
-        """To another member, without a moment in which the Lease is free; to anybody when this is the last one."""
-        others = [lease.holder for lease in self._living().values() if lease.holder != self.identity]
-        successor = others[0] if others else ""
+        """To a member that stays, without a moment in which the Lease is free; to anybody when this is the last one."""
         if self.leader.is_leading:
-            slots = self._assigned if successor else {}
-            self._farewell = Record(
-                leader=successor or self.identity, epoch=self._epoch, keying=self.keying, slots=slots
-            )
-        await self.leader.release(successor=successor)
+            holder = self._named = await self._successor()
+            await self.leader.release(successor=holder)
+        else:
+            await self.leader.release()
+            holder = self.identity  # it may have been named meanwhile
+        for _ in range(SLOTS):
+            successor = await self._successor(instead_of=holder)
+            if successor == holder:
+                return
+            self._named = successor
+            if not await self.leader.pass_on(from_=holder, successor=successor):
+                return
+            holder = successor
+
+    async def _successor(self, *, instead_of: str = "") -> str:
+        """Of those that have a seat at the API server this very moment: that one, or else the one that came last.
+
+        Empty: there is none. Where nobody says who there is, it stays that one.
+        """
+        for _ in range(LAST_LOOKS):
+            try:
+                async with asyncio.timeout(LAST_LOOK_S):
+                    listed = await self._client.list(LEASES, self._namespace)
+                break
+            except (KubeError, TimeoutError) as error:
+                _log.warning("who follows this member is not known: %s", str(error) or "no answer")
+        else:
+            return instead_of
+        stored = {one.name: one for one in map(_project, listed.items)}
+        alive = {lease.holder for lease in self._living().values()}
+        seats = [stored[name] for seat in range(SLOTS) if (name := member_lease(self._name, seat)) in stored]
+        others = [one for one in seats if one.holder in alive and one.holder != self.identity]
+        if any(one.holder == instead_of for one in others):
+            return instead_of
+        newest = max(others, key=lambda one: str(one.spec.get("acquireTime")), default=None)
+        return newest.holder if newest is not None else ""
 
     def _elector(self, name: str, *, retry_s: float) -> LeaderElector:
         elector = LeaderElector(

@@ -1,7 +1,7 @@
 """Owner references: who controls an object, and the patches that adopt or release it.
 
 document ──▶ controller_of() ──▶ OwnerReference
-uid, owner ──▶ adoption_patch() / release_patch() ──▶ a strategic merge patch, sent by somebody else
+uid, owner ──▶ adoption_patch() / release_patch() ──▶ a strategic merge patch, sent elsewhere
 
 Pure. Both patches carry the dependent's uid: an API server refuses them with 409 when the name meanwhile
 belongs to another object.

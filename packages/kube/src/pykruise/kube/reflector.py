@@ -33,6 +33,7 @@ from pykruise.kube.errors import (
 )
 from pykruise.kube.ingest import Ingest
 from pykruise.kube.resources import Resource
+from pykruise.kube.scopes import end_now
 
 __all__ = ["IDLE_TIMEOUT_S", "Reflector"]
 
@@ -228,7 +229,7 @@ class Reflector:
             self.last_code = 0
             try:
                 async with asyncio.timeout(None) as scope:
-                    self._end_watch = lambda: scope.reschedule(loop.time())
+                    self._end_watch = lambda: end_now(scope)
                     await self._follow(events)
             except TimeoutError:
                 if self._distrust:  # found in events that had waited

@@ -4,7 +4,7 @@ kind, key ──▶ Keying.slot_of() ──▶ one of SLOTS slots           (eac
 members, who holds what ──▶ assign() ──▶ who should hold what   (the leader says so on its Lease: Record)
 
 Pure. The slot of a key follows from its kind and its own name, which never change, and from nothing that a cache could
-know late: two managers can never mean different slots, so a key is in exactly one, whoever lags behind. An owner
+know late: two managers can never mean different slots, so a key is in exactly one, whichever of them lags. An owner
 reference would not do: it is adopted and released, and until all had heard of it two managers would work on one object.
 """
 
@@ -72,7 +72,7 @@ def _spread(value: int) -> int:
 
 
 def rendezvous(seats: Sequence[Seat]) -> tuple[Seat, ...]:
-    """By slot: the seat that should hold it, if nobody held anything. Raises ValueError without seats.
+    """By slot: the seat that should hold it, if no slot were held. Raises ValueError without seats.
 
     Each pair of slot and seat has a weight; the heaviest pairs come first, and no seat gets more than its share. So a
     seat that comes or goes changes little beyond its own slots.
@@ -97,7 +97,7 @@ def assign(
     seats: Sequence[Seat],
     settled: frozenset[Seat],
 ) -> dict[int, Seat]:
-    """Who should hold which slot from now on; without seats: nobody any.
+    """Who should hold which slot from now on; without seats: none any.
 
     `before`: who should have until now; `held`: who has. `seats`: members that live; `settled`: of these, who have been
     there for a while. A slot whose member is gone gets another at once. One that is held moves to a settled member
@@ -126,7 +126,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Fa
     """Of one unbroken succession of leaders that share; what was noted under another one is not relied on."""
     keying: Keying
     slots: dict[int, Seat] = {}
-    """Who should hold which slot; empty: nobody any, for now."""
+    """Who should hold which slot; empty: none any, for now."""
 
     def of(self, seat: Seat | None) -> frozenset[int]:
         """The slots that a member should hold."""

@@ -163,6 +163,9 @@ class Store(Generic[T]):
     ) -> None:
         self.position = 0
         """W."""
+        self.changed = 0
+        """The version of the latest change it knows of: up to there another watch has to come, to know as much."""
+        self._sets = 0
         self.ignored = 0
         """Events and answers that were older than what was known."""
         self.lag_s = 0.0
@@ -317,7 +320,9 @@ class Store(Generic[T]):
     def apply_bookmark(self, version: int) -> None:
         """BOOKMARK."""
         if version > self.position:
+            changed = self.changed
             self.advance(version)
+            self.changed = changed  # nothing has
         if self._tombstones:
             before = self._now() - _TOMBSTONE_S
             for uid in [uid for uid, stone in self._tombstones.items() if stone.made_at < before]:
@@ -325,7 +330,7 @@ class Store(Generic[T]):
 
     def advance(self, version: int) -> None:
         """The watch has shown everything up to `version`."""
-        self.position = version
+        self.position = self.changed = version
         if self._measured is not None and self._measured[0] <= version:
             self.lag_s = self._now() - self._measured[1]
             self._measured = None
@@ -388,6 +393,7 @@ class Store(Generic[T]):
         self, version: int, listed: Sequence[Entry[T]], unreadable: Iterable[Key], *, number: int
     ) -> None:
         """A whole list. `unreadable`: keys of items that could not be read; what is held of them stays."""
+        sets = self._sets
         seen: set[Key] = set(unreadable)
         uids: set[str] = set()
         for obj, values in listed:
@@ -403,12 +409,15 @@ class Store(Generic[T]):
         self._pending = {key: written for key, written in self._pending.items() if written > version}
         self._pending_order = [(written, key) for key, written in self._pending.items()]
         heapq.heapify(self._pending_order)
+        # What the watch has missed, or what was deleted before the first list, is of any version up to this one.
+        if self._sets != sets or not self.position:
+            self.changed = max(self.changed, version)
         self.position = max(self.position, version)
         self.distrust = ""
 
     def reset(self) -> None:
         """Forget every version and object: the server's versions have begun again below them."""
-        self.position = 0
+        self.position = self.changed = 0
         self.answered = 0
         self._pending.clear()
         self._pending_order.clear()
@@ -442,6 +451,7 @@ class Store(Generic[T]):
 
     def _set(self, key: Key, new: T | None, values: IndexValues) -> None:
         """Put `new` (None: nothing) at `key`, in objects and indexes."""
+        self._sets += 1
         old = self._objects.get(key)
         if new is None:
             self._objects.pop(key, None)

@@ -1,9 +1,9 @@
 """Pieces of X.509 certificates that Go's and OpenSSL's verifiers accept alike.
 
-names, keys, times ──▶ certificate_builder() + key_usage() + alternative_names() ──▶ somebody signs it
+names, keys, times ──▶ certificate_builder() + key_usage() + alternative_names() ──▶ signed by its issuer
 
 Pure. Verifiers of today look at subject alternative names only, want a CA marked as one, and key usages that
-fit; a certificate names its issuer's key so that a renewed authority is told from the one before.
+fit; a certificate names its issuer's key so that a renewed authority is distinguished from the one before.
 """
 
 from collections.abc import Iterable

@@ -5,7 +5,7 @@ plan() ──▶ Action values ──▶ runtime/execute.py sends them; `plan`, 
 Pure: nothing here talks to a server.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -13,7 +13,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 
-__all__ = ["Action", "Create", "Delete", "Patch"]
+__all__ = ["Action", "Create", "Delete", "Patch", "SeenObject", "delete_object", "patch_object"]
 
 
 class Create(msgspec.Struct, frozen=True, kw_only=True, tag="create"):
@@ -58,3 +58,50 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True, tag="delete"):
 
 
 Action = Create | Patch | Delete
+
+
+class SeenObject(Protocol):
+    """An object as it was seen when the decision was made."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def resource_version(self) -> int: ...
+
+
+def patch_object(
+    resource: Resource,
+    seen: SeenObject,
+    body: Any,
+    *,
+    patch_type: PatchType = PatchType.MERGE,
+    subresource: str = "",
+    unchanged: bool = False,
+) -> Patch:
+    """A patch of this very object. `unchanged`: only if it is still as it was seen."""
+    return Patch(
+        resource=resource,
+        key=Key(seen.namespace, seen.name),
+        patch_type=patch_type,
+        body=body,
+        subresource=subresource,
+        uid=seen.uid,
+        resource_version=str(seen.resource_version) if unchanged else "",
+    )
+
+
+def delete_object(
+    resource: Resource, seen: SeenObject, *, unchanged: bool = False, propagation: str = ""
+) -> Delete:
+    """The deletion of this very object. `unchanged`: only if it is still as it was seen."""
+    return Delete(
+        resource=resource,
+        key=Key(seen.namespace, seen.name),
+        uid=seen.uid,
+        resource_version=str(seen.resource_version) if unchanged else "",
+        propagation=propagation,
+    )

@@ -202,6 +202,8 @@ class Operator:
             serving = self._serve_terms() if self.membership is None else self._share(self.membership)
             terms = tasks.create_task(serving, name="terms")
             await self._stop.wait()
+            if self.membership is not None:
+                self.membership.retire()
             await asyncio.gather(*(one.controller.stop(grace_s=self._stop_grace_s) for one in self._running))
             await asyncio.gather(*(recorder.flush() for recorder in self._context.recorders))
             if self.membership is not None:

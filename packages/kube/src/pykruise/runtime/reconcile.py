@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 SLICE_S = 1.0
 """How long one plan is carried out before the world is looked at again: a plan of ten thousand creations
-must notice that somebody scaled back meanwhile, and that its first pods wait for their next step."""
+must notice that it was scaled back meanwhile, and that its first pods wait for their next step."""
 
 MADE_LATELY_S = 1.0
 """Who makes objects again so soon, for an owner of which nothing newer is known, first looks whether it is still

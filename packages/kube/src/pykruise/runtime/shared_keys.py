@@ -17,6 +17,7 @@ from pykruise.kube.delivery import SLICE
 from pykruise.kube.ids import Key
 from pykruise.kube.leases import Fence, NotLeadingError
 from pykruise.kube.queue import WorkQueue
+from pykruise.kube.scopes import end_now
 from pykruise.kube.slots import Keying, slot_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
@@ -82,7 +83,7 @@ class Share:
             self.is_clean = False
             _log.warning("slot %d: %d reconciles are cancelled", self.number, len(self._turns))
         for scope in self._turns:
-            scope.reschedule(asyncio.get_running_loop().time())
+            end_now(scope)
 
 
 class SharedKind:

@@ -32,6 +32,10 @@ class Views(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False):
     """Only metadata is listed and watched (objects are of kind PartialObjectMetadata); what own writes return is
     whole. For resources whose contents are large, or secret."""
 
+    def project(self, raw: bytes | msgspec.Raw) -> T:
+        """One view on its own."""
+        return self.projector()(raw)
+
 
 BY_CONTROLLER: Final = "controller"
 """Index: uid of the managing owner."""

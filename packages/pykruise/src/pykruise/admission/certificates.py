@@ -1,41 +1,26 @@
-"""The webhooks' own certificates, as values: made, checked, renewed.
+"""The webhooks' own certificates, as values, and whether they will do.
 
-CertificateSettings + now ──▶ renewed(stored) ──▶ Certificates (authority, serving pair) ──▶ stores.py keeps them
-                              problem_with(stored) ──▶ why they have to be renewed, or nothing
+stored certificates ──▶ certificate_work.py ──▶ Facts ──▶ judge(): why they have to be renewed, or nothing
+                                                     └──▶ shares_authority()        stores.py keeps them
 
-Pure but for the randomness of keys. Times, names and key formats are OpenKruise's, so that either manager
-serves with what the other made. When the authority itself is replaced, the one before stays in the bundle
-that API servers are given until it expires: replicas that still serve with the old pair are trusted meanwhile.
+Pure, and without the `cryptography` package.
 """
 
 import re
-from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 import msgspec
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.x509 import (
-    alternative_names,
-    certificate_builder,
-    key_usage,
-    moment,
-    pem_of,
-)
 
 __all__ = [
     "RENEW_BEFORE_S",
+    "Asked",
     "Certificates",
-    "authorities_of",
-    "problem_with",
+    "Facts",
+    "Period",
+    "judge",
     "read_renew_before",
-    "renewed",
     "shares_authority",
 ]
 
@@ -44,18 +29,6 @@ YEAR_S: Final = 365 * DAY_S
 
 RENEW_BEFORE_S: Final = 180 * DAY_S
 """A certificate that expires within this time is renewed."""
-
-VALID_S: Final = 10 * YEAR_S
-AUTHORITY_MUST_LAST_S: Final = YEAR_S
-"""An authority that expires sooner is replaced with the certificate."""
-
-SKEW_S: Final = 3600.0
-"""Certificates are valid from a little before now, for API servers whose clock is behind."""
-
-AUTHORITY_NAME: Final = "webhook-cert-ca"
-KEY_BITS: Final = 2048
-
-PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 _DURATION = re.compile(r"([0-9]{1,6})([dmy])", re.ASCII)
 _UNITS_S: Final = {"d": DAY_S, "m": 30 * DAY_S, "y": YEAR_S}
@@ -71,6 +44,34 @@ class Certificates(msgspec.Struct, frozen=True, kw_only=True):
     certificate: bytes
 
 
+class Period(msgspec.Struct, frozen=True):
+    """When something is valid."""
+
+    what: str
+    start: Instant
+    end: Instant
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be known of a pair that is to serve as some host, and of its authority."""
+
+    problem: str = ""
+    """Why it is of no use at any time."""
+    periods: tuple[Period, ...] = ()
+    uncovered: str = ""
+    """That it is not for the host."""
+    authorities: tuple[str, ...] = ()
+    """Fingerprints of the bundle, in its order; empty when it cannot be read."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What certificate_work.py is asked as a program: Facts, or with `renew_at` new Certificates."""
+
+    stored: Certificates | None
+    host: str
+    renew_at: Instant | None = None
+
+
 def read_renew_before(text: str | None) -> float:
     """Seconds meant by CERTS_RENEW_BEFORE, such as `30d`, `6m` (of 30 days) or `1y`; 180 days for anything else."""
     found = _DURATION.fullmatch(text or "")
@@ -78,177 +79,19 @@ def read_renew_before(text: str | None) -> float:
     return seconds if seconds > 0 else RENEW_BEFORE_S
 
 
-def renewed(stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
-    """Certificates for `host`: a new pair, by the stored authority if that lasts, else by a new one.
-
-    With a new authority, former ones that have not expired stay in the bundle. It makes RSA keys: a tenth of a
-    second of one core each.
-    """
-    authority = _lasting_authority(stored, now=now)
-    former = _readable(stored.authority) if stored is not None else []
-    if authority is None:
-        authority = _new_authority(now=now)
-    key, certificate = authority
-    former = [one for one in former if one != certificate]
-    serving = _new_key()
-    bundle = [certificate, *(one for one in former if one.not_valid_after_utc > moment(now))]
-    return Certificates(
-        authority_key=_key_pem(key),
-        authority=b"".join(pem_of(one) for one in bundle),
-        key=_key_pem(serving),
-        certificate=pem_of(_serving_certificate(serving, certificate, key, host=host, now=now)),
-    )
+def judge(facts: Facts, *, now: Instant, lasting_s: float) -> str:
+    """Why the pair will not do in `lasting_s` seconds from `now`; empty when it will."""
+    if facts.problem:
+        return facts.problem
+    then = now + lasting_s
+    for one in facts.periods:
+        if one.end < then:
+            return f"the {one.what} expires at {format_time(one.end)}"
+        if one.start > then:
+            return f"the {one.what} is valid only from {format_time(one.start)}"
+    return facts.uncovered
 
 
-def problem_with(stored: Certificates, *, host: str, now: Instant, lasting_s: float) -> str:
-    """Why the pair will not do for `host` in `lasting_s` seconds from `now`; empty when it will."""
-    if not (stored.key and stored.certificate and stored.authority):
-        return "a key or a certificate is missing"
-    try:
-        key = _read_key(stored.key)
-        certificate = x509.load_pem_x509_certificate(stored.certificate)
-        authorities = authorities_of(stored.authority)
-    except ValueError as error:
-        return f"a key or a certificate cannot be read: {error}"
-    if key.public_key() != certificate.public_key():
-        return "the key does not belong to the certificate"
-    issuer = next((one for one in authorities if _is_signed_by(certificate, one)), None)
-    if issuer is None:
-        return "the authority did not sign the certificate"
-    then = moment(now + lasting_s)
-    for what, one in (("certificate", certificate), ("authority", issuer)):
-        if one.not_valid_after_utc < then:
-            return f"the {what} expires at {format_time(one.not_valid_after_utc.timestamp())}"
-        if one.not_valid_before_utc > then:
-            return f"the {what} is valid only from {format_time(one.not_valid_before_utc.timestamp())}"
-    return "" if _covers(certificate, host) else f"the certificate does not cover {host}"
-
-
-def authorities_of(bundle: bytes) -> list[x509.Certificate]:
-    """The certificates of a bundle. Raises ValueError when it has none or one cannot be read."""
-    return x509.load_pem_x509_certificates(bundle)
-
-
-def _readable(bundle: bytes) -> list[x509.Certificate]:
-    try:
-        return authorities_of(bundle)
-    except ValueError:
-        return []
-
-
-def shares_authority(left: bytes, right: bytes) -> bool:
-    """Whether a client that trusts the bundle `left` trusts the first authority of `right`."""
-    try:
-        return authorities_of(right)[0] in authorities_of(left)
-    except ValueError:
-        return False
-
-
-def _lasting_authority(
-    stored: Certificates | None, *, now: Instant
-) -> tuple[PrivateKey, x509.Certificate] | None:
-    """The stored authority, if its key is at hand and it lasts another year."""
-    if stored is None or not stored.authority_key or not stored.authority:
-        return None
-    try:
-        key = _read_key(stored.authority_key)
-        certificate = authorities_of(stored.authority)[0]
-    except ValueError:
-        return None
-    fits = key.public_key() == certificate.public_key() and _is_authority(certificate)
-    began = certificate.not_valid_before_utc <= moment(now)
-    lasts = certificate.not_valid_after_utc >= moment(now + AUTHORITY_MUST_LAST_S)
-    return (key, certificate) if fits and began and lasts else None
-
-
-def _is_authority(certificate: x509.Certificate) -> bool:
-    try:
-        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
-        return False
-
-
-def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    try:
-        certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
-        return False
-    return True
-
-
-def _covers(certificate: x509.Certificate, host: str) -> bool:
-    try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return False
-    return all(name in found for name in alternative_names([host]))
-
-
-def _new_authority(*, now: Instant) -> tuple[PrivateKey, x509.Certificate]:
-    key = _new_key()
-    public = key.public_key()
-    certificate = (
-        certificate_builder(subject=AUTHORITY_NAME, key=public, start=now - SKEW_S, end=now + VALID_S)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(key_usage(signs_certificates=True, enciphers_keys=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return key, certificate
-
-
-def _serving_certificate(
-    key: rsa.RSAPrivateKey,
-    authority: x509.Certificate,
-    authority_key: PrivateKey,
-    *,
-    host: str,
-    now: Instant,
-) -> x509.Certificate:
-    return (
-        certificate_builder(
-            subject=host,
-            issuer=authority.subject,
-            key=key.public_key(),
-            issuer_key=authority_key.public_key(),
-            start=authority.not_valid_before_utc.timestamp(),
-            end=now + VALID_S,
-        )
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(key_usage(signs_certificates=False, enciphers_keys=True), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(alternative_names(_hosts(host)), critical=False)
-        .sign(authority_key, hashes.SHA256())
-    )
-
-
-def _hosts(host: str) -> Sequence[str]:
-    return ("localhost", host) if host != "localhost" else ("localhost",)
-
-
-def _new_key() -> rsa.RSAPrivateKey:
-    return rsa.generate_private_key(public_exponent=65537, key_size=KEY_BITS)
-
-
-def _key_pem(key: PrivateKey) -> bytes:
-    """PKCS#1 for RSA, as the original writes and reads it."""
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.TraditionalOpenSSL,
-        serialization.NoEncryption(),
-    )
-
-
-@lru_cache(maxsize=8)
-def _read_key(pem: bytes) -> PrivateKey:
-    """Raises ValueError for what is no RSA or EC private key without a password.
-
-    To see that an RSA key is sound takes 50 ms, and the same one is read in every pass.
-    """
-    try:
-        key = serialization.load_pem_private_key(pem, password=None)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
-    if not isinstance(key, (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey)):
-        raise ValueError(f"a key of type {type(key).__name__} is not used here")
-    return key
+def shares_authority(left: Facts, right: Facts) -> bool:
+    """Whether a client that trusts the bundle of `left` trusts the first authority of `right`."""
+    return bool(right.authorities) and right.authorities[0] in left.authorities

@@ -15,7 +15,7 @@ from pykruise.kinds.persistentpodstate.view import project_state
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kinds.workloadspread.view import project_spread
+from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.cel import Interests, Meant
 from pykruise.kube.client import Client
@@ -23,7 +23,7 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import EVERYTHING
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
-from pykruise.pods.probes import POD_PROBE_MARKERS, MarkerView, project_marker
+from pykruise.pods.probes import POD_PROBE_MARKERS, MarkerView, marker_projector
 
 __all__ = ["Known", "SelectorIndex", "list_selectors", "selecting_kinds"]
 
@@ -70,10 +70,10 @@ _KINDS: Final[Mapping[Resource, _Selecting]] = {
     SIDECAR_SETS: _Selecting(
         project_sidecarset, lambda found: [_of_sidecarset(one) for one in found], _of_sidecarset
     ),
-    WORKLOAD_SPREADS: _Selecting(project_spread, _in_namespaces),
+    WORKLOAD_SPREADS: _Selecting(SPREAD_VIEWS.projector(), _in_namespaces),
     POD_UNAVAILABLE_BUDGETS: _Selecting(project_budget, lambda found: [_of_budget(one) for one in found]),
     PERSISTENT_POD_STATES: _Selecting(project_state, _in_namespaces),
-    POD_PROBE_MARKERS: _Selecting(project_marker, lambda found: list(_of_markers(found))),
+    POD_PROBE_MARKERS: _Selecting(marker_projector(), lambda found: list(_of_markers(found))),
 }
 
 

@@ -27,8 +27,8 @@ import msgspec
 from pykruise.admission import conversion
 from pykruise.admission.reviews import Reviews
 from pykruise.kube.aside import Aside
+from pykruise.kube.http_app import Limits as HttpLimits
 from pykruise.kube.http_server import HttpServer
-from pykruise.kube.http_server import Limits as HttpLimits
 from pykruise.kube.http_wire import Request
 from pykruise.kube.quota import FullError, Quota
 from pykruise.kube.transport import Response
@@ -183,6 +183,10 @@ class WebhookServer:
     async def start(self) -> None:
         """Listen. Raises OSError when the port is taken."""
         self._port = await self._http.start(self._host, self._port, tls=self._current_tls)
+
+    def retire(self) -> None:
+        """It stops soon: have clients open their next connections elsewhere."""
+        self._http.retire()
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """Take no new connections, finish what is being answered (for so long), and close."""

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.admission.certificates import Certificates, problem_with, shares_authority
+from pykruise.admission.certificates import Certificates, Facts, judge, shares_authority
 from pykruise.admission.configurations import (
     CONFIGURATIONS,
     ConfigurationError,
@@ -51,6 +51,7 @@ __all__ = [
     "CertificatePlan",
     "ConfigurationPlan",
     "CrdView",
+    "Examined",
     "Observed",
     "Patch",
     "Waits",
@@ -187,11 +188,17 @@ class CertificatePlan(msgspec.Struct, frozen=True, kw_only=True):
     waits: Waits = {}
 
 
+class Examined(msgspec.Struct, frozen=True):
+    """Certificates, and what is to be known of them."""
+
+    certificates: Certificates
+    facts: Facts
+
+
 def plan_certificates(
-    stored: Certificates | None,
-    served: Certificates | None,
+    stored: Examined | None,
+    served: Examined | None,
     *,
-    host: str,
     renew_before_s: float | None,
     now: Instant,
     at: float,
@@ -201,20 +208,20 @@ def plan_certificates(
     if stored is None:
         return CertificatePlan(renew_because="there are none")
     if renew_before_s is not None:
-        problem = problem_with(stored, host=host, now=now, lasting_s=renew_before_s)
+        problem = judge(stored.facts, now=now, lasting_s=renew_before_s)
         if problem:
             return CertificatePlan(renew_because=problem, waits=waits)
     if served is None:
         return CertificatePlan(serves_at_once=True)
-    if stored == served:
+    if stored.certificates == served.certificates:
         return CertificatePlan()
     waiting = _Waiting(waits, at=at)
     # All who believe one believe the other, or there is nothing to lose.
     serves_at_once = (
-        waiting.has_held("authority", stored.authority, for_s=HOLD_S)
-        or bool(problem_with(served, host=host, now=now, lasting_s=0.0))
-        or not shares_authority(stored.authority, served.authority)
-        or shares_authority(served.authority, stored.authority)
+        waiting.has_held("authority", stored.certificates.authority, for_s=HOLD_S)
+        or bool(judge(served.facts, now=now, lasting_s=0.0))
+        or not shares_authority(stored.facts, served.facts)
+        or shares_authority(served.facts, stored.facts)
     )
     return CertificatePlan(serves_at_once=serves_at_once, waits=waiting.facts)
 

@@ -22,13 +22,15 @@ from typing import Final
 
 import msgspec
 
-from pykruise.admission.certificates import Certificates, renewed
+from pykruise.admission.certificate_process import CertificateWork, InProcess
+from pykruise.admission.certificates import Certificates
 from pykruise.admission.configurations import CONFIGURATIONS
 from pykruise.admission.match_conditions import ConditionRemover
 from pykruise.admission.stores import CertificateStore, StoreError
 from pykruise.admission.webhook_plan import (
     ConfigurationPlan,
     CrdView,
+    Examined,
     Observed,
     Patch,
     Waits,
@@ -80,7 +82,7 @@ class WebhookSync:
         renew_before_s: float,
         clock: Clock,
         settle_s: float = SETTLE_S,
-        make: Callable[..., Certificates] = renewed,
+        work: CertificateWork | None = None,
     ) -> None:
         self.served: Certificates | None = None
         """What new connections are served with; None before the server listens."""
@@ -94,7 +96,7 @@ class WebhookSync:
         self._renew_before_s = renew_before_s if target.is_managed else None
         self._clock = clock
         self._settle_s = settle_s
-        self._make = make
+        self._work: CertificateWork = work or InProcess()
         self._certificate_waits: Waits = {}
         self._configuration_waits: Waits = {}
         self._futile: deque[Patch] = deque(maxlen=_MOST_FUTILE)
@@ -120,9 +122,8 @@ class WebhookSync:
             stored = await self._store.read()
             certificates = stored.certificates if stored is not None else None
             plan = plan_certificates(
-                certificates,
-                self.served,
-                host=self._target.endpoint.name,
+                await self._examined(certificates),
+                await self._examined(self.served),
                 renew_before_s=renew_before_s,
                 now=self._clock(),
                 at=asyncio.get_running_loop().time(),
@@ -131,7 +132,8 @@ class WebhookSync:
             if not plan.renew_because:
                 break
             _log.info("webhook certificates are made anew: %s", plan.renew_because)
-            made = self._make(certificates, host=self._target.endpoint.name, now=self._clock())
+            host = self._target.endpoint.name
+            made = await self._work.renewed(certificates, host=host, now=self._clock())
             await self._store.write(made, over=stored)
         if certificates is None:
             raise StoreError("webhook certificates are gone as soon as they are stored")
@@ -139,6 +141,11 @@ class WebhookSync:
         if plan.serves_at_once:
             await self._serve(certificates)
         return certificates
+
+    async def _examined(self, found: Certificates | None) -> Examined | None:
+        if found is None:
+            return None
+        return Examined(found, await self._work.examine(found, host=self._target.endpoint.name))
 
     async def _serve(self, certificates: Certificates) -> None:
         await self._serve_with(certificates)

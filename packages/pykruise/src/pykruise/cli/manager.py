@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import uvloop
-import yaml
 
 from pykruise.cli.errors import CommandError, one_line
 from pykruise.kinds import crds
@@ -73,4 +72,6 @@ async def run_manager(parsed: Parsed) -> None:
 
 def crd_manifests() -> str:
     """All CustomResourceDefinitions as one YAML stream."""
+    import yaml
+
     return yaml.safe_dump_all(crds(), sort_keys=False, explicit_start=True)

@@ -18,7 +18,7 @@ from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.generic import forecast_any
 from pykruise.cli.insight.known import insight_of, named, of_document
-from pykruise.cli.insight.outlook import Outlook, outlook_lines
+from pykruise.cli.insight.outlook import Outlook, head_lines, outlook_lines, pods_by_fate, section, shown
 from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.manifests import load_documents, read_documents
 from pykruise.cli.outputs import rendered
@@ -231,47 +231,29 @@ def described(one: Forecast | Outlook) -> list[str]:
     if isinstance(one, Outlook):
         within = [f"  {line}" if line else "" for part in one.within for line in ("", *described(part))]
         return [*outlook_lines(one), *within]
-    title = f"{one.kind} {one.namespace}/{one.name}"
-    if one.change == "refused":
-        return [f"{title}: would be refused", *(f"  {error}" for error in one.errors)]
-    if not one.has_changes:
-        return [f"{title}: nothing would change"]
-    lines = [f"{title}: {_WORDS[one.change]}"]
-    lines += _section("Fields", [str(field) for field in one.fields])
-    lines += _section("How", [f"pods of {revision}: {way}" for revision, way in one.ways.items()])
-    lines += _section("Order", [_batch_line(one, number) for number in range(len(one.batches))])
-    lines += _section("Stays", [f"{_names(pods)}: {why}" for why, pods in one.stays.items()])
+    lines = head_lines(one)
+    if one.change == "refused" or not one.has_changes:
+        return lines
+    lines += section("How", [f"pods of {revision}: {way}" for revision, way in one.ways.items()])
+    lines += section("Order", [_batch_line(one, number) for number in range(len(one.batches))])
+    lines += section("Stays", [f"{shown(pods)}: {why}" for why, pods in one.stays.items()])
     claims = (
         ("created", one.claims_created),
         ("deleted", one.claims_deleted),
         ("kept without a pod", one.claims_kept),
     )
-    lines += _section("Claims", [f"{word}: {_names(names)}" for word, names in claims if names])
-    lines += _section("Holds it up", one.holds)
-    lines += _section("Note", one.notes)
+    lines += section("Claims", [f"{word}: {shown(names)}" for word, names in claims if names])
+    lines += section("Holds it up", one.holds)
+    lines += section("Note", one.notes)
     after = f"{one.pods_before} → {one.pods_after} pods, never fewer than {one.lowest_available} available"
     assumed = "if every pod becomes ready, there is room for it, and hooks are released"
     return [*lines, "", f"In the end: {after}, {assumed}."]
 
 
-_WORDS = {
-    "created": "would be created",
-    "changed": "would change",
-    "unchanged": "is not changed, but not finished either",
-}
-
-
-def _section(title: str, lines: Sequence[str]) -> list[str]:
-    return ["", title, *(f"  {line}" for line in lines)] if lines else []
-
-
 def _batch_line(one: Forecast, number: int) -> str:
-    groups: dict[str, list[str]] = {}
-    for fate in one.batches[number].fates:
-        groups.setdefault(fate.do, []).append(fate.pod)
     parts = [
-        f"{do} {_count(pods) if do == 'create' and not one.are_names_known else _names(pods)}"
-        for do, pods in groups.items()
+        f"{do} {_count(pods) if do == 'create' and not one.are_names_known else shown(pods)}"
+        for do, pods in pods_by_fate(one.batches[number].fates).items()
     ]
     wait = "" if number == 0 else "then, as pods become ready: "
     return f"{number + 1:3d}. {wait}{'; '.join(parts)}"
@@ -279,8 +261,3 @@ def _batch_line(one: Forecast, number: int) -> str:
 
 def _count(pods: Sequence[str]) -> str:
     return "1 pod" if len(pods) == 1 else f"{len(pods)} pods"
-
-
-def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:10])
-    return f"{shown}, and {len(names) - 10} more" if len(names) > 10 else shown

@@ -105,12 +105,12 @@ class _Table(Mapping[tuple[str, str], Conversion]):
     def __getitem__(self, key: tuple[str, str]) -> Conversion:
         group, name = key
         conversion = named(name).conversion
-        if conversion is None or conversion.group != group:
+        if conversion is None or conversion.resource.group != group:
             raise KeyError(key)
         return conversion
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return ((one.conversion.group, one.conversion.kind) for one in kinds() if one.conversion is not None)
+        return ((one.resource.group, one.resource.kind) for one in kinds() if one.conversion is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

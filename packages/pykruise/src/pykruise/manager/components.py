@@ -25,6 +25,10 @@ class Component(Protocol):
         """Work until `stop()` or cancellation. What it raises ends the manager, so it raises only for bugs."""
         ...
 
+    def retire(self) -> None:
+        """`stop()` follows in a moment: send whom it serves elsewhere, and go on serving."""
+        ...
+
     async def stop(self) -> None:
         """Begin a graceful end; returns when what was under way is done. `run()` returns then."""
         ...

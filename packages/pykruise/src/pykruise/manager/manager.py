@@ -223,6 +223,8 @@ class Manager:
                 beside.append(tasks.create_task(_collect_garbage(), name="garbage"))
             work = tasks.create_task(self._operator.run(), name="operator")
             await self._stop.wait()
+            for one in self._components:
+                one.retire()
             lingering = tasks.create_task(asyncio.sleep(self.settings.linger_s if self._components else 0.0))
             self._operator.stop()
             await work

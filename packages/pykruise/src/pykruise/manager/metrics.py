@@ -100,7 +100,7 @@ class StatsCollector(Collector):
         )
 
     def _slots(self) -> Iterator[Metric]:
-        """Where managers share the work: each shows all slots, so that one that nobody holds is seen."""
+        """Where managers share the work: each shows all slots, so that one that none holds is seen."""
         membership = self._manager.membership
         held = membership.stats().held if membership is not None else frozenset()
         yield gauge(

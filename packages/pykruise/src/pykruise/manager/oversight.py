@@ -57,7 +57,7 @@ class Oversight:
         """What keeps the manager from its work. A kind that is not installed is no problem of the manager."""
         found: list[str] = []
         now = asyncio.get_running_loop().time()
-        is_connected = any(cache.stats().connected for cache in self._caches.values())
+        is_connected = any(cache.is_connected for cache in self._caches.values())
         for resource, cache in self._caches.items():
             stats = cache.stats()
             state = _state(stats)
@@ -72,9 +72,11 @@ class Oversight:
 
     def _look(self, now: float) -> None:
         for resource, cache in self._caches.items():
+            seen = self._seen.get(resource)
+            if seen is not None and seen.state == "fine" and cache.synced and cache.is_connected:
+                continue  # nothing is new, and counting everything would cost more than all else here
             stats = cache.stats()
             state = _state(stats)
-            seen = self._seen.get(resource)
             if seen is None or seen.state != state:
                 self._changed(resource, stats, state, before=seen.state if seen else None)
                 seen = self._seen[resource] = _Seen(state, now)

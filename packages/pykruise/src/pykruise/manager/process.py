@@ -14,7 +14,9 @@ import socket
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -39,12 +41,16 @@ from pykruise.manager.settings import ElectionSettings, ServingSettings, Setting
 from pykruise.manager.state_metrics import state_registry
 from pykruise.manager.traces import spans_from
 from pykruise.manager.watchdog import Watchdog
-from pykruise.manager.webhooks import Webhooks
 from pykruise.pods.in_place import has_resize
+
+if TYPE_CHECKING:
+    from pykruise.manager.webhooks import Webhooks
 
 __all__ = ["USER_AGENT", "identity", "run_process"]
 
 _log = logging.getLogger(__name__)
+
+_Candidate = TypeVar("_Candidate", LeaderElector, Membership)
 
 USER_AGENT = "kruise-manager"
 
@@ -77,10 +83,12 @@ async def run_process(connection: Connection, settings: Settings) -> None:
             name = identity()
             _log.info("this manager is %s", name)
             own = Client(apart, user_agent=USER_AGENT, rng=rng)
-            if settings.election.shards > 1:
-                membership = _membership(name, own, settings.election, rng)
+            election = settings.election
+            if election.shards > 1:
+                sharing = {"members": election.shards, "keying": election.shard_by}
+                membership = _candidate(Membership, name, own, election, rng, **sharing)
             else:
-                elector = _elector(name, own, settings.election, rng)
+                elector = _candidate(LeaderElector, name, own, election, rng)
         webhooks = _webhooks(client, settings, rng) if settings.webhook.enabled else None
         manager = Manager(
             client,
@@ -120,8 +128,16 @@ def identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-def _elector(name: str, client: Client, election: ElectionSettings, rng: random.Random) -> LeaderElector:
-    return LeaderElector(
+def _candidate(
+    make: Callable[..., _Candidate],
+    name: str,
+    client: Client,
+    election: ElectionSettings,
+    rng: random.Random,
+    **further: object,
+) -> _Candidate:
+    """A LeaderElector or a Membership, as the settings of elections say."""
+    return make(
         client,
         namespace=election.namespace,
         name=election.name,
@@ -132,23 +148,7 @@ def _elector(name: str, client: Client, election: ElectionSettings, rng: random.
         clock=system_clock,
         rng=rng,
         now=_time_that_runs_on,
-    )
-
-
-def _membership(name: str, client: Client, election: ElectionSettings, rng: random.Random) -> Membership:
-    return Membership(
-        client,
-        namespace=election.namespace,
-        name=election.name,
-        identity=name,
-        members=election.shards,
-        keying=election.shard_by,
-        lease_s=election.lease_s,
-        renew_s=election.renew_s,
-        retry_s=election.retry_s,
-        clock=system_clock,
-        rng=rng,
-        now=_time_that_runs_on,
+        **further,
     )
 
 
@@ -158,12 +158,18 @@ def _time_that_runs_on() -> float:
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
-def _webhooks(client: Client, settings: Settings, rng: random.Random) -> Webhooks:
+def _webhooks(client: Client, settings: Settings, rng: random.Random) -> "Webhooks":
     """Over a client that writes without leading: every replica keeps certificates and configurations up."""
+    # A manager without them can spare what they need.
+    from pykruise.admission.certificate_process import CertificateProcess
+    from pykruise.manager.webhooks import Webhooks
+
+    work = CertificateProcess()
     bind = settings.webhook.bind
     if bind is None:
-        return Webhooks(client, settings=settings, rng=rng)
-    return Webhooks(client, settings=settings, bind=bind.host or "0.0.0.0", port=bind.port, rng=rng)
+        return Webhooks(client, settings=settings, rng=rng, certificate_work=work)
+    host = bind.host or "0.0.0.0"
+    return Webhooks(client, settings=settings, bind=host, port=bind.port, rng=rng, certificate_work=work)
 
 
 def _servers(manager: Manager, metrics: CollectorRegistry, serving: ServingSettings) -> list[PlainServer]:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from prometheus_client.registry import CollectorRegistry
 
+from pykruise.admission.certificate_process import CertificateWork
 from pykruise.admission.certificates import Certificates, read_renew_before
 from pykruise.admission.configurations import CONFIGURATIONS, CONVERT_PATH, Endpoint
 from pykruise.admission.conversion_process import ConversionProcess
@@ -120,6 +121,7 @@ class Webhooks:
     `client` must be one that writes without leading. `bind` and `port`: where the server listens; without `port`
     it is the one that API servers call, which is behind something else otherwise. `over` may put something
     over the reviewers. `quiet_s`, `settle_s`: see admission/webhook_plan.py and webhook_sync.py.
+    `certificate_work`: who examines and renews certificates; None: this process.
     """
 
     name = "webhook-ready"
@@ -137,6 +139,7 @@ class Webhooks:
         settle_s: float = SETTLE_S,
         quiet_s: float = QUIET_S,
         over: Callable[[Sequence[ReviewRule]], Sequence[ReviewRule]] = tuple,
+        certificate_work: CertificateWork | None = None,
     ) -> None:
         settings = settings or Settings()
         rng = rng or random.Random()
@@ -248,6 +251,7 @@ class Webhooks:
             renew_before_s=read_renew_before(webhook.renew_before),
             clock=clock,
             settle_s=settle_s,
+            work=certificate_work,
         )
         self._crds = Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_crd, clock=clock, rng=rng)
         self._watches = self._watched(client, settings)
@@ -341,6 +345,10 @@ class Webhooks:
         finally:
             await self.server.stop()
             self._converting.close()
+
+    def retire(self) -> None:
+        """It stops soon: have API servers ask other replicas, where there are some."""
+        self.server.retire()
 
     async def stop(self) -> None:
         """Finish the reviews under way and end `run()`."""

@@ -15,9 +15,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
-from pykruise.plans.phases import pod_key, version
+from pykruise.plans.phases import pod_patch
 from pykruise.pods.in_place import (
     Broken,
     Complete,
@@ -34,7 +32,6 @@ from pykruise.pods.in_place import (
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Note, Step
 from pykruise.runtime.reasons import Reason
 
@@ -80,15 +77,9 @@ def update_steps(
     last = len(writes) - 1
     return tuple(
         Step(
-            action=Patch(
-                resource=PODS,
-                key=pod_key(pod),
-                patch_type=PatchType.STRATEGIC,
-                body=write.body,
-                subresource=write.subresource,
-                uid=pod.uid,
-                # After the chain's own first write the version that was looked at is gone.
-                resource_version=version(pod, unchanged=write.checked and number == 0),
+            # After the chain's own first write the version that was looked at is gone.
+            action=pod_patch(
+                pod, write.body, subresource=write.subresource, unchanged=write.checked and number == 0
             ),
             because=write.because,
             done=done if number == last else None,

@@ -12,10 +12,8 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
 from pykruise.plans.in_place import begin_steps
-from pykruise.plans.phases import pod_key, version
+from pykruise.plans.phases import pod_patch
 from pykruise.pods.in_place import Settings, UpdateSpec, start
 from pykruise.pods.lifecycle import (
     LifecycleHook,
@@ -27,7 +25,6 @@ from pykruise.pods.lifecycle import (
 from pykruise.pods.readiness import PRE_UPDATE_HOOK, hold_back
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Step
 from pykruise.runtime.reasons import Reason
 
@@ -92,15 +89,12 @@ def _prepare(pod: PodView, hook: LifecycleHook, target: Target, *, with_hook: bo
     if conditions:
         body["status"] = {"conditions": conditions}
     return Step(
-        action=Patch(
-            resource=PODS,
-            key=pod_key(pod),
-            patch_type=PatchType.STRATEGIC,
-            body=body,
+        action=pod_patch(
+            pod,
+            body,
             subresource="status" if conditions else "",
-            uid=pod.uid,
             # Had a pod that does not serve become ready meanwhile, it would cost a place in the budget.
-            resource_version=version(pod, unchanged=bool(conditions) or not pod.is_serving),
+            unchanged=bool(conditions) or not pod.is_serving,
         ),
         because=f"to be updated in place to {target.revision}; the inPlaceUpdate hook holds it",
     )

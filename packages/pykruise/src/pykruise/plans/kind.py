@@ -7,12 +7,12 @@ Pure values and functions. What a kind does not have (a definition, a controller
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, Final, get_type_hints
 
 import msgspec
 
 from pykruise.kube.conversion import Conversion
-from pykruise.kube.crds import Version, definition
+from pykruise.kube.crds import Column, ScalePaths, Version, definition
 from pykruise.kube.documents import Document
 from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import Resource
@@ -21,7 +21,7 @@ from pykruise.plans.review import Reviews
 from pykruise.pods.settings import Gate, NoSettings
 from pykruise.runtime.control import Control
 
-__all__ = ["Kind", "SpecSchema", "workload_rights"]
+__all__ = ["AGE", "POD_TEMPLATE", "Kind", "SpecSchema", "two_versions", "workload_rights"]
 
 SpecSchema = Callable[[str], Document]
 """The structural schema of the spec of another kind, by its name (`CloneSet`), for kinds that embed it."""
@@ -77,6 +77,25 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         assert not callable(self.versions), f"{self.resource.kind} embeds others itself"
         root = next(one.root for one in self.versions if one.storage)
         return get_type_hints(root, include_extras=True)["spec"]
+
+
+AGE: Final = Column("AGE", "date", ".metadata.creationTimestamp")
+"""The column that every list has."""
+
+POD_TEMPLATE: Final = (
+    Column("CONTAINERS", "string", ".spec.template.spec.containers[*].name", priority=1),
+    Column("IMAGES", "string", ".spec.template.spec.containers[*].image", priority=1),
+)
+"""Columns of `-o wide` about the pods that are made."""
+
+
+def two_versions(
+    hub: Any, spoke: Any = None, *, columns: tuple[Column, ...] = (), scale: ScalePaths | None = None
+) -> tuple[Version, ...]:
+    """v1alpha1 and v1beta1, the latter stored. `hub`, `spoke`: types of the whole object; without `spoke` both have
+    the same fields."""
+    old = Version(name="v1alpha1", root=spoke or hub, columns=columns, scale=scale)
+    return old, Version(name="v1beta1", root=hub, storage=True, columns=columns, scale=scale)
 
 
 def workload_rights(resource: Resource) -> tuple[Right, ...]:

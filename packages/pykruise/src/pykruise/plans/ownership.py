@@ -17,15 +17,15 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import adoption_patch, release_patch
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, Resource
-from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.kube.resources import CONTROLLER_REVISIONS, Resource
+from pykruise.plans.phases import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.revisions import RevisionView, UpdateChoice
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import WorkloadView
 from pykruise.runtime import ownership
-from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.actions import Create, Patch, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 __all__ = [
@@ -168,29 +168,14 @@ def _recorded(revision: RevisionView, selector: Mapping[str, Any]) -> Chain:
 
 def delete_revision(revision: RevisionView, because: str) -> Chain:
     """The end of a revision."""
-    action = Delete(
-        resource=CONTROLLER_REVISIONS, key=Key(revision.namespace, revision.name), uid=revision.uid
-    )
+    action = delete_object(CONTROLLER_REVISIONS, revision)
     return Chain(subject=revision.name, steps=(Step(action=action, because=because),))
 
 
 def _as_seen(pod: PodView, body: Document) -> Patch:
-    return Patch(
-        resource=PODS,
-        key=pod_key(pod),
-        patch_type=PatchType.STRATEGIC,
-        body=body,
-        uid=pod.uid,
-        resource_version=str(pod.resource_version),
-    )
+    return pod_patch(pod, body, unchanged=True)
 
 
 def _patched(revision: RevisionView, body: Document, patch_type: PatchType, *, because: str) -> Chain:
-    action = Patch(
-        resource=CONTROLLER_REVISIONS,
-        key=Key(revision.namespace, revision.name),
-        patch_type=patch_type,
-        body=body,
-        uid=revision.uid,
-    )
+    action = patch_object(CONTROLLER_REVISIONS, revision, body, patch_type=patch_type)
     return Chain(subject=revision.name, steps=(Step(action=action, because=because),))

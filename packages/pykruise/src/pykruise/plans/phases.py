@@ -25,7 +25,7 @@ from pykruise.pods.lifecycle import (
 from pykruise.pods.readiness import PRE_DELETE_HOOK, hold_back
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.actions import Patch, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -39,9 +39,9 @@ __all__ = [
     "delete_steps",
     "pod_chain",
     "pod_key",
+    "pod_patch",
     "skip",
     "state_step",
-    "version",
 ]
 
 
@@ -82,6 +82,18 @@ def pod_key(pod: PodView) -> Key:
     return Key(pod.namespace, pod.name)
 
 
+def pod_patch(
+    pod: PodView,
+    body: Document,
+    *,
+    patch_type: PatchType = PatchType.STRATEGIC,
+    subresource: str = "",
+    unchanged: bool = False,
+) -> Patch:
+    """A patch of this very pod. `unchanged`: only if it is still as it was seen."""
+    return patch_object(PODS, pod, body, patch_type=patch_type, subresource=subresource, unchanged=unchanged)
+
+
 def pod_chain(pod: PodView, *steps: Step) -> Chain:
     """The writes to one pod."""
     return Chain(subject=pod.name, steps=steps)
@@ -90,11 +102,6 @@ def pod_chain(pod: PodView, *steps: Step) -> Chain:
 def skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
     """The same reason for all."""
     return dict.fromkeys((pod.name for pod in pods), reason)
-
-
-def version(pod: PodView, *, unchanged: bool) -> str:
-    """The resourceVersion to send: with `unchanged` the pod must still be as it was when decided."""
-    return str(pod.resource_version) if unchanged else ""
 
 
 def state_step(
@@ -111,18 +118,15 @@ def state_step(
     `unchanged`: only if the pod is still as it was seen.
     """
     return Step(
-        action=Patch(
-            resource=PODS,
-            key=pod_key(pod),
-            patch_type=PatchType.STRATEGIC,
-            body={
+        action=pod_patch(
+            pod,
+            {
                 "metadata": state_metadata(state, now=now),
                 **({"status": {"conditions": list(conditions)}} if conditions else {}),
             },
             subresource="status" if conditions else "",
-            uid=pod.uid,
             # A condition with several writers is read, changed and written: no other write may come between.
-            resource_version=version(pod, unchanged=unchanged or bool(conditions)),
+            unchanged=unchanged or bool(conditions),
         ),
         because=because,
     )
@@ -148,12 +152,7 @@ def delete_steps(
         )
         return (step,), None
     step = Step(
-        action=Delete(
-            resource=PODS,
-            key=pod_key(pod),
-            uid=pod.uid,
-            resource_version=version(pod, unchanged=not pod.is_serving or hook is not None),
-        ),
+        action=delete_object(PODS, pod, unchanged=not pod.is_serving or hook is not None),
         because=because,
         done=Note(reason="SuccessfulDelete", message=f"deleted pod {pod.name}: {because}"),
         failed=Note(reason="FailedDelete", message=f"failed to delete pod {pod.name}", warning=True),

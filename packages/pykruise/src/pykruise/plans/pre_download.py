@@ -6,22 +6,31 @@ Pure; serves every kind. The decision is made once per revision and kept as a la
 hold an update up, so its stages are optional: what fails in them is reported and the plan goes on.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
+from pykruise.pods.image_pull_jobs import (
+    IMAGE_PULL_JOBS,
+    PullJobView,
+    PullSettings,
+    changed_images,
+    pull_jobs,
+)
 from pykruise.pods.revisions import RevisionView
-from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
-__all__ = ["PreDownload", "pre_download_stages"]
+__all__ = ["PreDownload", "over_too_soon", "pre_download_stages"]
+
+FEWEST_REPLICAS: Final = 4
+"""With fewer, a rollout is over before a job has begun."""
 
 
 class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,12 +39,17 @@ class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
     revision: RevisionView
     is_rolling: bool
     """Whether pods are still to get to the revision; else its jobs are of no more use."""
-    is_due: bool = True
+    is_due: bool
     """Whether as many updated pods are ready as the threshold wants."""
-    not_needed: str = ""
-    """Why this revision needs no jobs; decided once and for all."""
-    jobs: Callable[[], list[Document]]
-    """Makes the ImagePullJobs."""
+    not_needed: Callable[[], str]
+    """Why this revision needs no jobs, or empty; decided once and for all."""
+    replaced: Callable[[], Sequence[Mapping[str, Any]]]
+    """The templates that pods are still of: images that they have are not pulled."""
+    selector: msgspec.Struct
+    """`spec.selector` of the workload."""
+    owner: Document
+    """What the jobs carry as their managing owner."""
+    settings: PullSettings
     warns: bool = False
     """Whether the event of a job that cannot be created is a warning; the original tells it as normal."""
 
@@ -48,18 +62,35 @@ def pre_download_stages(wanted: PreDownload, *, owned: Sequence[PullJobView]) ->
     decided = keys.PRE_DOWNLOAD_CREATED_LABEL in labels or keys.PRE_DOWNLOAD_IGNORED_LABEL in labels
     if decided or not wanted.is_due or not wanted.revision.uid:
         return []
-    if wanted.not_needed:
-        return _stage([_label_chain(wanted.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, wanted.not_needed)])
+    if not_needed := wanted.not_needed():
+        return _stage([_label_chain(wanted.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, not_needed)])
     present = {job.name for job in owned}
     created = [
         _create_chain(document, warns=wanted.warns)
-        for document in wanted.jobs()
+        for document in _jobs(wanted)
         if document["metadata"]["name"] not in present
     ]
     because = "the jobs that pull its images ahead are created"
     label = _label_chain(wanted.revision, keys.PRE_DOWNLOAD_CREATED_LABEL, because)
     # Were the revision labelled in spite of a failure, its image would never be pulled ahead.
     return [*_stage(created), *_stage([label], only_after=(Purpose.PRE_DOWNLOAD,) if created else ())]
+
+
+def over_too_soon(*, replicas: int, partition: int, max_unavailable: int) -> str:
+    """Why images would not be there in time for an update in place; empty: they would."""
+    if replicas < FEWEST_REPLICAS:
+        return f"{replicas} pods are updated before an image is pulled"
+    return "all pods are updated at once" if partition == 0 and max_unavailable >= replicas else ""
+
+
+def _jobs(wanted: PreDownload) -> list[Document]:
+    return pull_jobs(
+        wanted.revision,
+        changed_images(wanted.revision.template, wanted.replaced()),
+        selector=msgspec.to_builtins(wanted.selector),
+        owner=wanted.owner,
+        settings=wanted.settings,
+    )
 
 
 def _stage(chains: Iterable[Chain], *, only_after: tuple[Purpose, ...] = ()) -> list[Stage]:
@@ -86,16 +117,10 @@ def _create_chain(document: Document, *, warns: bool) -> Chain:
 
 
 def _delete_chain(job: PullJobView) -> Chain:
-    action = Delete(resource=IMAGE_PULL_JOBS, key=Key(job.namespace, job.name), uid=job.uid)
+    action = delete_object(IMAGE_PULL_JOBS, job)
     return Chain(subject=job.name, steps=(Step(action=action, because="the rollout is complete"),))
 
 
 def _label_chain(revision: RevisionView, label: str, because: str) -> Chain:
-    action = Patch(
-        resource=CONTROLLER_REVISIONS,
-        key=Key(revision.namespace, revision.name),
-        patch_type=PatchType.MERGE,
-        body={"metadata": {"labels": {label: "true"}}},
-        uid=revision.uid,
-    )
+    action = patch_object(CONTROLLER_REVISIONS, revision, {"metadata": {"labels": {label: "true"}}})
     return Chain(subject=revision.name, steps=(Step(action=action, because=because),))

@@ -1,6 +1,7 @@
 """Bringing pods into service, the same for every kind: conditions, and updates in place under way.
 
 pods of a kind + what is due to each ──▶ refresh_phase() ──▶ Phase
+an update that is over ──▶ released_after_update(), due_conditions() ──▶ conditions
 conditions + metadata ──▶ service_step() ──▶ one patch of the pod
 
 Pure. A kind says which pods are not as far as they could be, and adds what is its own: states, labels.
@@ -11,22 +12,21 @@ from typing import Final
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
 from pykruise.plans.in_place import Progress, Seen, summary_of
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, pod_key, version
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import Settings
-from pykruise.pods.readiness import missing_conditions
+from pykruise.pods.lifecycle import LifecycleState
+from pykruise.pods.readiness import PRE_UPDATE_HOOK, let_go, missing_conditions
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Chain, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["due_conditions", "refresh_phase", "service_step"]
+__all__ = ["because_of", "due_conditions", "refresh_phase", "released_after_update", "service_step"]
 
 _NOT_UPDATING: Final = Progress()
+_DURING_UPDATE: Final = (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING, LifecycleState.UPDATED)
 
 
 def refresh_phase(
@@ -74,14 +74,30 @@ def refresh_phase(
     )
 
 
-def due_conditions(pod: PodView, progress: Progress, *, now: Instant) -> list[Document]:
-    """Conditions that bring the pod into service: those that are missing, and those that its update held.
+def due_conditions(
+    pod: PodView, progress: Progress, *, released: Sequence[Document] = (), now: Instant
+) -> list[Document]:
+    """Conditions that bring the pod into service: those that its update held, those that are `released` besides, and
+    those that are missing.
 
     A pod without a node cannot become ready; with one, conditions and state are one write.
     """
     missing = missing_conditions(pod, now=now) if pod.node_name else []
-    own = {condition["type"] for condition in progress.conditions}
-    return [*progress.conditions, *(one for one in missing if one["type"] not in own)]
+    due = [*progress.conditions, *released]
+    own = {condition["type"] for condition in due}
+    return [*due, *(one for one in missing if one["type"] not in own)]
+
+
+def released_after_update(pod: PodView, state: LifecycleState | None, *, now: Instant) -> list[Document]:
+    """What the inPlaceUpdate hook held, of a pod whose update is over as it goes to this state."""
+    is_over = state in (LifecycleState.NORMAL, LifecycleState.UPDATED) and pod.state in _DURING_UPDATE
+    return let_go(pod, PRE_UPDATE_HOOK, now=now) if is_over else []
+
+
+def because_of(conditions: Sequence[Document], state: LifecycleState | None = None) -> str:
+    """Why these conditions, and a new state, are written; empty: neither is."""
+    parts = [f"nothing holds {condition['type']} back" for condition in conditions]
+    return ", and ".join([*parts, *([f"it may go to {state}"] if state else [])])
 
 
 def service_step(
@@ -104,13 +120,7 @@ def service_step(
     # update may just have begun. A condition that is missing cannot be taken for another, and new pods
     # change too often to insist.
     replaced = any(pod.condition(condition["type"]) is not None for condition in conditions)
-    action = Patch(
-        resource=PODS,
-        key=pod_key(pod),
-        patch_type=PatchType.STRATEGIC,
-        body=body,
-        subresource="status" if conditions else "",
-        uid=pod.uid,
-        resource_version=version(pod, unchanged=replaced or progress.is_complete),
+    action = pod_patch(
+        pod, body, subresource="status" if conditions else "", unchanged=replaced or progress.is_complete
     )
     return (Step(action=action, because=because),)

@@ -31,7 +31,7 @@ from pykruise.pods.probes import (
     MarkerView,
     NodeProbesView,
     marker_keys,
-    project_marker,
+    marker_projector,
     project_node_probes,
 )
 from pykruise.pods.revisions import RevisionView, project_revision
@@ -187,7 +187,7 @@ NODE_IMAGE_VIEWS: Final = Views[NodeImageView](
 
 MARKER_VIEWS: Final = Views[MarkerView](
     resource=POD_PROBE_MARKERS,
-    projector=lambda: project_marker,
+    projector=marker_projector,
     indexes={BY_NAMESPACE: lambda marker: (marker.namespace,)},
 )
 

@@ -3,18 +3,22 @@
 kinds/<kind>/types.py ──▶ these; kube/api.py has Kubernetes' own
 """
 
-from typing import Annotated, Any
+from enum import StrEnum
+from typing import Annotated, Any, Final
 
 from pykruise.kube.api import Int32, IntOrString, Selector, Typed
 from pykruise.kube.crds import schema
 
 __all__ = [
+    "IN_PLACE_POLICIES",
     "ClaimTemplates",
     "InPlaceUpdateStrategy",
     "OrderPriorityTerm",
     "PodTemplate",
+    "PodUpdatePolicy",
     "PriorityStrategy",
     "ScatterTerm",
+    "UpdateType",
     "WeightPriorityTerm",
 ]
 
@@ -22,6 +26,25 @@ PodTemplate = Annotated[dict[str, Any], schema(any_object=True)]
 """A `core/v1 PodTemplateSpec`, kept as it is."""
 ClaimTemplates = Annotated[list[dict[str, Any]], schema(any_object=True)]
 """A list of `core/v1 PersistentVolumeClaim`, kept as it is."""
+
+
+class UpdateType(StrEnum):
+    """When pods are updated."""
+
+    ROLLING_UPDATE = "RollingUpdate"
+    ON_DELETE = "OnDelete"
+
+
+class PodUpdatePolicy(StrEnum):
+    """How a pod gets to another revision."""
+
+    RECREATE = "ReCreate"
+    IN_PLACE_IF_POSSIBLE = "InPlaceIfPossible"
+    IN_PLACE_ONLY = "InPlaceOnly"
+
+
+IN_PLACE_POLICIES: Final = (PodUpdatePolicy.IN_PLACE_IF_POSSIBLE, PodUpdatePolicy.IN_PLACE_ONLY)
+"""Policies under which pods are changed rather than recreated."""
 
 
 class InPlaceUpdateStrategy(Typed, frozen=True, kw_only=True):

@@ -14,8 +14,23 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant
+from pykruise.pods.reasons import Code
+from pykruise.runtime.reasons import Reason
 
-__all__ = ["Counts", "Decision", "Finish", "Hold", "OnFailure", "Policy", "Run", "State", "Target", "fan_out"]
+__all__ = [
+    "HELD",
+    "Counts",
+    "Decision",
+    "Finish",
+    "Hold",
+    "OnFailure",
+    "Policy",
+    "Run",
+    "State",
+    "Target",
+    "fan_out",
+    "waiting_for",
+]
 
 
 class State(StrEnum):
@@ -293,3 +308,23 @@ def _until_deadline(policy: Policy, run: Run, *, now: Instant) -> float | None:
     if policy.deadline_s is None or not policy.ends:
         return None
     return max(run.started_at + policy.deadline_s - now, 0.0)
+
+
+HELD: Final = {
+    Hold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
+    Hold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
+    Hold.ENDING: Reason(Code.DEPARTING, "its last pod is not gone yet"),
+    Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
+}
+"""What a target that is not started waits for."""
+
+
+def waiting_for(decision: Decision, *, nothing_fits: Reason, what: str) -> Reason | None:
+    """What the job waits for; None: nothing. `what`: things that run, in the plural and with `{}` for how many."""
+    if not decision.counts.wanted:
+        return nothing_fits
+    if decision.waiting:
+        return HELD[next(iter(decision.waiting.values()))]
+    if decision.counts.active:
+        return Reason(Code.PODS_ACTIVE, f"{what.format(decision.counts.active)} have not ended")
+    return None

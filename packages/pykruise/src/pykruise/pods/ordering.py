@@ -1,7 +1,7 @@
 """Who goes first: the order of deletion, and the order of updates (base, priority, scatter).
 
 PodViews with their ready-made ranks ──▶ deletion_order() ──▶ whose loss is least felt comes first
-                                     ──▶ update_order() ▶ by_weight() / by_ordered_keys() ▶ scatter()
+                                     ──▶ update_order() ▶ by_priority() ▶ scatter()
 
 Pure; serves every kind. Every order is total (the name decides last) and every later step is stable, so the
 same pods always come out in the same order, however they went in.
@@ -9,13 +9,14 @@ same pods always come out in the same order, however they went in.
 
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from pykruise.kube.selectors import Selector
+from pykruise.kube.selectors import Selector, SelectorError, selector_from
+from pykruise.pods.api import PriorityStrategy, WeightPriorityTerm
 from pykruise.pods.views import PodView
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "MOST_WEIGHTS",
     "Term",
     "by_ordered_keys",
+    "by_priority",
     "by_weight",
     "deletion_order",
     "first",
@@ -147,6 +149,29 @@ def _sorted_by_rank(
 def update_order(pods: Iterable[PodView]) -> list[PodView]:
     """The base order: pods whose loss is least felt first, whatever their cost and spread."""
     return sorted(pods, key=lambda pod: pod.rank)
+
+
+def by_priority(
+    pods: Sequence[PodView], strategy: PriorityStrategy | None, *, is_strict: bool = False
+) -> Sequence[PodView]:
+    """Stable: by the weights of a priorityStrategy, or else by its labels.
+
+    A selector that cannot be read (admission was bypassed) matches nothing; `is_strict`: raises SelectorError for it.
+    """
+    if strategy is None:
+        return pods
+    if strategy.weight_priority:
+        return by_weight(pods, list(_weights(strategy.weight_priority, is_strict=is_strict)))
+    return by_ordered_keys(pods, [term.ordered_key for term in strategy.order_priority or ()])
+
+
+def _weights(terms: Iterable[WeightPriorityTerm], *, is_strict: bool) -> Iterator[tuple[Selector, int]]:
+    for term in terms:
+        try:
+            yield selector_from(msgspec.to_builtins(term.match_selector)), term.weight
+        except SelectorError:
+            if is_strict:
+                raise
 
 
 def by_weight(pods: Sequence[PodView], terms: Sequence[tuple[Selector, int]]) -> list[PodView]:

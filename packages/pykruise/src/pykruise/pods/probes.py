@@ -1,17 +1,17 @@
 """PodProbeMarkers and NodePodProbes as decisions see them.
 
-JSON of a PodProbeMarker ──▶ project_marker()     ──▶ MarkerView
+JSON of a PodProbeMarker ──▶ marker_projector()    ──▶ MarkerView
 JSON of a NodePodProbe   ──▶ project_node_probes() ──▶ NodeProbesView ──▶ kinds/podprobemarker, kinds/nodepodprobe
 
 Pure. A probe of a marker is named `<marker>#<probe>` on its node.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.selectors import Selector
 from pykruise.kube.typed_documents import read
@@ -24,7 +24,7 @@ from pykruise.pods.probe_api import (
     PodProbeMarkerSpec,
     PodProbeStatus,
 )
-from pykruise.pods.workloads import WorkloadView, selector_of, workload_fields
+from pykruise.pods.workloads import Projector, WorkloadView, selector_of, spec_reader, workload_fields
 
 __all__ = [
     "FAILED",
@@ -36,8 +36,8 @@ __all__ = [
     "MarkerView",
     "NodeProbesView",
     "marker_keys",
+    "marker_projector",
     "name_of_probe",
-    "project_marker",
     "project_node_probes",
     "read_marker_spec",
     "split_name",
@@ -65,7 +65,6 @@ class MarkerView(WorkloadView, frozen=True, kw_only=True):
     """None: it cannot be read; `problem` says why."""
     selector: Selector | None = None
     """None: it selects nothing."""
-    finalizers: tuple[str, ...] = ()
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether it is about pods with these labels."""
@@ -90,25 +89,17 @@ class NodeProbesView(msgspec.Struct, frozen=True, kw_only=True):
     """`<path>: <what is wrong>` of one that cannot be read (its schema was bypassed)."""
 
 
-def project_marker(raw: bytes | msgspec.Raw) -> MarkerView:
-    """The view of a PodProbeMarker's JSON text. A spec that does not fit the types gives a view with `problem`.
-
-    Raises ValueError only for something that is no Kubernetes object.
-    """
-    document = decode(raw)
-    spec, problem = read_marker_spec(document.get("spec") or {})
-    selector = selector_of(get_path(document, "spec", "selector")) if spec is not None else None
-    return MarkerView(
-        **{**workload_fields(document), "problem": problem},
-        spec=spec,
-        selector=None if selector is None or selector.is_empty else selector,
-        finalizers=tuple(get_path(document, "metadata", "finalizers", default=())),
-    )
+read_marker_spec: Final = spec_reader(PodProbeMarkerSpec)
 
 
-def read_marker_spec(spec: Mapping[str, Any]) -> tuple[PodProbeMarkerSpec | None, str]:
-    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    return read(spec, PodProbeMarkerSpec, path="spec")
+def _derived(spec: PodProbeMarkerSpec, _: Document) -> dict[str, Selector | None]:
+    selector = selector_of(spec.selector)
+    return {"selector": None if selector is None or selector.is_empty else selector}
+
+
+def marker_projector() -> Projector[MarkerView]:
+    """Makes views of PodProbeMarkers."""
+    return Projector(MarkerView, read_spec=read_marker_spec, derived=_derived)
 
 
 def project_node_probes(raw: bytes | msgspec.Raw) -> NodeProbesView:

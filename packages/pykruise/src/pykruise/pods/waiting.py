@@ -7,7 +7,7 @@ Pure; for kinds whose conditions are Kubernetes' plain ones.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant, format_time
@@ -17,6 +17,7 @@ from pykruise.runtime.reasons import Reason
 
 __all__ = [
     "WAITING",
+    "condition_of",
     "waiting_for_pods",
     "waiting_for_strategy",
     "with_condition",
@@ -24,7 +25,13 @@ __all__ = [
     "without",
 ]
 
-C = TypeVar("C", bound=PlainCondition)
+
+class _OfType(Protocol):
+    @property
+    def type(self) -> str: ...
+
+
+C = TypeVar("C", bound=_OfType)
 
 WAITING: Final = "Waiting"
 """Type of the condition."""
@@ -73,10 +80,15 @@ def with_condition(
     now: Instant,
 ) -> list[PlainCondition]:
     """The conditions with this one. Its words may change without its time: only its status has one."""
-    old = next((one for one in conditions if one.type == kind), None)
+    old = condition_of(conditions, kind)
     kept = old.last_transition_time if old is not None and old.status == status else format_time(now)
     new = PlainCondition(type=kind, status=status, reason=reason, message=message, last_transition_time=kept)
     return [*without(conditions, kind), new]
+
+
+def condition_of(conditions: Iterable[C] | None, kind: str) -> C | None:
+    """The condition of this type, or None."""
+    return next((one for one in conditions or () if one.type == kind), None)
 
 
 def without(conditions: Iterable[C], *kinds: str) -> list[C]:

@@ -7,19 +7,19 @@ Pure but for their shape (`async`, as all reviewers). An object that cannot be r
 reviewed, is refused with 400. What is on its way out is left alone: a deletion must not fail over a spec.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
-from pykruise.kube.documents import Document, same
-from pykruise.kube.errors import Cause, Status
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
+from pykruise.kube.documents import Document, get_path, same
+from pykruise.kube.errors import Cause, KubeError, Status
 from pykruise.kube.field_errors import bad_request, refusal
 from pykruise.kube.resources import Resource
 from pykruise.pods.template_validation import unknown_field_warnings
 
-__all__ = ["Reviews"]
+__all__ = ["Reviews", "name_of"]
 
 S = TypeVar("S")
 
@@ -41,10 +41,8 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         """`with_defaults(request, object)` gives the object as it is to be stored, and changes nothing."""
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
-            if not _is_reviewed(request):
-                return ALLOWED
-            if problem := self._unreadable(request):
-                return AdmissionAnswer(refusal=problem)
+            if (answer := self._answer_at_once(request)) is not None:
+                return answer
             assert request.object is not None
             found = with_defaults(request, request.object)
             return ALLOWED if same(found, request.object) else AdmissionAnswer(object=found)
@@ -60,23 +58,47 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         """`errors_of(request, object, spec)` names all that is wrong; `warnings_of(object, spec)` doubts that stop
         nothing. Deletions are allowed here, and so is what completes one."""
 
+        async def judge(request: AdmissionRequest, doc: Document, spec: S) -> Sequence[Cause]:
+            return errors_of(request, doc, spec)
+
+        return self.judging(judge, warnings_of=warnings_of)
+
+    def judging(
+        self,
+        errors_of: Callable[[AdmissionRequest, Document, S], Awaitable[Sequence[Cause]]],
+        *,
+        warnings_of: Callable[[Document, S], Iterable[str]] = lambda _doc, _spec: (),
+    ) -> Reviewer:
+        """The same of a kind whose `errors_of` asks the cluster. When that raises KubeError, the answer is a 500."""
+
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
-            if not _is_reviewed(request):
-                return ALLOWED
-            if problem := self._unreadable(request):
-                return AdmissionAnswer(refusal=problem)
+            if (answer := self._answer_at_once(request)) is not None:
+                return answer
             assert request.object is not None
             spec, problem_text = self._read(request.object)
             assert spec is not None, problem_text
-            errors = errors_of(request, request.object, spec)
+            try:
+                errors = await errors_of(request, request.object, spec)
+            except KubeError as error:
+                return AdmissionAnswer(refusal=self._unavailable(error))
             if errors:
-                name = (request.object.get("metadata") or {}).get("name") or request.name
-                return AdmissionAnswer(refusal=refusal(self.resource, name, errors))
+                return AdmissionAnswer(refusal=refusal(self.resource, name_of(request), errors))
             return AdmissionAnswer(
                 warnings=(*warnings_of(request.object, spec), *self._unknown_fields(request.object))
             )
 
         return review
+
+    def _answer_at_once(self, request: AdmissionRequest) -> AdmissionAnswer | None:
+        """To a write that is not reviewed, or cannot be; None: it is reviewed."""
+        if not is_reviewed_write(request):
+            return ALLOWED
+        problem = self._unreadable(request)
+        return AdmissionAnswer(refusal=problem) if problem is not None else None
+
+    def _unavailable(self, error: KubeError) -> Status:
+        text = f"what the {self.resource.kind} has to be compared with cannot be read: {error}"
+        return Status(status="Failure", message=text, reason="InternalError", code=500)
 
     def _unknown_fields(self, doc: Document) -> list[str]:
         template = (doc.get("spec") or {}).get("template")
@@ -104,6 +126,6 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         return self.read_spec({**given, **missing})
 
 
-def _is_reviewed(request: AdmissionRequest) -> bool:
-    wanted = request.operation in ("CREATE", "UPDATE") and not request.subresource
-    return wanted and not is_on_its_way_out(request)
+def name_of(request: AdmissionRequest) -> str:
+    """The name of the object that is written."""
+    return str(get_path(request.object or {}, "metadata", "name") or request.name)

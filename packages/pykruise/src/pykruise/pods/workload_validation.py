@@ -1,13 +1,16 @@
 """What is wrong with the parts that all workloads with pods have: metadata, selector, template.
 
 document ──▶ metadata_errors(), selector_errors(), pod_errors() ──▶ field errors
+order of updates ──▶ priority_errors(), scatter_errors() ──▶ field errors
 new + stored document ──▶ immutable_errors()
 
 Pure; serves every kind. A kind adds the errors of its own fields.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
+
+import msgspec
 
 from pykruise.kube.documents import labels_of, same
 from pykruise.kube.errors import Cause
@@ -22,10 +25,18 @@ from pykruise.kube.field_errors import (
 )
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name
+from pykruise.pods.api import PriorityStrategy, ScatterTerm
 from pykruise.pods.selector_guard import canonical_selector, managed_by_condition
 from pykruise.pods.template_validation import labels_errors, template_errors
 
-__all__ = ["immutable_errors", "metadata_errors", "pod_errors", "selector_errors"]
+__all__ = [
+    "immutable_errors",
+    "metadata_errors",
+    "pod_errors",
+    "priority_errors",
+    "scatter_errors",
+    "selector_errors",
+]
 
 
 def metadata_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
@@ -130,3 +141,33 @@ def _plain_selector(selector: Any) -> Any:
     if not isinstance(selector, Mapping):
         return selector
     return {name: value for name, value in selector.items() if value}
+
+
+def priority_errors(strategy: PriorityStrategy | None, field: str) -> Iterator[Cause]:
+    """A priorityStrategy: one of its lists, weights from 0 to 100 with selectors that select something, keys."""
+    if strategy is None:
+        return
+    if strategy.weight_priority and strategy.order_priority:
+        yield required(field, "only one of weightPriority and orderPriority may be used")
+    for weight in strategy.weight_priority or ():
+        if not 0 <= weight.weight <= 100:
+            yield required(field, f"weight {weight.weight} is not between 0 and 100")
+        try:
+            if selector_from(msgspec.to_builtins(weight.match_selector)).is_empty:
+                yield required(field, "matchSelector may not be empty")
+        except SelectorError as error:
+            yield required(field, f"matchSelector: {error}")
+    for order in strategy.order_priority or ():
+        if not order.ordered_key:
+            yield required(field, "orderedKey may not be empty")
+
+
+def scatter_errors(terms: Iterable[ScatterTerm], field: str) -> Iterator[Cause]:
+    """A scatterStrategy: keys, and each pair once."""
+    seen: set[tuple[str, str]] = set()
+    for term in terms:
+        if not term.key:
+            yield required(field, "key may not be empty")
+        if (term.key, term.value) in seen:
+            yield required(field, f"{term.key}={term.value} is listed more than once")
+        seen.add((term.key, term.value))

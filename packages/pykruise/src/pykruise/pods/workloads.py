@@ -1,31 +1,41 @@
 """A workload's own object as its cache keeps it: what the kinds have in common.
 
-document ──▶ workload_fields() ──▶ the fields of WorkloadView; a kind adds its spec and status
-JSON ──▶ SpecTable ──▶ the same with the spec, which is read only once however often the status changes
+JSON ──▶ Projector ──▶ a kind's view; a spec is read only once, however often the status changes
+document ──▶ workload_fields() ──▶ what every view has of its metadata and status
 revisions of the namespace ──▶ sort_out() ──▶ its own, those it may adopt, those whose name is in its way
 
-Pure, but for the table, which keeps what it says; serves every kind that owns pods by a selector.
+Pure, but for the projector, which remembers specs that it has read; serves every kind.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
+from pykruise.kube.typed_documents import read
 from pykruise.pods.names import LONGEST_REVISION_OWNER
 from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
 from pykruise.runtime.kstatus import Conditions, without_kstatus
 
-__all__ = ["OwnRevisions", "SpecTable", "WorkloadView", "selector_of", "sort_out", "workload_fields"]
-
-
-S = TypeVar("S")
+__all__ = [
+    "OwnRevisions",
+    "Projector",
+    "SpecReader",
+    "WorkloadView",
+    "selector_of",
+    "sort_out",
+    "spec_reader",
+    "template_candidate",
+    "workload_fields",
+]
 
 
 class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +51,7 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
     creation_time: str = ""
     """When it was created, as it says it."""
     is_deleting: bool = False
+    finalizers: tuple[str, ...] = ()
     stored_status: Document = {}
     """The status as it is stored, to compare with; without the conditions of runtime/kstatus.py."""
     kstatus: Conditions = ()
@@ -54,6 +65,11 @@ class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> Key:
         """Namespace and name."""
         return Key(self.namespace, self.name)
+
+    @property
+    def created_at(self) -> Instant:
+        """When it was created; 0: it does not say."""
+        return parse_time(self.creation_time) if self.creation_time else 0.0
 
     def reference_as(self, resource: Resource) -> Document:
         """What its pods and revisions carry, for an object of this resource."""
@@ -70,6 +86,7 @@ class _Meta(msgspec.Struct, rename="camel"):
     generation: int = 0
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    finalizers: tuple[str, ...] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
 
@@ -83,41 +100,71 @@ class _Object(msgspec.Struct):
 _decode_object = msgspec.json.Decoder(_Object).decode
 
 
-class SpecTable(Generic[S]):
-    """Workloads from their JSON text; specs by their text, for most events change nothing but the status.
+SpecReader = Callable[[Mapping[str, Any]], tuple[Any, str]]
+"""The typed spec of a document, or None and `<path>: <what is wrong>`. A null field counts as absent."""
 
-    `read`: the typed spec of a document, or None and what is wrong with it. `template_of`: its pod template.
-    `candidate_of`: the revision of a template. Remembers up to `limit` specs, and then starts afresh.
+
+def spec_reader(kind: type, *, raw: Collection[str] = ()) -> SpecReader:
+    """Reads specs of this type. Fields named in `raw` (templates) stay documents, nulls and all."""
+    return partial(read, kind=kind, path="spec", raw=raw)
+
+
+V = TypeVar("V", bound=WorkloadView)
+
+
+class Projector(Generic[V]):
+    """Makes views of a kind's objects (hub version) from their JSON text; one per cache.
+
+    `view` has fields `spec`, None where it cannot be read (`problem` says why, and the watch goes on), and `status`, of
+    type `status`. `candidate_of`: the revision that a spec would be stored as. `derived`: further fields of the view
+    that follow from the typed spec and its document. Remembers up to `limit` specs, and then starts afresh.
+    Calls raise ValueError only for what is no Kubernetes object.
     """
 
     def __init__(
         self,
-        read: Callable[[Mapping[str, Any]], tuple[S | None, str]],
-        template_of: Callable[[S], Document],
+        view: type[V],
         *,
-        candidate_of: Callable[[Document], Candidate] = candidate,
+        read_spec: SpecReader,
+        status: type[Any] | None = None,
+        candidate_of: Callable[[Any], Candidate] | None = None,
+        derived: Callable[[Any, Document], Mapping[str, Any]] = lambda *_: {},
         limit: int = 1000,
     ) -> None:
+        self._view = view
+        self._read_spec = read_spec
+        self._status = status
         self._candidate_of = candidate_of
-        self._read = read
-        self._template_of = template_of
-        self._known: dict[bytes, tuple[S | None, str, Candidate | None]] = {}
+        self._derived = derived
+        self._known: dict[bytes, Mapping[str, Any]] = {}
         self._limit = limit
 
-    def __call__(self, raw: bytes | msgspec.Raw) -> tuple[dict[str, Any], S | None]:
-        """The fields of a WorkloadView, and the spec. Raises ValueError for what is no object."""
+    def __call__(self, raw: bytes | msgspec.Raw) -> V:
         found = _decode_object(raw)
         text = blake2b(found.spec, digest_size=16).digest()
         known = self._known.get(text)
         if known is None:
             if len(self._known) >= self._limit:
                 self._known = {}
-            spec, problem = self._read(decode(found.spec) or {})
-            wanted = self._candidate_of(self._template_of(spec)) if spec is not None else None
-            known = spec, problem, wanted
-            self._known[text] = known
-        spec, problem, wanted = known
-        return {**_fields(found.metadata, found.status), "problem": problem, "candidate": wanted}, spec
+            known = self._known[text] = self._of_spec(bytes(found.spec))
+        fields = {**_fields(found.metadata, found.status), **known}
+        if self._status is not None:
+            found_status, _ = read(fields["stored_status"], self._status, path="status")
+            fields["status"] = self._status() if found_status is None else found_status
+        return self._view(**fields)
+
+    def _of_spec(self, text: bytes) -> Mapping[str, Any]:
+        document = {} if text == b"null" else decode(text)
+        spec, problem = self._read_spec(document)
+        if spec is None:
+            return {"spec": None, "problem": problem}
+        candidate = self._candidate_of(spec) if self._candidate_of else None
+        return {"spec": spec, "candidate": candidate, **self._derived(spec, document)}
+
+
+def template_candidate(spec: Any) -> Candidate:
+    """The revision that `spec.template` would be stored as."""
+    return candidate(spec.template)
 
 
 def workload_fields(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,6 +184,7 @@ def _fields(meta: _Meta, status: Document | None) -> dict[str, Any]:
         "annotations": meta.annotations or {},
         "creation_time": meta.creation_timestamp or "",
         "is_deleting": meta.deletion_timestamp is not None,
+        "finalizers": meta.finalizers or (),
         "stored_status": stored,
         "kstatus": kstatus,
     }

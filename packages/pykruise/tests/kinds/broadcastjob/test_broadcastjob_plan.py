@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from pykruise.kinds.broadcastjob.snapshot import Settings, project_broadcastjob
+from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, Settings
 from pykruise.kube.resources import PODS
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
@@ -510,7 +510,7 @@ def test_status_and_spec_are_patched_apart() -> None:
 
 
 def test_a_view_knows_a_pod_by_its_own_placement() -> None:
-    view = project_broadcastjob(orjson.dumps(BroadcastWorld(1).document))
+    view = BROADCAST_JOB_VIEWS.project(orjson.dumps(BroadcastWorld(1).document))
 
     assert view.requirements.terms is None
     assert view.ends

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.snapshot import project_cloneset
+from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS
 from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.phases import MOST_AT_ONCE
@@ -249,20 +249,20 @@ def test_the_snapshot_takes_its_own_and_unowned_matching_revisions_and_remembers
     builder = cloneset(1)
     own = revision(A, 2)
     unowned = revision(B, 1, controller="")
-    stranger = revision(C, 1, controller="other", name="web-stranger")
-    elsewhere = revision(C, 1, controller="other", name="api-stranger")
+    foreign = revision(C, 1, controller="other", name="web-foreign")
+    elsewhere = revision(C, 1, controller="other", name="api-foreign")
     unmatched = revision(C, 1, controller="", labels={"app": "other"}, name="web-unmatched")
-    builder.with_revisions(own, unowned, stranger, elsewhere, unmatched)
+    builder.with_revisions(own, unowned, foreign, elsewhere, unmatched)
     snapshot = builder.snapshot()
     assert [one.number for one in snapshot.revisions] == [1, 2]
-    assert set(snapshot.other_revisions) == {"web-stranger", "web-unmatched"}
+    assert set(snapshot.other_revisions) == {"web-foreign", "web-unmatched"}
 
 
 def test_a_view_reads_metadata_and_null_fields_as_absent() -> None:
     document = cloneset(1).document
     document["spec"] |= {"replicas": None, "updateStrategy": {"rollingUpdate": {"maxSurge": None}}}
     document["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    view = project_cloneset(orjson.dumps(document))
+    view = CLONE_SET_VIEWS.project(orjson.dumps(document))
     assert view.spec is not None
     assert (view.spec.replicas, view.resource_version, view.is_deleting) == (1, 100, True)
     assert view.key == ("shop", "web")
@@ -276,7 +276,7 @@ def test_unknown_fields_of_a_newer_version_do_not_disturb() -> None:
 
 def test_something_that_is_no_object_is_refused() -> None:
     with pytest.raises(ValueError, match="object"):
-        project_cloneset(b"[]")
+        CLONE_SET_VIEWS.project(b"[]")
 
 
 # Pods of nobody

@@ -103,7 +103,7 @@ async def test_every_pod_that_cannot_be_deleted_is_told() -> None:
 
 
 async def test_a_new_set_has_no_pods_to_delete() -> None:
-    """cloneset rule 10: always refused on a create, whoever can look"""
+    """cloneset rule 10: always refused on a create, whatever can be looked up"""
     for pods in (None, Pods(pod("p0"))):
         found = await told(flat(pods_to_delete=["p0"]), pods=pods)
         assert found == [(PODS_TO_DELETE, 'Invalid value: "p0": a new CloneSet has no pods')]

@@ -85,7 +85,7 @@ def test_what_a_decision_reads_wakes(change: Callable[[Pod], Any]) -> None:
         ),
         lambda pod: pod["status"].update(message="something"),
         lambda pod: pod["metadata"]["annotations"].update({"example.com/a": "b"}),
-        lambda pod: pod["metadata"]["finalizers"].append("example.com/stranger"),
+        lambda pod: pod["metadata"]["finalizers"].append("example.com/foreign"),
         lambda pod: condition(pod, "example.com/other", "True"),
     ],
     ids=["a container's state", "a message", "an annotation", "a strange finalizer", "a strange condition"],

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.containerrecreaterequest.kind import KIND
 from pykruise.kinds.containerrecreaterequest.plan import FINALIZER, plan_request
-from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, project_request, snapshot
+from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import POD_VIEWS
@@ -62,7 +62,7 @@ def pod(*, uid: str = "pod-1", gated: bool = True, message: str = "", **status: 
 
 
 def plan(doc: dict[str, Any], the_pod: dict[str, Any] | None, *others: dict[str, Any]) -> Plan:
-    views = [project_request(orjson.dumps(one)) for one in (doc, *others)]
+    views = [REQUEST_VIEWS.project(orjson.dumps(one)) for one in (doc, *others)]
     pods = [project_pod(orjson.dumps(the_pod))] if the_pod else []
     read = read_of(KIND, views[0], {POD_VIEWS: pods, REQUEST_VIEWS: views}, settings=None, now=NOW)
     return plan_request(taken(snapshot(views[0], read)))

@@ -48,7 +48,7 @@ def set_aside(builder: DaemonSetBuilder) -> None:
     builder.labelled({"app": "aside"}, "n2")
 
 
-DEEDS: dict[str, tuple[Callable[[DaemonSetBuilder], object], list[str]]] = {
+CHANGES: dict[str, tuple[Callable[[DaemonSetBuilder], object], list[str]]] = {
     "nothing": (lambda builder: None, []),
     "a heartbeat of every node": (everybody_beats, []),
     "a label": (lambda builder: builder.node("n2", disk="ssd"), ["n2"]),
@@ -70,15 +70,15 @@ DEEDS: dict[str, tuple[Callable[[DaemonSetBuilder], object], list[str]]] = {
 
 
 @pytest.mark.parametrize("nodes", [5, 200])
-@pytest.mark.parametrize("deed", list(DEEDS))
+@pytest.mark.parametrize("change", list(CHANGES))
 def test_an_event_has_only_its_own_node_examined_however_many_there_are(
-    deed: str, nodes: int, monkeypatch: pytest.MonkeyPatch
+    change: str, nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # given a DaemonSet whose nodes have been looked at
     mirror = Mirror(daemonset(nodes))
     mirror.snapshot()
     # when one thing happens
-    act, expected = DEEDS[deed]
+    act, expected = CHANGES[change]
     act(mirror.builder)
     with counting(monkeypatch) as examined:
         snapshot = mirror.snapshot()

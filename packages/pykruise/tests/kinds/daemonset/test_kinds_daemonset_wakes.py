@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.daemonset.kind import KIND
-from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetView, Settings, project_daemonset
+from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetView, Settings
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node
 from pykruise.pods.revisions import project_revision
 from pykruise.pods.views import PodView
@@ -48,7 +48,7 @@ def view(name: str, **spec: Any) -> DaemonSetView:
     builder = daemonset(0)
     builder.document["metadata"] |= {"name": name, "uid": f"uid-{name}"}
     builder.spec.update(spec)
-    return project_daemonset(orjson.dumps(builder.document))
+    return DAEMON_SET_VIEWS.project(orjson.dumps(builder.document))
 
 
 def node(*taints: str, version: int = 1, conditions: Any = None, **labels: str) -> NodeView:

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.imagelistpulljob.admission import mutate_imagelistpulljob, validate_imagelistpulljob
 from pykruise.kinds.imagelistpulljob.plan import plan_imagelistpulljob
-from pykruise.kinds.imagelistpulljob.snapshot import ListJobView, Snapshot, project_list_job
+from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, ListJobView, Snapshot
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import encode
@@ -41,7 +41,7 @@ def document(*images: str, metadata: Mapping[str, Any] | None = None, **fields: 
 
 
 def list_job(*images: str, **fields: Any) -> ListJobView:
-    return project_list_job(encode(document(*images, **fields)))
+    return LIST_JOB_VIEWS.project(encode(document(*images, **fields)))
 
 
 def child(image: str, name: str = "", **fields: Any) -> PullJobView:

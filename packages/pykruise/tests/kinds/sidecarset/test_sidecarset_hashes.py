@@ -35,7 +35,7 @@ def test_both_versions_hash_alike() -> None:
     """case 3"""
     old = sidecarset("log", container("log"))
     old["apiVersion"] = "apps.kruise.io/v1alpha1"
-    table = {(CONVERSION.group, CONVERSION.kind): CONVERSION}
+    table = {(CONVERSION.resource.group, CONVERSION.resource.kind): CONVERSION}
     new = convert(old, "apps.kruise.io/v1beta1", table)
     assert hashes_of(new["spec"]) == hashes_of(old["spec"])
 

@@ -549,7 +549,7 @@ def test_a_spec_that_stays_bad_does_not_hold_up_other_changes() -> None:
 
 # ── versions ─────────────────────────────────────────────────────────────────
 
-TABLE = {(CONVERSION.group, CONVERSION.kind): CONVERSION}
+TABLE = {(CONVERSION.resource.group, CONVERSION.resource.kind): CONVERSION}
 
 
 def test_a_named_namespace_becomes_a_selector_for_good() -> None:

@@ -13,7 +13,7 @@ from pykruise.kinds.workloadspread.admission import validating
 from pykruise.kinds.workloadspread.injection import required_terms
 from pykruise.kinds.workloadspread.targets import PathError, value_at
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kinds.workloadspread.view import project_spread
+from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.group_kinds import GroupKind
@@ -306,7 +306,7 @@ def test_a_node_selector_is_not_multiplied_without_end() -> None:
     # given
     terms = [{"matchExpressions": [{"key": f"k{number}", "operator": "Exists"}]} for number in range(251)]
     wanted = {"matchExpressions": [{"key": "zone", "operator": "Exists"}] * 200}
-    view = project_spread(orjson.dumps(spread(subset("a", requiredNodeSelector=wanted))))
+    view = SPREAD_VIEWS.project(orjson.dumps(spread(subset("a", requiredNodeSelector=wanted))))
     # then
     assert len(required_terms(terms[:250], view.subsets[0])) == 250
     with pytest.raises(PlacementError, match="at most 50000 fit an object"):

@@ -274,7 +274,7 @@ class Cluster:
         self._let_scheduler_see_volumes()
 
     def _let_scheduler_see_volumes(self) -> None:
-        """Pods wait for their claims, where somebody binds claims."""
+        """Pods wait for their claims, where claims are bound."""
         if not self.settings.waits_for_volumes:
             return
         claims, volumes, classes, budgets = (
@@ -318,7 +318,7 @@ class Cluster:
         )
 
     def client_as(self, user: User) -> Client:
-        """A client of somebody who may do what the API server lets it."""
+        """A client with the rights that the API server grants."""
         transport = LocalTransport(self.server, user=user)
         self._transports.append(transport)
         return Client(transport, clock=self.clock, user_agent="pykruise", rng=self._branch())
@@ -445,7 +445,7 @@ class Cluster:
             self._failed(name, f"{type(err).__name__}: {err}", err)
         else:
             if not self._is_stopping:
-                self._failed(name, "ended although nobody stopped it", None)
+                self._failed(name, "ended although it was not stopped", None)
 
     def _failed(self, name: str, problem: str, cause: Exception | None) -> None:
         error = ComponentError(name, problem)

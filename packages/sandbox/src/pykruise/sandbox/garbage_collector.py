@@ -1,14 +1,13 @@
 """Deletes what has lost all its owners, and carries out foreground and orphan deletion.
 
-discovery ──▶ a cache for every resource ──changes──▶ Graph (who owns whom, by uid) ──▶ queue
+discovery ──▶ a cache for every resource ──changes──▶ OwnerGraph (who owns whom, by uid) ──▶ queue
 queue ──▶ _collect(object):  all owners gone      ──▶ DELETE (uid, resourceVersion)
                              some owners gone     ──▶ their references are taken off
                              "foregroundDeletion" ──▶ dependents go first, then the finalizer
                              "orphan"             ──▶ dependents lose the reference, then the finalizer goes
 
 Rules: Kubernetes' garbage collector. That an owner is gone is believed only after a live GET: the caches may
-be behind. A uid never comes back, so that answer is kept. Nothing here grows with the square of the number of
-dependents: the graph counts those that block an owner, and looks through all of them once.
+be behind. A uid never comes back, so that answer is kept. The dependents of an object are looked through once.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import msgspec
 
@@ -33,15 +32,13 @@ from pykruise.kube.queue import WorkQueue
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pykruise.kube.writer import Writer
 from pykruise.sandbox.inventory import Inventory, discover
+from pykruise.sandbox.owner_graph import FOREGROUND, ORPHAN, ObjectId, Owned, OwnerGraph, project_meta
 from pykruise.sandbox.pod_view import OwnerRef
 from pykruise.sandbox.running import happens_before, run_beside
 
-__all__ = ["CollectorStats", "GarbageCollector", "MetaView", "ObjectId", "Owned", "project_meta"]
+__all__ = ["CollectorStats", "GarbageCollector"]
 
 _log = logging.getLogger(__name__)
-
-FOREGROUND = "foregroundDeletion"
-ORPHAN = "orphan"
 
 _REFRESH_S = 300.0  # discovery is read again this often ...
 _SETTLE_S = 0.2  # ... and this long after a CRD has changed
@@ -52,136 +49,6 @@ _REMEMBERED = 10_000
 
 # Events go by themselves and own nothing; there are many of them.
 _IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
-
-
-class Owned(Protocol):
-    """What is asked of an object; a cache that is shared must project to something that has it."""
-
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def uid(self) -> str: ...
-    @property
-    def resource_version(self) -> int: ...
-    @property
-    def is_deleting(self) -> bool: ...
-    @property
-    def owners(self) -> tuple[OwnerRef, ...]: ...
-    @property
-    def finalizers(self) -> tuple[str, ...]: ...
-
-
-class MetaView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """The metadata of an object that collecting depends on."""
-
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    resource_version: int = 0
-    is_deleting: bool = False
-    owners: tuple[OwnerRef, ...] = ()
-    finalizers: tuple[str, ...] = ()
-
-
-class _Meta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    resource_version: str = "0"
-    deletion_timestamp: str | None = None
-    owner_references: tuple[OwnerRef, ...] | None = None
-    finalizers: tuple[str, ...] | None = None
-
-
-class _Object(msgspec.Struct, frozen=True, gc=False):
-    metadata: _Meta = _Meta()
-
-
-_decode = msgspec.json.Decoder(_Object).decode
-
-
-def project_meta(raw: bytes | msgspec.Raw) -> MetaView:
-    """The view of any object. Raises msgspec.DecodeError."""
-    meta = _decode(raw).metadata
-    return MetaView(
-        namespace=meta.namespace,
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=int(meta.resource_version),
-        is_deleting=meta.deletion_timestamp is not None,
-        owners=meta.owner_references or (),
-        finalizers=meta.finalizers or (),
-    )
-
-
-class ObjectId(NamedTuple):
-    """One object of any resource."""
-
-    resource: Resource
-    key: Key
-
-    def __str__(self) -> str:
-        return f"{self.resource} {self.key}"
-
-
-# ── who owns whom ────────────────────────────────────────────────────────────
-
-
-class _Graph:
-    """Owner references of all known objects, both ways, kept up to date change by change."""
-
-    def __init__(self) -> None:
-        self.dependents: dict[str, dict[ObjectId, bool]] = {}
-        """By owner uid; the value: whether the dependent blocks its owner's foreground deletion."""
-        self.blocking: dict[str, int] = {}
-        """By owner uid: how many dependents block."""
-        self.ids: dict[str, ObjectId] = {}
-        """By uid: every known object."""
-        self.foreground: dict[str, ObjectId] = {}
-        """By uid: objects that wait for their dependents."""
-
-    def update(self, target: ObjectId, old: Owned | None, new: Owned | None) -> None:
-        """Take over one change."""
-        if old is not None and (new is None or new.uid != old.uid):
-            self.ids.pop(old.uid, None)
-            self.foreground.pop(old.uid, None)
-        if new is not None:
-            self.ids[new.uid] = target
-            if new.is_deleting and FOREGROUND in new.finalizers:
-                self.foreground[new.uid] = target
-            else:
-                self.foreground.pop(new.uid, None)
-        before = old.owners if old is not None else ()
-        after = new.owners if new is not None else ()
-        if before is not after and before != after:
-            for ref in before:
-                self._remove(ref, target)
-            for ref in after:
-                self._add(ref, target)
-
-    def _add(self, ref: OwnerRef, target: ObjectId) -> None:
-        blocks = bool(ref.block_owner_deletion)
-        known = self.dependents.setdefault(ref.uid, {})
-        if known.get(target):
-            return  # named twice: once is enough
-        known[target] = blocks
-        if blocks:
-            self.blocking[ref.uid] = self.blocking.get(ref.uid, 0) + 1
-
-    def _remove(self, ref: OwnerRef, target: ObjectId) -> None:
-        known = self.dependents.get(ref.uid)
-        if known is None:
-            return
-        if known.pop(target, False):
-            left = self.blocking[ref.uid] - 1
-            if left:
-                self.blocking[ref.uid] = left
-            else:
-                del self.blocking[ref.uid]
-        if not known:
-            del self.dependents[ref.uid]
 
 
 class _Owner(Enum):
@@ -210,13 +77,13 @@ class _Watched(msgspec.Struct):
     cache: Cache[Any]
     unsubscribe: Callable[[], None]
     task: asyncio.Task[Any] | None
-    """None for a cache that somebody else runs."""
+    """None for a cache that is shared, which its owner runs."""
 
 
 class GarbageCollector:
     """Collects garbage over all resources that discovery shows, also those of CRDs that come later.
 
-    `shared`: caches that somebody else runs, used instead of ones of its own (their values: see `Owned`).
+    `shared`: caches that run elsewhere, used instead of ones of its own (their values: see `Owned`).
     `only`: these resources, without asking discovery.
     Component: `run()` until `stop()`.
     """
@@ -240,7 +107,7 @@ class GarbageCollector:
         self._watched: dict[Resource, _Watched] = {}
         self._caches: dict[Resource, Cache[Any]] = {}
         self._writer = Writer(client, self._caches)
-        self._graph = _Graph()
+        self._graph = OwnerGraph()
         self._absent: dict[tuple[str, str], None] = {}
         self._unresolved: dict[ObjectId, None] = {}
         self._swept: set[str] = set()
@@ -341,7 +208,7 @@ class GarbageCollector:
                 async with asyncio.timeout(_SYNC_TIMEOUT_S):
                     await asyncio.gather(*(cache.wait_synced() for cache in started))
             self._is_synced.set()
-            self._look_at_everything()
+            self._enqueue_everything()
         elif has_news:
             for target in [*self._unresolved]:
                 self._queue.add(target)
@@ -372,10 +239,10 @@ class GarbageCollector:
         for value in watched.cache.values():
             self._on_change(resource, Change(Key(value.namespace, value.name), value, None))
 
-    def _look_at_everything(self) -> None:
+    def _enqueue_everything(self) -> None:
         for resource, watched in self._watched.items():
             for value in watched.cache.values():
-                self._consider(ObjectId(resource, Key(value.namespace, value.name)), None, value)
+                self._enqueue_affected(ObjectId(resource, Key(value.namespace, value.name)), None, value)
 
     # ── what changes ─────────────────────────────────────────────────────────
 
@@ -385,9 +252,9 @@ class GarbageCollector:
         if resource == CUSTOM_RESOURCE_DEFINITIONS:
             self._refresh_now.set()
         if self._is_synced.is_set():
-            self._consider(target, change.old, change.new)
+            self._enqueue_affected(target, change.old, change.new)
 
-    def _consider(self, target: ObjectId, old: Owned | None, new: Owned | None) -> None:
+    def _enqueue_affected(self, target: ObjectId, old: Owned | None, new: Owned | None) -> None:
         """Queue what a change may have made garbage, or what may have waited for it."""
         if old is not None:
             if new is None or new.uid != old.uid:
@@ -404,10 +271,10 @@ class GarbageCollector:
         if new.is_deleting:
             if FOREGROUND in new.finalizers or ORPHAN in new.finalizers:
                 self._queue.add(target)
-        elif new.owners and not all(self._is_at_ease(ref, new) for ref in new.owners):
+        elif new.owners and not all(self._has_owner(ref, new) for ref in new.owners):
             self._queue.add(target)
 
-    def _is_at_ease(self, ref: OwnerRef, dependent: Owned) -> bool:
+    def _has_owner(self, ref: OwnerRef, dependent: Owned) -> bool:
         """Whether an owner is there and stays, as far as the caches know."""
         if ref.uid in self._graph.foreground:
             return False
@@ -446,8 +313,8 @@ class GarbageCollector:
         if _Owner.UNKNOWN in states:
             self._unresolved[target] = None
         if states & {_Owner.SOLID, _Owner.UNKNOWN}:
-            if useless := [ref for ref, state in owners if state in (_Owner.GONE, _Owner.DELETING)]:
-                await self._release(target, found, useless)
+            if gone := [ref for ref, state in owners if state in (_Owner.GONE, _Owner.DELETING)]:
+                await self._release(target, found, gone)
             return
         # Where the owner waits, what hangs on this object is to go before it, too.
         in_turn = _Owner.DELETING in states and found.uid in self._graph.dependents

@@ -23,7 +23,8 @@ from typing import Final
 import orjson
 
 from pykruise.kube.errors import Status
-from pykruise.kube.http_server import HttpServer, Limits, Streamed
+from pykruise.kube.http_app import Limits, Streamed
+from pykruise.kube.http_server import HttpServer
 from pykruise.kube.http_wire import Request
 from pykruise.kube.transport import Response
 from pykruise.sandbox.apiserver import ApiServer, LineStream, openapi, protobuf

@@ -1,7 +1,7 @@
 """The kubelets of simulated nodes, all of them in one component: they run pods on paper.
 
 pods cache ──change──▶ queue ──▶ _sync_pod: advance() ──▶ status_of() ──▶ PATCH pods/status | DELETE
-nodes      ──timer───▶ queue ──▶ _sync_node: register, renew the Lease, heartbeat
+nodes      ──timer───▶ queue ──▶ node_status.py: register, renew the Lease, heartbeat
 
 What happens to a pod is decided by pod_state.py and pod_status.py; here are only waiting and writing. It
 speaks to any API server through a Client: the sandbox's, or that of a real control plane without nodes.
@@ -19,30 +19,23 @@ from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.controller import Controller, unmeasured
-from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.errors import AlreadyExistsError, NotFoundError
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.node_agent.probe_checks import FAILED, SUCCEEDED, Seen
 from pykruise.kube.node_agent.recreations import OnNode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
+from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.kube.writer import Writer
 from pykruise.sandbox.agents import Agents
 from pykruise.sandbox.faults import Rule, failed_probe
 from pykruise.sandbox.image_agents import ImageAgents
 from pykruise.sandbox.images import ImageTable, full_name
 from pykruise.sandbox.metadata_agents import MetadataAgents
-from pykruise.sandbox.nodes import (
-    LEASE_DURATION_S,
-    LEASE_NAMESPACE,
-    Addresses,
-    NodeSpec,
-    heartbeat_patch,
-    lease_document,
-    node_document,
-)
+from pykruise.sandbox.node_status import NodeRecord, NodeStatusWriter
+from pykruise.sandbox.nodes import Addresses, NodeSpec
 from pykruise.sandbox.pod_decoding import PodProjector
 from pykruise.sandbox.pod_life import advance, awaited_keys, is_ready, wants_resize
 from pykruise.sandbox.pod_state import (
@@ -82,26 +75,11 @@ class KubeletsStats(msgspec.Struct, frozen=True, kw_only=True):
     removals: int
 
 
-class _Node(msgspec.Struct):
-    """What its kubelet remembers of a node."""
-
-    spec: NodeSpec
-    is_stopped: bool = False
-    uid: str = ""
-    """Of the Node object; empty until it is registered."""
-    beat_at: Instant = 0.0
-    """When its status was last written; 0: its status is to be written again."""
-    renewed_at: Instant = 0.0
-    has_lease: bool = False
-    images: set[str] = msgspec.field(default_factory=set)
-    """Full names of the images that are there, by tag and by digest."""
-
-
 class Kubelets:
     """All simulated nodes of a cluster.
 
     `found`: Node objects that are there already, as listed; they are taken over without being asked for again.
-    `pods`: a cache of all pods that somebody else runs; without it one of its own is run. `recorder`, when
+    `pods`: a cache of all pods that runs elsewhere; without it one of its own is run. `recorder`, when
     given, hears of failed pulls and crashes, `pull_recorder` of images that are pulled ahead, `probe_recorder` of
     checks. Component: `run()` until `stop()`.
     """
@@ -137,11 +115,17 @@ class Kubelets:
         self.pods = pods
         self.pods.subscribe(self._on_pod)
         self._writer = Writer(client, {PODS: self.pods})
-        self._nodes = {spec.name: _Node(spec) for spec in nodes}
-        self._found = {node["metadata"]["name"]: node for node in found}
+        self._nodes = {spec.name: NodeRecord(spec) for spec in nodes}
         self._states: dict[Key, PodState] = {}
         self._addresses = Addresses()
         self._is_registered = asyncio.Event()
+        self._node_status = NodeStatusWriter(
+            client,
+            found=found,
+            lease_s=self.settings.lease_s,
+            heartbeat_s=self.settings.heartbeat_s,
+            on_registered=self._note_registered,
+        )
         self._status_writes = 0
         self._removals = 0
         # Resting by measured CPU time is off: pods are cheap, and runs with equal seeds must be equal.
@@ -256,7 +240,7 @@ class Kubelets:
 
     def add_node(self, spec: NodeSpec) -> None:
         """A further node; registered at once when running. A name that is there gets the new spec."""
-        self._nodes[spec.name] = _Node(spec)
+        self._nodes[spec.name] = NodeRecord(spec)
         self._node_queue.add(spec.name)
         self._wake_pods_on(spec.name)
         self._wake_agents(spec.name)
@@ -376,7 +360,7 @@ class Kubelets:
             if state.stopping_since is not None:
                 return await self._stop_pod(pod, state, look_at=look_at)
             if self._recorder is not None and state is not before:
-                self._tell(pod, before, state, self._recorder)
+                self._record_failures(pod, before, state, self._recorder)
             if is_worth_reporting(pod, state, self._world, now, look_at=look_at):
                 wanted = status_of(pod, state, self._world, now, host_ip=node.spec.address)
                 await self._write_status(pod, patch_for(pod, wanted))
@@ -385,7 +369,7 @@ class Kubelets:
             return None
         return self._until(look_at)
 
-    def _refused(self, pod: PodView, node: _Node) -> Refused | None:
+    def _refused(self, pod: PodView, node: NodeRecord) -> Refused | None:
         """Why the node cannot give the pod what its spec asks for now. Rule: the kubelet's resize admission."""
         capacity = amounts({"cpu": node.spec.cpu, "memory": node.spec.memory})
         wanted = pod.requests()
@@ -559,12 +543,14 @@ class Kubelets:
     def _until(self, moment: Instant) -> float | None:
         return None if moment == math.inf else max(0.0, moment - self._clock())
 
-    def _tell(self, pod: PodView, before: PodState, after: PodState, recorder: EventRecorder) -> None:
+    def _record_failures(
+        self, pod: PodView, before: PodState, after: PodState, recorder: EventRecorder
+    ) -> None:
         """Events for what went wrong; what goes well is in the status."""
         for old, new in zip(before.runs, after.runs, strict=True):
             if old is new:
                 continue
-            for reason, message in _troubles(old, new, pod):
+            for reason, message in _failures(old, new, pod):
                 recorder.record(
                     PODS,
                     namespace=pod.namespace,
@@ -578,89 +564,14 @@ class Kubelets:
     # ── nodes ────────────────────────────────────────────────────────────────
 
     async def _sync_node(self, name: str) -> float | None:
-        """Register a node, then show now and then that it lives."""
-        node = self._nodes[name]
-        if node.is_stopped:
-            return None
-        now = self._clock()
-        if node.has_lease and now - node.renewed_at > LEASE_DURATION_S:
-            node.beat_at = 0.0  # others have taken it for dead meanwhile (this program was held up)
-        try:
-            if not node.uid:
-                await self._register(node, now)
-            # The lease first: who sees a node that is well with an old lease takes it for dead again.
-            if self.settings.lease_s is not None:
-                await self._renew(node, now)
-            if now - node.beat_at >= self.settings.heartbeat_s:
-                patch = heartbeat_patch(now=now, transition=node.beat_at == 0.0)
-                await self._patch_node(node, patch)
-                node.beat_at = now
-        except NotFoundError:
-            # Somebody deleted the Node. As a real kubelet would, it stays away until it is started again.
-            node.uid = ""
-            node.is_stopped = True
-            return None
-        if self.settings.lease_s is None:
-            return self.settings.heartbeat_s
-        return min(self.settings.lease_s, self.settings.heartbeat_s)
-
-    async def _register(self, node: _Node, now: Instant) -> None:
-        document = node_document(node.spec, now=now)
-        stored = self._found.pop(node.spec.name, None)
-        if stored is None:
-            try:
-                stored = decode(await self._client.create(NODES, "", document))
-            except AlreadyExistsError:
-                stored = decode(await self._client.get(NODES, "", node.spec.name))
-        node.uid = stored["metadata"]["uid"]
-        # The status of an older registration, or one that a server took off the new object.
-        if get_path(stored, "status", "nodeInfo", "kubeletVersion") != node.spec.version or not _is_well(
-            stored
-        ):
-            await self._patch_node(node, {"status": document["status"]})
-        node.beat_at = now
-        self._note_registered()
+        return await self._node_status.sync(self._nodes[name], self._clock())
 
     def _note_registered(self) -> None:
         if all(node.uid for node in self._nodes.values()):
             self._is_registered.set()
 
-    async def _patch_node(self, node: _Node, patch: Document) -> None:
-        await self._client.patch(
-            NODES, "", node.spec.name, patch, patch_type=PatchType.STRATEGIC, subresource="status"
-        )
 
-    async def _renew(self, node: _Node, now: Instant) -> None:
-        node.renewed_at = now
-        lease = lease_document(node.spec.name, uid=node.uid, now=now)
-        if node.has_lease:
-            try:
-                renewal = {"spec": lease["spec"]}
-                await self._client.patch(
-                    LEASES, LEASE_NAMESPACE, node.spec.name, renewal, patch_type=PatchType.MERGE
-                )
-                return
-            except NotFoundError:
-                node.has_lease = False
-        try:
-            await self._client.create(LEASES, LEASE_NAMESPACE, lease)
-        except AlreadyExistsError:
-            patch = {
-                "metadata": {"ownerReferences": lease["metadata"]["ownerReferences"]},
-                "spec": lease["spec"],
-            }
-            await self._client.patch(
-                LEASES, LEASE_NAMESPACE, node.spec.name, patch, patch_type=PatchType.MERGE
-            )
-        node.has_lease = True
-
-
-def _is_well(node: Document) -> bool:
-    conditions = get_path(node, "status", "conditions", default=[])
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-
-
-def _troubles(old: Run, new: Run, pod: PodView) -> Iterable[tuple[str, str]]:
+def _failures(old: Run, new: Run, pod: PodView) -> Iterable[tuple[str, str]]:
     if (
         new.state is RunState.PULL_FAILED
         and new.failure is not None

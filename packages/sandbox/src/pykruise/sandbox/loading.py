@@ -47,7 +47,7 @@ _FIRST: Final = (
 """Kinds that others need, in this order; the rest follows, owners before what they own."""
 
 _LEFT_OUT: Final = {
-    "Event": "told what happened elsewhere",
+    "Event": "reported what happened elsewhere",
     "Lease": "held by programs that do not run here",
     "Endpoints": "made anew from the services",
     "EndpointSlice": "made anew from the services",

@@ -32,7 +32,7 @@ class LocalTransport:
     each). Without `managed_fields` objects come without theirs, and quicker.
 
     `username` may do everything, under that name; `user` may do what the server lets it. With `steady` a watch lasts
-    until somebody ends it, and says nothing while nothing happens: no bookmarks, no ends to begin again after. Right
+    until it is ended, and says nothing while nothing happens: no bookmarks, no ends to begin again after. Right
     where years pass in seconds, and nothing in between can break.
     """
 

@@ -20,7 +20,7 @@ from pykruise.kube.queue import WorkQueue
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from pykruise.sandbox.running import run_beside
 
-NOBODY = "nobody"
+UNPROVISIONED = "nobody"
 """Storage classes whose names begin so have no volumes."""
 
 
@@ -83,7 +83,7 @@ class Volumes:
 
     async def _make(self, key: Key) -> None:
         claim = self._claims.get(key)
-        if claim is None or claim.storage_class.startswith(NOBODY):
+        if claim is None or claim.storage_class.startswith(UNPROVISIONED):
             return
         volume = {
             "metadata": {"name": f"pv-{claim.uid}"},

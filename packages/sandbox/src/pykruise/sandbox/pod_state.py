@@ -222,7 +222,7 @@ def with_added(state: PodState, pod: PodView) -> PodState:
 
 
 def with_stopped(state: PodState, pod: PodView, name: str, now: Instant) -> PodState:
-    """The state once somebody beside the kubelet has stopped a running container. It is started again without a wait,
+    """The state once something beside the kubelet has stopped a running container. It is started again without a wait,
     unless the pod never restarts anything."""
     return _with_ended(state, pod, {name}, now, code=_KILLED)
 

@@ -113,7 +113,7 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     lifecycle: _Lifecycle | None = None
     env: tuple[_Env, ...] | None = None
     stdin: bool = False
-    """Somebody may type into it, so that it runs until they leave: of ephemeral containers."""
+    """A person may type into it, so that it runs until they leave: of ephemeral containers."""
 
     @property
     def config_keys(self) -> list[tuple[str, str]]:

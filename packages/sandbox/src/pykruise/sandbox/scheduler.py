@@ -92,7 +92,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, kw_only=True):
 class Scheduler:
     """Binds the pods whose `schedulerName` is `name`.
 
-    `pods`, `nodes`: caches that somebody else runs; without them ones of its own are run. Component: `run()`
+    `pods`, `nodes`: caches that run elsewhere; without them ones of its own are run. Component: `run()`
     until `stop()`. With `tells_success` every binding is an event too, as in a real cluster.
     """
 
@@ -382,7 +382,7 @@ class Scheduler:
                 elif claim.annotations.get(SELECTED_NODE) != node:
                     await self._select(claim, node)
         except (NotFoundError, ConflictError):
-            self._take_back(pod)  # somebody was quicker: chosen anew from what is so now
+            self._take_back(pod)  # another write was quicker: chosen anew from what is so now
             return 0.0
         except Exception:
             self._take_back(pod)

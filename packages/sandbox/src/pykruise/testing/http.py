@@ -2,7 +2,7 @@
 
 HttpSandbox ──▶ thread with an event loop ──▶ Cluster + HttpFront ──▶ kubeconfig (mode 0600), ca.crt
 
-Time is real here: what is on the other side of a socket cannot be told to wait.
+Time is real here: what is on the other side of a socket cannot be made to wait.
 """
 
 import asyncio

@@ -67,7 +67,7 @@ class Sandbox:
         return self.cluster.client
 
     def client_as(self, user: str, *groups: str) -> Client:
-        """A client of somebody who is no administrator: a user's name, or `namespace:name` of a service account.
+        """A client that is no administrator: a user's name, or `namespace:name` of a service account.
 
         With `rbac` it may do what roles say.
         """

@@ -45,7 +45,7 @@ async def names(place: Place) -> list[str]:
     return [doc["metadata"]["name"] for doc in await jobs(place)]
 
 
-async def told(place: Place) -> set[str]:
+async def reasons_of_events(place: Place) -> set[str]:
     docs = [await place.get(EVENTS, name) for name in await place.names(EVENTS)]
     return {doc["reason"] for doc in docs if doc["involvedObject"]["kind"] == "CronJob"}
 
@@ -71,7 +71,7 @@ async def test_a_job_is_made_at_each_time_and_old_ones_go() -> None:
         assert status["lastScheduleTime"] == format_time(minute(6))
         assert status["lastSuccessfulTime"] > status["lastScheduleTime"]
         assert status.get("active", []) == []
-        assert await told(place) == {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"}
+        assert await reasons_of_events(place) == {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"}
 
 
 @pytest.mark.parametrize(("policy", "made"), [("Allow", 3), ("Forbid", 1), ("Replace", 1)])
@@ -89,7 +89,7 @@ async def test_the_policy_decides_about_jobs_that_still_run(policy: str, made: i
         assert running[-1]["metadata"]["name"] == f"tick-{newest}"
         status = (await place.get(CRON_JOBS, "tick"))["status"]
         assert len(status["active"]) == made
-        assert ("JobAlreadyActive" in await told(place)) is (policy == "Forbid")
+        assert ("JobAlreadyActive" in await reasons_of_events(place)) is (policy == "Forbid")
 
 
 async def test_a_suspended_one_makes_nothing_and_makes_up_for_the_last_time_only() -> None:

@@ -88,14 +88,14 @@ async def test_a_deployment_becomes_available_and_says_so() -> None:
             "updatedReplicas": 3,
         }
         assert "unavailableReplicas" not in doc["status"]
-        told = await conditions(place)
-        assert (told["Available"]["status"], told["Available"]["reason"]) == (
+        shown = await conditions(place)
+        assert (shown["Available"]["status"], shown["Available"]["reason"]) == (
             "True",
             "MinimumReplicasAvailable",
         )
         (name,) = await place.names(REPLICA_SETS)
-        assert told["Progressing"]["reason"] == "NewReplicaSetAvailable"
-        assert told["Progressing"]["message"] == f'ReplicaSet "{name}" has successfully progressed.'
+        assert shown["Progressing"]["reason"] == "NewReplicaSetAvailable"
+        assert shown["Progressing"]["message"] == f'ReplicaSet "{name}" has successfully progressed.'
         # and the pods carry the hash, and belong to the replica set, and that to the deployment
         replica_set = await place.get(REPLICA_SETS, name)
         digest = replica_set["metadata"]["labels"]["pod-template-hash"]
@@ -199,8 +199,8 @@ async def test_a_rollout_that_gets_nowhere_misses_its_deadline() -> None:
         assert (await conditions(place))["Progressing"]["reason"] == "ReplicaSetUpdated"
         await asyncio.sleep(30)
         # then
-        told = (await conditions(place))["Progressing"]
-        assert (told["status"], told["reason"]) == ("False", "ProgressDeadlineExceeded")
+        shown = (await conditions(place))["Progressing"]
+        assert (shown["status"], shown["reason"]) == ("False", "ProgressDeadlineExceeded")
         assert (await conditions(place))["Available"]["status"] == "True"
 
 
@@ -278,7 +278,7 @@ async def test_a_replica_set_adopts_what_it_selects_and_lets_go_what_it_does_not
             get_path(await place.get(PODS, "early"), "metadata", "ownerReferences", 0, "uid")
             == (stored["metadata"]["uid"])
         )
-        # and when it is relabelled it is replaced, and nobody's
+        # and when it is relabelled it is replaced, and an orphan
         await place.merge(PODS, "early", {"metadata": {"labels": {"app": "other"}}})
         await asyncio.sleep(5)
         assert await count() == 3

@@ -94,9 +94,9 @@ async def test_no_index_is_tried_any_more_once_too_many_have_failed() -> None:
         await place.create(JOBS, indexed(backoffLimitPerIndex=0, maxFailedIndexes=1))
         await place.until(lambda: ended(place, "Failed"), within_s=100)
         # then the pod that was still running was ended, and counts as failed
-        told = await ended(place, "Failed")
-        assert told["reason"] == "MaxFailedIndexesExceeded"
-        assert told["message"] == "Job has exceeded the specified maximal number of failed indexes"
+        shown = await ended(place, "Failed")
+        assert shown["reason"] == "MaxFailedIndexesExceeded"
+        assert shown["message"] == "Job has exceeded the specified maximal number of failed indexes"
         status = (await place.get(JOBS, "sum"))["status"]
         assert (status["failedIndexes"], status["failed"]) == ("0,1", 3)
         assert await pods_of(place, 2) == []
@@ -146,10 +146,10 @@ async def test_a_disrupted_pod_is_known_by_its_condition() -> None:
         )
         await place.until(lambda: ended(place, "Failed"), within_s=100)
         # then
-        told = await ended(place, "Failed")
-        assert told["reason"] == "PodFailurePolicy"
+        shown = await ended(place, "Failed")
+        assert shown["reason"] == "PodFailurePolicy"
         wanted = f"Pod default/{name} has condition DisruptionTarget matching FailJob rule at index 0"
-        assert told["message"] == wanted
+        assert shown["message"] == wanted
 
 
 async def test_enough_indexes_make_a_success_and_the_rest_is_ended_without_having_failed() -> None:

@@ -91,8 +91,8 @@ async def test_failures_beyond_the_backoff_limit_fail_the_job() -> None:
         assert 30 <= took_s < 60
         status = (await place.get(JOBS, "sum"))["status"]
         assert status["failed"] == 3
-        told = status["conditions"][-1]
-        assert (told["reason"], told["message"]) == (
+        shown = status["conditions"][-1]
+        assert (shown["reason"], shown["message"]) == (
             "BackoffLimitExceeded",
             "Job has reached the specified backoff limit",
         )
@@ -140,9 +140,9 @@ async def test_the_failure_policy_fails_a_job_or_looks_away() -> None:
         await place.until(lambda: condition(place, "Failed"))
         await asyncio.sleep(120)
         # then
-        told = await condition(place, "Failed")
-        assert told["reason"] == "PodFailurePolicy"
-        assert "failed with exit code 42 matching FailJob rule at index 0" in told["message"]
+        shown = await condition(place, "Failed")
+        assert shown["reason"] == "PodFailurePolicy"
+        assert "failed with exit code 42 matching FailJob rule at index 0" in shown["message"]
         assert not await condition(place, "Failed", "flaky")
         assert (await place.get(JOBS, "flaky"))["status"].get("failed", 0) == 0
 
@@ -159,8 +159,8 @@ async def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
         await place.until(lambda: condition(place, "Complete"))
         # then
         assert (await condition(place, "Suspended"))["reason"] == "JobResumed"
-        told = [*await place.events("Suspended"), *await place.events("Resumed")]
-        assert [event["message"] for event in told] == ["Job suspended", "Job resumed"]
+        shown = [*await place.events("Suspended"), *await place.events("Resumed")]
+        assert [event["message"] for event in shown] == ["Job suspended", "Job resumed"]
 
 
 async def test_a_finished_job_goes_when_its_time_is_over() -> None:

@@ -121,7 +121,7 @@ async def test_a_dead_node_is_told_and_its_pods_are_replaced_elsewhere() -> None
         # when
         place.cluster.kubelets.stop_node("node-1")
         await asyncio.sleep(80)
-        # then at first it is only told
+        # then at first it is only reported
         assert await node_ready(place, "node-1") == "Unknown"
         taints = (await place.get(NODES, "node-1"))["spec"]["taints"]
         assert {(one["key"], one["effect"]) for one in taints} == {

@@ -149,7 +149,7 @@ async def test_a_volume_to_be_retained_stays_released() -> None:
             return bool((await place.get(PERSISTENT_VOLUMES, "kept"))["status"]["phase"] == "Released")
 
         await place.until(is_released)
-        # and nobody else gets it
+        # and no other claim gets it
         await place.create(PERSISTENT_VOLUME_CLAIMS, claim("other", storageClassName=""))
         await asyncio.sleep(10)
         assert await phase(place, "other") == "Pending"

@@ -6,7 +6,7 @@ import { clean, count, many } from "./words.js";
 
 const ORDER = { person: 0, moves: 1, still: 2 };
 
-/** What somebody typed: words that a row has, `!word` that it has not, `label:value`, `"exact name"`. */
+/** What was typed: words that a row has, `!word` that it has not, `label:value`, `"exact name"`. */
 export function matcher(text) {
   const terms = (text || "").match(/!?"[^"]*"|[^\s,]+/g) || [];
   const tests = terms.map((term) => {
@@ -118,7 +118,7 @@ export function rollouts(live, around) {
   const { shown, links, left } = paged(rows, around);
   return {
     title: "Rollouts",
-    summary: `${counts.person} need somebody, ${counts.moves} move, ${counts.still} are still`,
+    summary: `${counts.person} need action, ${counts.moves} move, ${counts.still} are still`,
     left,
     body: [
       filters(all, around, options("Kind", "kind", distinct(all, "kind"), around)),
@@ -126,7 +126,7 @@ export function rollouts(live, around) {
         "nav",
         { class: "chips", "aria-label": "State" },
         chip("", "All", meant.length),
-        chip("person", "▲ Need somebody", counts.person),
+        chip("person", "▲ Need action", counts.person),
         chip("moves", "● Move", counts.moves),
         chip("still", "○ Still", counts.still),
       ),

@@ -17,7 +17,7 @@ const SILENT_MS = 40_000;
 
 /**
  * Rows of a page, live: a Map by id, in `rows`. `changed()` is called when there is something new, `lost()` when the
- * server asks for a login. Closed while nobody looks at the tab: what was missed comes at once when somebody does.
+ * server asks for a login. Closed while the tab is hidden: what was missed comes at once when it is shown.
  */
 export class Live {
   constructor(query, { changed, lost }) {

@@ -19,7 +19,7 @@ export const workloadLink = (row, ...children) =>
   link({ page: "workload", kind: row.resource, namespace: row.namespace, name: row.name }, ...children);
 
 const STATES = {
-  person: ["▲", "needs somebody"],
+  person: ["▲", "needs action"],
   moves: ["●", "moves"],
   still: ["○", "still"],
 };

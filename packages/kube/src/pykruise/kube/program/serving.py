@@ -14,7 +14,8 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from pykruise.kube.http_server import HttpServer, Limits
+from pykruise.kube.http_app import Limits
+from pykruise.kube.http_server import HttpServer
 from pykruise.kube.http_wire import Request
 from pykruise.kube.transport import Response
 

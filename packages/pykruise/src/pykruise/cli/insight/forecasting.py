@@ -18,7 +18,7 @@ from pykruise.cli.insight.admitted import asked, changed_paths
 from pykruise.cli.insight.budgets import gone_below, read_budgets
 from pykruise.cli.insight.known import of_document, workload_insight
 from pykruise.cli.insight.look import Sight, look, nodes_of
-from pykruise.cli.insight.outlook import Batch, Fate, FieldChange
+from pykruise.cli.insight.outlook import Batch, Fate, Foreseen
 from pykruise.cli.insight.playing import Play, Played, World, play, room_for
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
@@ -37,41 +37,22 @@ from pykruise.sandbox.nodes import NodeSpec
 __all__ = ["Forecast", "forecast", "forecast_and_play"]
 
 
-class Forecast(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything `pykruise plan` says about one object."""
+class Forecast(Foreseen, frozen=True, kw_only=True):
+    """What is said of a workload, whose rollout is played."""
 
-    kind: str
-    namespace: str
-    name: str
-    change: str
-    """created, changed, unchanged or refused."""
-    errors: tuple[str, ...] = ()
-    """What admission refuses, all of it."""
-    fields: tuple[FieldChange, ...] = ()
-    """What changes in the spec."""
     ways: Mapping[str, str] = {}
     """By the revision that pods are of: in place, or recreated and the field that forces it."""
-    batches: tuple[Batch, ...] = ()
     are_names_known: bool = False
     """Pods that are made have the names said here; else another is chosen when they are made."""
-    stays: Mapping[str, tuple[str, ...]] = {}
-    """Why pods stay as they are, and which."""
     claims_created: tuple[str, ...] = ()
     claims_deleted: tuple[str, ...] = ()
     claims_kept: tuple[str, ...] = ()
     """Left without a pod, and not deleted."""
     holds: tuple[str, ...] = ()
     """What would hold it up."""
-    notes: tuple[str, ...] = ()
-    """What else is worth knowing."""
     lowest_available: int = 0
     pods_before: int = 0
     pods_after: int = 0
-
-    @property
-    def has_changes(self) -> bool:
-        """Whether anything at all would happen."""
-        return self.change != "unchanged" or bool(self.batches)
 
 
 async def forecast(

@@ -5,12 +5,23 @@ a kind's forecasting.py ──▶ Outlook ──▶ outlook_lines() for people, 
 Pure. Workloads, whose rollouts are played, have a Forecast instead (forecasting.py).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-__all__ = ["Batch", "Fate", "FieldChange", "Outlook", "outlook_lines", "shown"]
+__all__ = [
+    "Batch",
+    "Fate",
+    "FieldChange",
+    "Foreseen",
+    "Outlook",
+    "head_lines",
+    "outlook_lines",
+    "pods_by_fate",
+    "section",
+    "shown",
+]
 
 
 class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +58,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     fates: tuple[Fate, ...]
 
 
-class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything `pykruise plan` says about one object."""
+class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
+    """What `pykruise plan` says about an object of any kind."""
 
     kind: str
     namespace: str = ""
@@ -61,20 +72,25 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """What changes in the spec."""
     batches: tuple[Batch, ...] = ()
     """What is done to pods that are there, a number at a time."""
-    batches_title: str = "Pods that are there"
     stays: Mapping[str, tuple[str, ...]] = {}
     """Why pods stay as they are, and which."""
-    new_pods: tuple[str, ...] = ()
-    """What pods get that are created afterwards."""
     notes: tuple[str, ...] = ()
     """What else is worth knowing."""
-    within: tuple[Any, ...] = ()
-    """Forecasts and Outlooks of workloads that it would write to."""
 
     @property
     def has_changes(self) -> bool:
         """Whether anything at all would happen."""
         return self.change != "unchanged" or bool(self.batches)
+
+
+class Outlook(Foreseen, frozen=True, kw_only=True):
+    """What is said of a kind that changes pods of others."""
+
+    batches_title: str = "Pods that are there"
+    new_pods: tuple[str, ...] = ()
+    """What pods get that are created afterwards."""
+    within: tuple[Any, ...] = ()
+    """Forecasts and Outlooks of workloads that it would write to."""
 
 
 _WORDS = {
@@ -86,31 +102,42 @@ _WORDS = {
 
 def outlook_lines(one: Outlook) -> list[str]:
     """As a person reads it."""
+    found = head_lines(one)
+    if one.change == "refused" or not one.has_changes:
+        return found
+    found += section(one.batches_title, [_batch(batch) for batch in one.batches])
+    found += section("Stay as they are", [f"{shown(pods)}: {why}" for why, pods in one.stays.items()])
+    found += section("New pods", one.new_pods)
+    found += section("Note", one.notes)
+    return found
+
+
+def head_lines(one: Foreseen) -> list[str]:
+    """What becomes of the object itself; where nothing else does, that is all there is to say."""
     title = f"{one.kind} {one.namespace}/{one.name}" if one.namespace else f"{one.kind} {one.name}"
     if one.change == "refused":
         return [f"{title}: would be refused", *(f"  {error}" for error in one.errors)]
     if not one.has_changes:
         return [f"{title}: nothing would change"]
-    found = [f"{title}: {_WORDS[one.change]}"]
-    found += _section("Fields", [str(field) for field in one.fields])
-    found += _section(one.batches_title, [_batch(batch) for batch in one.batches])
-    found += _section("Stay as they are", [f"{shown(pods)}: {why}" for why, pods in one.stays.items()])
-    found += _section("New pods", one.new_pods)
-    found += _section("Note", one.notes)
-    return found
+    return [f"{title}: {_WORDS[one.change]}", *section("Fields", [str(field) for field in one.fields])]
 
 
-def _section(title: str, lines: Sequence[str]) -> list[str]:
+def section(title: str, lines: Sequence[str]) -> list[str]:
     return ["", title, *(f"  {line}" for line in lines)] if lines else []
 
 
 def _batch(batch: Batch) -> str:
-    groups: dict[str, list[str]] = {}
-    for fate in batch.fates:
-        groups.setdefault(fate.do, []).append(fate.pod)
     wait = "then, as these are ready: " if batch.number > 1 else ""
-    actions = "; ".join(f"{do}: {shown(pods)}" for do, pods in groups.items())
+    actions = "; ".join(f"{do}: {shown(pods)}" for do, pods in pods_by_fate(batch.fates).items())
     return f"{batch.number:3d}. {wait}{actions}"
+
+
+def pods_by_fate(fates: Iterable[Fate]) -> dict[str, list[str]]:
+    """Names of pods by what is done to them."""
+    groups: dict[str, list[str]] = {}
+    for fate in fates:
+        groups.setdefault(fate.do, []).append(fate.pod)
+    return groups
 
 
 def shown(names: Sequence[str]) -> str:

@@ -6,9 +6,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.client import Client
 from pykruise.kube.config import Overrides, load
 from pykruise.kube.http import HttpTransport
+from pykruise.kube.retries import RetryPolicy
 from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 
 __all__ = ["REQUEST_TIMEOUT_S", "Reach", "Traced", "reached"]

@@ -16,9 +16,10 @@ import msgspec
 from pykruise.cli.kubectl.discovery import Mapper, read_served
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.flags import Call
-from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.config import Overrides
+from pykruise.kube.retries import RetryPolicy
 from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 
 __all__ = ["Reached", "Session", "Surroundings", "connect"]

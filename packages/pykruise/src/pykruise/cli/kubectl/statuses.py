@@ -186,6 +186,14 @@ def _of_nodes(what: str, status: Document, *, updated: int, target: int) -> Prog
     return Progress(f"{what} successfully rolled out", is_done=True, at_partition=True)
 
 
+def _updating(what: str, updated: int, ready: int, *, target: int, pods: str) -> Progress | None:
+    """How far pods are updated and ready; None: as many as are to be."""
+    waiting = f"Waiting for {what} rollout to finish: "
+    if updated < target:
+        return Progress(f"{waiting}{updated} out of {target} {pods} pods have been updated...")
+    return Progress(f"{waiting}{ready} of {target} updated pods are ready...") if ready < target else None
+
+
 def _sidecar_set(document: Document, _: int) -> Progress:
     name, status = document["metadata"]["name"], _status(document)
     if not _is_observed(document):
@@ -193,11 +201,9 @@ def _sidecar_set(document: Document, _: int) -> Progress:
     matched, updated = status.get("matchedPods", 0), status.get("updatedPods", 0)
     ready = status.get("updatedReadyPods", 0)
     target = matched - partition_of(_field(document, "partition"), replicas=matched)
-    waiting = f"Waiting for SidecarSet {quoted(name)} rollout to finish: "
-    if updated < target:
-        return Progress(f"{waiting}{updated} out of {target} matched pods have been updated...")
-    if ready < target:
-        return Progress(f"{waiting}{ready} of {target} updated pods are ready...")
+    what = f"SidecarSet {quoted(name)}"
+    if behind := _updating(what, updated, ready, target=target, pods="matched"):
+        return behind
     return Progress(
         f"SidecarSet {quoted(name)} successfully rolled out: {matched} matched, {updated} updated, {ready} ready",
         is_done=True,
@@ -214,11 +220,9 @@ def _united_deployment(document: Document, _: int) -> Progress:
     partitions = get_path(document, "spec", "updateStrategy", "manualUpdate", "partitions", default={}) or {}
     target = wanted - min(sum(one for one in partitions.values() if isinstance(one, int)), wanted)
     updated, ready = status.get("updatedReplicas", 0), status.get("updatedReadyReplicas", 0)
-    waiting = f"Waiting for UnitedDeployment {quoted(name)} rollout to finish: "
-    if updated < target:
-        return Progress(f"{waiting}{updated} out of {target} new pods have been updated...")
-    if ready < target:
-        return Progress(f"{waiting}{ready} of {target} updated pods are ready...")
+    what = f"UnitedDeployment {quoted(name)}"
+    if behind := _updating(what, updated, ready, target=target, pods="new"):
+        return behind
     if (all_ready := status.get("readyReplicas", 0)) < wanted:
         return Progress(f"Waiting for {wanted - all_ready} pods to be ready...")
     return Progress(

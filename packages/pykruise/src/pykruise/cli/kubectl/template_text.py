@@ -6,7 +6,7 @@ Pure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pykruise.kube.quantities import format_quantity
 
@@ -29,9 +29,9 @@ def _lines(template: Document) -> Iterator[str]:
     if account := spec.get("serviceAccountName"):
         yield f"  Service Account:\t{account}"
     if containers := spec.get("initContainers"):
-        yield from _containers("Init Containers", containers)
-    yield from _containers("Containers", spec.get("containers") or ())
-    yield from _volumes(spec.get("volumes") or ())
+        yield from _titled("  Init Containers", _containers(containers))
+    yield from _titled("  Containers", _containers(spec.get("containers") or ()))
+    yield from _titled("  Volumes", _volumes(spec.get("volumes") or ()))
     if constraints := spec.get("topologySpreadConstraints"):
         yield from _spread(constraints)
     if priority := spec.get("priorityClassName"):
@@ -82,11 +82,14 @@ def _tolerations(tolerations: Sequence[Document]) -> Iterator[str]:
 # ── containers ───────────────────────────────────────────────────────────────
 
 
-def _containers(title: str, containers: Sequence[Document]) -> Iterator[str]:
-    if not containers:
-        yield f"  {title}:\t<none>"
-        return
-    yield f"  {title}:"
+def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
+    """The lines below their title; or that there are none."""
+    found = list(lines)
+    yield f"{title}:" if found else f"{title}:\t<none>"
+    yield from found
+
+
+def _containers(containers: Sequence[Document]) -> Iterator[str]:
     for one in containers:
         yield f"   {one.get('name')}:"
         yield f"    Image:\t{one.get('image', '')}"
@@ -104,8 +107,8 @@ def _containers(title: str, containers: Sequence[Document]) -> Iterator[str]:
             if probe := one.get(field):
                 yield f"    {name}:\t{_probe(probe)}"
         yield from _env_from(one.get("envFrom") or ())
-        yield from _environment(one)
-        yield from _mounts(one.get("volumeMounts") or ())
+        yield from _titled("    Environment", _environment(one))
+        yield from _titled("    Mounts", _mounts(one.get("volumeMounts") or ()))
         if devices := one.get("volumeDevices"):
             yield "    Devices:"
             yield from (f"      {device['devicePath']} from {device['name']}" for device in devices)
@@ -159,12 +162,7 @@ def _env_from(sources: Sequence[Document]) -> Iterator[str]:
 
 
 def _environment(container: Document) -> Iterator[str]:
-    variables = container.get("env") or ()
-    if not variables:
-        yield "    Environment:\t<none>"
-        return
-    yield "    Environment:"
-    for one in variables:
+    for one in container.get("env") or ():
         name, source = one.get("name"), one.get("valueFrom")
         if not source:
             lines = str(one.get("value", "")).split("\n")
@@ -199,10 +197,6 @@ def amount_of(container: Document, ref: Document) -> str:
 
 
 def _mounts(mounts: Sequence[Document]) -> Iterator[str]:
-    if not mounts:
-        yield "    Mounts:\t<none>"
-        return
-    yield "    Mounts:"
     for one in sorted(mounts, key=lambda mount: str(mount.get("mountPath"))):
         flags = ["ro" if one.get("readOnly") else "rw"]
         if one.get("subPath"):
@@ -214,49 +208,46 @@ def _mounts(mounts: Sequence[Document]) -> Iterator[str]:
 
 
 def _volumes(volumes: Sequence[Document]) -> Iterator[str]:
-    if not volumes:
-        yield "  Volumes:\t<none>"
-        return
-    yield "  Volumes:"
     for one in volumes:
         yield f"   {one.get('name', '')}:"
         yield from (f"    {line}" for line in _volume(one))
 
 
+_SOURCES: Final[Mapping[str, tuple[str, tuple[tuple[str, str, Any], ...]]]] = {
+    "emptyDir": (
+        "EmptyDir (a temporary directory that shares a pod's lifetime)",
+        (("Medium", "medium", ""), ("SizeLimit", "sizeLimit", "<unset>")),
+    ),
+    "hostPath": (
+        "HostPath (bare host directory volume)",
+        (("Path", "path", None), ("HostPathType", "type", "")),
+    ),
+    "configMap": (
+        "ConfigMap (a volume populated by a ConfigMap)",
+        (("Name", "name", None), ("Optional", "optional", False)),
+    ),
+    "secret": (
+        "Secret (a volume populated by a Secret)",
+        (("SecretName", "secretName", None), ("Optional", "optional", False)),
+    ),
+    "persistentVolumeClaim": (
+        "PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)",
+        (("ClaimName", "claimName", None), ("ReadOnly", "readOnly", False)),
+    ),
+}
+"""Source of a volume → what it is, and its fields: title, field, value where it is absent."""
+
+
 def _volume(volume: Document) -> Iterable[str]:
     source = next((name for name in volume if name != "name"), "emptyDir")
     value = volume.get(source) or {}
+    if source in _SOURCES:
+        what, fields = _SOURCES[source]
+        return (
+            f"Type:\t{what}",
+            *(f"{title}:\t{_shown(value, field, empty)}" for title, field, empty in fields),
+        )
     match source:
-        case "emptyDir":
-            return (
-                "Type:\tEmptyDir (a temporary directory that shares a pod's lifetime)",
-                f"Medium:\t{value.get('medium', '')}",
-                f"SizeLimit:\t{value.get('sizeLimit', '<unset>')}",
-            )
-        case "hostPath":
-            return (
-                "Type:\tHostPath (bare host directory volume)",
-                f"Path:\t{value.get('path')}",
-                f"HostPathType:\t{value.get('type', '')}",
-            )
-        case "configMap":
-            return (
-                "Type:\tConfigMap (a volume populated by a ConfigMap)",
-                f"Name:\t{value.get('name')}",
-                f"Optional:\t{_bool(value.get('optional'))}",
-            )
-        case "secret":
-            return (
-                "Type:\tSecret (a volume populated by a Secret)",
-                f"SecretName:\t{value.get('secretName')}",
-                f"Optional:\t{_bool(value.get('optional'))}",
-            )
-        case "persistentVolumeClaim":
-            return (
-                "Type:\tPersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)",
-                f"ClaimName:\t{value.get('claimName')}",
-                f"ReadOnly:\t{_bool(value.get('readOnly'))}",
-            )
         case "downwardAPI":
             return (
                 "Type:\tDownwardAPI (a volume populated by information about the pod)",
@@ -269,6 +260,10 @@ def _volume(volume: Document) -> Iterable[str]:
                 *(line for one in value.get("sources") or () for line in _projection(one)),
             )
     return ("Type:\t<unknown>",) if not value else (f"Type:\t{source}",)
+
+
+def _shown(value: Document, field: str, empty: Any) -> Any:
+    return _bool(value.get(field)) if empty is False else value.get(field, empty)
 
 
 def _item_source(item: Document) -> str:

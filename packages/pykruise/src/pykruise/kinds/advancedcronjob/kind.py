@@ -7,16 +7,16 @@ from collections.abc import Iterator, Sequence
 
 from pykruise.kinds.advancedcronjob.admission import mutating, validate_cronjob
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, TEMPLATES, ChildView
-from pykruise.kinds.advancedcronjob.conversion import CONVERSION
 from pykruise.kinds.advancedcronjob.insight import INSIGHT
 from pykruise.kinds.advancedcronjob.plan import plan_cronjob
 from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, snapshot
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJob
 from pykruise.kube.cache import Change
+from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
-from pykruise.plans.kind import Kind, SpecSchema, workload_rights
+from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
@@ -28,7 +28,7 @@ _COLUMNS = (
     Column("Schedule", "string", ".spec.schedule"),
     Column("Type", "string", ".status.type"),
     Column("LastScheduleTime", "date", ".status.lastScheduleTime"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
+    AGE,
 )
 
 
@@ -61,7 +61,7 @@ KIND = Kind(
     resource=ADVANCED_CRON_JOBS,
     versions=_versions,
     short_names=("acj",),
-    conversion=CONVERSION,
+    conversion=Conversion(ADVANCED_CRON_JOBS, "v1alpha1"),
     settings=Settings,
     reviews=Reviews(mutating=lambda settings, _: mutating(settings), validating=lambda *_: validate_cronjob),
     control=Control(

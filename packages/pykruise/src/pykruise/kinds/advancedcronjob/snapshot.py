@@ -1,6 +1,6 @@
 """Everything a decision about one AdvancedCronJob needs, as one value.
 
-bytes of an AdvancedCronJob ──▶ project_cronjob() ──▶ AdvancedCronJobView (what a cache keeps)
+bytes of an AdvancedCronJob ──▶ CRON_JOB_VIEWS ──▶ AdvancedCronJobView (what a cache keeps)
 AdvancedCronJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
@@ -16,13 +16,11 @@ from pykruise.kinds.advancedcronjob.types import (
     AdvancedCronJobStatus,
 )
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.kube.typed_documents import read as read_typed
 from pykruise.pods.settings import FromManager
 from pykruise.pods.template_defaults import DefaultingSettings
-from pykruise.pods.workloads import WorkloadView, workload_fields
+from pykruise.pods.workloads import Projector, WorkloadView, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
@@ -31,7 +29,6 @@ __all__ = [
     "AdvancedCronJobView",
     "Settings",
     "Snapshot",
-    "project_cronjob",
     "read_spec",
     "snapshot",
 ]
@@ -52,7 +49,6 @@ class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
     status: AdvancedCronJobStatus = AdvancedCronJobStatus()
     template: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """`spec.template`, as it is stored."""
-    created_at: Instant = 0.0
 
     @property
     def made(self) -> tuple[str, Resource] | None:
@@ -70,35 +66,16 @@ class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
             return None
 
 
-def project_cronjob(raw: bytes | msgspec.Raw) -> AdvancedCronJobView:
-    """The view of an AdvancedCronJob's JSON text (v1beta1).
-
-    A spec that does not fit the types gives a view with `problem`. Raises ValueError only for something that is no
-    Kubernetes object.
-    """
-    document = decode(raw)
-    fields = workload_fields(document)
-    given = document.get("spec") or {}
-    spec, problem = read_spec(given)
-    status, _ = read_typed(fields["stored_status"], AdvancedCronJobStatus, path="status")
-    created = document["metadata"].get("creationTimestamp")
-    return AdvancedCronJobView(
-        **fields,
-        spec=spec,
-        problem=problem,
-        status=status or AdvancedCronJobStatus(),
-        template=(given.get("template") or {}) if spec else {},
-        created_at=parse_time(created) if created else 0.0,
-    )
-
-
-def read_spec(spec: Mapping[str, Any]) -> tuple[AdvancedCronJobSpec | None, str]:
-    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    return read_typed(spec, AdvancedCronJobSpec, path="spec")
-
+read_spec: Final = spec_reader(AdvancedCronJobSpec)
 
 CRON_JOB_VIEWS: Final = Views[AdvancedCronJobView](
-    resource=ADVANCED_CRON_JOBS, projector=lambda: project_cronjob
+    resource=ADVANCED_CRON_JOBS,
+    projector=lambda: Projector(
+        AdvancedCronJobView,
+        read_spec=read_spec,
+        status=AdvancedCronJobStatus,
+        derived=lambda _, given: {"template": given.get("template") or {}},
+    ),
 )
 
 

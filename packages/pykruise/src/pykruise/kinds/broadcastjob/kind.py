@@ -9,16 +9,16 @@ now.
 from collections.abc import Iterator, Sequence
 
 from pykruise.kinds.broadcastjob.admission import mutating, validate_broadcastjob
-from pykruise.kinds.broadcastjob.conversion import CONVERSION
 from pykruise.kinds.broadcastjob.insight import INSIGHT
 from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
 from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, BroadcastJobView, Settings, snapshot
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJob
 from pykruise.kube.cache import Change
-from pykruise.kube.crds import Column, Version
+from pykruise.kube.conversion import Conversion
+from pykruise.kube.crds import Column
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import on
-from pykruise.plans.kind import Kind, workload_rights
+from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.nodes import NodeView
@@ -33,7 +33,7 @@ _COLUMNS = (
     Column("Active", "integer", ".status.active"),
     Column("Succeeded", "integer", ".status.succeeded"),
     Column("Failed", "integer", ".status.failed"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
+    AGE,
 )
 
 
@@ -74,12 +74,9 @@ def _is_placed_alike(old: NodeView, new: NodeView) -> bool:
 
 KIND = Kind(
     resource=BROADCAST_JOBS,
-    versions=(
-        Version(name="v1alpha1", root=BroadcastJob, columns=_COLUMNS),
-        Version(name="v1beta1", root=BroadcastJob, storage=True, columns=_COLUMNS),
-    ),
+    versions=two_versions(BroadcastJob, columns=_COLUMNS),
     short_names=("bcj",),
-    conversion=CONVERSION,
+    conversion=Conversion(BROADCAST_JOBS, "v1alpha1"),
     settings=Settings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings), validating=lambda *_: validate_broadcastjob

@@ -26,12 +26,21 @@ from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
-from pykruise.kube.patches.types import PatchType
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.fan_out import Decision, Finish, Hold, OnFailure, Policy, Run, State, fan_out
+from pykruise.pods.fan_out import (
+    HELD,
+    Decision,
+    Finish,
+    OnFailure,
+    Policy,
+    Run,
+    State,
+    fan_out,
+    waiting_for,
+)
 from pykruise.pods.reasons import Code
-from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
@@ -42,14 +51,8 @@ _ON_FAILURE: Final = {"": OnFailure.FAIL, "FailFast": OnFailure.FAIL, "Pause": O
 """What other types act as: Continue. Rule: the original's."""
 
 _RESUME: Final = "set spec.paused to false"
+_NO_NODE: Final = Reason(Code.UNFIT_NODE, "no node fits; the job waits for one")
 _RESUME_AFTER_FAILURE: Final = "delete the failed pods and set spec.paused to false"
-
-_HOLDS: Final = {
-    Hold.PAUSED: Reason(Code.PAUSED, "the job is paused", _RESUME),
-    Hold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
-    Hold.ENDING: Reason(Code.DEPARTING, "its last pod is not gone yet"),
-    Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
-}
 
 
 def plan_broadcastjob(snapshot: Snapshot) -> Plan:
@@ -142,7 +145,7 @@ def _after_end(snapshot: Snapshot, targets: Targets, decision: Decision) -> Plan
 
 def _deletion_of(job: BroadcastJobView) -> Stage:
     because = "ttlSecondsAfterFinished has passed"
-    step = Step(action=Delete(resource=BROADCAST_JOBS, key=job.key, uid=job.uid), because=because)
+    step = Step(action=delete_object(BROADCAST_JOBS, job), because=because)
     return Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),))
 
 
@@ -172,7 +175,7 @@ def _before_end(snapshot: Snapshot, targets: Targets, decision: Decision, policy
         stages=tuple(stages),
         status=None if is_resumed else _document(job, status),
         requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
-        waiting=_waiting(decision),
+        waiting=waiting_for(decision, nothing_fits=_NO_NODE, what="{} pods"),
         skipped=_skipped_pods(snapshot, targets),
         skipped_nodes=_skipped_nodes(targets, decision),
         notes=tuple(_notes(targets, decision, policy)),
@@ -210,13 +213,7 @@ def _pausing(snapshot: Snapshot, decision: Decision) -> Plan:
     failed = decision.counts.failed
     message = f"{failed} {'pod has' if failed == 1 else 'pods have'} failed: the job is paused"
     patch = Step(
-        action=Patch(
-            resource=BROADCAST_JOBS,
-            key=job.key,
-            patch_type=PatchType.MERGE,
-            body={"spec": {"paused": True}},
-            uid=job.uid,
-        ),
+        action=patch_object(BROADCAST_JOBS, job, {"spec": {"paused": True}}),
         because=message,
         done=Note(reason="Paused", message=message, warning=True),
     )
@@ -302,16 +299,6 @@ def _notes(targets: Targets, decision: Decision, policy: Policy) -> Iterator[Not
         yield Note(reason="DuplicatePodCreatedOnSameNode", message=message, warning=True, again_after_s=600.0)
 
 
-def _waiting(decision: Decision) -> Reason | None:
-    if decision.counts.wanted == 0:
-        return Reason(Code.UNFIT_NODE, "no node fits; the job waits for one")
-    if decision.waiting:
-        return _HOLDS[next(iter(decision.waiting.values()))]
-    if decision.counts.active:
-        return Reason(Code.PODS_ACTIVE, f"{decision.counts.active} pods have not ended")
-    return None
-
-
 def _skipped_pods(snapshot: Snapshot, targets: Targets) -> dict[str, Reason]:
     """Pods that have failed and are left as they are, with what that means."""
     found: dict[str, Reason] = {}
@@ -329,4 +316,4 @@ def _skipped_nodes(targets: Targets, decision: Decision) -> dict[str, Reason]:
 
 
 def _held_nodes(decision: Decision) -> dict[str, Reason]:
-    return {name: _HOLDS[hold] for name, hold in decision.waiting.items()}
+    return {name: HELD[hold] for name, hold in decision.waiting.items()}

@@ -14,10 +14,10 @@ from pykruise.kinds.broadcastjob.validation import NAME_LABEL, UID_LABEL
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.phases import pod_chain
 from pykruise.pods.node_placement import bound_to
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Create, Delete
+from pykruise.runtime.actions import Create, delete_object
 from pykruise.runtime.plan import Chain, Note, Step
 
 __all__ = ["creations", "deletion"]
@@ -39,9 +39,7 @@ def creations(snapshot: Snapshot, nodes: Sequence[str]) -> Iterator[Chain]:
 def deletion(pod: PodView, because: str) -> Chain:
     """The end of a pod that has not finished: had it finished since, it would stay."""
     step = Step(
-        action=Delete(
-            resource=PODS, key=pod_key(pod), uid=pod.uid, resource_version=str(pod.resource_version)
-        ),
+        action=delete_object(PODS, pod, unchanged=True),
         because=because,
         done=Note(reason="SuccessfulDelete", message=f"deleted pod {pod.name}: {because}"),
         failed=Note(reason="FailedDelete", message=f"failed to delete pod {pod.name}", warning=True),

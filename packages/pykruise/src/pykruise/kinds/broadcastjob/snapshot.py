@@ -1,6 +1,6 @@
 """Everything a decision about one BroadcastJob needs, as one value.
 
-bytes of a BroadcastJob ──▶ project_broadcastjob() ──▶ BroadcastJobView (what a cache keeps)
+bytes of a BroadcastJob ──▶ BROADCAST_JOB_VIEWS ──▶ BroadcastJobView (what a cache keeps)
 BroadcastJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
 The snapshot carries time, names and settings, so that the same snapshot always gives the same plan.
@@ -14,10 +14,9 @@ import msgspec
 
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, BroadcastJobStatus
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import decode
+from pykruise.kube.documents import Document
 from pykruise.kube.hashing import safe_encode
 from pykruise.kube.ids import Key
-from pykruise.kube.typed_documents import read as read_typed
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.node_placement import (
     NodeRequirements,
@@ -30,7 +29,7 @@ from pykruise.pods.nodes import NodeView
 from pykruise.pods.settings import FromFlag
 from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.views import PodView
-from pykruise.pods.workloads import WorkloadView, workload_fields
+from pykruise.pods.workloads import Projector, WorkloadView, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
@@ -40,7 +39,6 @@ __all__ = [
     "Settings",
     "Snapshot",
     "pod_name",
-    "project_broadcastjob",
     "read_spec",
     "snapshot",
 ]
@@ -101,34 +99,19 @@ class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
         return self.requirements.obstacle(node) or shortage(self.request, node)
 
 
-def project_broadcastjob(raw: bytes | msgspec.Raw) -> BroadcastJobView:
-    """The view of a BroadcastJob's JSON text (v1beta1).
-
-    A spec that does not fit the types gives a view with `problem`. Raises ValueError only for something that is no
-    Kubernetes object.
-    """
-    document = decode(raw)
-    fields = workload_fields(document)
-    spec, problem = read_spec(document.get("spec") or {})
-    status, _ = read_typed(fields["stored_status"], BroadcastJobStatus, path="status")
-    pod: Mapping[str, Any] = (spec.template.get("spec") or {}) if spec else {}
-    return BroadcastJobView(
-        **fields,
-        spec=spec,
-        problem=problem,
-        status=status or BroadcastJobStatus(),
-        requirements=requirements_of(pod),
-        request=request_of(pod),
-    )
+read_spec: Final = spec_reader(BroadcastJobSpec, raw={"template"})
 
 
-def read_spec(spec: Mapping[str, Any]) -> tuple[BroadcastJobSpec | None, str]:
-    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    return read_typed(spec, BroadcastJobSpec, path="spec", raw=_RAW)
+def _derived(spec: BroadcastJobSpec, _: Document) -> dict[str, Any]:
+    pod: Mapping[str, Any] = spec.template.get("spec") or {}
+    return {"requirements": requirements_of(pod), "request": request_of(pod)}
 
 
 BROADCAST_JOB_VIEWS: Final = Views[BroadcastJobView](
-    resource=BROADCAST_JOBS, projector=lambda: project_broadcastjob
+    resource=BROADCAST_JOBS,
+    projector=lambda: Projector(
+        BroadcastJobView, read_spec=read_spec, status=BroadcastJobStatus, derived=_derived
+    ),
 )
 
 

@@ -41,7 +41,7 @@ from pykruise.pods.claims import (
 from pykruise.pods.names import InstanceId
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -147,13 +147,7 @@ def claims_to_announce(ws: WorkingSet, pod: PodView) -> tuple[Step, ...]:
 
 def _leave_step(claim: ClaimView, pod_uid: str | None, *, because: str) -> Step:
     return Step(
-        action=Patch(
-            resource=PERSISTENT_VOLUME_CLAIMS,
-            key=_key(claim),
-            patch_type=PatchType.MERGE,
-            body=leave_with_patch(pod_uid),
-            uid=claim.uid,
-        ),
+        action=patch_object(PERSISTENT_VOLUME_CLAIMS, claim, leave_with_patch(pod_uid)),
         because=because,
         failed=Note(reason="FailedUpdate", message=f"failed to mark claim {claim.name}", warning=True),
     )
@@ -167,7 +161,7 @@ def claims_to_delete(ws: WorkingSet, pod: PodView) -> tuple[Step, ...]:
 
 def _delete_step(claim: ClaimView, *, because: str) -> Step:
     return Step(
-        action=Delete(resource=PERSISTENT_VOLUME_CLAIMS, key=_key(claim), uid=claim.uid),
+        action=delete_object(PERSISTENT_VOLUME_CLAIMS, claim),
         because=because,
         failed=Note(reason="FailedDelete", message=f"failed to delete claim {claim.name}", warning=True),
     )
@@ -183,12 +177,11 @@ def claims_to_hand_over(snapshot: Snapshot, pod: PodView) -> tuple[Step, ...]:
 
 def _hand_over_step(cloneset: CloneSetView, claim: ClaimView, *, pod: str, pod_uid: str) -> Step:
     return Step(
-        action=Patch(
-            resource=PERSISTENT_VOLUME_CLAIMS,
-            key=_key(claim),
+        action=patch_object(
+            PERSISTENT_VOLUME_CLAIMS,
+            claim,
+            hand_over_patch(owner_uid=cloneset.uid, pod=pod, pod_uid=pod_uid, uid=claim.uid),
             patch_type=PatchType.STRATEGIC,
-            body=hand_over_patch(owner_uid=cloneset.uid, pod=pod, pod_uid=pod_uid, uid=claim.uid),
-            uid=claim.uid,
         ),
         because=f"it goes with its pod {pod}",
         failed=Note(
@@ -197,10 +190,6 @@ def _hand_over_step(cloneset: CloneSetView, claim: ClaimView, *, pod: str, pod_u
             warning=True,
         ),
     )
-
-
-def _key(claim: ClaimView) -> Key:
-    return Key(claim.namespace, claim.name)
 
 
 # Without a pod

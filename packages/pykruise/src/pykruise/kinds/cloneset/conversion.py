@@ -34,40 +34,55 @@ _SHARE: Final = "imagePreDownloadMinUpdatedReadyPods"
 
 def to_hub(doc: Document) -> Document:
     """v1alpha1 as v1beta1."""
-    spec = section(doc, "spec")
-    if spec is None:
-        return doc
-    scale = spec.setdefault("scaleStrategy", {}) or {}
-    if isinstance(scale, dict):
-        spec["scaleStrategy"] = scale
+    if (spec := section(doc, "spec")) is not None:
+        _spec_to_hub(doc, spec)
+    return doc
+
+
+def to_spoke(doc: Document) -> Document:
+    """v1beta1 as v1alpha1."""
+    if (spec := section(doc, "spec")) is not None:
+        _spec_to_spoke(doc, spec)
+    return doc
+
+
+def _spec_to_hub(doc: Document, spec: Document) -> None:
+    scale = _scale_strategy(spec)
+    if scale is not None:
         # Always written: the default of the v1beta1 schema says the opposite.
         scale["enablePVCReuse"] = scale.pop("disablePVCReuse", None) is not True
-        if (section(doc, "metadata", "labels") or {}).get(EXCLUDE_PREPARING_DELETE) == "true":
+        if _excludes_preparing_delete(doc):
             scale["excludePreparingDelete"] = True
     # v1alpha1 has fields for image pre-download, but its annotations are what counts.
     in_place = section(spec, "updateStrategy", "inPlaceUpdateStrategy")
     drop(in_place, *(field for _, field in _FIELDS))
     flat_strategy.nest(spec)
     _read_annotations(doc, spec)
-    return doc
 
 
-def to_spoke(doc: Document) -> Document:
-    """v1beta1 as v1alpha1."""
-    spec = section(doc, "spec")
-    if spec is None:
-        return doc
-    scale = spec.setdefault("scaleStrategy", {}) or {}
-    if isinstance(scale, dict):
-        spec["scaleStrategy"] = scale
+def _spec_to_spoke(doc: Document, spec: Document) -> None:
+    scale = _scale_strategy(spec)
+    if scale is not None:
         scale["disablePVCReuse"] = scale.pop("enablePVCReuse", None) is not True
         if scale.pop("excludePreparingDelete", None) is True:
             annotate(doc, EXCLUDE_PREPARING_DELETE, "true", part="labels")
-        elif (section(doc, "metadata", "labels") or {}).get(EXCLUDE_PREPARING_DELETE) == "true":
+        elif _excludes_preparing_delete(doc):
             annotate(doc, EXCLUDE_PREPARING_DELETE, None, part="labels")
     flat_strategy.flatten(spec)
     _write_annotations(doc, spec)
-    return doc
+
+
+def _scale_strategy(spec: Document) -> Document | None:
+    """`spec.scaleStrategy`, made where it is missing; None: something else stands there."""
+    scale = spec.setdefault("scaleStrategy", {}) or {}
+    if not isinstance(scale, dict):
+        return None
+    spec["scaleStrategy"] = scale
+    return scale
+
+
+def _excludes_preparing_delete(doc: Document) -> bool:
+    return (section(doc, "metadata", "labels") or {}).get(EXCLUDE_PREPARING_DELETE) == "true"
 
 
 def _read_annotations(doc: Document, spec: Document) -> None:
@@ -121,11 +136,4 @@ def _number(text: object) -> int | None:
         return None
 
 
-CONVERSION: Final = Conversion(
-    group=CLONE_SETS.group,
-    kind=CLONE_SETS.kind,
-    hub=CLONE_SETS.version,
-    spoke="v1alpha1",
-    to_hub=to_hub,
-    to_spoke=to_spoke,
-)
+CONVERSION: Final = Conversion(CLONE_SETS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke)

@@ -9,14 +9,13 @@ defaults only when they are new or changed: otherwise an upgrade of this manager
 from collections.abc import Mapping
 from typing import Any
 
-from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE, PodUpdatePolicy, UpdateType
+from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
 from pykruise.kube.documents import Document, same, without_nulls
 from pykruise.pods import template_defaults
+from pykruise.pods.api import IN_PLACE_POLICIES, PodUpdatePolicy, UpdateType
 from pykruise.pods.template_defaults import WorkloadDefaulting
 
 __all__ = ["with_defaults"]
-
-_IN_PLACE = (PodUpdatePolicy.IN_PLACE_IF_POSSIBLE, PodUpdatePolicy.IN_PLACE_ONLY)
 
 
 def with_defaults(
@@ -54,7 +53,7 @@ def _update_strategy(strategy: Document) -> Document:
         return strategy
     block = without_nulls(strategy.get("rollingUpdate"))
     block["podUpdatePolicy"] = block.get("podUpdatePolicy") or str(PodUpdatePolicy.RECREATE)
-    if block["podUpdatePolicy"] in _IN_PLACE:
+    if block["podUpdatePolicy"] in IN_PLACE_POLICIES:
         block.setdefault("inPlaceUpdateStrategy", {})
     block.setdefault("partition", 0)
     block.setdefault("maxUnavailable", DEFAULT_MAX_UNAVAILABLE)

@@ -9,13 +9,13 @@ CloneSet's: its hooks, labels and policy.
 from collections.abc import Sequence
 from typing import Final
 
-from pykruise.kinds.cloneset.types import PodUpdatePolicy
 from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.plans.in_place import ByRevision, begun_at_once, only_in_place, unknown_state
 from pykruise.plans.in_place_turns import Target, update_turn, waits_for
 from pykruise.plans.phases import OTHERS_FIRST, Phase, pod_chain, skip
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
+from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import NotInPlace, UpdateSpec
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.reasons import Code
@@ -24,7 +24,7 @@ from pykruise.pods.views import PodView
 from pykruise.runtime.plan import Chain, Stage
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["Differences", "begin", "is_in_place_policy"]
+__all__ = ["Differences", "begin"]
 
 _HELD: Final = frozenset({LifecycleState.PREPARING_UPDATE.value, LifecycleState.UPDATED.value})
 """States in which a pod may wait for something else than its turn."""
@@ -33,11 +33,6 @@ _UPDATABLE: Final = frozenset({"", *LifecycleState} - {LifecycleState.PREPARING_
 
 
 SPECIFIED: Final = Reason(Code.SPECIFIED, "specified for deletion; its successor will be of the new revision")
-
-
-def is_in_place_policy(policy: str) -> bool:
-    """Whether pods are to be changed rather than recreated."""
-    return policy in (PodUpdatePolicy.IN_PLACE_IF_POSSIBLE, PodUpdatePolicy.IN_PLACE_ONLY)
 
 
 class Differences(ByRevision):

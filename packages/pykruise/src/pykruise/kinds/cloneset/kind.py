@@ -16,11 +16,11 @@ from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
 from pykruise.kinds.cloneset.v1alpha1_rules import spoke_rules
 from pykruise.kinds.cloneset.wakes import matters
 from pykruise.kube.cache import Change
-from pykruise.kube.crds import Column, ScalePaths, Version
+from pykruise.kube.crds import Column, ScalePaths
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pykruise.plans.kind import Kind, workload_rights
+from pykruise.plans.kind import AGE, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import (
     BUDGET_VIEWS,
@@ -50,9 +50,8 @@ _COLUMNS = (
     Column("UPDATED_AVAILABLE", "integer", ".status.updatedAvailableReplicas"),
     Column("READY", "integer", ".status.readyReplicas"),
     Column("TOTAL", "integer", ".status.replicas"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
-    Column("CONTAINERS", "string", ".spec.template.spec.containers[*].name", priority=1),
-    Column("IMAGES", "string", ".spec.template.spec.containers[*].image", priority=1),
+    AGE,
+    *POD_TEMPLATE,
     Column("SELECTOR", "string", ".status.labelSelector", priority=1),
 )
 
@@ -102,10 +101,7 @@ def _owners_of_claim(change: Change[ClaimView], around: Around[Settings]) -> Ite
 
 KIND = Kind(
     resource=CLONE_SETS,
-    versions=(
-        Version(name="v1alpha1", root=CloneSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
-        Version(name="v1beta1", root=CloneSet, storage=True, columns=_COLUMNS, scale=ScalePaths()),
-    ),
+    versions=two_versions(CloneSet, CloneSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
     short_names=("clone",),
     conversion=CONVERSION,
     settings=Settings,

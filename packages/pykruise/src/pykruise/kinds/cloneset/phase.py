@@ -5,13 +5,12 @@ Pure.
 
 from pykruise.kinds.cloneset.claims import claims_to_announce, claims_to_delete
 from pykruise.kinds.cloneset.working_set import WorkingSet
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
 from pykruise.plans import phases
+from pykruise.plans.phases import pod_patch
 from pykruise.pods import keys
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.actions import Delete
 from pykruise.runtime.plan import Note, Step
 from pykruise.runtime.reasons import Reason
 
@@ -31,13 +30,7 @@ def mark_step(ws: WorkingSet, pod: PodView, *, target: RevisionView, because: st
     """Specify the pod for deletion, so that the scale phase replaces it under all its rules."""
     done, failed = recreation_notes(pod, target)
     return Step(
-        action=Patch(
-            resource=PODS,
-            key=ws.key(pod),
-            patch_type=PatchType.STRATEGIC,
-            body={"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}},
-            uid=pod.uid,
-        ),
+        action=pod_patch(pod, {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}),
         because=because,
         done=done,
         failed=failed,

@@ -36,7 +36,6 @@ from pykruise.kinds.cloneset.waiting import waiting_of
 from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.ownership import adopter_of, adoption_stages, release_pod, revision_stages
 from pykruise.plans.phases import Phase, pod_chain, skip
@@ -61,8 +60,8 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
-from pykruise.pods.waiting import WAITING, without
-from pykruise.runtime.actions import Patch
+from pykruise.pods.waiting import WAITING, condition_of, without
+from pykruise.runtime.actions import patch_object
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
@@ -177,7 +176,7 @@ def _times(ws: WorkingSet, status: CloneSetStatus) -> Iterator[Instant | None]:
     if ws.snapshot.overlapping:
         yield ws.now + LOOK_FOR_OVERLAP_S
     yield next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
-    due = deadline_at(status.condition(PROGRESSING), ws.spec.progress_deadline_seconds)
+    due = deadline_at(condition_of(status.conditions, PROGRESSING), ws.spec.progress_deadline_seconds)
     if due is not None:
         yield max(due, ws.now) + 1.0  # overdue only *after* that second
 
@@ -266,13 +265,8 @@ def _truncate_pods_to_delete(ws: WorkingSet) -> Iterable[Chain]:
     if kept == listed:
         return
     cloneset = ws.snapshot.cloneset
-    action = Patch(
-        resource=CLONE_SETS,
-        key=cloneset.key,
-        patch_type=PatchType.MERGE,
-        body={"spec": {"scaleStrategy": {"podsToDelete": kept or None}}},
-        uid=cloneset.uid,
-        resource_version=str(cloneset.resource_version),
+    action = patch_object(
+        CLONE_SETS, cloneset, {"spec": {"scaleStrategy": {"podsToDelete": kept or None}}}, unchanged=True
     )
     gone = ", ".join(name for name in listed if name not in names)
     yield Chain(subject="", steps=(Step(action=action, because=f"no such pods any more: {gone}"),))

@@ -6,45 +6,36 @@ Pure. Rules: what would be over before it helps is left out (recreation, three p
 once, nothing that can be updated in place).
 """
 
-import msgspec
-
-from pykruise.kinds.cloneset.in_place import Differences, is_in_place_policy
+from pykruise.kinds.cloneset.in_place import Differences
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
 from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kube.int_or_percent import Rounding, resolve
-from pykruise.plans.pre_download import PreDownload, pre_download_stages
+from pykruise.plans.pre_download import PreDownload, over_too_soon, pre_download_stages
 from pykruise.pods.api import InPlaceUpdateStrategy
-from pykruise.pods.image_pull_jobs import DEFAULT_TIMEOUT_S, PullSettings, changed_images, pull_jobs
+from pykruise.pods.image_pull_jobs import DEFAULT_TIMEOUT_S, PullSettings
 from pykruise.pods.in_place import NotInPlace
 from pykruise.runtime.plan import Stage
 
 __all__ = ["plan_pre_download"]
-
-FEWEST_REPLICAS = 4
-"""With fewer, a rollout is over before a job has begun."""
 
 
 def plan_pre_download(ws: WorkingSet) -> list[Stage]:
     """The writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""
     if ws.snapshot.pull_jobs is None:
         return []
-    is_rolling = ws.update.hash != ws.current.hash
     strategy = _strategy(ws)
     need = strategy.image_pre_download_min_updated_ready_pods or 0
     status = ws.snapshot.cloneset.status
     have = status.updated_ready_replicas if status.update_revision == ws.update.name else 0
     wanted = PreDownload(
         revision=ws.update,
-        is_rolling=is_rolling,
+        is_rolling=ws.update.hash != ws.current.hash,
         is_due=need <= have,
-        not_needed=_not_needed(ws) if is_rolling else "",
-        jobs=lambda: pull_jobs(
-            ws.update,
-            changed_images(ws.update.template, [ws.current.template]),
-            selector=msgspec.to_builtins(ws.spec.selector),
-            owner=ws.snapshot.cloneset.owner_reference,
-            settings=_settings(strategy),
-        ),
+        not_needed=lambda: _not_needed(ws),
+        replaced=lambda: [ws.current.template],
+        selector=ws.spec.selector,
+        owner=ws.snapshot.cloneset.owner_reference,
+        settings=_settings(strategy),
     )
     return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
 
@@ -68,13 +59,12 @@ def _settings(strategy: InPlaceUpdateStrategy) -> PullSettings:
 
 def _not_needed(ws: WorkingSet) -> str:
     block = ws.spec.rolling_update
-    if block is None or ws.spec.is_on_delete or not is_in_place_policy(ws.spec.policy):
+    if block is None or ws.spec.is_on_delete or not ws.spec.is_in_place:
         return "pods are not updated in place"
     replicas = ws.limits.replicas
-    if replicas < FEWEST_REPLICAS:
-        return f"{replicas} pods are updated before an image is pulled"
     given = DEFAULT_MAX_UNAVAILABLE if block.max_unavailable is None else block.max_unavailable
-    if ws.limits.partition == 0 and resolve(given, of=replicas, rounding=Rounding.DOWN) >= replicas:
-        return "all pods are updated at once"
+    at_once = resolve(given, of=replicas, rounding=Rounding.DOWN)
+    if why := over_too_soon(replicas=replicas, partition=ws.limits.partition, max_unavailable=at_once):
+        return why
     found = Differences(ws, ws.update).between(ws.current)
     return f"pods are recreated: {found.reason}" if isinstance(found, NotInPlace) else ""

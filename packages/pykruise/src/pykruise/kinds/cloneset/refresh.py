@@ -16,10 +16,15 @@ from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.plans.in_place import Progress
 from pykruise.plans.phases import Phase, skip
-from pykruise.plans.refreshing import due_conditions, refresh_phase, service_step
+from pykruise.plans.refreshing import (
+    because_of,
+    due_conditions,
+    refresh_phase,
+    released_after_update,
+    service_step,
+)
 from pykruise.pods import keys
 from pykruise.pods.lifecycle import WAITS_FOR_A_NODE, LifecycleState, next_state, state_metadata, why_waiting
-from pykruise.pods.readiness import PRE_UPDATE_HOOK, let_go
 from pykruise.pods.views import PodView
 from pykruise.runtime.plan import Step
 from pykruise.runtime.reasons import Reason
@@ -28,7 +33,6 @@ __all__ = ["plan_refresh"]
 
 _NEW: Final = LifecycleState.PREPARING_NORMAL.value
 _NORMAL: Final = LifecycleState.NORMAL.value
-_DURING_UPDATE: Final = (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING, LifecycleState.UPDATED)
 
 
 def plan_refresh(ws: WorkingSet, *, chosen: Collection[str] | None, except_for: Collection[str]) -> Phase:
@@ -92,15 +96,8 @@ def _steps(
     metadata: Document = state_metadata(state, now=ws.now) if state else {}
     if pod.revision and keys.TEMPLATE_HASH_LABEL not in pod.labels:
         metadata.setdefault("labels", {})[keys.TEMPLATE_HASH_LABEL] = pod.revision
-    conditions = due_conditions(pod, progress, now=ws.now)
-    if state in (LifecycleState.NORMAL, LifecycleState.UPDATED) and pod.state in _DURING_UPDATE:
-        conditions += let_go(pod, PRE_UPDATE_HOOK, now=ws.now)
-    because = _because(state, conditions)
+    conditions = due_conditions(
+        pod, progress, released=released_after_update(pod, state, now=ws.now), now=ws.now
+    )
+    because = because_of(conditions, state) or "it lacks the label with its template's hash"
     return service_step(pod, progress, conditions=conditions, metadata=metadata, because=because)
-
-
-def _because(state: LifecycleState | None, conditions: list[Document]) -> str:
-    parts = [f"nothing holds {condition['type']} back" for condition in conditions]
-    if state:
-        parts.append(f"it may go to {state}")
-    return ", and ".join(parts) or "it lacks the label with its template's hash"

@@ -1,13 +1,13 @@
 """Everything a decision about one CloneSet needs, as one value.
 
-bytes of a CloneSet ──▶ project_cloneset() ──▶ CloneSetView (what a cache keeps)
+bytes of a CloneSet ──▶ CLONE_SET_VIEWS ──▶ CloneSetView (what a cache keeps)
 CloneSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
 The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -16,7 +16,6 @@ from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStat
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.typed_documents import read as read_typed
 from pykruise.plans.in_place import Seen
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
@@ -30,7 +29,14 @@ from pykruise.pods.revisions import RevisionView, sorted_revisions
 from pykruise.pods.settings import FromFlag, OnGate
 from pykruise.pods.template_defaults import WorkloadDefaulting
 from pykruise.pods.views import PodView
-from pykruise.pods.workloads import SpecTable, WorkloadView, selector_of, sort_out
+from pykruise.pods.workloads import (
+    Projector,
+    WorkloadView,
+    selector_of,
+    sort_out,
+    spec_reader,
+    template_candidate,
+)
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
@@ -39,14 +45,9 @@ __all__ = [
     "CloneSetView",
     "Settings",
     "Snapshot",
-    "project_cloneset",
     "read_spec",
     "snapshot",
 ]
-
-
-_RAW = frozenset({"template", "volumeClaimTemplates"})
-"""Fields that stay documents."""
 
 
 class Settings(GateSettings, frozen=True, kw_only=True):
@@ -93,38 +94,18 @@ class CloneSetView(WorkloadView, frozen=True, kw_only=True):
         return self.reference_as(CLONE_SETS)
 
 
-class CloneSetProjector:
-    """Makes views of CloneSets' JSON text (v1beta1); one per cache.
-
-    A spec that does not fit the types gives a view with `problem`, so that its owner gets an event and the watch
-    goes on. Raises ValueError only for something that is no Kubernetes object.
-    """
-
-    def __init__(self) -> None:
-        self._specs = SpecTable(read_spec, lambda spec: spec.template)
-
-    def __call__(self, raw: bytes | msgspec.Raw) -> CloneSetView:
-        fields, spec = self._specs(raw)
-        status, _ = read_typed(fields["stored_status"], CloneSetStatus, path="status")
-        return CloneSetView(**fields, spec=spec, status=status or CloneSetStatus())
-
+read_spec: Final = spec_reader(CloneSetSpec, raw={"template", "volumeClaimTemplates"})
 
 BY_UID: Final = "uid"
 """Index of CloneSets: claims know their owner's uid."""
 
 CLONE_SET_VIEWS: Final = Views[CloneSetView](
-    resource=CLONE_SETS, projector=CloneSetProjector, indexes={BY_UID: lambda cloneset: (cloneset.uid,)}
+    resource=CLONE_SETS,
+    projector=lambda: Projector(
+        CloneSetView, read_spec=read_spec, status=CloneSetStatus, candidate_of=template_candidate
+    ),
+    indexes={BY_UID: lambda cloneset: (cloneset.uid,)},
 )
-
-
-def project_cloneset(raw: bytes | msgspec.Raw) -> CloneSetView:
-    """One view on its own."""
-    return CloneSetProjector()(raw)
-
-
-def read_spec(spec: Mapping[str, Any]) -> tuple[CloneSetSpec | None, str]:
-    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    return read_typed(spec, CloneSetSpec, path="spec", raw=_RAW)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,10 +14,11 @@ import msgspec
 
 from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetCondition, CloneSetSpec, CloneSetStatus
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
+from pykruise.kube.api import Time
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.selectors import selector_from
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.waiting import WAITING, without
+from pykruise.pods.waiting import WAITING, condition_of, without
 from pykruise.runtime.reasons import Reason
 
 __all__ = [
@@ -112,17 +113,33 @@ def with_condition(
     conditions: Conditions, kind: str, *, status: str, reason: str, message: str, now: Instant
 ) -> Conditions:
     """Set a condition. Status and reason unchanged: nothing happens; else it moves to the end of the list."""
-    old = next((one for one in conditions if one.type == kind), None)
+    old = condition_of(conditions, kind)
     if old is not None and old.status == status and old.reason == reason:
         return conditions
-    time = format_time(now)
+    return _with_written(conditions, kind, status=status, reason=reason, message=message, now=now)
+
+
+def _with_written(
+    conditions: Conditions,
+    kind: str,
+    *,
+    status: str = "True",
+    reason: str,
+    message: str,
+    updated_at: Time | None = None,
+    now: Instant,
+) -> Conditions:
+    """The condition at the end of the list; it keeps the time of its status, and with `updated_at` of its update."""
+    old = condition_of(conditions, kind)
     new = CloneSetCondition(
         type=kind,
         status=status,
         reason=reason,
         message=message,
-        last_update_time=time,
-        last_transition_time=old.last_transition_time if old is not None and old.status == status else time,
+        last_update_time=updated_at or format_time(now),
+        last_transition_time=old.last_transition_time
+        if old is not None and old.status == status
+        else format_time(now),
     )
     return [*without(conditions, kind), new]
 
@@ -132,24 +149,14 @@ def with_failures(
 ) -> Conditions:
     """A failed phase has its condition True with the message; one that succeeded again has it False."""
     for kind, failure in failures.items():
-        old = next((one for one in conditions if one.type == kind), None)
+        old = condition_of(conditions, kind)
         message = failure.full_message if failure is not None else ""
         if failure is None and (old is None or old.status != "True"):
             continue  # never failed: no condition
         if old is not None and old.status == "True" and message == old.message:
             continue
-        status = "True" if failure is not None else "False"
-        time = format_time(now)
-        kept = old.last_transition_time if old is not None and old.status == status else time
-        new = CloneSetCondition(
-            type=kind,
-            status=status,
-            reason=failure.code if failure is not None else SUCCEEDED,
-            message=message,
-            last_update_time=time,
-            last_transition_time=kept,
-        )
-        conditions = [*without(conditions, kind), new]
+        status, reason = ("True", failure.code) if failure is not None else ("False", SUCCEEDED)
+        conditions = _with_written(conditions, kind, status=status, reason=reason, message=message, now=now)
     return conditions
 
 
@@ -161,19 +168,12 @@ def with_waiting(conditions: Conditions, waiting: Reason | None, *, now: Instant
     has_failed = any(one.type in (FAILED_SCALE, FAILED_UPDATE) and one.status == "True" for one in conditions)
     if waiting is None or (has_failed and not waiting.remedy):
         return without(conditions, WAITING)
-    old = next((one for one in conditions if one.type == WAITING), None)
-    if old is not None and (old.reason, old.message) == (waiting.code, waiting.condition_message):
+    old = condition_of(conditions, WAITING)
+    message = waiting.condition_message
+    if old is not None and (old.reason, old.message) == (waiting.code, message):
         return conditions
-    time = format_time(now)
-    new = CloneSetCondition(
-        type=WAITING,
-        status="True",
-        reason=waiting.code,
-        message=waiting.condition_message,
-        last_update_time=old.last_update_time if old is not None and old.reason == waiting.code else time,
-        last_transition_time=old.last_transition_time if old is not None else time,
-    )
-    return [*without(conditions, WAITING), new]
+    kept = old.last_update_time if old is not None and old.reason == waiting.code else None
+    return _with_written(conditions, WAITING, reason=waiting.code, message=message, updated_at=kept, now=now)
 
 
 def _with_progressing(
@@ -187,7 +187,7 @@ def _with_progressing(
     deadline_s = spec.progress_deadline_seconds
     if deadline_s is None or deadline_s == NO_DEADLINE:
         return without(conditions, PROGRESSING)
-    old = stored.condition(PROGRESSING)
+    old = condition_of(stored.conditions, PROGRESSING)
     done = status.current_revision == status.update_revision and (
         status.replicas == status.updated_replicas == status.updated_available_replicas == spec.replicas
     )
@@ -203,7 +203,10 @@ def _with_progressing(
     if is_exceeded and status.update_revision == stored.update_revision:
         return conditions  # progress does not take it back: pipelines wait for the one or the other
     if _has_progressed(status, stored, old):
-        return [*without(conditions, PROGRESSING), _updated(old, now=now)]
+        # The deadline counts from now.
+        return _with_written(
+            conditions, PROGRESSING, reason=UPDATED, message="CloneSet is progressing", now=now
+        )
     due = deadline_at(old, deadline_s)
     if due is not None and due < now:
         return with_condition(
@@ -219,19 +222,6 @@ def _with_progressing(
 
 def _true(conditions: Conditions, reason: str, message: str, *, now: Instant) -> Conditions:
     return with_condition(conditions, PROGRESSING, status="True", reason=reason, message=message, now=now)
-
-
-def _updated(old: CloneSetCondition | None, *, now: Instant) -> CloneSetCondition:
-    """Progress was seen: the deadline counts from now."""
-    time = format_time(now)
-    return CloneSetCondition(
-        type=PROGRESSING,
-        status="True",
-        reason=UPDATED,
-        message="CloneSet is progressing",
-        last_update_time=time,
-        last_transition_time=old.last_transition_time if old is not None and old.status == "True" else time,
-    )
 
 
 def _has_progressed(status: CloneSetStatus, stored: CloneSetStatus, old: CloneSetCondition | None) -> bool:

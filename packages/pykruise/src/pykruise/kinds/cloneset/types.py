@@ -7,7 +7,6 @@ means to the controller; what admission writes into new objects is in defaults.p
 so that fields of a newer Kubernetes survive.
 """
 
-from enum import StrEnum
 from typing import Annotated, Final
 
 import msgspec
@@ -28,11 +27,14 @@ from pykruise.kube.crds import schema
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 from pykruise.pods.api import (
+    IN_PLACE_POLICIES,
     ClaimTemplates,
     InPlaceUpdateStrategy,
     PodTemplate,
+    PodUpdatePolicy,
     PriorityStrategy,
     ScatterTerm,
+    UpdateType,
 )
 from pykruise.pods.lifecycle import Lifecycle
 
@@ -45,21 +47,6 @@ DEFAULT_MAX_UNAVAILABLE: Final = "20%"
 
 SchemaFalse = Annotated[bool, schema(default=False)]
 """False, and the API server writes that into the object."""
-
-
-class UpdateType(StrEnum):
-    """When pods are updated."""
-
-    ROLLING_UPDATE = "RollingUpdate"
-    ON_DELETE = "OnDelete"
-
-
-class PodUpdatePolicy(StrEnum):
-    """How a pod gets to another revision."""
-
-    RECREATE = "ReCreate"
-    IN_PLACE_IF_POSSIBLE = "InPlaceIfPossible"
-    IN_PLACE_ONLY = "InPlaceOnly"
 
 
 class ScaleStrategy(Typed, frozen=True, kw_only=True):
@@ -155,6 +142,11 @@ class CloneSetSpec(CommonSpec, frozen=True, kw_only=True):
         block = self.rolling_update
         return (block.pod_update_policy if block else "") or PodUpdatePolicy.RECREATE
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether pods are to be changed rather than recreated."""
+        return self.policy in IN_PLACE_POLICIES
+
 
 class CloneSetCondition(PlainCondition, frozen=True, kw_only=True):
     """One aspect of the state: Progressing, FailedScale or FailedUpdate."""
@@ -196,10 +188,6 @@ class CloneSetStatus(Status, frozen=True, kw_only=True):
     def document(self) -> Document:
         """As it is written. Argo CD's script for CloneSets fails without expectedUpdatedReplicas."""
         return {"expectedUpdatedReplicas": 0, **super().document()}
-
-    def condition(self, kind: str) -> CloneSetCondition | None:
-        """The condition of this type, or None."""
-        return next((one for one in self.conditions or () if one.type == kind), None)
 
 
 class CloneSet(ApiObject, frozen=True, kw_only=True):

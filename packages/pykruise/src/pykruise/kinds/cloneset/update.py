@@ -13,15 +13,12 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.in_place import Differences, begin, is_in_place_policy
+from pykruise.kinds.cloneset.in_place import Differences, begin
 from pykruise.kinds.cloneset.limits import Numbers
 from pykruise.kinds.cloneset.phase import mark_step, recreation_notes
 from pykruise.kinds.cloneset.scale import part
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
-from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.plans.in_place import summary_of
 from pykruise.plans.phases import (
     MAX_UNAVAILABLE_USED_UP,
@@ -35,11 +32,11 @@ from pykruise.plans.phases import (
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, Operation, ask, budget_name_of, spend_patch
 from pykruise.pods.lifecycle import LifecycleState, is_hooked
-from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, first, scatter, update_order
+from pykruise.pods.ordering import Term, by_priority, first, scatter, update_order
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.actions import Delete, patch_object
 from pykruise.runtime.plan import Chain, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -78,7 +75,7 @@ def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
         return Phase(skipped=skip(_old(ws), _kept(ws))), ()
     target = ws.update if numbers.update > 0 else ws.current
     ordered = _ordered(ws, _candidates(ws, back=numbers.update < 0))
-    differences = Differences(ws, target) if is_in_place_policy(ws.spec.policy) else None
+    differences = Differences(ws, target) if ws.spec.is_in_place else None
     refused = differences.refusals(ordered) if differences else {}
     if refused:  # pods that cannot be updated do not count against maxUnavailable
         ordered = first(ordered, lambda pod: pod.name not in refused)
@@ -146,34 +143,14 @@ def _candidates(ws: WorkingSet, *, back: bool) -> list[PodView]:
 
 def _ordered(ws: WorkingSet, candidates: Sequence[PodView]) -> list[PodView]:
     """Base order, then priority, then scatter; pods that already prepare go first."""
-    ordered = update_order(candidates)
+    ordered: Sequence[PodView] = update_order(candidates)
     block = ws.spec.rolling_update
-    if block is not None and block.priority_strategy is not None:
-        weights = _weights(ws)
-        if block.priority_strategy.weight_priority:
-            ordered = by_weight(ordered, weights)
-        elif block.priority_strategy.order_priority:
-            ordered = by_ordered_keys(
-                ordered, [term.ordered_key for term in block.priority_strategy.order_priority]
-            )
+    if block is not None:
+        ordered = by_priority(ordered, block.priority_strategy)
     if block is not None and block.scatter_strategy:
         ordered = scatter(ordered, ws.pods, [Term(term.key, term.value) for term in block.scatter_strategy])
     preparing = LifecycleState.PREPARING_UPDATE.value
     return first(ordered, lambda pod: pod.state == preparing)
-
-
-def _weights(ws: WorkingSet) -> list[tuple[Selector, int]]:
-    """Terms that can be read; a malformed selector matches nothing (admission refuses it)."""
-    block = ws.spec.rolling_update
-    strategy = block.priority_strategy if block else None
-    found: list[tuple[Selector, int]] = []
-    for term in (strategy.weight_priority if strategy else None) or ():
-        try:
-            selector = selector_from(msgspec.to_builtins(term.match_selector))
-        except SelectorError:
-            continue
-        found.append((selector, term.weight))
-    return found
 
 
 def _within_budget(
@@ -242,14 +219,12 @@ def _spend(ws: WorkingSet, spends: Spends, touched: Collection[str]) -> list[Sta
         if not begun:
             continue
         budget = ws.snapshot.budgets[name]
-        action = Patch(
-            resource=POD_UNAVAILABLE_BUDGETS,
-            key=Key(budget.namespace, budget.name),
-            patch_type=PatchType.MERGE,
-            body=spend_patch(budget, {pod.name: Operation.UPDATE for pod in begun}, now=ws.now),
+        action = patch_object(
+            POD_UNAVAILABLE_BUDGETS,
+            budget,
+            spend_patch(budget, {pod.name: Operation.UPDATE for pod in begun}, now=ws.now),
             subresource="status",
-            uid=budget.uid,
-            resource_version=str(budget.resource_version),
+            unchanged=True,
         )
         step = Step(action=action, because=f"{len(begun)} of its pods are updated")
         chains.append(Chain(subject=f"budget {name}", steps=(step,)))

@@ -11,7 +11,7 @@ are those of the specification's table.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.cloneset.types import NO_DEADLINE, PodUpdatePolicy, UpdateType
+from pykruise.kinds.cloneset.types import NO_DEADLINE
 from pykruise.kube.admission import AdmissionRequest, SpokeRules, is_on_its_way_out
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import Cause, KubeError
@@ -19,6 +19,7 @@ from pykruise.kube.field_errors import forbidden, invalid
 from pykruise.kube.owners import controller_of
 from pykruise.kube.patches import diff_json
 from pykruise.plans.review import PodLookup
+from pykruise.pods.api import PodUpdatePolicy, UpdateType
 
 __all__ = ["field_of", "spoke_rules"]
 

@@ -13,27 +13,21 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kinds.cloneset.types import (
-    NO_DEADLINE,
-    CloneSetSpec,
-    PodUpdatePolicy,
-    RollingUpdate,
-    UpdateType,
-)
+from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetSpec, RollingUpdate
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import (
     invalid,
-    required,
 )
 from pykruise.kube.field_rules import check_size
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
-from pykruise.kube.selectors import SelectorError, selector_from
-from pykruise.pods.api import InPlaceUpdateStrategy, PriorityStrategy, ScatterTerm
+from pykruise.pods.api import InPlaceUpdateStrategy, PodUpdatePolicy, UpdateType
 from pykruise.pods.ordering import MOST_WEIGHTS
 from pykruise.pods.workload_validation import (
     immutable_errors,
     metadata_errors,
     pod_errors,
+    priority_errors,
+    scatter_errors,
     selector_errors,
 )
 
@@ -108,14 +102,13 @@ def _strategy_errors(spec: CloneSetSpec) -> Iterator[Cause]:
     if strategy is None:
         return
     if strategy.type not in ("", *UpdateType):
-        allowed = " or ".join(UpdateType)
-        yield invalid(f"{STRATEGY}.type", strategy.type, f"must be {allowed}")
+        yield invalid(f"{STRATEGY}.type", strategy.type, f"must be {' or '.join(UpdateType)}")
     block = strategy.rolling_update
     if block is None:
         return
-    if block.pod_update_policy not in ("", *PodUpdatePolicy):
-        allowed = ", ".join(PodUpdatePolicy)
-        yield invalid(f"{BLOCK}.podUpdatePolicy", block.pod_update_policy, f"must be one of {allowed}")
+    policy = block.pod_update_policy
+    if policy not in ("", *PodUpdatePolicy):
+        yield invalid(f"{BLOCK}.podUpdatePolicy", policy, f"must be one of {', '.join(PodUpdatePolicy)}")
     if not spec.is_on_delete:
         yield from _rolling_errors(block, spec.replicas)
     if block.in_place_update_strategy is not None:
@@ -127,8 +120,8 @@ def _rolling_errors(block: RollingUpdate, replicas: int) -> Iterator[Cause]:
     yield from partition.errors
     if partition.number < 0:
         yield invalid(f"{BLOCK}.partition", block.partition, "must be greater than or equal to 0")
-    yield from _priority_errors(block.priority_strategy)
-    yield from _scatter_errors(block.scatter_strategy or [])
+    yield from priority_errors(block.priority_strategy, f"{BLOCK}.priorityStrategy")  # rule 14
+    yield from scatter_errors(block.scatter_strategy or (), f"{BLOCK}.scatterStrategy")  # rule 15
     down = _scaled(block.max_unavailable, f"{BLOCK}.maxUnavailable", replicas)
     surge = _scaled(block.max_surge, f"{BLOCK}.maxSurge", replicas)
     yield from down.errors
@@ -155,39 +148,6 @@ def _scaled(value: IntOrPercent | None, field: str, replicas: int) -> _Scaled:
         return _Scaled(resolve(value, of=max(replicas, 0), rounding=Rounding.UP))
     except ValueError as error:
         return _Scaled(0, [invalid(field, value, str(error))])
-
-
-def _priority_errors(strategy: PriorityStrategy | None) -> Iterator[Cause]:
-    """Rule 14."""
-    if strategy is None:
-        return
-    field = f"{BLOCK}.priorityStrategy"
-    if strategy.weight_priority and strategy.order_priority:
-        yield required(field, "only one of weightPriority and orderPriority may be used")
-    for weight in strategy.weight_priority or ():
-        if not 0 <= weight.weight <= 100:
-            yield required(field, f"weight {weight.weight} is not between 0 and 100")
-        selector = msgspec.to_builtins(weight.match_selector)
-        try:
-            if selector_from(selector).is_empty:
-                yield required(field, "matchSelector may not be empty")
-        except SelectorError as error:
-            yield required(field, f"matchSelector: {error}")
-    for order in strategy.order_priority or ():
-        if not order.ordered_key:
-            yield required(field, "orderedKey may not be empty")
-
-
-def _scatter_errors(terms: list[ScatterTerm]) -> Iterator[Cause]:
-    """Rule 15."""
-    field = f"{BLOCK}.scatterStrategy"
-    seen: set[tuple[str, str]] = set()
-    for term in terms:
-        if not term.key:
-            yield required(field, "key may not be empty")
-        if (term.key, term.value) in seen:
-            yield required(field, f"{term.key}={term.value} is listed more than once")
-        seen.add((term.key, term.value))
 
 
 def _in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:

@@ -18,7 +18,6 @@ from pykruise.kinds.cloneset.limits import Limits, Numbers, Sort, Tally, numbers
 from pykruise.kinds.cloneset.snapshot import Settings, Snapshot
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kube.clock import Instant
-from pykruise.kube.ids import Key
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.names import InstanceId, RevisionHash
@@ -85,10 +84,6 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     def may_roll_back(self) -> bool:
         """Whether updated pods may go back to the current revision."""
         return self.settings.partition_rollback and self.update.hash != self.current.hash
-
-    def key(self, pod: PodView) -> Key:
-        """Where a write to the pod goes."""
-        return Key(pod.namespace, pod.name)
 
     def marked(self, mark: int) -> Iterator[PodView]:
         """The pods with this mark, or any of these, in their order."""

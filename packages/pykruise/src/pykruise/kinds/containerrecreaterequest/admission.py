@@ -15,7 +15,7 @@ from pykruise.kinds.containerrecreaterequest.types import (
     ContainerRecreateRequestSpec,
 )
 from pykruise.kinds.containerrecreaterequest.view import ACTIVE_LABEL, NODE_LABEL, POD_LABEL, read_spec
-from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
 from pykruise.kube.documents import Document, annotations_of, deep_copy, get_path, labels_of, same
 from pykruise.kube.errors import Cause, Status
 from pykruise.kube.field_errors import (
@@ -47,7 +47,7 @@ def mutating(lookups: Lookups) -> Reviewer:
     """The review. Without lookups (on paper) only the request itself is judged."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
-        if request.operation not in ("CREATE", "UPDATE") or request.subresource or is_on_its_way_out(request):
+        if not is_reviewed_write(request):
             return ALLOWED
         if request.object is None:
             return AdmissionAnswer(refusal=bad_request("the request has no object"))

@@ -90,11 +90,4 @@ def _time(text: object) -> str | None:
         return None
 
 
-CONVERSION: Final = Conversion(
-    group=CONTAINER_RECREATE_REQUESTS.group,
-    kind=CONTAINER_RECREATE_REQUESTS.kind,
-    hub=CONTAINER_RECREATE_REQUESTS.version,
-    spoke="v1alpha1",
-    to_hub=to_hub,
-    to_spoke=to_spoke,
-)
+CONVERSION: Final = Conversion(CONTAINER_RECREATE_REQUESTS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke)

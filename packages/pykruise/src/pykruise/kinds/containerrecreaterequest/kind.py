@@ -19,12 +19,12 @@ from pykruise.kinds.containerrecreaterequest.types import (
 from pykruise.kinds.containerrecreaterequest.v1alpha1 import ContainerRecreateRequestV1Alpha1
 from pykruise.kinds.containerrecreaterequest.view import BY_POD, REQUEST_VIEWS, RequestView, snapshot
 from pykruise.kube.cache import Change
-from pykruise.kube.crds import Column, Version
+from pykruise.kube.crds import Column
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NODES, PODS
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Kind
+from pykruise.plans.kind import AGE, Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.views import PodView
@@ -38,7 +38,7 @@ _COLUMNS = (
     Column("PHASE", "string", ".status.phase"),
     Column("POD", "string", ".spec.podName"),
     Column("NODE", "string", r".metadata.labels.crr\.apps\.kruise\.io/node-name"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
+    AGE,
 )
 
 
@@ -77,10 +77,7 @@ def _headline(status: Mapping[str, Any]) -> str:
 
 KIND = Kind(
     resource=CONTAINER_RECREATE_REQUESTS,
-    versions=(
-        Version(name="v1alpha1", root=ContainerRecreateRequestV1Alpha1, columns=_COLUMNS),
-        Version(name="v1beta1", root=ContainerRecreateRequest, storage=True, columns=_COLUMNS),
-    ),
+    versions=two_versions(ContainerRecreateRequest, ContainerRecreateRequestV1Alpha1, columns=_COLUMNS),
     short_names=("crr",),
     conversion=CONVERSION,
     gates=("KruiseDaemon",),

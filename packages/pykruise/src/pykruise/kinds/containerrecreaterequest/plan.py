@@ -18,16 +18,14 @@ from pykruise.kinds.containerrecreaterequest.types import (
 from pykruise.kinds.containerrecreaterequest.view import ACTIVE_LABEL, RequestView, Snapshot
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
-from pykruise.plans.phases import pod_key
+from pykruise.plans.phases import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.containers import ContainerStatusFacts
 from pykruise.pods.keys import KRUISE_POD_READY
 from pykruise.pods.readiness_messages import Message, with_message, without_message
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.actions import Patch, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -246,7 +244,7 @@ def _after_end(snapshot: Snapshot) -> Plan:
     left = (_time(request.status.completion_time) or snapshot.now) + ttl_s - snapshot.now
     if left > 0:
         return Plan(requeue_after_s=left, waiting=over)
-    action = Delete(resource=CONTAINER_RECREATE_REQUESTS, key=request.key, uid=request.uid)
+    action = delete_object(CONTAINER_RECREATE_REQUESTS, request)
     step = Step(action=action, because="ttlSecondsAfterFinished has passed")
     return Plan(
         stages=(Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=request.name, steps=(step,)),)),)
@@ -266,35 +264,14 @@ def _finalizers(request: RequestView, wanted: tuple[str, ...]) -> Patch:
 
 
 def _patch(request: RequestView, body: Document) -> Patch:
-    return Patch(
-        resource=CONTAINER_RECREATE_REQUESTS,
-        key=request.key,
-        patch_type=PatchType.MERGE,
-        body=body,
-        uid=request.uid,
-        resource_version=str(request.resource_version),
-    )
+    return patch_object(CONTAINER_RECREATE_REQUESTS, request, body, unchanged=True)
 
 
 def _status_patch(request: RequestView, status: Document) -> Patch:
-    return Patch(
-        resource=CONTAINER_RECREATE_REQUESTS,
-        key=request.key,
-        patch_type=PatchType.MERGE,
-        body={"status": status},
-        subresource="status",
-        uid=request.uid,
-        resource_version=str(request.resource_version),
+    return patch_object(
+        CONTAINER_RECREATE_REQUESTS, request, {"status": status}, subresource="status", unchanged=True
     )
 
 
 def _pod_patch(pod: PodView, conditions: list[Document]) -> Patch:
-    return Patch(
-        resource=PODS,
-        key=pod_key(pod),
-        patch_type=PatchType.STRATEGIC,
-        body={"status": {"conditions": conditions}},
-        subresource="status",
-        uid=pod.uid,
-        resource_version=str(pod.resource_version),
-    )
+    return pod_patch(pod, {"status": {"conditions": conditions}}, subresource="status", unchanged=True)

@@ -4,7 +4,7 @@ bytes of a request ──▶ project_request() ──▶ RequestView (what a cac
 RequestView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,13 +14,11 @@ from pykruise.kinds.containerrecreaterequest.types import (
     ContainerRecreateRequestSpec,
     ContainerRecreateRequestStatus,
 )
-from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.documents import decode, get_path
+from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
-from pykruise.kube.typed_documents import read as read_typed
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.views import PodView
-from pykruise.pods.workloads import WorkloadView, workload_fields
+from pykruise.pods.workloads import Projector, WorkloadView, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
@@ -32,7 +30,6 @@ __all__ = [
     "REQUEST_VIEWS",
     "RequestView",
     "Snapshot",
-    "project_request",
     "read_spec",
     "snapshot",
 ]
@@ -52,8 +49,6 @@ class RequestView(WorkloadView, frozen=True, kw_only=True):
     spec: ContainerRecreateRequestSpec | None
     """None: it cannot be read; `problem` says why."""
     status: ContainerRecreateRequestStatus = ContainerRecreateRequestStatus()
-    finalizers: tuple[str, ...] = ()
-    created_at: Instant = 0.0
 
     @property
     def pod_uid(self) -> str:
@@ -66,33 +61,11 @@ class RequestView(WorkloadView, frozen=True, kw_only=True):
         return bool(self.status.completion_time)
 
 
-def project_request(raw: bytes | msgspec.Raw) -> RequestView:
-    """The view of a request's JSON text (v1beta1). A spec that does not fit the types gives a view with `problem`.
-
-    Raises ValueError only for something that is no Kubernetes object.
-    """
-    document = decode(raw)
-    fields = workload_fields(document)
-    spec, problem = read_spec(document.get("spec") or {})
-    status, _ = read_typed(fields["stored_status"], ContainerRecreateRequestStatus, path="status")
-    created = get_path(document, "metadata", "creationTimestamp")
-    return RequestView(
-        **{**fields, "problem": problem},
-        spec=spec,
-        status=status or ContainerRecreateRequestStatus(),
-        finalizers=tuple(get_path(document, "metadata", "finalizers", default=())),
-        created_at=parse_time(created) if created else 0.0,
-    )
-
-
-def read_spec(spec: Mapping[str, Any]) -> tuple[ContainerRecreateRequestSpec | None, str]:
-    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    return read_typed(spec, ContainerRecreateRequestSpec, path="spec")
-
+read_spec: Final = spec_reader(ContainerRecreateRequestSpec)
 
 REQUEST_VIEWS: Final = Views[RequestView](
     resource=CONTAINER_RECREATE_REQUESTS,
-    projector=lambda: project_request,
+    projector=lambda: Projector(RequestView, read_spec=read_spec, status=ContainerRecreateRequestStatus),
     indexes={BY_POD: lambda request: (request.pod_uid,) if request.pod_uid else ()},
 )
 

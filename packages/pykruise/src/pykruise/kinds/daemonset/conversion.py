@@ -57,12 +57,4 @@ def _replace_surging(doc: Document) -> Document:
     return doc
 
 
-CONVERSION: Final = Conversion(
-    group=DAEMON_SETS.group,
-    kind=DAEMON_SETS.kind,
-    hub=DAEMON_SETS.version,
-    spoke="v1alpha1",
-    to_hub=to_hub,
-    to_spoke=to_spoke,
-    normalize=normalize,
-)
+CONVERSION: Final = Conversion(DAEMON_SETS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke, normalize=normalize)

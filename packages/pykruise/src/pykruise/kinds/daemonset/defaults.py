@@ -9,8 +9,9 @@ as it is given, unlike that of other workloads.
 from collections.abc import Mapping
 from typing import Any
 
-from pykruise.kinds.daemonset.types import DEFAULT_BURST, SURGING, RollingUpdateType, UpdateType
+from pykruise.kinds.daemonset.types import DEFAULT_BURST, SURGING, RollingUpdateType
 from pykruise.kube.documents import Document, without_nulls
+from pykruise.pods.api import UpdateType
 
 __all__ = ["has_surging", "with_defaults", "with_surging_replaced"]
 

@@ -26,10 +26,10 @@ from pykruise.kinds.daemonset.snapshot import (
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSet
 from pykruise.kinds.daemonset.v1alpha1 import DaemonSetV1Alpha1
 from pykruise.kube.cache import Change
-from pykruise.kube.crds import Column, Version
+from pykruise.kube.crds import Column
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
-from pykruise.plans.kind import Kind, workload_rights
+from pykruise.plans.kind import AGE, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.plans.wakes import named_after
@@ -51,9 +51,8 @@ _COLUMNS = (
     Column("READY", "integer", ".status.numberReady"),
     Column("UP-TO-DATE", "integer", ".status.updatedNumberScheduled"),
     Column("AVAILABLE", "integer", ".status.numberAvailable"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
-    Column("CONTAINERS", "string", ".spec.template.spec.containers[*].name", priority=1),
-    Column("IMAGES", "string", ".spec.template.spec.containers[*].image", priority=1),
+    AGE,
+    *POD_TEMPLATE,
 )
 
 
@@ -129,10 +128,7 @@ def _replaced_on(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
 
 KIND = Kind(
     resource=DAEMON_SETS,
-    versions=(
-        Version(name="v1alpha1", root=DaemonSetV1Alpha1, columns=_COLUMNS),
-        Version(name="v1beta1", root=DaemonSet, storage=True, columns=_COLUMNS),
-    ),
+    versions=two_versions(DaemonSet, DaemonSetV1Alpha1, columns=_COLUMNS),
     short_names=("daemon", "ads"),
     conversion=CONVERSION,
     settings=Settings,

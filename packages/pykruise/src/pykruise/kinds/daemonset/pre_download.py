@@ -6,20 +6,13 @@ Pure. What would not help is left out: a first rollout, OnDelete, and all nodes 
 too, as their nodes have the image before the old pod goes. Settings are annotations of the DaemonSet.
 """
 
-import msgspec
-
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.int_or_percent import Rounding, resolve
 from pykruise.plans.pre_download import PreDownload, pre_download_stages
-from pykruise.pods.image_pull_jobs import (
-    annotated_settings,
-    annotated_threshold,
-    changed_images,
-    pull_jobs,
-)
+from pykruise.pods.image_pull_jobs import annotated_settings, annotated_threshold
 from pykruise.runtime.plan import Stage
 
 __all__ = ["plan_pre_download"]
@@ -37,14 +30,11 @@ def plan_pre_download(ws: WorkingSet) -> list[Stage]:
         revision=ws.revisions.current,
         is_rolling=is_rolling,
         is_due=not ws.limits.problems and need <= _updated_ready(ws),
-        not_needed=_not_needed(ws) if is_rolling else "",
-        jobs=lambda: pull_jobs(
-            ws.revisions.current,
-            changed_images(ws.revisions.current.template, _templates_in_use(ws)),
-            selector=msgspec.to_builtins(ws.spec.selector),
-            owner=daemonset.owner_reference,
-            settings=annotated_settings(daemonset.annotations),
-        ),
+        not_needed=lambda: _not_needed(ws),
+        replaced=lambda: _templates_in_use(ws),
+        selector=ws.spec.selector,
+        owner=daemonset.owner_reference,
+        settings=annotated_settings(daemonset.annotations),
     )
     return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
 

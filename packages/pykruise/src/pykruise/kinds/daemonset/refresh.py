@@ -13,7 +13,7 @@ import msgspec
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.plans.in_place import Progress
 from pykruise.plans.phases import Phase
-from pykruise.plans.refreshing import due_conditions, refresh_phase, service_step
+from pykruise.plans.refreshing import because_of, due_conditions, refresh_phase, service_step
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
 from pykruise.runtime.plan import Note, Step
@@ -26,8 +26,7 @@ def plan_refresh(ws: WorkingSet, *, except_for: Collection[str]) -> Phase:
 
     def steps(pod: PodView, progress: Progress) -> tuple[Step, ...]:
         conditions = due_conditions(pod, progress, now=ws.now)
-        because = ", and ".join(f"nothing holds {condition['type']} back" for condition in conditions)
-        return service_step(pod, progress, conditions=conditions, because=because)
+        return service_step(pod, progress, conditions=conditions, because=because_of(conditions))
 
     pods = (
         pod

@@ -15,11 +15,9 @@ import msgspec
 from pykruise.kinds.daemonset.snapshot import Snapshot
 from pykruise.kinds.daemonset.types import DaemonSetSpec
 from pykruise.kube.documents import Document, labels_of
-from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
+from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.ownership import delete_revision, revision_stages
-from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.phases import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.names import RevisionHash, RevisionName, short_hash
@@ -32,7 +30,7 @@ from pykruise.pods.revisions import (
 )
 from pykruise.pods.selector_guard import record_of
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Patch
+from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Stage, Step
 
 __all__ = [
@@ -149,12 +147,8 @@ def _lacks_label(snapshot: Snapshot, revision: RevisionView) -> bool:
 
 
 def _labelled(revision: RevisionView) -> Chain:
-    action = Patch(
-        resource=CONTROLLER_REVISIONS,
-        key=Key(revision.namespace, revision.name),
-        patch_type=PatchType.MERGE,
-        body={"metadata": {"labels": {keys.REVISION_LABEL: revision.name}}},
-        uid=revision.uid,
+    action = patch_object(
+        CONTROLLER_REVISIONS, revision, {"metadata": {"labels": {keys.REVISION_LABEL: revision.name}}}
     )
     return Chain(
         subject=revision.name, steps=(Step(action=action, because="it lacks the label with its hash"),)
@@ -170,13 +164,7 @@ def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> list[Stage]:
         pod_chain(
             pod,
             Step(
-                action=Patch(
-                    resource=PODS,
-                    key=pod_key(pod),
-                    patch_type=PatchType.STRATEGIC,
-                    body={"metadata": {"labels": {keys.REVISION_LABEL: revisions.label}}},
-                    uid=pod.uid,
-                ),
+                action=pod_patch(pod, {"metadata": {"labels": {keys.REVISION_LABEL: revisions.label}}}),
                 because=f"its revision says the same as {revisions.current.name}",
             ),
         )

@@ -1,6 +1,6 @@
 """Everything a decision about one DaemonSet needs, as one value.
 
-bytes of a DaemonSet ──▶ project_daemonset() ──▶ DaemonSetView (what a cache keeps)
+bytes of a DaemonSet ──▶ DAEMON_SET_VIEWS ──▶ DaemonSetView (what a cache keeps)
 DaemonSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
                             └─ overview.py: nodes with their pods, made anew where they changed
 
@@ -18,18 +18,24 @@ from pykruise.kinds.daemonset.node_state import Terms
 from pykruise.kinds.daemonset.placement import Placement, placement_of
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSetStatus
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, decode
+from pykruise.kube.documents import Document
 from pykruise.kube.selectors import Selector
-from pykruise.kube.typed_documents import read as read_typed
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.names import IdSource
-from pykruise.pods.revisions import RevisionView, candidate
+from pykruise.pods.revisions import RevisionView
 from pykruise.pods.settings import FromFlag, OnGate
 from pykruise.pods.views import PodView
-from pykruise.pods.workloads import WorkloadView, selector_of, sort_out, workload_fields
+from pykruise.pods.workloads import (
+    Projector,
+    WorkloadView,
+    selector_of,
+    sort_out,
+    spec_reader,
+    template_candidate,
+)
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
@@ -39,7 +45,6 @@ __all__ = [
     "NodeMemory",
     "Settings",
     "Snapshot",
-    "project_daemonset",
     "read_spec",
     "snapshot",
     "terms_of",
@@ -47,9 +52,6 @@ __all__ = [
 
 TEMPLATE_GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 
-
-_RAW = frozenset({"template"})
-"""Fields that stay documents."""
 
 _LONGEST_NUMBER: Final = 20
 _OUT_OF_RANGE: Final = 2**63
@@ -96,32 +98,16 @@ class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
         return str(number) if -_OUT_OF_RANGE <= number < _OUT_OF_RANGE else ""
 
 
-def project_daemonset(raw: bytes | msgspec.Raw) -> DaemonSetView:
-    """The view of a DaemonSet's JSON text (v1beta1).
-
-    A spec that does not fit the types gives a view with `problem`, so that its owner gets an event and the watch
-    goes on. Raises ValueError only for something that is no Kubernetes object.
-    """
-    document = decode(raw)
-    fields = workload_fields(document)
-    spec, problem = read_spec(document.get("spec") or {})
-    status, _ = read_typed(fields["stored_status"], DaemonSetStatus, path="status")
-    block = spec.rolling_update if spec else None
-    return DaemonSetView(
-        **fields,
-        spec=spec,
-        problem=problem,
-        status=status or DaemonSetStatus(),
-        candidate=candidate(spec.template) if spec else None,
-        selector=selector_of(spec.selector) if spec else None,
-        node_selector=selector_of(block.selector) if block and block.selector else None,
-        placement=placement_of(spec.template) if spec else Placement(),
-    )
+read_spec: Final = spec_reader(DaemonSetSpec, raw={"template"})
 
 
-def read_spec(spec: Mapping[str, Any]) -> tuple[DaemonSetSpec | None, str]:
-    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    return read_typed(spec, DaemonSetSpec, path="spec", raw=_RAW)
+def _derived(spec: DaemonSetSpec, _: Document) -> dict[str, Any]:
+    block = spec.rolling_update
+    return {
+        "selector": selector_of(spec.selector),
+        "node_selector": selector_of(block.selector) if block and block.selector else None,
+        "placement": placement_of(spec.template),
+    }
 
 
 def terms_of(daemonset: DaemonSetView) -> Terms:
@@ -135,7 +121,13 @@ def terms_of(daemonset: DaemonSetView) -> Terms:
 
 DAEMON_SET_VIEWS: Final = Views[DaemonSetView](
     resource=DAEMON_SETS,
-    projector=lambda: project_daemonset,
+    projector=lambda: Projector(
+        DaemonSetView,
+        read_spec=read_spec,
+        status=DaemonSetStatus,
+        candidate_of=template_candidate,
+        derived=_derived,
+    ),
     indexes={BY_NAMESPACE: lambda one: (one.namespace,)},
 )
 

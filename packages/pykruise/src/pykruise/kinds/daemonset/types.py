@@ -24,18 +24,12 @@ from pykruise.kube.api import (
     Typed,
 )
 from pykruise.kube.resources import Resource
+from pykruise.pods.api import UpdateType
 from pykruise.pods.lifecycle import Lifecycle
 
 DAEMON_SETS: Final = Resource("apps.kruise.io", "v1beta1", "daemonsets", "DaemonSet")
 
 DEFAULT_BURST: Final = 250
-
-
-class UpdateType(StrEnum):
-    """When pods are updated."""
-
-    ROLLING_UPDATE = "RollingUpdate"
-    ON_DELETE = "OnDelete"
 
 
 class RollingUpdateType(StrEnum):

@@ -12,18 +12,13 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.daemonset.defaults import has_surging
-from pykruise.kinds.daemonset.types import (
-    SURGING,
-    DaemonSetSpec,
-    RollingUpdate,
-    RollingUpdateType,
-    UpdateType,
-)
+from pykruise.kinds.daemonset.types import SURGING, DaemonSetSpec, RollingUpdate, RollingUpdateType
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
 from pykruise.kube.int_or_percent import IntOrPercent, is_whole_percent
 from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.pods.api import UpdateType
 from pykruise.pods.workload_validation import (
     immutable_errors,
     metadata_errors,

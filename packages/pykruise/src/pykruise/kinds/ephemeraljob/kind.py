@@ -18,7 +18,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PODS
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Kind
+from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.views import PodView
@@ -37,7 +37,7 @@ _COLUMNS = (
     Column("FAILED", "integer", ".status.failed"),
     Column("RUNNING", "integer", ".status.running"),
     Column("WAITING", "integer", ".status.waiting"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
+    AGE,
 )
 
 _REVIEWS: Final = SpecReviews[EphemeralJobSpec](

@@ -14,16 +14,23 @@ from pykruise.kinds.ephemeraljob.status import Tally, document_of, status_of
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE
+from pykruise.plans.phases import MOST_AT_ONCE, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.ephemeral import JOB_ENV, EphemeralState, EphemeralView
-from pykruise.pods.fan_out import Decision, Finish, Hold, Policy, Run, State, Target, fan_out
+from pykruise.pods.fan_out import (
+    HELD,
+    Decision,
+    Finish,
+    Policy,
+    Run,
+    State,
+    Target,
+    fan_out,
+    waiting_for,
+)
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -34,11 +41,7 @@ FINALIZER: Final = "apps.kruise.io/ephemeralcontainers-cleanup"
 
 DEFAULT_TTL_S: Final = 1800
 
-_HOLDS: Final = {
-    Hold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
-    Hold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
-    Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
-}
+_NO_PODS: Final = Reason(Code.NO_PODS, "no pod matches the selector; the job waits for one")
 
 
 def plan_ephemeraljob(snapshot: Snapshot) -> Plan:
@@ -167,7 +170,7 @@ def _before_end(
         status=None if document == job.stored_status else document,
         requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
         waiting=_waiting(job, decision),
-        skipped={name: _HOLDS[hold] for name, hold in decision.waiting.items() if hold in _HOLDS},
+        skipped={name: HELD[hold] for name, hold in decision.waiting.items()},
     )
 
 
@@ -176,7 +179,7 @@ def _after_end(job: EphemeralJobView, decision: Decision) -> Plan:
         over = Reason(Code.JOB_OVER, "the job is over")
         return Plan(requeue_after_s=decision.requeue_after_s, waiting=over)
     because = "ttlSecondsAfterFinished has passed"
-    step = Step(action=Delete(resource=EPHEMERAL_JOBS, key=job.key, uid=job.uid), because=because)
+    step = Step(action=delete_object(EPHEMERAL_JOBS, job), because=because)
     return Plan(stages=(Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),))
 
 
@@ -184,23 +187,14 @@ def _waiting(job: EphemeralJobView, decision: Decision) -> Reason | None:
     if not job.containers:
         remedy = "name a container in spec.template.ephemeralContainers"
         return Reason(Code.INVALID_SPEC, "spec.template.ephemeralContainers is empty", remedy)
-    if not decision.counts.wanted:
-        return Reason(Code.NO_PODS, "no pod matches the selector; the job waits for one")
-    if decision.waiting:
-        return _HOLDS[next(iter(decision.waiting.values()))]
-    if decision.counts.active:
-        return Reason(Code.PODS_ACTIVE, f"containers in {decision.counts.active} pods have not ended")
-    return None
+    return waiting_for(decision, nothing_fits=_NO_PODS, what="containers in {} pods")
 
 
 def _injection(job: EphemeralJobView, pod: PodView) -> Chain:
-    patch = Patch(
-        resource=PODS,
-        key=Key(pod.namespace, pod.name),
-        patch_type=PatchType.STRATEGIC,
-        body={"spec": {"ephemeralContainers": [_marked(one, job.uid) for one in job.containers]}},
+    patch = pod_patch(
+        pod,
+        {"spec": {"ephemeralContainers": [_marked(one, job.uid) for one in job.containers]}},
         subresource="ephemeralcontainers",
-        uid=pod.uid,
     )
     failed = Note(reason="CreateFailed", message=f"no containers can be put into {pod.name}", warning=True)
     return Chain(subject=pod.name, steps=(Step(action=patch, because="the job is for it", failed=failed),))
@@ -215,13 +209,11 @@ def _marked(container: Mapping[str, Any], uid: str) -> Document:
 def _release(job: EphemeralJobView) -> tuple[Stage, ...]:
     if FINALIZER not in job.finalizers:
         return ()
-    patch = Patch(
-        resource=EPHEMERAL_JOBS,
-        key=job.key,
-        patch_type=PatchType.MERGE,
-        body={"metadata": {"finalizers": [one for one in job.finalizers if one != FINALIZER] or None}},
-        uid=job.uid,
-        resource_version=str(job.resource_version),
+    patch = patch_object(
+        EPHEMERAL_JOBS,
+        job,
+        {"metadata": {"finalizers": [one for one in job.finalizers if one != FINALIZER] or None}},
+        unchanged=True,
     )
     step = Step(action=patch, because="the job is deleted; what it put into pods stays")
     return (Stage(purpose=Purpose.DELETE_JOB, chains=(Chain(subject=job.name, steps=(step,)),)),)

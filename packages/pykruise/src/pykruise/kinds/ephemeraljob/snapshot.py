@@ -1,6 +1,6 @@
 """Everything a decision about one EphemeralJob needs, as one value.
 
-bytes of an EphemeralJob ──▶ project_job() ──▶ EphemeralJobView (what a cache keeps)
+bytes of an EphemeralJob ──▶ EPHEMERAL_JOB_VIEWS ──▶ EphemeralJobView (what a cache keeps)
 EphemeralJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
@@ -11,16 +11,15 @@ import msgspec
 
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec, EphemeralJobStatus
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import decode
+from pykruise.kube.documents import Document
 from pykruise.kube.selectors import NOTHING, Selector
-from pykruise.kube.typed_documents import read as read_typed
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.views import PodView
-from pykruise.pods.workloads import WorkloadView, selector_of, workload_fields
+from pykruise.pods.workloads import Projector, WorkloadView, selector_of, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = ["EPHEMERAL_JOB_VIEWS", "EphemeralJobView", "Snapshot", "project_job", "read_spec", "snapshot"]
+__all__ = ["EPHEMERAL_JOB_VIEWS", "EphemeralJobView", "Snapshot", "read_spec", "snapshot"]
 
 
 class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
@@ -30,7 +29,6 @@ class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
     """None: it cannot be read; `problem` says why."""
     selector: Selector = NOTHING
     status: EphemeralJobStatus = EphemeralJobStatus()
-    finalizers: tuple[str, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
@@ -43,35 +41,21 @@ class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
         return self.spec.template.ephemeral_containers if self.spec else ()
 
 
-def project_job(raw: bytes | msgspec.Raw) -> EphemeralJobView:
-    """The view of an EphemeralJob's JSON text. A spec that does not fit the types gives a view with `problem`.
-
-    Raises ValueError only for something that is no Kubernetes object.
-    """
-    document = decode(raw)
-    fields = workload_fields(document)
-    spec, problem = read_spec(document.get("spec") or {})
-    selector = selector_of(spec.selector) if spec is not None else None
-    if spec is not None and selector is None:
-        spec, problem = None, "spec.selector: it cannot be read"
-    status, _ = read_typed(fields["stored_status"], EphemeralJobStatus, path="status")
-    return EphemeralJobView(
-        **{**fields, "problem": problem},
-        spec=spec,
-        selector=selector or NOTHING,
-        status=status or EphemeralJobStatus(),
-        finalizers=tuple((document.get("metadata") or {}).get("finalizers") or ()),
-    )
+read_spec: Final = spec_reader(EphemeralJobSpec)
 
 
-def read_spec(spec: Mapping[str, Any]) -> tuple[EphemeralJobSpec | None, str]:
-    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    return read_typed(spec, EphemeralJobSpec, path="spec")
+def _derived(spec: EphemeralJobSpec, _: Document) -> dict[str, Any]:
+    selector = selector_of(spec.selector)
+    if selector is None:
+        return {"spec": None, "problem": "spec.selector: it cannot be read"}
+    return {"selector": selector}
 
 
 EPHEMERAL_JOB_VIEWS: Final = Views[EphemeralJobView](
     resource=EPHEMERAL_JOBS,
-    projector=lambda: project_job,
+    projector=lambda: Projector(
+        EphemeralJobView, read_spec=read_spec, status=EphemeralJobStatus, derived=_derived
+    ),
     indexes={BY_NAMESPACE: lambda job: (job.namespace,)},
 )
 

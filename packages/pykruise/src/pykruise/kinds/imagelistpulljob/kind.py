@@ -6,16 +6,16 @@ KIND ──▶ definitions, conversion, roles, caches, controllers, admission, d
 from collections.abc import Iterator, Sequence
 
 from pykruise.kinds.imagelistpulljob.admission import mutate_imagelistpulljob, validate_imagelistpulljob
-from pykruise.kinds.imagelistpulljob.conversion import CONVERSION
 from pykruise.kinds.imagelistpulljob.insight import INSIGHT
 from pykruise.kinds.imagelistpulljob.plan import plan_imagelistpulljob
 from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, snapshot
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageListPullJob
 from pykruise.kube.cache import Change
-from pykruise.kube.crds import Column, Version
+from pykruise.kube.conversion import Conversion
+from pykruise.kube.crds import Column
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
-from pykruise.plans.kind import Kind, workload_rights
+from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import PULL_JOB_VIEWS
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
@@ -30,7 +30,7 @@ _COLUMNS = (
     Column("TOTAL", "integer", ".status.desired"),
     Column("SUCCEEDED", "integer", ".status.succeeded"),
     Column("COMPLETED", "integer", ".status.completed"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
+    AGE,
 )
 
 
@@ -60,11 +60,8 @@ def _summary(child: PullJobView) -> tuple[object, ...]:
 
 KIND = Kind(
     resource=IMAGE_LIST_PULL_JOBS,
-    versions=(
-        Version(name="v1alpha1", root=ImageListPullJob, columns=_COLUMNS),
-        Version(name="v1beta1", root=ImageListPullJob, storage=True, columns=_COLUMNS),
-    ),
-    conversion=CONVERSION,
+    versions=two_versions(ImageListPullJob, columns=_COLUMNS),
+    conversion=Conversion(IMAGE_LIST_PULL_JOBS, "v1alpha1"),
     gates=("KruiseDaemon", "ImagePullJobGate"),
     reviews=Reviews(
         mutating=lambda *_: mutate_imagelistpulljob,

@@ -21,14 +21,13 @@ from pykruise.kinds.imagelistpulljob.types import (
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document, same
 from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.fan_out import Decision, Policy, Run, State, Target, fan_out
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.node_images import instant_of
 from pykruise.pods.reasons import Code
-from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -132,12 +131,8 @@ def _stage(purpose: Purpose, chains: Iterable[Chain], *, ramp: bool = False) -> 
 
 def _label(job: ListJobView) -> Iterator[Chain]:
     if job.labels.get(keys.REVISION_LABEL) != job.template_hash:
-        action = Patch(
-            resource=IMAGE_LIST_PULL_JOBS,
-            key=job.key,
-            patch_type=PatchType.MERGE,
-            body={"metadata": {"labels": {keys.REVISION_LABEL: job.template_hash}}},
-            uid=job.uid,
+        action = patch_object(
+            IMAGE_LIST_PULL_JOBS, job, {"metadata": {"labels": {keys.REVISION_LABEL: job.template_hash}}}
         )
         yield Chain(
             subject=job.name, steps=(Step(action=action, because="the label says which template it has"),)
@@ -181,7 +176,7 @@ def _creations(snapshot: Snapshot, images: Sequence[str]) -> Iterator[Chain]:
 
 def _deletion(child: PullJobView) -> Chain:
     step = Step(
-        action=Delete(resource=IMAGE_PULL_JOBS, key=child.key, uid=child.uid),
+        action=delete_object(IMAGE_PULL_JOBS, child),
         because="its image is not listed any more, or it was made from another template",
         done=Note(reason="Successful delete ImagePullJob", message=f"deleted ImagePullJob {child.name}"),
         failed=Note(
@@ -196,7 +191,7 @@ def _after_end(job: ListJobView, decision: Decision) -> Plan:
     stages: list[Stage] = []
     if decision.delete:
         step = Step(
-            action=Delete(resource=IMAGE_LIST_PULL_JOBS, key=job.key, uid=job.uid),
+            action=delete_object(IMAGE_LIST_PULL_JOBS, job),
             because="ttlSecondsAfterFinished has passed",
         )
         stages = _stage(Purpose.DELETE_JOB, [Chain(subject=job.name, steps=(step,))])

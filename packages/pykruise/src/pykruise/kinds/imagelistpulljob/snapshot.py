@@ -1,11 +1,11 @@
 """Everything a decision about one ImageListPullJob needs, as one value.
 
-bytes of an ImageListPullJob ──▶ project_list_job() ──▶ ListJobView (what a cache keeps)
+bytes of an ImageListPullJob ──▶ LIST_JOB_VIEWS ──▶ ListJobView (what a cache keeps)
 ListJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -15,16 +15,15 @@ from pykruise.kinds.imagelistpulljob.types import (
     ImageListPullJobStatus,
 )
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.documents import Document, canonical
 from pykruise.kube.hashing import fnv32a, hash_text
-from pykruise.kube.typed_documents import read as read_typed
 from pykruise.plans.views import PULL_JOB_VIEWS
 from pykruise.pods.image_api import PullSpec
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.names import IdSource
 from pykruise.pods.pull_rules import with_pull_defaults
 from pykruise.pods.settings import NoSettings
-from pykruise.pods.workloads import WorkloadView, workload_fields
+from pykruise.pods.workloads import Projector, WorkloadView, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
@@ -32,7 +31,6 @@ __all__ = [
     "LIST_JOB_VIEWS",
     "ListJobView",
     "Snapshot",
-    "project_list_job",
     "read_spec",
     "snapshot",
     "template_of",
@@ -59,24 +57,7 @@ class ListJobView(WorkloadView, frozen=True, kw_only=True):
         return self.spec is None or self.spec.completion_policy.type != "Never"
 
 
-def project_list_job(raw: bytes | msgspec.Raw) -> ListJobView:
-    """The view of an ImageListPullJob's JSON text (v1beta1). Raises ValueError for what is no object."""
-    document = decode(raw)
-    fields = workload_fields(document)
-    spec, problem = read_spec(document.get("spec") or {})
-    status, _ = read_typed(fields["stored_status"], ImageListPullJobStatus, path="status")
-    return ListJobView(
-        **fields,
-        spec=spec,
-        problem=problem,
-        status=status or ImageListPullJobStatus(),
-        template=template_of(spec) if spec is not None else {},
-    )
-
-
-def read_spec(spec: Mapping[str, Any]) -> tuple[ImageListPullJobSpec | None, str]:
-    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    return read_typed(spec, ImageListPullJobSpec, path="spec")
+read_spec: Final = spec_reader(ImageListPullJobSpec)
 
 
 def template_of(spec: PullSpec) -> Document:
@@ -94,7 +75,15 @@ def template_of(spec: PullSpec) -> Document:
     return found
 
 
-LIST_JOB_VIEWS: Final = Views[ListJobView](resource=IMAGE_LIST_PULL_JOBS, projector=lambda: project_list_job)
+LIST_JOB_VIEWS: Final = Views[ListJobView](
+    resource=IMAGE_LIST_PULL_JOBS,
+    projector=lambda: Projector(
+        ListJobView,
+        read_spec=read_spec,
+        status=ImageListPullJobStatus,
+        derived=lambda spec, _: {"template": template_of(spec)},
+    ),
+)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,16 +17,14 @@ from pykruise.kinds.imagepulljob.snapshot import Snapshot
 from pykruise.kube.api import ObjectReference
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
-from pykruise.kube.ids import Key
 from pykruise.kube.image_references import ImageName
 from pykruise.kube.patches.merge import diff_merge
-from pykruise.kube.patches.types import PatchType
 from pykruise.pods.image_api import ImagePullJobSpec, SandboxConfig
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, is_pull_job
 from pykruise.pods.node_image_api import NODE_IMAGES, ImageSpec, SecretReference, TagPullPolicy, TagSpec
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.pull_rules import BACKOFF_LIMIT, TIMEOUT_S
-from pykruise.runtime.actions import Patch
+from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Step
 
 __all__ = ["entry_patch", "lacks_secrets", "policy_of", "secrets_patch"]
@@ -76,14 +74,7 @@ def _patch(
     changes: Document = diff_merge(
         msgspec.to_builtins(before) if before is not None else {}, msgspec.to_builtins(after)
     )
-    action = Patch(
-        resource=NODE_IMAGES,
-        key=Key("", node.name),
-        patch_type=PatchType.MERGE,
-        body={"spec": {"images": {image.name: changes}}},
-        uid=node.uid,
-        resource_version=str(node.resource_version),
-    )
+    action = patch_object(NODE_IMAGES, node, {"spec": {"images": {image.name: changes}}}, unchanged=True)
     return Chain(subject=node.name, steps=(Step(action=action, because=because),))
 
 

@@ -4,17 +4,17 @@ KIND ──▶ definitions, conversion, roles, caches, controllers, admission, d
 """
 
 from pykruise.kinds.imagepulljob.admission import mutate_imagepulljob, validate_imagepulljob
-from pykruise.kinds.imagepulljob.conversion import CONVERSION
 from pykruise.kinds.imagepulljob.insight import INSIGHT
 from pykruise.kinds.imagepulljob.order import WORKLOADS
 from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
 from pykruise.kinds.imagepulljob.snapshot import Settings, snapshot
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS, ImagePullJob
 from pykruise.kinds.imagepulljob.wakes import wakes
+from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NAMESPACES, SECRETS
-from pykruise.plans.kind import Kind
+from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
 from pykruise.pods.node_image_api import NODE_IMAGES
@@ -27,7 +27,7 @@ _COLUMNS = (
     Column("ACTIVE", "integer", ".status.active"),
     Column("SUCCEED", "integer", ".status.succeeded"),
     Column("FAILED", "integer", ".status.failed"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
+    AGE,
 )
 _MESSAGE = Column("MESSAGE", "string", ".status.message")
 
@@ -37,7 +37,7 @@ KIND = Kind(
         Version(name="v1alpha1", root=ImagePullJob, columns=(*_COLUMNS, _MESSAGE)),
         Version(name="v1beta1", root=ImagePullJob, storage=True, columns=_COLUMNS),
     ),
-    conversion=CONVERSION,
+    conversion=Conversion(IMAGE_PULL_JOBS, "v1alpha1"),
     gates=("KruiseDaemon", "ImagePullJobGate"),
     settings=Settings,
     reviews=Reviews(

@@ -7,12 +7,13 @@ Pure. The orders themselves are those of pods/ordering.py, as the workloads use 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import Selector, SelectorError, selector_from
-from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, scatter, update_order
+from pykruise.kube.typed_documents import read
+from pykruise.pods.api import PriorityStrategy
+from pykruise.pods.ordering import Term, by_priority, scatter, update_order
 from pykruise.pods.ordinals import split_name
 from pykruise.pods.views import ControllerView, PodView
 
@@ -52,22 +53,7 @@ def in_update_order(pods: Sequence[PodView], workload: Document, *, kind: str) -
     strategy = get_path(workload, *_STRATEGIES[kind])
     if not isinstance(strategy, Mapping):
         return ordered
-    ordered = _by_priority(ordered, strategy.get("priorityStrategy") or {})
+    priorities, _ = read(strategy.get("priorityStrategy") or {}, PriorityStrategy, path="priorityStrategy")
+    ordered = by_priority(ordered, priorities)
     terms = [Term(one.get("key", ""), one.get("value", "")) for one in strategy.get("scatterStrategy") or ()]
     return scatter(ordered, pods, terms) if terms else ordered
-
-
-def _by_priority(pods: Sequence[PodView], priorities: Mapping[str, Any]) -> Sequence[PodView]:
-    if weights := priorities.get("weightPriority"):
-        terms = [(_selector(one.get("matchSelector")), int(one.get("weight") or 0)) for one in weights]
-        return by_weight(pods, [(selector, weight) for selector, weight in terms if selector is not None])
-    if keys := priorities.get("orderPriority"):
-        return by_ordered_keys(pods, [str(one.get("orderedKey") or "") for one in keys])
-    return pods
-
-
-def _selector(document: Any) -> Selector | None:
-    try:
-        return selector_from(document)
-    except SelectorError:
-        return None

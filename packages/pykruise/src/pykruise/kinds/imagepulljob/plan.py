@@ -17,7 +17,6 @@ from pykruise.kinds.imagepulljob.status import finished, status_now
 from pykruise.kinds.imagepulljob.targets import targets_of
 from pykruise.kube.documents import Document
 from pykruise.kube.image_references import ImageName
-from pykruise.kube.patches.types import PatchType
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.fan_out import Decision, Hold, Policy, Run, State, Target, fan_out
@@ -26,7 +25,7 @@ from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.node_images import NodeImageView, instant_of
 from pykruise.pods.pull_rules import parallelism_of
 from pykruise.pods.reasons import Code
-from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -177,7 +176,7 @@ def _after_end(snapshot: Snapshot) -> Plan:
     left_s = _time_to_live(snapshot)
     if left_s is not None and left_s <= 0:
         step = Step(
-            action=Delete(resource=IMAGE_PULL_JOBS, key=job.key, uid=job.uid),
+            action=delete_object(IMAGE_PULL_JOBS, job),
             because="ttlSecondsAfterFinished has passed",
         )
         stages += _stage(Purpose.DELETE_JOB, [Chain(subject=job.name, steps=(step,))])
@@ -205,13 +204,11 @@ def _stage(purpose: Purpose, chains: Sequence[Chain], *, is_independent: bool = 
 def _finalizers(job: PullJobView, *, held: bool) -> Chain:
     """The finalizer is added, or taken off."""
     others = [one for one in job.finalizers if one != FINALIZER]
-    action = Patch(
-        resource=IMAGE_PULL_JOBS,
-        key=job.key,
-        patch_type=PatchType.MERGE,
-        body={"metadata": {"finalizers": [*others, FINALIZER] if held else others}},
-        uid=job.uid,
-        resource_version=str(job.resource_version),
+    action = patch_object(
+        IMAGE_PULL_JOBS,
+        job,
+        {"metadata": {"finalizers": [*others, FINALIZER] if held else others}},
+        unchanged=True,
     )
     because = "what is made for it has to be undone some day" if held else "nothing is left to be undone"
     return Chain(subject=job.name, steps=(Step(action=action, because=because),))

@@ -22,7 +22,7 @@ from pykruise.plans.views import SECRET_VIEWS
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.node_image_api import SecretReference
 from pykruise.pods.secrets import CopyView, content_of
-from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Step
 from pykruise.runtime.read import Mirrors, Read
 from pykruise.runtime.views import BY_NAMESPACE
@@ -193,14 +193,7 @@ def _replacement(copy: CopyView, source: Source, listed: str) -> Step:
     if listed:
         path = "/metadata/annotations/" + REFERENCES.replace("/", "~1")
         body.append({"op": "add", "path": path, "value": listed})
-    action = Patch(
-        resource=SECRETS,
-        key=Key(copy.namespace, copy.name),
-        patch_type=PatchType.JSON,
-        body=body,
-        uid=copy.uid,
-        resource_version=str(copy.resource_version),
-    )
+    action = patch_object(SECRETS, copy, body, patch_type=PatchType.JSON, unchanged=True)
     return Step(action=action, because=f"secret {source.key} holds something else now")
 
 
@@ -210,25 +203,13 @@ def _release(copy: CopyView, job: PullJobView) -> Chain:
         body: Document = {"metadata": {"annotations": {REFERENCES: _listed(left)}}}
         step = _patch(copy, body, f"job {job.key} needs it no more")
     else:
-        action = Delete(
-            resource=SECRETS,
-            key=Key(copy.namespace, copy.name),
-            uid=copy.uid,
-            resource_version=str(copy.resource_version),
-        )
+        action = delete_object(SECRETS, copy, unchanged=True)
         step = Step(action=action, because="no job needs it any more")
     return Chain(subject=copy.name, steps=(step,))
 
 
 def _patch(copy: CopyView, body: Document, because: str) -> Step:
-    action = Patch(
-        resource=SECRETS,
-        key=Key(copy.namespace, copy.name),
-        patch_type=PatchType.MERGE,
-        body=body,
-        uid=copy.uid,
-        resource_version=str(copy.resource_version),
-    )
+    action = patch_object(SECRETS, copy, body, unchanged=True)
     return Step(action=action, because=because)
 
 

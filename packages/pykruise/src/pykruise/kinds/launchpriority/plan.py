@@ -14,8 +14,8 @@ import msgspec
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.kube.resources import CONFIG_MAPS
+from pykruise.plans.phases import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.launch_order import COMPLETED_ANNOTATION, barrier_key, barrier_name
 from pykruise.pods.owners import pod_reference
@@ -137,12 +137,8 @@ def _opening(pod: PodView, keys: list[str], *, is_new: bool, because: str) -> St
 
 def _completed(pod: PodView) -> Step:
     return Step(
-        action=Patch(
-            resource=PODS,
-            key=pod_key(pod),
-            patch_type=PatchType.MERGE,
-            body={"metadata": {"annotations": {COMPLETED_ANNOTATION: "true"}}},
-            uid=pod.uid,
+        action=pod_patch(
+            pod, {"metadata": {"annotations": {COMPLETED_ANNOTATION: "true"}}}, patch_type=PatchType.MERGE
         ),
         because="the last barrier is open",
     )

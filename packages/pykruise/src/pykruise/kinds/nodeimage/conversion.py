@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pykruise.kube.conversion import Conversion, drop, each, section, unchanged
+from pykruise.kube.conversion import Conversion, drop, each, section
 from pykruise.kube.documents import Document
 from pykruise.pods.node_image_api import NODE_IMAGES
 
@@ -17,11 +17,4 @@ def to_spoke(doc: Document) -> Document:
     return doc
 
 
-CONVERSION: Final = Conversion(
-    group=NODE_IMAGES.group,
-    kind=NODE_IMAGES.kind,
-    hub=NODE_IMAGES.version,
-    spoke="v1alpha1",
-    to_hub=unchanged,
-    to_spoke=to_spoke,
-)
+CONVERSION: Final = Conversion(NODE_IMAGES, "v1alpha1", to_spoke=to_spoke)

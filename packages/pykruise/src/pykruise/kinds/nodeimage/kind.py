@@ -11,10 +11,10 @@ from pykruise.kinds.nodeimage.snapshot import Settings, absent, snapshot
 from pykruise.kinds.nodeimage.types import NODE_IMAGES, NodeImage
 from pykruise.kinds.nodeimage.v1alpha1 import NodeImageV1Alpha1
 from pykruise.kinds.nodeimage.wakes import wakes
-from pykruise.kube.crds import Column, Version
+from pykruise.kube.crds import Column
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NODES
-from pykruise.plans.kind import Kind
+from pykruise.plans.kind import AGE, Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
@@ -27,15 +27,12 @@ _COLUMNS = (
     Column("PULLING", "integer", ".status.pulling"),
     Column("SUCCEED", "integer", ".status.succeeded"),
     Column("FAILED", "integer", ".status.failed"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
+    AGE,
 )
 
 KIND = Kind(
     resource=NODE_IMAGES,
-    versions=(
-        Version(name="v1alpha1", root=NodeImageV1Alpha1, columns=_COLUMNS),
-        Version(name="v1beta1", root=NodeImage, storage=True, columns=_COLUMNS),
-    ),
+    versions=two_versions(NodeImage, NodeImageV1Alpha1, columns=_COLUMNS),
     conversion=CONVERSION,
     gates=("KruiseDaemon",),
     settings=Settings,

@@ -18,13 +18,12 @@ from pykruise.kube.api import ObjectReference
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
-from pykruise.kube.patches.types import PatchType
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, is_pull_job
 from pykruise.pods.node_images import FAILED, NODE_IMAGES, NodeImageView, is_over
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.reasons import Code
-from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
@@ -90,9 +89,7 @@ def _creation(snapshot: Snapshot, node: NodeView) -> Plan:
 
 
 def _deletion(view: NodeImageView) -> Plan:
-    step = Step(
-        action=Delete(resource=NODE_IMAGES, key=Key("", view.name), uid=view.uid), because="its node is gone"
-    )
+    step = Step(action=delete_object(NODE_IMAGES, view), because="its node is gone")
     return Plan(stages=(_one_step(view.name, step),))
 
 
@@ -101,14 +98,7 @@ def _one_step(name: str, step: Step) -> Stage:
 
 
 def _stage(view: NodeImageView, body: Document, because: str) -> Stage:
-    action = Patch(
-        resource=NODE_IMAGES,
-        key=Key("", view.name),
-        patch_type=PatchType.MERGE,
-        body=body,
-        uid=view.uid,
-        resource_version=str(view.resource_version),
-    )
+    action = patch_object(NODE_IMAGES, view, body, unchanged=True)
     return _one_step(view.name, Step(action=action, because=because))
 
 

@@ -16,8 +16,7 @@ from pykruise.kinds.nodepodprobe.snapshot import Snapshot, is_about
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
-from pykruise.plans.phases import pod_key
+from pykruise.plans.phases import pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.probe_api import PodProbe, PodProbeStatus
 from pykruise.pods.probe_marks import Conflict, Marks, Outcome, conditions_after, marks_of, metadata_patch
@@ -30,7 +29,7 @@ from pykruise.pods.probes import (
 )
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Action, Create, Delete, Patch
+from pykruise.runtime.actions import Action, Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
 
@@ -81,7 +80,7 @@ def _creation(view: NodeProbesView) -> Plan:
 
 
 def _deletion(view: NodeProbesView) -> Plan:
-    action = Delete(resource=NODE_POD_PROBES, key=Key("", view.name), uid=view.uid)
+    action = delete_object(NODE_POD_PROBES, view)
     return Plan(stages=(_one_step(view.name, action, "its node is gone"),))
 
 
@@ -101,13 +100,8 @@ def _kept(snapshot: Snapshot) -> list[PodProbe]:
 
 def _entries_stage(view: NodeProbesView, kept: Sequence[PodProbe]) -> Stage:
     """The whole list: others write it too, so it holds only if the object is still as it was seen."""
-    action = Patch(
-        resource=NODE_POD_PROBES,
-        key=Key("", view.name),
-        patch_type=PatchType.MERGE,
-        body={"spec": {"podProbes": msgspec.to_builtins(kept) or None}},
-        uid=view.uid,
-        resource_version=str(view.resource_version),
+    action = patch_object(
+        NODE_POD_PROBES, view, {"spec": {"podProbes": msgspec.to_builtins(kept) or None}}, unchanged=True
     )
     return _one_step(view.name, action, "pods are gone or have ended")
 
@@ -167,14 +161,7 @@ def _pod_chain(snapshot: Snapshot, shown: _Shown) -> Chain:
 
 
 def _pod_step(pod: PodView, body: Document, patch_type: PatchType, subresource: str) -> Step:
-    action = Patch(
-        resource=PODS,
-        key=pod_key(pod),
-        patch_type=patch_type,
-        body=body,
-        subresource=subresource,
-        uid=pod.uid,
-    )
+    action = pod_patch(pod, body, patch_type=patch_type, subresource=subresource)
     return Step(action=action, because="a probe has another outcome")
 
 

@@ -14,7 +14,7 @@ from pykruise.kinds.persistentpodstate.readers import StateReader
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES, PersistentPodStateSpec
 from pykruise.kinds.persistentpodstate.validation import errors_of
 from pykruise.kinds.persistentpodstate.view import read_spec
-from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.field_errors import bad_request, refusal
@@ -28,7 +28,7 @@ def validating(reader: StateReader | None) -> Reviewer:
     """The review. Without a reader nothing is known beside the object itself, and every kind may be named."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
-        if request.operation not in ("CREATE", "UPDATE") or request.subresource or is_on_its_way_out(request):
+        if not is_reviewed_write(request):
             return ALLOWED
         if request.object is None:
             return AdmissionAnswer(refusal=bad_request("the request has no object"))

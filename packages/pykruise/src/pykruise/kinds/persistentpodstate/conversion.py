@@ -38,11 +38,4 @@ def _topologies(doc: Document) -> Iterator[Document]:
             yield preference
 
 
-CONVERSION: Final = Conversion(
-    group=PERSISTENT_POD_STATES.group,
-    kind=PERSISTENT_POD_STATES.kind,
-    hub=PERSISTENT_POD_STATES.version,
-    spoke="v1alpha1",
-    to_hub=to_hub,
-    to_spoke=to_spoke,
-)
+CONVERSION: Final = Conversion(PERSISTENT_POD_STATES, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke)

@@ -17,10 +17,9 @@ from pykruise.kinds.persistentpodstate.view import (
     further_views,
 )
 from pykruise.kinds.persistentpodstate.wakes import further_wake, wakes
-from pykruise.kube.crds import Version
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Kind
+from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS, read_white_list
@@ -31,10 +30,7 @@ __all__ = ["KIND"]
 
 KIND = Kind(
     resource=PERSISTENT_POD_STATES,
-    versions=(
-        Version(name="v1alpha1", root=PersistentPodStateV1Alpha1),
-        Version(name="v1beta1", root=PersistentPodState, storage=True),
-    ),
+    versions=two_versions(PersistentPodState, PersistentPodStateV1Alpha1),
     conversion=CONVERSION,
     settings=Settings,
     reviews=Reviews(

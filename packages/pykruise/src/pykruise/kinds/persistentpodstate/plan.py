@@ -16,11 +16,10 @@ from pykruise.kinds.persistentpodstate.view import StateView, WorkloadView
 from pykruise.kube.documents import Document, same
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
-from pykruise.runtime.actions import Action, Create, Delete, Patch
+from pykruise.runtime.actions import Action, Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
 
@@ -199,17 +198,10 @@ def _changes(state: StateView, workload: WorkloadView) -> list[Step]:
     }
     if not changed:
         return []
-    action = Patch(
-        resource=PERSISTENT_POD_STATES,
-        key=state.key,
-        patch_type=PatchType.MERGE,
-        body={"spec": changed},
-        uid=state.uid,
-        resource_version=str(state.resource_version),
-    )
+    action = patch_object(PERSISTENT_POD_STATES, state, {"spec": changed}, unchanged=True)
     return [_step(action, workload, verb="Update", because="its workload asks for something else")]
 
 
 def _deletion(state: StateView, workload: WorkloadView) -> Step:
-    action = Delete(resource=PERSISTENT_POD_STATES, key=state.key, uid=state.uid)
+    action = delete_object(PERSISTENT_POD_STATES, state)
     return _step(action, workload, verb="Delete", because="its workload does not ask for it any more")

@@ -14,10 +14,8 @@ import msgspec
 from pykruise.kinds.podprobemarker.entries import Wanted, entries_after, wanted_probes
 from pykruise.kinds.podprobemarker.snapshot import Snapshot
 from pykruise.kube.documents import Document
-from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
-from pykruise.plans.phases import pod_key
+from pykruise.plans.phases import pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.probe_api import MarkerPolicy
 from pykruise.pods.probe_marks import marks_of, metadata_patch
@@ -32,7 +30,7 @@ from pykruise.pods.probes import (
 )
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Patch
+from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -92,14 +90,7 @@ def _release(snapshot: Snapshot) -> Plan:
 
 
 def _finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -> Stage:
-    action = Patch(
-        resource=POD_PROBE_MARKERS,
-        key=marker.key,
-        patch_type=PatchType.MERGE,
-        body={"metadata": {"finalizers": wanted}},
-        uid=marker.uid,
-        resource_version=str(marker.resource_version),
-    )
+    action = patch_object(POD_PROBE_MARKERS, marker, {"metadata": {"finalizers": wanted}}, unchanged=True)
     because = "its probes are taken back before it goes"
     chain = Chain(subject=marker.name, steps=(Step(action=action, because=because),))
     return Stage(purpose=purpose, chains=(chain,))
@@ -123,14 +114,7 @@ def _node_chains(snapshot: Snapshot, wanted: list[Wanted]) -> Iterator[Chain]:
 
 def _entries_chain(view: NodeProbesView, entries: list[Document], marker: MarkerView) -> Chain:
     """The whole list: others write it too, so it holds only if the object is still as it was seen."""
-    action = Patch(
-        resource=NODE_POD_PROBES,
-        key=Key("", view.name),
-        patch_type=PatchType.MERGE,
-        body={"spec": {"podProbes": entries or None}},
-        uid=view.uid,
-        resource_version=str(view.resource_version),
-    )
+    action = patch_object(NODE_POD_PROBES, view, {"spec": {"podProbes": entries or None}}, unchanged=True)
     because = f"PodProbeMarker {marker.namespace}/{marker.name}"
     return Chain(subject=view.name, steps=(Step(action=action, because=because),))
 
@@ -160,9 +144,7 @@ def _mark_chains(snapshot: Snapshot) -> Iterator[Chain]:
             marks, labels=pod.labels, annotations=snapshot.annotations.get(pod_key(pod), {})
         )
         if body is not None:
-            action = Patch(
-                resource=PODS, key=pod_key(pod), patch_type=PatchType.MERGE, body=body, uid=pod.uid
-            )
+            action = pod_patch(pod, body, patch_type=PatchType.MERGE)
             because = "a condition of the pod, on a virtual node, says so"
             yield Chain(subject=pod.name, steps=(Step(action=action, because=because),))
 

@@ -12,14 +12,11 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
-from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.phases import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.readiness import missing_conditions
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan, Stage, Step
 
 __all__ = ["SELF_SERVING", "Snapshot", "lacks_condition", "plan_readiness"]
@@ -53,14 +50,7 @@ def plan_readiness(snapshot: Snapshot) -> Plan:
         one for one in missing_conditions(pod, now=snapshot.now) if one["type"] == keys.KRUISE_POD_READY
     ]
     step = Step(
-        action=Patch(
-            resource=PODS,
-            key=pod_key(pod),
-            patch_type=PatchType.STRATEGIC,
-            body={"status": {"conditions": conditions}},
-            subresource="status",
-            uid=pod.uid,
-        ),
+        action=pod_patch(pod, {"status": {"conditions": conditions}}, subresource="status"),
         because="nothing holds the pod back",
     )
     return Plan(stages=(Stage(purpose=Purpose.SET_READINESS, chains=(pod_chain(pod, step),)),))

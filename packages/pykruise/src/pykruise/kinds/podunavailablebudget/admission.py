@@ -6,41 +6,39 @@ v1beta1 only: writes in v1alpha1 are converted first. There are no defaults, so 
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pykruise.kinds.podunavailablebudget.readers import BudgetReader
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS, PodUnavailableBudgetSpec
 from pykruise.kinds.podunavailablebudget.validation import errors_of
-from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
+from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause, KubeError
-from pykruise.kube.field_errors import bad_request, internal_error, refusal
-from pykruise.kube.typed_documents import read
+from pykruise.kube.field_errors import internal_error
 from pykruise.pods.budgets import BudgetView
+from pykruise.pods.workload_admission import Reviews, name_of
 from pykruise.pods.workload_validation import metadata_errors
+from pykruise.pods.workloads import spec_reader
 
 __all__ = ["validating"]
+
+
+_REVIEWS: Final = Reviews[PodUnavailableBudgetSpec](
+    resource=POD_UNAVAILABLE_BUDGETS,
+    versions=(POD_UNAVAILABLE_BUDGETS.version,),
+    read_spec=spec_reader(PodUnavailableBudgetSpec),
+    placeholders=(),
+    has_pod_template=False,
+)
 
 
 def validating(reader: BudgetReader | None) -> Reviewer:
     """The review. Without a reader other budgets of the namespace are not known."""
 
-    async def review(request: AdmissionRequest) -> AdmissionAnswer:
-        if request.operation not in ("CREATE", "UPDATE") or request.subresource or is_on_its_way_out(request):
-            return ALLOWED
-        doc = request.object
-        if doc is None:
-            return AdmissionAnswer(refusal=bad_request("the request has no object"))
-        spec, problem = _read(doc)
-        if spec is None:
-            return AdmissionAnswer(refusal=bad_request(problem))
-        errors = [*metadata_errors(doc.get("metadata") or {}), *await _errors(request, doc, spec, reader)]
-        if errors:
-            name = (doc.get("metadata") or {}).get("name") or request.name
-            return AdmissionAnswer(refusal=refusal(POD_UNAVAILABLE_BUDGETS, name, errors))
-        return ALLOWED
+    async def errors(request: AdmissionRequest, doc: Document, spec: PodUnavailableBudgetSpec) -> list[Cause]:
+        return [*metadata_errors(doc.get("metadata") or {}), *await _errors(request, doc, spec, reader)]
 
-    return review
+    return _REVIEWS.judging(errors)
 
 
 async def _errors(
@@ -54,8 +52,7 @@ async def _errors(
     try:
         if reader is not None:
             found = await reader.in_namespace(request.namespace)
-            name = (doc.get("metadata") or {}).get("name") or request.name
-            others = [one for one in found if one.name != name]
+            others = [one for one in found if one.name != name_of(request)]
     except KubeError as error:
         problem = internal_error("", f"the other PodUnavailableBudgets cannot be read: {error}")
         return [*errors_of(doc, spec, old=old), problem]
@@ -64,10 +61,3 @@ async def _errors(
 
 def _annotations(doc: Mapping[str, Any]) -> Mapping[str, Any]:
     return (doc.get("metadata") or {}).get("annotations") or {}
-
-
-def _read(doc: Mapping[str, Any]) -> tuple[PodUnavailableBudgetSpec | None, str]:
-    given = doc.get("spec")
-    if given is not None and not isinstance(given, Mapping):
-        return None, f"spec: Expected `object`, got `{type(given).__name__}`"
-    return read(given or {}, PodUnavailableBudgetSpec, path="spec")

@@ -64,11 +64,4 @@ def total_of(text: object) -> int | None:
     return number if -_INT32 <= number < _INT32 else None
 
 
-CONVERSION: Final = Conversion(
-    group=POD_UNAVAILABLE_BUDGETS.group,
-    kind=POD_UNAVAILABLE_BUDGETS.kind,
-    hub=POD_UNAVAILABLE_BUDGETS.version,
-    spoke="v1alpha1",
-    to_hub=to_hub,
-    to_spoke=to_spoke,
-)
+CONVERSION: Final = Conversion(POD_UNAVAILABLE_BUDGETS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke)

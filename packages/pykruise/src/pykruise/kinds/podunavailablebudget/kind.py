@@ -11,11 +11,11 @@ from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS, PodUnavailableBudget
 from pykruise.kinds.podunavailablebudget.v1alpha1 import PodUnavailableBudgetV1Alpha1
 from pykruise.kinds.podunavailablebudget.wakes import wakes
-from pykruise.kube.crds import Column, Version
+from pykruise.kube.crds import Column
 from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Kind
+from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
@@ -35,10 +35,7 @@ _COLUMNS = (
 
 KIND = Kind(
     resource=POD_UNAVAILABLE_BUDGETS,
-    versions=(
-        Version(name="v1alpha1", root=PodUnavailableBudgetV1Alpha1, columns=_COLUMNS),
-        Version(name="v1beta1", root=PodUnavailableBudget, storage=True, columns=_COLUMNS),
-    ),
+    versions=two_versions(PodUnavailableBudget, PodUnavailableBudgetV1Alpha1, columns=_COLUMNS),
     short_names=("pub",),
     conversion=CONVERSION,
     any_gate=("PodUnavailableBudgetDeleteGate", "PodUnavailableBudgetUpdateGate"),

@@ -11,14 +11,11 @@ from typing import Final
 
 from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
 from pykruise.kinds.podunavailablebudget.status import AmountError, Computed, compute
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_key
+from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.budgets import budget_name_of, related_annotations
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -82,13 +79,7 @@ def _marks(snapshot: Snapshot) -> Iterator[Chain]:
 
 
 def _mark(pod: PodView, name: str, because: str) -> Step:
-    action = Patch(
-        resource=PODS,
-        key=pod_key(pod),
-        patch_type=PatchType.STRATEGIC,
-        body={"metadata": {"annotations": related_annotations(name)}},
-        uid=pod.uid,
-    )
+    action = pod_patch(pod, {"metadata": {"annotations": related_annotations(name)}})
     return Step(action=action, because=because)
 
 

@@ -12,16 +12,10 @@ from typing import Final
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS, ResourceDistributionSpec
 from pykruise.kinds.resourcedistribution.validation import RESOURCE, errors_of
 from pykruise.kinds.resourcedistribution.view import read_spec
-from pykruise.kube.admission import (
-    AdmissionAnswer,
-    AdmissionRequest,
-    Reviewer,
-    SpokeRules,
-    is_on_its_way_out,
-)
-from pykruise.kube.documents import Document, get_path
+from pykruise.kube.admission import AdmissionRequest, Reviewer, SpokeRules
+from pykruise.kube.documents import Document
 from pykruise.kube.errors import BadRequestError, Cause, ForbiddenError, InvalidError, KubeError
-from pykruise.kube.field_errors import forbidden, internal_error, invalid_shown, refusal
+from pykruise.kube.field_errors import forbidden, internal_error, invalid_shown
 from pykruise.plans.review import Trial
 from pykruise.pods.workload_admission import Reviews
 
@@ -34,11 +28,6 @@ _REVIEWS: Final = Reviews[ResourceDistributionSpec](
     read_spec=read_spec,
     placeholders=("resource", "targets"),
 )
-
-_validate: Final[Reviewer] = _REVIEWS.validating(
-    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
-)
-
 
 _SELECTOR: Final = "spec.targets.namespaceSelector"
 
@@ -57,31 +46,14 @@ SPOKE_RULES: Final = SpokeRules(
 def validating(trial: Trial | None = None) -> Reviewer:
     """The validating review. Without a trial, what only an API server can judge is not judged."""
 
-    async def review(request: AdmissionRequest) -> AdmissionAnswer:
-        answer = await _validate(request)
-        causes = _field_errors(answer)
-        if trial is None or causes is None or not _is_tried(request, causes):
-            return answer
-        assert request.object is not None
-        wrong = await _tried(request.object["spec"]["resource"], trial)
-        if wrong is None:
-            return answer
-        name = get_path(request.object, "metadata", "name", default="") or request.name
-        return AdmissionAnswer(refusal=refusal(RESOURCE_DISTRIBUTIONS, name, [*causes, wrong]))
+    async def errors(request: AdmissionRequest, doc: Document, spec: ResourceDistributionSpec) -> list[Cause]:
+        found = errors_of(doc, spec, old=request.old_object)
+        if trial is not None and all(cause.field != RESOURCE for cause in found):
+            wrong = await _tried(doc["spec"]["resource"], trial)
+            found += [wrong] if wrong is not None else []
+        return found
 
-    return review
-
-
-def _field_errors(answer: AdmissionAnswer) -> tuple[Cause, ...] | None:
-    """None for another refusal than for field errors."""
-    if answer.refusal is None:
-        return ()
-    return answer.refusal.details.causes if answer.refusal.code == 422 and answer.refusal.details else None
-
-
-def _is_tried(request: AdmissionRequest, causes: tuple[Cause, ...]) -> bool:
-    is_write = request.operation in ("CREATE", "UPDATE") and not request.subresource
-    return is_write and not is_on_its_way_out(request) and all(cause.field != RESOURCE for cause in causes)
+    return _REVIEWS.judging(errors)
 
 
 async def _tried(resource: Document, trial: Trial) -> Cause | None:

@@ -29,11 +29,4 @@ def _renamed(doc: Document, selectors: tuple[str, str], failed: tuple[str, str])
     return doc
 
 
-CONVERSION: Final = Conversion(
-    group=RESOURCE_DISTRIBUTIONS.group,
-    kind=RESOURCE_DISTRIBUTIONS.kind,
-    hub=RESOURCE_DISTRIBUTIONS.version,
-    spoke="v1alpha1",
-    to_hub=to_hub,
-    to_spoke=to_spoke,
-)
+CONVERSION: Final = Conversion(RESOURCE_DISTRIBUTIONS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke)

@@ -11,11 +11,11 @@ from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS, Re
 from pykruise.kinds.resourcedistribution.v1alpha1 import ResourceDistributionV1Alpha1
 from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTED, DISTRIBUTION_VIEWS
 from pykruise.kinds.resourcedistribution.wakes import wakes
-from pykruise.kube.crds import Column, Version
+from pykruise.kube.crds import Column
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NAMESPACES
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Kind
+from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NAMESPACE_VIEWS
 from pykruise.runtime.control import Control
@@ -30,10 +30,7 @@ _COLUMNS = (
 
 KIND = Kind(
     resource=RESOURCE_DISTRIBUTIONS,
-    versions=(
-        Version(name="v1alpha1", root=ResourceDistributionV1Alpha1, columns=_COLUMNS),
-        Version(name="v1beta1", root=ResourceDistribution, storage=True, columns=_COLUMNS),
-    ),
+    versions=two_versions(ResourceDistribution, ResourceDistributionV1Alpha1, columns=_COLUMNS),
     short_names=("distributor",),
     conversion=CONVERSION,
     gates=("ResourceDistributionGate",),

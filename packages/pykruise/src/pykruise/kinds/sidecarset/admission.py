@@ -7,8 +7,8 @@ v1beta1 only; another version is refused with 400. Validation reads what the obj
 with; without a reader it judges the object alone.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from pykruise.kinds.sidecarset.contents import contents_of
 from pykruise.kinds.sidecarset.defaults import with_defaults
@@ -16,45 +16,43 @@ from pykruise.kinds.sidecarset.facts import Facts, SidecarReader
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSetSpec
 from pykruise.kinds.sidecarset.validation import errors_of
 from pykruise.kinds.sidecarset.view import read_spec
-from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
-from pykruise.kube.documents import same
-from pykruise.kube.errors import KubeError, Status
-from pykruise.kube.field_errors import bad_request, refusal
+from pykruise.kube.admission import AdmissionRequest, Reviewer
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause, KubeError
+from pykruise.pods.workload_admission import Reviews, name_of
 
 __all__ = ["mutate_sidecarset", "validating"]
 
 
-async def mutate_sidecarset(request: AdmissionRequest) -> AdmissionAnswer:
-    """The mutating review. The hashes are written anew, whatever the client sent."""
-    if not _is_reviewed(request):
-        return ALLOWED
-    if problem := _unreadable(request):
-        return AdmissionAnswer(refusal=problem)
-    assert request.object is not None
-    found = with_defaults(request.object)
-    return ALLOWED if same(found, request.object) else AdmissionAnswer(object=found)
+def _read(given: Mapping[str, Any]) -> tuple[SidecarSetSpec | None, str]:
+    """The typed spec, its sidecars readable too; or None and what is wrong with it."""
+    spec, problem = read_spec(given)
+    if spec is None:
+        return None, problem
+    contents, problem = contents_of(given)
+    return (spec, "") if contents is not None else (None, problem)
+
+
+_REVIEWS: Final = Reviews[SidecarSetSpec](
+    resource=SIDECAR_SETS,
+    versions=(SIDECAR_SETS.version,),
+    read_spec=_read,
+    placeholders=(),
+    has_pod_template=False,
+)
+
+mutate_sidecarset: Final = _REVIEWS.mutating(lambda _, doc: with_defaults(doc))
+"""The mutating review. The hashes are written anew, whatever the client sent."""
 
 
 def validating(reader: SidecarReader | None, *, allows_any_annotation: bool) -> Reviewer:
     """The validating review; `allows_any_annotation` is the gate SidecarSetPatchPodMetadataDefaultsAllowed."""
 
-    async def review(request: AdmissionRequest) -> AdmissionAnswer:
-        if not _is_reviewed(request):
-            return ALLOWED
-        if problem := _unreadable(request):
-            return AdmissionAnswer(refusal=problem)
-        assert request.object is not None
-        spec = _read(request.object)
-        assert isinstance(spec, SidecarSetSpec)
-        name = (request.object.get("metadata") or {}).get("name") or request.name
-        try:
-            facts = await _facts(reader, name, spec, allows_any_annotation=allows_any_annotation)
-        except KubeError as error:
-            return AdmissionAnswer(refusal=_unavailable(error))
-        errors = errors_of(request.object, spec, facts=facts, old=request.old_object)
-        return AdmissionAnswer(refusal=refusal(SIDECAR_SETS, name, errors)) if errors else ALLOWED
+    async def errors(request: AdmissionRequest, doc: Document, spec: SidecarSetSpec) -> Sequence[Cause]:
+        facts = await _facts(reader, name_of(request), spec, allows_any_annotation=allows_any_annotation)
+        return errors_of(doc, spec, facts=facts, old=request.old_object)
 
-    return review
+    return _REVIEWS.judging(errors)
 
 
 async def _facts(
@@ -78,36 +76,3 @@ async def _facts(
         whitelist_problem=problem,
         allows_any_annotation=allows_any_annotation,
     )
-
-
-def _unavailable(error: KubeError) -> Status:
-    text = f"what the SidecarSet has to be compared with cannot be read: {error}"
-    return Status(status="Failure", message=text, reason="InternalError", code=500)
-
-
-def _is_reviewed(request: AdmissionRequest) -> bool:
-    wanted = request.operation in ("CREATE", "UPDATE") and not request.subresource
-    return wanted and not is_on_its_way_out(request)
-
-
-def _unreadable(request: AdmissionRequest) -> Status | None:
-    """The 400 for an object that cannot be read as a SidecarSet."""
-    resource = request.resource
-    if (resource.group, resource.version) != (SIDECAR_SETS.group, SIDECAR_SETS.version):
-        return bad_request(f"{resource.api_version} {resource.kind} is not reviewed here")
-    if request.object is None:
-        return bad_request("the request has no object")
-    found = _read(request.object)
-    return bad_request(found) if isinstance(found, str) else None
-
-
-def _read(doc: Mapping[str, Any]) -> SidecarSetSpec | str:
-    """The typed spec, its sidecars readable too; or what is wrong with it."""
-    given = doc.get("spec")
-    if given is not None and not isinstance(given, Mapping):
-        return f"spec: Expected `object`, got `{type(given).__name__}`"
-    spec, problem = read_spec(given or {})
-    if spec is None:
-        return problem
-    contents, problem = contents_of(given or {})
-    return spec if contents is not None else problem

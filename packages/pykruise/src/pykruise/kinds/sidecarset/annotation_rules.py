@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pykruise.kinds.sidecarset.facts import WHITELIST_KEY, WHITELIST_NAME, Facts
+from pykruise.kinds.sidecarset.facts import WHITELIST_KEY, Facts
 from pykruise.kinds.sidecarset.pod_annotations import POLICIES
 from pykruise.kinds.sidecarset.types import SidecarSetSpec
 from pykruise.kube.documents import labels_of
@@ -21,6 +21,7 @@ from pykruise.kube.go_text import excerpt
 from pykruise.kube.patterns import Pattern, PatternError, compile_pattern
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_qualified_name
+from pykruise.pods.white_list import CONFIGURATION
 
 __all__ = ["annotation_errors"]
 
@@ -28,7 +29,7 @@ FIELD: Final = "spec.patchPodMetadata"
 LARGEST: Final = 256 * 1024
 """Bytes that all annotations of an object may have."""
 
-_WHERE: Final = f"ConfigMap {WHITELIST_NAME}, key {WHITELIST_KEY}"
+_WHERE: Final = f"ConfigMap {CONFIGURATION}, key {WHITELIST_KEY}"
 
 
 class _Rule(msgspec.Struct, rename="camel"):

@@ -16,8 +16,7 @@ from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.types import UpdateStrategy
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
-from pykruise.kube.selectors import selector_from
-from pykruise.pods.ordering import Term, by_ordered_keys, by_weight, scatter
+from pykruise.pods.ordering import Term, by_priority, scatter
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.reasons import Reason
@@ -89,16 +88,8 @@ def _ordered(
     waiting: Sequence[ManagedPod], everyone: Sequence[ManagedPod], strategy: UpdateStrategy
 ) -> list[ManagedPod]:
     by_uid = {one.pod.uid: one for one in waiting}
-    order = sorted((one.pod for one in waiting), key=_base_rank)
-    priority = strategy.priority_strategy
-    if priority is not None and priority.weight_priority:
-        terms = [
-            (selector_from(msgspec.to_builtins(term.match_selector)), term.weight)
-            for term in priority.weight_priority
-        ]
-        order = by_weight(order, terms)
-    elif priority is not None and priority.order_priority:
-        order = by_ordered_keys(order, [term.ordered_key for term in priority.order_priority])
+    order: Sequence[PodView] = sorted((one.pod for one in waiting), key=_base_rank)
+    order = by_priority(order, strategy.priority_strategy, is_strict=True)
     if strategy.scatter_strategy:
         all_pods = [one.pod for one in everyone]
         given = [Term(term.key, term.value) for term in strategy.scatter_strategy]

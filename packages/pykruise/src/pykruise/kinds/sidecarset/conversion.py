@@ -59,11 +59,5 @@ def _select_namespace(spec: Document) -> None:
 
 
 CONVERSION: Final = Conversion(
-    group=SIDECAR_SETS.group,
-    kind=SIDECAR_SETS.kind,
-    hub=SIDECAR_SETS.version,
-    spoke="v1alpha1",
-    to_hub=to_hub,
-    to_spoke=to_spoke,
-    normalize=normalize,
+    SIDECAR_SETS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke, normalize=normalize
 )

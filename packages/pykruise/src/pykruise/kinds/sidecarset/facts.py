@@ -12,12 +12,10 @@ import msgspec
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.pods.revisions import RevisionView
 
-__all__ = ["WHITELIST_KEY", "WHITELIST_NAME", "Facts", "SidecarReader"]
-
-WHITELIST_NAME: Final = "kruise-configuration"
-"""A ConfigMap in the manager's namespace."""
+__all__ = ["WHITELIST_KEY", "Facts", "SidecarReader"]
 
 WHITELIST_KEY: Final = "SidecarSet_PatchPodMetadata_WhiteList"
+"""In the ConfigMap kruise-configuration."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

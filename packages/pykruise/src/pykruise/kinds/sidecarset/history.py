@@ -14,15 +14,17 @@ import msgspec
 from pykruise.kinds.sidecarset.conversion import CUSTOM_VERSION
 from pykruise.kinds.sidecarset.revisions import SET_LABEL, find_revision, to_remove
 from pykruise.kinds.sidecarset.snapshot import Snapshot
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.plans.ownership import delete_revision
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.names import RevisionHash, RevisionName
-from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_update
-from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_update, revision_body
+from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 __all__ = ["StoredRevision", "ensure_revision", "truncate_history"]
@@ -74,29 +76,19 @@ def _custom_version(snapshot: Snapshot) -> dict[str, str]:
 
 def _body(snapshot: Snapshot, name: RevisionName, name_hash: RevisionHash, number: int) -> Document:
     one = snapshot.sidecarset
-    annotations = {
-        **one.annotations,
-        keys.SIDECARSET_HASH_ANNOTATION: one.hashes.full,
-        keys.SIDECARSET_IMAGELESS_ANNOTATION: one.hashes.without_image,
-    }
-    labels = {
-        **one.labels,
-        SET_LABEL: one.name,
-        keys.REVISION_HASH_LABEL: name_hash,
-        **_custom_version(snapshot),
-    }
-    return {
-        "apiVersion": CONTROLLER_REVISIONS.api_version,
-        "kind": CONTROLLER_REVISIONS.kind,
-        "metadata": {
-            "name": name,
-            "namespace": snapshot.settings.namespace,
-            "labels": labels,
-            "annotations": annotations,
-            "ownerReferences": [one.owner_reference],
+    return revision_body(
+        name,
+        name_hash,
+        number,
+        namespace=snapshot.settings.namespace,
+        labels={**one.labels, SET_LABEL: one.name, **_custom_version(snapshot)},
+        annotations={
+            **one.annotations,
+            keys.SIDECARSET_HASH_ANNOTATION: one.hashes.full,
+            keys.SIDECARSET_IMAGELESS_ANNOTATION: one.hashes.without_image,
         },
-        "revision": number,
-    }
+        owner=one.reference_as(SIDECAR_SETS),
+    )
 
 
 def _steps(snapshot: Snapshot, choice: UpdateChoice) -> Iterator[Step]:
@@ -144,17 +136,8 @@ def truncate_history(snapshot: Snapshot, present: StoredRevision) -> list[Stage]
     if choice is not None:
         wanted = find_revision(choice, snapshot.revisions, sidecarset=snapshot.sidecarset.name)
         in_use |= {wanted.name} if wanted is not None else set()
+    because = f"more than {max(limit, 1)} revisions are kept, and no pod uses this one"
     chains = tuple(
-        Chain(subject="", steps=(_deletion(one, limit),))
-        for one in to_remove(snapshot.revisions, in_use=in_use, limit=limit)
+        delete_revision(one, because) for one in to_remove(snapshot.revisions, in_use=in_use, limit=limit)
     )
     return [Stage(purpose=Purpose.TRUNCATE_REVISIONS, chains=chains, is_optional=True)] if chains else []
-
-
-def _deletion(revision: RevisionView, limit: int) -> Step:
-    return Step(
-        action=Delete(
-            resource=CONTROLLER_REVISIONS, key=Key(revision.namespace, revision.name), uid=revision.uid
-        ),
-        because=f"more than {max(limit, 1)} revisions are kept, and no pod uses this one",
-    )

@@ -14,12 +14,12 @@ from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings, snap
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSet
 from pykruise.kinds.sidecarset.v1alpha1 import SidecarSetV1Alpha1
 from pykruise.kube.cache import Change
-from pykruise.kube.crds import Column, Version
+from pykruise.kube.crds import Column
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NAMESPACES
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Kind, workload_rights
+from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
 from pykruise.pods.revisions import RevisionView
@@ -38,7 +38,7 @@ _COLUMNS = (
     Column("MATCHED", "integer", ".status.matchedPods"),
     Column("UPDATED", "integer", ".status.updatedPods"),
     Column("READY", "integer", ".status.readyPods"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
+    AGE,
 )
 
 
@@ -77,10 +77,7 @@ def _named_by_revision(change: Change[RevisionView], _: Around[Settings]) -> Ite
 
 KIND = Kind(
     resource=SIDECAR_SETS,
-    versions=(
-        Version(name="v1alpha1", root=SidecarSetV1Alpha1, columns=_COLUMNS),
-        Version(name="v1beta1", root=SidecarSet, storage=True, columns=_COLUMNS),
-    ),
+    versions=two_versions(SidecarSet, SidecarSetV1Alpha1, columns=_COLUMNS),
     conversion=CONVERSION,
     settings=Settings,
     reviews=Reviews(

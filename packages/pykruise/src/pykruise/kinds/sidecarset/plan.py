@@ -19,9 +19,8 @@ from pykruise.kinds.sidecarset.snapshot import Snapshot
 from pykruise.kinds.sidecarset.status import status_of
 from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade_patch
 from pykruise.kube.documents import Document
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, pod_key
+from pykruise.plans.phases import MOST_AT_ONCE, pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import AT_REST, Code, rank_of
 from pykruise.runtime.actions import Patch
@@ -182,15 +181,7 @@ def _cannot_be_patched(pod: ManagedPod, problem: str) -> Iterator[Note]:
 
 def _patch(pod: ManagedPod, body: Document, *, subresource: str = "") -> Patch:
     """Everything in it was read from the pod and changed, so no other write may come between."""
-    return Patch(
-        resource=PODS,
-        key=pod_key(pod.pod),
-        patch_type=PatchType.STRATEGIC,
-        body=body,
-        subresource=subresource,
-        uid=pod.pod.uid,
-        resource_version=str(pod.pod.resource_version),
-    )
+    return pod_patch(pod.pod, body, subresource=subresource, unchanged=True)
 
 
 def _conditions(

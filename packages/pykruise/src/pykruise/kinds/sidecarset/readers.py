@@ -9,18 +9,18 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pykruise.kinds.sidecarset.facts import WHITELIST_KEY, WHITELIST_NAME
+from pykruise.kinds.sidecarset.facts import WHITELIST_KEY
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS, CONTROLLER_REVISIONS, NAMESPACES
+from pykruise.plans.targets import read_configuration
 from pykruise.plans.views import NamespaceView, project_namespace
 from pykruise.pods.revisions import RevisionView, project_revision
 
@@ -69,7 +69,7 @@ class LiveSidecars:
         return [project_revision(raw) for raw in found.items]
 
     async def whitelist(self) -> str | None:
-        return await _whitelist(self._client(), self._namespace)
+        return await read_configuration(self._client(), self._namespace, WHITELIST_KEY)
 
 
 class CachedSidecars:
@@ -151,13 +151,4 @@ class CachedSidecars:
         return self._revisions.by_index(BY_SET, name)
 
     async def whitelist(self) -> str | None:
-        return await _whitelist(self._client, self._namespace)
-
-
-async def _whitelist(client: Client, namespace: str) -> str | None:
-    try:
-        found = decode(await client.get(CONFIG_MAPS, namespace, WHITELIST_NAME))
-    except NotFoundError:
-        return None
-    text = get_path(found, "data", WHITELIST_KEY)
-    return text if isinstance(text, str) else None
+        return await read_configuration(self._client, self._namespace, WHITELIST_KEY)

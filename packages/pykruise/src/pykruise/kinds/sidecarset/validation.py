@@ -8,7 +8,7 @@ in the way of other changes.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kinds.sidecarset.annotation_rules import annotation_errors
@@ -26,7 +26,7 @@ from pykruise.kube.field_rules import check_size
 from pykruise.kube.int_or_percent import IntOrPercent, is_whole_percent
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.pods.ordering import MOST_WEIGHTS
-from pykruise.pods.workload_validation import metadata_errors
+from pykruise.pods.workload_validation import metadata_errors, priority_errors, scatter_errors
 
 __all__ = ["errors_of"]
 
@@ -152,8 +152,8 @@ def _strategy_errors(strategy: UpdateStrategy | None, given: Mapping[str, Any]) 
         yield from _selector_errors(given.get("selector"), f"{STRATEGY}.selector")
     yield from _amount_errors(strategy.partition, f"{STRATEGY}.partition")
     yield from _amount_errors(strategy.max_unavailable, f"{STRATEGY}.maxUnavailable")
-    yield from _priority_errors(given.get("priorityStrategy") or {})
-    yield from _scatter_errors(given.get("scatterStrategy") or ())
+    yield from priority_errors(strategy.priority_strategy, f"{STRATEGY}.priorityStrategy")
+    yield from scatter_errors(strategy.scatter_strategy or (), f"{STRATEGY}.scatterStrategy")
 
 
 def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
@@ -162,34 +162,3 @@ def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
             yield invalid(field, value, "must be greater than or equal to 0")
     elif value is not None and not is_whole_percent(value):
         yield invalid(field, value, "must be a valid percent value (e.g. '10%') or a whole number")
-
-
-def _priority_errors(priority: Mapping[str, Any]) -> Iterator[Cause]:
-    field = f"{STRATEGY}.priorityStrategy"
-    weights, orders = priority.get("weightPriority") or (), priority.get("orderPriority") or ()
-    if weights and orders:
-        yield required(field, "weightPriority and orderPriority cannot be used together")
-    for term in weights:
-        weight = term.get("weight") or 0
-        if not 0 <= weight <= 100:
-            yield required(field, f"weight must be valid number in the range 0-100, not {weight}")
-        try:
-            if selector_from(term.get("matchSelector") or {}).is_empty:
-                yield required(field, "matchSelector of weightPriority cannot be empty")
-        except SelectorError as error:
-            yield required(field, f"matchSelector of weightPriority cannot be read: {error}")
-    for term in orders:
-        if not term.get("orderedKey"):
-            yield required(field, "orderedKey of orderPriority cannot be empty")
-
-
-def _scatter_errors(terms: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
-    field = f"{STRATEGY}.scatterStrategy"
-    seen: set[tuple[Any, Any]] = set()
-    for term in terms:
-        if not term.get("key"):
-            yield required(field, "key cannot be empty")
-        pair = term.get("key"), term.get("value")
-        if pair in seen:
-            yield required(field, f"{term.get('key')}={term.get('value')} is there twice")
-        seen.add(pair)

@@ -13,18 +13,15 @@ import msgspec
 from pykruise.kinds.sidecarset.contents import Contents, contents_of
 from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
 from pykruise.kinds.sidecarset.revisions import candidate_of
-from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSetSpec, SidecarSetStatus
+from pykruise.kinds.sidecarset.types import SidecarSetSpec, SidecarSetStatus
 from pykruise.kube.cel import Meant
-from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.documents import Document, decode
-from pykruise.kube.ids import Key
-from pykruise.kube.owners import owner_reference
+from pykruise.kube.documents import decode
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
 from pykruise.kube.typed_documents import read
 from pykruise.pods import keys
 from pykruise.pods.names import revision_name
 from pykruise.pods.revisions import Candidate, revision_hash
-from pykruise.runtime.kstatus import Conditions, without_kstatus
+from pykruise.pods.workloads import WorkloadView, spec_reader, workload_fields
 
 __all__ = ["SidecarSetView", "canary_base", "project_sidecarset", "read_spec"]
 
@@ -33,32 +30,14 @@ CANARY_BASE: Final = "apps.kruise.io/sidecarset-base"
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 NOT_UPDATE: Final = "NotUpdate"
 
-_RAW = frozenset({"containers", "initContainers", "volumes"})
-"""Fields that stay documents."""
 
-
-class SidecarSetView(msgspec.Struct, frozen=True, kw_only=True):
+class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
     """One SidecarSet as a cache keeps it."""
 
-    namespace: str = ""
-    name: str
-    uid: str
-    resource_version: int
-    generation: int = 0
-    labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
-    created_at: Instant | None = None
-    is_deleting: bool = False
     spec: SidecarSetSpec | None
     """None: it cannot be read; `problem` says why."""
-    candidate: Candidate | None = None
-    """The revision that the spec would be stored as."""
-    contents: Contents | None = None
-    problem: str = ""
     status: SidecarSetStatus = SidecarSetStatus()
-    stored_status: Document = {}
-    kstatus: Conditions = ()
-    """Conditions of its stored status, which are no part of `stored_status`."""
+    contents: Contents | None = None
     selector: Selector | None = None
     """Of pods; None: none that can be read, or an empty one, which selects nothing here."""
     namespace_selector: Selector | None = None
@@ -67,11 +46,6 @@ class SidecarSetView(msgspec.Struct, frozen=True, kw_only=True):
     """Of the pods that are upgraded; None: all."""
     named_namespaces: tuple[str, ...] = ()
     """The namespaces that its selector names, if it does."""
-
-    @property
-    def key(self) -> Key:
-        """Its name, in no namespace."""
-        return Key("", self.name)
 
     @property
     def hashes(self) -> Hashes:
@@ -87,13 +61,6 @@ class SidecarSetView(msgspec.Struct, frozen=True, kw_only=True):
     def is_only_injected(self) -> bool:
         """Whether existing pods are left alone."""
         return self.spec is not None and _update_type(self.spec) == NOT_UPDATE
-
-    @property
-    def owner_reference(self) -> Document:
-        """What its revisions carry."""
-        return owner_reference(
-            api_version=SIDECAR_SETS.api_version, kind=SIDECAR_SETS.kind, name=self.name, uid=self.uid
-        )
 
     @property
     def meant(self) -> Meant:
@@ -122,20 +89,7 @@ def _update_type(spec: SidecarSetSpec) -> str:
     return spec.update_strategy.type if spec.update_strategy else ""
 
 
-def read_spec(spec: Mapping[str, Any]) -> tuple[SidecarSetSpec | None, str]:
-    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    return read(spec, SidecarSetSpec, path="spec", raw=_RAW)
-
-
-class _Meta(msgspec.Struct, rename="camel"):
-    name: str
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
+read_spec: Final = spec_reader(SidecarSetSpec, raw={"containers", "initContainers", "volumes"})
 
 
 def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
@@ -144,19 +98,18 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
     Raises ValueError only for something that is no Kubernetes object.
     """
     document = decode(raw)
-    meta = msgspec.convert(document.get("metadata"), _Meta)
+    fields = workload_fields(document)
     given: Mapping[str, Any] = document.get("spec") or {}
-    annotations = meta.annotations or {}
     spec, problem = read_spec(given)
     contents: Contents | None = None
     if spec is not None:
-        contents, problem = contents_of(given, hashes=_recorded(annotations, given))
-    stored_status, kstatus = without_kstatus(document.get("status") or {})
-    status, _ = read(stored_status, SidecarSetStatus, path="status")
+        contents, problem = contents_of(given, hashes=_recorded(fields["annotations"], given))
+    status, _ = read(fields["stored_status"], SidecarSetStatus, path="status")
     status = status or SidecarSetStatus()
     candidate = candidate_of(given) if contents is not None else None
     if contents is not None and candidate is not None:
-        revision = _revision_name(meta, status, candidate)
+        name, generation = fields["name"], fields["generation"]
+        revision = _revision_name(name, generation, status, candidate)
         contents = msgspec.structs.replace(contents, revision=revision)
     try:
         selector = _selector(spec.selector) if spec else None
@@ -166,21 +119,12 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
         spec, problem = None, f"spec: a selector cannot be read: {error}"
         selector = namespaces = update = None
     return SidecarSetView(
-        name=meta.name,
-        uid=meta.uid,
-        resource_version=int(meta.resource_version or 0),
-        generation=meta.generation,
-        labels=meta.labels or {},
-        annotations=annotations,
-        created_at=parse_time(meta.creation_timestamp) if meta.creation_timestamp else None,
-        is_deleting=meta.deletion_timestamp is not None,
+        **fields,
         spec=spec if contents is not None else None,
         candidate=candidate,
         contents=contents,
         problem=problem,
         status=status,
-        stored_status=stored_status,
-        kstatus=kstatus,
         selector=None if selector is None or selector.is_empty else selector,
         namespace_selector=namespaces,
         update_selector=update,
@@ -188,11 +132,11 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
     )
 
 
-def _revision_name(meta: _Meta, status: SidecarSetStatus, candidate: Candidate) -> str:
+def _revision_name(name: str, generation: int, status: SidecarSetStatus, candidate: Candidate) -> str:
     """The revision of this spec: as the controller reports it, or as it will call it."""
-    if status.latest_revision and status.observed_generation == meta.generation:
+    if status.latest_revision and status.observed_generation == generation:
         return status.latest_revision
-    return revision_name(meta.name, revision_hash(candidate.data, status.collision_count or 0))
+    return revision_name(name, revision_hash(candidate.data, status.collision_count or 0))
 
 
 def _recorded(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Hashes:

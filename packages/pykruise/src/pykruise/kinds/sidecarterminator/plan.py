@@ -24,9 +24,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.node_agent.recreations import REQUESTS
 from pykruise.kube.owners import owner_reference
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
-from pykruise.plans.phases import pod_key
+from pykruise.plans.phases import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import NodeView
 from pykruise.pods.containers import ContainerFacts
@@ -129,15 +127,7 @@ def _final_phase(snapshot: Snapshot) -> list[Step]:
 
 
 def _patch(pod: PodView, body: Document, *, subresource: str = "") -> Patch:
-    return Patch(
-        resource=PODS,
-        key=pod_key(pod),
-        patch_type=PatchType.STRATEGIC,
-        body=body,
-        subresource=subresource,
-        uid=pod.uid,
-        resource_version=str(pod.resource_version),
-    )
+    return pod_patch(pod, body, subresource=subresource, unchanged=True)
 
 
 def _kill(snapshot: Snapshot, containers: Sequence[ContainerFacts]) -> list[Step]:

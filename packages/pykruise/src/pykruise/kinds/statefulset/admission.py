@@ -9,15 +9,14 @@ templates takes a look at storage classes.
 
 from typing import Final
 
-import msgspec
-
 from pykruise.kinds.statefulset.claim_rules import claim_errors
 from pykruise.kinds.statefulset.defaults import DefaultingSettings, with_defaults
 from pykruise.kinds.statefulset.snapshot import read_spec
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSetSpec
 from pykruise.kinds.statefulset.validation import errors_of, warnings_of
-from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
-from pykruise.kube.field_errors import refusal
+from pykruise.kube.admission import AdmissionRequest, Reviewer
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
 from pykruise.plans.review import ClassLookup
 from pykruise.pods.workload_admission import Reviews
 
@@ -26,8 +25,6 @@ __all__ = ["mutating", "validating"]
 _REVIEWS: Final = Reviews[StatefulSetSpec](
     resource=ADVANCED_STATEFUL_SETS, versions=(ADVANCED_STATEFUL_SETS.version,), read_spec=read_spec
 )
-
-UNPROCESSABLE: Final = 422
 
 
 def mutating(settings: DefaultingSettings) -> Reviewer:
@@ -38,40 +35,15 @@ def mutating(settings: DefaultingSettings) -> Reviewer:
 
 
 def validating(*, resizes_claims: bool = False, classes: ClassLookup | None = None) -> Reviewer:
-    """The validating review. Deletions are allowed here, and so is what completes one.
+    """The validating review.
 
     `resizes_claims`: gate StatefulSetAutoResizePVCGate; `classes` then says which storage classes there are.
     """
-    by_itself = _REVIEWS.validating(lambda request, doc, spec: errors_of(doc, spec, old=request.old_object))
 
-    async def review(request: AdmissionRequest) -> AdmissionAnswer:
-        answer = await by_itself(request)
-        is_written = request.operation in ("CREATE", "UPDATE") and not request.subresource
-        if not is_written or is_on_its_way_out(request):
-            return answer
-        if answer.refusal is not None and answer.refusal.code != UNPROCESSABLE:
-            return answer
-        return await _with_claims(request, answer) if resizes_claims else _with_warnings(request, answer)
+    async def errors(request: AdmissionRequest, doc: Document, spec: StatefulSetSpec) -> list[Cause]:
+        found = errors_of(doc, spec, old=request.old_object)
+        if resizes_claims and request.old_object is not None:
+            found += await claim_errors(spec, request.old_object, classes)
+        return found
 
-    async def _with_claims(request: AdmissionRequest, answer: AdmissionAnswer) -> AdmissionAnswer:
-        doc, old = request.object or {}, request.old_object
-        spec, _ = read_spec(doc.get("spec") or {})
-        if spec is None or old is None:
-            return _with_warnings(request, answer)
-        further = await claim_errors(spec, old, classes)
-        if not further:
-            return _with_warnings(request, answer)
-        details = answer.refusal.details if answer.refusal is not None else None
-        known = details.causes if details is not None else ()
-        name = (doc.get("metadata") or {}).get("name") or request.name
-        return AdmissionAnswer(refusal=refusal(ADVANCED_STATEFUL_SETS, name, [*(known or ()), *further]))
-
-    return review
-
-
-def _with_warnings(request: AdmissionRequest, answer: AdmissionAnswer) -> AdmissionAnswer:
-    doc = request.object or {}
-    spec, _ = read_spec(doc.get("spec") or {})
-    if answer.refusal is not None or spec is None:
-        return answer
-    return msgspec.structs.replace(answer, warnings=(*answer.warnings, *warnings_of(doc, spec)))
+    return _REVIEWS.judging(errors, warnings_of=warnings_of)

@@ -19,7 +19,7 @@ from pykruise.pods.claims import ClaimView, OwnerFacts, claim_documents, claim_n
 from pykruise.pods.owners import pod_reference
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.actions import Create, patch_object
 from pykruise.runtime.plan import Note, Step
 from pykruise.runtime.reasons import Reason
 
@@ -185,13 +185,7 @@ def _owner_step(
         }
     }
     return Step(
-        action=Patch(
-            resource=PERSISTENT_VOLUME_CLAIMS,
-            key=ws.key(claim.name),
-            patch_type=PatchType.STRATEGIC,
-            body=body,
-            uid=claim.uid,
-        ),
+        action=patch_object(PERSISTENT_VOLUME_CLAIMS, claim, body, patch_type=PatchType.STRATEGIC),
         because=_because(wanted),
         failed=Note(
             reason="FailedUpdate", message=f"failed to set the owners of claim {claim.name}", warning=True

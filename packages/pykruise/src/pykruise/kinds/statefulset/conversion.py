@@ -3,7 +3,7 @@
 from typing import Final
 
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
-from pykruise.kube.conversion import Conversion, drop, section, unchanged
+from pykruise.kube.conversion import Conversion, drop, section
 from pykruise.kube.documents import Document
 
 __all__ = ["CONVERSION"]
@@ -26,11 +26,4 @@ def to_spoke(doc: Document) -> Document:
     return doc
 
 
-CONVERSION: Final = Conversion(
-    group=ADVANCED_STATEFUL_SETS.group,
-    kind=ADVANCED_STATEFUL_SETS.kind,
-    hub=ADVANCED_STATEFUL_SETS.version,
-    spoke="v1alpha1",
-    to_hub=unchanged,
-    to_spoke=to_spoke,
-)
+CONVERSION: Final = Conversion(ADVANCED_STATEFUL_SETS, "v1alpha1", to_spoke=to_spoke)

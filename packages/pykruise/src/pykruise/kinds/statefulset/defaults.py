@@ -9,15 +9,10 @@ defaults only when the pod template is new or changed: otherwise an upgrade of t
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pykruise.kinds.statefulset.types import (
-    ClaimUpdateType,
-    ManagementPolicy,
-    PodUpdatePolicy,
-    Retention,
-    UpdateType,
-)
+from pykruise.kinds.statefulset.types import ClaimUpdateType, ManagementPolicy, Retention
 from pykruise.kube.documents import Document, same, without_nulls
 from pykruise.pods import template_defaults
+from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.settings import OnGate
 from pykruise.pods.template_defaults import WorkloadDefaulting
 

@@ -14,11 +14,10 @@ import msgspec
 from pykruise.kinds.statefulset.types import ClaimUpdateType
 from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pykruise.pods import keys
 from pykruise.pods.claims import ClaimView, claim_name, storage_of
-from pykruise.runtime.actions import Patch
+from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Note, Step
 
 __all__ = ["RESIZE_PATIENCE_S", "ClaimTemplate", "Growth", "templates_of"]
@@ -151,13 +150,7 @@ def _grow(ws: WorkingSet, template: ClaimTemplate, claim: ClaimView) -> Step:
         "spec": {"resources": dict(template.resources)},
     }
     return Step(
-        action=Patch(
-            resource=PERSISTENT_VOLUME_CLAIMS,
-            key=ws.key(claim.name),
-            patch_type=PatchType.MERGE,
-            body=body,
-            uid=claim.uid,
-        ),
+        action=patch_object(PERSISTENT_VOLUME_CLAIMS, claim, body),
         because=f"its template {template.name} asks for more",
         done=Note(reason="SuccessfulResize", message=f"let claim {claim.name} grow"),
         failed=Note(reason="FailedResize", message=f"failed to let claim {claim.name} grow", warning=True),

@@ -5,11 +5,11 @@ WorkingSet ──▶ Differences ──▶ update.py (how), pre_download.py (whe
 Pure. The engine (pods/in_place) knows what changes; turns and writes are plans/in_place_turns.py.
 """
 
-from pykruise.kinds.statefulset.types import PodUpdatePolicy
 from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.plans.in_place import ByRevision
 from pykruise.plans.in_place_turns import Target
 from pykruise.pods import keys
+from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView

@@ -21,11 +21,11 @@ from pykruise.kinds.statefulset.snapshot import (
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSet
 from pykruise.kinds.statefulset.v1alpha1 import StatefulSetV1Alpha1
 from pykruise.kube.cache import Change
-from pykruise.kube.crds import Column, ScalePaths, Version
+from pykruise.kube.crds import Column, ScalePaths
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import STORAGE_CLASSES
-from pykruise.plans.kind import Kind, workload_rights
+from pykruise.plans.kind import AGE, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.plans.wakes import named_after
@@ -46,9 +46,8 @@ _COLUMNS = (
     Column("CURRENT", "integer", ".status.replicas"),
     Column("UPDATED", "integer", ".status.updatedReplicas"),
     Column("READY", "integer", ".status.readyReplicas"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
-    Column("CONTAINERS", "string", ".spec.template.spec.containers[*].name", priority=1),
-    Column("IMAGES", "string", ".spec.template.spec.containers[*].image", priority=1),
+    AGE,
+    *POD_TEMPLATE,
 )
 
 
@@ -120,10 +119,7 @@ def _known(key: Key, around: Around[Settings]) -> tuple[Key, ...]:
 
 KIND = Kind(
     resource=ADVANCED_STATEFUL_SETS,
-    versions=(
-        Version(name="v1alpha1", root=StatefulSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
-        Version(name="v1beta1", root=StatefulSet, storage=True, columns=_COLUMNS, scale=ScalePaths()),
-    ),
+    versions=two_versions(StatefulSet, StatefulSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
     short_names=("sts", "asts"),
     conversion=CONVERSION,
     settings=Settings,

@@ -7,13 +7,9 @@ Pure. As many as the partition leaves: the highest ordinals first, or by the pri
 
 from collections.abc import Sequence
 
-import msgspec
-
 from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
-from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.pods.api import PriorityStrategy
-from pykruise.pods.ordering import by_ordered_keys, by_weight
-from pykruise.pods.views import PodView
+from pykruise.pods.ordering import by_priority
 
 __all__ = ["candidates"]
 
@@ -43,24 +39,5 @@ def _by_priority(slots: Sequence[Slot], strategy: PriorityStrategy | None) -> Se
         return slots
     pods = [slot.pod for slot in slots if slot.pod is not None]
     by_name = {slot.name: slot for slot in slots}
-    ordered = _ordered(pods, strategy)
     missing = [slot for slot in slots if slot.pod is None]
-    return [*(by_name[pod.name] for pod in ordered), *missing]
-
-
-def _ordered(pods: Sequence[PodView], strategy: PriorityStrategy) -> Sequence[PodView]:
-    if strategy.weight_priority:
-        terms = [
-            (selector, term.weight)
-            for term in strategy.weight_priority
-            if (selector := _selector(msgspec.to_builtins(term.match_selector))) is not None
-        ]
-        return by_weight(pods, terms)
-    return by_ordered_keys(pods, [term.ordered_key for term in strategy.order_priority or ()])
-
-
-def _selector(text: dict[str, object]) -> Selector | None:
-    try:
-        return selector_from(text)
-    except SelectorError:
-        return None  # admission was bypassed; it matches no pod
+    return [*(by_name[pod.name] for pod in by_priority(pods, strategy)), *missing]

@@ -11,25 +11,23 @@ from typing import Final
 
 from pykruise.kinds.statefulset.in_place import Differences
 from pykruise.kinds.statefulset.working_set import FINISHED, WorkingSet
-from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
-from pykruise.plans.in_place import Progress, go_on, summary_of
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, version
-from pykruise.plans.purposes import Purpose
+from pykruise.plans.in_place import Progress
+from pykruise.plans.phases import Phase
+from pykruise.plans.refreshing import (
+    because_of,
+    due_conditions,
+    refresh_phase,
+    released_after_update,
+    service_step,
+)
 from pykruise.pods.lifecycle import LifecycleState, next_state, state_metadata, why_waiting
-from pykruise.pods.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, let_go, missing_conditions
-from pykruise.pods.reasons import Code
+from pykruise.pods.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, let_go
 from pykruise.pods.views import SERVING_STATES, PodView
-from pykruise.runtime.actions import Patch
-from pykruise.runtime.plan import Chain, Stage, Step
-from pykruise.runtime.reasons import Reason
+from pykruise.runtime.plan import Step
 
 __all__ = ["plan_refresh"]
 
-_DURING_UPDATE = (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING, LifecycleState.UPDATED)
-_NOT_UPDATING: Final = Progress()
+_NORMAL: Final = LifecycleState.NORMAL.value
 
 
 def plan_refresh(
@@ -39,45 +37,26 @@ def plan_refresh(
 
     `updating`: names of the candidates of an update that goes on. `except_for`: pods written to anyway.
     """
-    normal = LifecycleState.NORMAL.value
     wanted = {pod.name for pod in ws.slot_pods}
-    chains: list[Chain] = []
-    skipped: dict[str, Reason] = {}
-    broken: dict[str, Reason] = {}
-    times: list[Instant] = []
-    is_partial = False
-    for pod in ws.counted:
-        if pod.state == normal and not pod.open_gates and not pod.may_be_updating and pod.is_ready:
-            continue
-        if not pod.is_active or pod.name in except_for:
-            continue
-        if len(chains) == MOST_AT_ONCE:
-            is_partial = True
-            break
-        progress = _progress(ws, pod)
+
+    def steps(pod: PodView, progress: Progress) -> tuple[Step, ...]:
         is_kept = pod.name in wanted and _is_wanted_again(ws, pod, differences, updating)
         # One that prepares for an update which is not to come any more goes back like one that was rolled back.
         is_updated = ws.is_updated(pod) or pod.name not in updating
-        steps = progress.steps or _steps(ws, pod, progress, is_updated=is_updated, is_kept=is_kept)
-        if progress.look_at is not None:
-            times.append(progress.look_at)
-        if progress.is_broken and progress.waits is not None:
-            broken[pod.name] = progress.waits
-        if steps:
-            chains.append(pod_chain(pod, *steps))
-        elif reason := progress.waits or why_waiting(pod, ws.spec.lifecycle):
-            skipped[pod.name] = reason
-    return Phase(
-        stages=(Stage(purpose=Purpose.REFRESH_PODS, chains=tuple(chains)),) if chains else (),
-        skipped=skipped,
-        failure=summary_of(broken, Code.BROKEN_UPDATE_STATE),
-        look_at=min(times, default=None),
-        is_partial=is_partial,
+        return _steps(ws, pod, progress, is_updated=is_updated, is_kept=is_kept)
+
+    open_ones = (
+        pod
+        for pod in ws.counted
+        if pod.state != _NORMAL or pod.open_gates or pod.may_be_updating or not pod.is_ready
     )
-
-
-def _progress(ws: WorkingSet, pod: PodView) -> Progress:
-    return go_on(pod, now=ws.now, settings=ws.settings.in_place) if pod.may_be_updating else _NOT_UPDATING
+    return refresh_phase(
+        (pod for pod in open_ones if pod.is_active and pod.name not in except_for),
+        steps_of=steps,
+        why_waiting=lambda pod: why_waiting(pod, ws.spec.lifecycle),
+        now=ws.now,
+        settings=ws.settings.in_place,
+    )
 
 
 def _is_wanted_again(
@@ -100,49 +79,16 @@ def _steps(
         is_updated=is_updated,
         is_update_complete=not pod.may_be_updating or progress.is_complete,
     )
-    conditions = list(progress.conditions)
+    released = released_after_update(pod, state, now=ws.now)
     if is_kept:
         state = LifecycleState.NORMAL
-        conditions += let_go(pod, PRE_DELETE_HOOK, now=ws.now)
-    if state in (LifecycleState.NORMAL, LifecycleState.UPDATED) and pod.state in _DURING_UPDATE:
-        conditions += let_go(pod, PRE_UPDATE_HOOK, now=ws.now)
-    if pod.state in SERVING_STATES and not conditions:
+        released += let_go(pod, PRE_DELETE_HOOK, now=ws.now)
+    if pod.state in SERVING_STATES and not released and not progress.conditions:
         # What an interrupted turn has left behind would keep the pod out of service for ever.
-        conditions += let_go(pod, PRE_DELETE_HOOK, now=ws.now) or let_go(pod, PRE_UPDATE_HOOK, now=ws.now)
-    # Without a node nothing can become ready; with one, conditions and state are one write.
-    own = {condition["type"] for condition in conditions}
-    missing = missing_conditions(pod, now=ws.now) if pod.node_name else []
-    conditions += [one for one in missing if one["type"] not in own]
-    metadata: Document = state_metadata(state, now=ws.now) if state else {}
-    if not metadata and not conditions:
-        return ()
-    body: Document = {}
-    if metadata:
-        body["metadata"] = metadata
-    if conditions:
-        body["status"] = {"conditions": conditions}
-    # A condition that is turned, and the end of an update, must be of the pod that was looked at: another
-    # update may just have begun. A condition that is missing cannot be taken for another.
-    replaced = any(pod.condition(condition["type"]) is not None for condition in conditions)
-    step = Step(
-        action=Patch(
-            resource=PODS,
-            key=ws.key(pod.name),
-            patch_type=PatchType.STRATEGIC,
-            body=body,
-            subresource="status" if conditions else "",
-            uid=pod.uid,
-            resource_version=version(pod, unchanged=replaced or progress.is_complete),
-        ),
-        because=_because(state, conditions, is_kept=is_kept),
-    )
-    return (step,)
-
-
-def _because(state: LifecycleState | None, conditions: list[Document], *, is_kept: bool) -> str:
-    parts = [f"nothing holds {condition['type']} back" for condition in conditions]
+        released = let_go(pod, PRE_DELETE_HOOK, now=ws.now) or let_go(pod, PRE_UPDATE_HOOK, now=ws.now)
+    conditions = due_conditions(pod, progress, released=released, now=ws.now)
+    because = because_of(conditions, None if is_kept else state)
     if is_kept:
-        parts.append("its deletion is no longer wanted")
-    elif state:
-        parts.append(f"it may go to {state}")
-    return ", and ".join(parts)
+        because = ", and ".join(filter(None, (because, "its deletion is no longer wanted")))
+    metadata = state_metadata(state, now=ws.now) if state else None
+    return service_step(pod, progress, conditions=conditions, metadata=metadata, because=because)

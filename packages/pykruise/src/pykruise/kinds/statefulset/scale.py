@@ -27,15 +27,14 @@ from pykruise.kinds.statefulset.claims import (
     stale_claim,
 )
 from pykruise.kinds.statefulset.working_set import FINISHED, Slot, WorkingSet
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle import LifecycleState, why_waiting
 from pykruise.pods.reasons import Code
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.actions import Create
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
 
@@ -106,6 +105,21 @@ def plan_scale(ws: WorkingSet) -> Scale:
     return _parallel(ws) if ws.spec.is_parallel else _ordered(ws)
 
 
+def _fill(ws: WorkingSet, slot: Slot, choice: RevisionChoice, found: _Found) -> None:
+    """What the slot needs to have its pod."""
+    if slot.pod is None:
+        _create(ws, slot, choice, found)
+    elif slot.pod.phase in FINISHED:
+        _replace(ws, slot.pod, found)
+    else:
+        _mend(ws, slot, slot.pod, found)
+
+
+def _has_available(ws: WorkingSet, slot: Slot) -> bool:
+    pod = slot.pod
+    return pod is not None and pod.phase not in FINISHED and not pod.is_deleting and ws.is_available(pod)
+
+
 # One after the other
 
 
@@ -114,14 +128,10 @@ def _ordered(ws: WorkingSet) -> Scale:
     choice = RevisionChoice(ws)
     for slot in ws.slots:
         pod = slot.pod
-        if pod is None:
-            _create(ws, slot, choice, found)
-        elif pod.phase in FINISHED:
-            _replace(ws, pod, found)
-        else:
-            _mend(ws, slot, pod, found)
-            if not pod.is_deleting and ws.is_available(pod):
-                continue
+        _fill(ws, slot, choice, found)
+        if _has_available(ws, slot):
+            continue
+        if pod is not None and pod.phase not in FINISHED:
             found.skipped.setdefault(pod.name, _why_not_available(ws, pod))
         advances = (
             pod is not None
@@ -190,19 +200,11 @@ def _parallel(ws: WorkingSet) -> Scale:
     exhausted = False
     is_partial = False
     for index, slot in enumerate(ws.slots):
-        pod = slot.pod
-        costs = True
         if found.is_full:
             is_partial = True
             break
-        if pod is None:
-            _create(ws, slot, choice, found)
-        elif pod.phase in FINISHED:
-            _replace(ws, pod, found)
-        else:
-            _mend(ws, slot, pod, found)
-            costs = pod.is_deleting or not ws.is_available(pod)
-        if budget is not None and costs:
+        _fill(ws, slot, choice, found)
+        if budget is not None and not _has_available(ws, slot):
             budget -= 1
             if budget <= 0:
                 exhausted = any(one.pod is None or one.pod.phase in FINISHED for one in ws.slots[index + 1 :])
@@ -327,13 +329,7 @@ def _mend(ws: WorkingSet, slot: Slot, pod: PodView, found: _Found) -> None:
 
 def _relabel(ws: WorkingSet, slot: Slot, pod: PodView) -> Step:
     return Step(
-        action=Patch(
-            resource=PODS,
-            key=ws.key(pod.name),
-            patch_type=PatchType.STRATEGIC,
-            body={"metadata": {"labels": identity_labels(ws, slot)}},
-            uid=pod.uid,
-        ),
+        action=pod_patch(pod, {"metadata": {"labels": identity_labels(ws, slot)}}),
         because="it lacks the label with its name",
         done=Note(reason="SuccessfulUpdate", message=f"repaired the labels of pod {pod.name}"),
         failed=Note(

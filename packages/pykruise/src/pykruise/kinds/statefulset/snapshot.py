@@ -1,13 +1,13 @@
 """Everything a decision about one StatefulSet needs, as one value.
 
-bytes of a StatefulSet ──▶ project_statefulset() ──▶ StatefulSetView (what a cache keeps)
+bytes of a StatefulSet ──▶ STATEFUL_SET_VIEWS ──▶ StatefulSetView (what a cache keeps)
 StatefulSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
 Claims are looked up by name: a StatefulSet's claims carry neither an id nor a managing owner.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -19,21 +19,26 @@ from pykruise.kinds.statefulset.types import (
     StatefulSetStatus,
 )
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import STORAGE_CLASSES
 from pykruise.kube.selectors import Selector
-from pykruise.kube.typed_documents import read as read_typed
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.claims import ClaimView, claim_name
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.ordinals import NO_ORDINAL, reserved_of, split_name, wanted_ordinals
-from pykruise.pods.revisions import RevisionView, candidate
+from pykruise.pods.revisions import RevisionView
 from pykruise.pods.settings import OnGate
 from pykruise.pods.views import PodView
-from pykruise.pods.workloads import WorkloadView, selector_of, sort_out, workload_fields
+from pykruise.pods.workloads import (
+    Projector,
+    WorkloadView,
+    selector_of,
+    sort_out,
+    spec_reader,
+    template_candidate,
+)
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
@@ -45,15 +50,11 @@ __all__ = [
     "StatefulSetView",
     "StorageClassView",
     "claim_names_of",
-    "project_statefulset",
     "project_storage_class",
     "read_spec",
     "snapshot",
     "start_of",
 ]
-
-_RAW = frozenset({"template", "volumeClaimTemplates"})
-"""Fields that stay documents."""
 
 
 class Settings(GateSettings, frozen=True, kw_only=True):
@@ -94,28 +95,19 @@ class StatefulSetView(WorkloadView, frozen=True, kw_only=True):
         )
 
 
-def project_statefulset(raw: bytes | msgspec.Raw) -> StatefulSetView:
-    """The view of a StatefulSet's JSON text (v1beta1).
+read_spec: Final = spec_reader(StatefulSetSpec, raw={"template", "volumeClaimTemplates"})
 
-    A spec that does not fit the types gives a view with `problem`, so that its owner gets an event and the watch
-    goes on. Raises ValueError only for something that is no Kubernetes object.
-    """
-    document = decode(raw)
-    spec, problem = read_spec(document.get("spec") or {})
-    status, _ = read_typed(document.get("status") or {}, StatefulSetStatus, path="status")
-    return StatefulSetView(
-        **workload_fields(document),
-        spec=spec,
-        problem=problem,
-        selector=selector_of(spec.selector) if spec else None,
-        status=status or StatefulSetStatus(),
-        candidate=candidate(spec.template) if spec else None,
-    )
-
-
-def read_spec(spec: Mapping[str, Any]) -> tuple[StatefulSetSpec | None, str]:
-    """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
-    return read_typed(spec, StatefulSetSpec, path="spec", raw=_RAW)
+STATEFUL_SET_VIEWS: Final = Views[StatefulSetView](
+    resource=ADVANCED_STATEFUL_SETS,
+    projector=lambda: Projector(
+        StatefulSetView,
+        read_spec=read_spec,
+        status=StatefulSetStatus,
+        candidate_of=template_candidate,
+        derived=lambda spec, _: {"selector": selector_of(spec.selector)},
+    ),
+    indexes={BY_NAMESPACE: lambda one: (one.namespace,)},
+)
 
 
 class StorageClassView(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,12 +145,6 @@ def project_storage_class(raw: bytes | msgspec.Raw) -> StorageClassView:
         allows_expansion=found.allow_volume_expansion is True,
     )
 
-
-STATEFUL_SET_VIEWS: Final = Views[StatefulSetView](
-    resource=ADVANCED_STATEFUL_SETS,
-    projector=lambda: project_statefulset,
-    indexes={BY_NAMESPACE: lambda one: (one.namespace,)},
-)
 
 STORAGE_CLASS_VIEWS: Final = Views[StorageClassView](
     resource=STORAGE_CLASSES, projector=lambda: project_storage_class

@@ -21,7 +21,15 @@ from pykruise.kube.api import (
     Typed,
 )
 from pykruise.kube.resources import Resource
-from pykruise.pods.api import ClaimTemplates, InPlaceUpdateStrategy, PodTemplate, PriorityStrategy
+from pykruise.pods.api import (
+    IN_PLACE_POLICIES,
+    ClaimTemplates,
+    InPlaceUpdateStrategy,
+    PodTemplate,
+    PodUpdatePolicy,
+    PriorityStrategy,
+    UpdateType,
+)
 from pykruise.pods.lifecycle import Lifecycle
 
 __all__ = [
@@ -34,7 +42,6 @@ __all__ = [
     "CommonStatus",
     "ManagementPolicy",
     "Ordinals",
-    "PodUpdatePolicy",
     "Retention",
     "RollingUpdate",
     "ScaleStrategy",
@@ -43,7 +50,6 @@ __all__ = [
     "StatefulSetStatus",
     "UnorderedUpdate",
     "UpdateStrategy",
-    "UpdateType",
 ]
 
 ADVANCED_STATEFUL_SETS: Final = Resource("apps.kruise.io", "v1beta1", "statefulsets", "StatefulSet")
@@ -54,21 +60,6 @@ class ManagementPolicy(StrEnum):
 
     ORDERED_READY = "OrderedReady"
     PARALLEL = "Parallel"
-
-
-class UpdateType(StrEnum):
-    """When pods are updated."""
-
-    ROLLING_UPDATE = "RollingUpdate"
-    ON_DELETE = "OnDelete"
-
-
-class PodUpdatePolicy(StrEnum):
-    """How pods are updated."""
-
-    RECREATE = "ReCreate"
-    IN_PLACE_IF_POSSIBLE = "InPlaceIfPossible"
-    IN_PLACE_ONLY = "InPlaceOnly"
 
 
 class Retention(StrEnum):
@@ -217,7 +208,7 @@ class StatefulSetSpec(CommonSpec, frozen=True, kw_only=True):
     @property
     def is_in_place(self) -> bool:
         """Whether pods are to be changed rather than recreated."""
-        return self.policy in (PodUpdatePolicy.IN_PLACE_IF_POSSIBLE, PodUpdatePolicy.IN_PLACE_ONLY)
+        return self.policy in IN_PLACE_POLICIES
 
     @property
     def claim_names(self) -> list[str]:

@@ -13,7 +13,6 @@ from typing import Final
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.in_place import Differences, target_of
 from pykruise.kinds.statefulset.order import candidates
-from pykruise.kinds.statefulset.types import PodUpdatePolicy
 from pykruise.kinds.statefulset.working_set import FINISHED, Slot, WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.plans.in_place import BEGUN_AT_ONCE, only_in_place, unknown_state
@@ -29,6 +28,7 @@ from pykruise.plans.phases import (
     pod_chain,
 )
 from pykruise.plans.purposes import Purpose
+from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.reasons import Code

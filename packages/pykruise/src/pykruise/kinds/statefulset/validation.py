@@ -10,16 +10,12 @@ them, but only `5` and `50%` are accepted: `"5"` is refused.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import msgspec
-
 from pykruise.kinds.statefulset.types import (
     ClaimUpdateType,
     ManagementPolicy,
-    PodUpdatePolicy,
     Retention,
     RollingUpdate,
     StatefulSetSpec,
-    UpdateType,
 )
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import Cause
@@ -27,16 +23,16 @@ from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_suppor
 from pykruise.kube.field_rules import check_size
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, is_whole_percent, resolve
 from pykruise.kube.patches import diff_json
-from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_label
 from pykruise.pods import keys
-from pykruise.pods.api import PriorityStrategy
+from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.ordering import MOST_WEIGHTS
 from pykruise.pods.ordinals import range_of
 from pykruise.pods.workload_validation import (
     immutable_errors,
     metadata_errors,
     pod_errors,
+    priority_errors,
     selector_errors,
 )
 
@@ -205,7 +201,7 @@ def _rolling_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Cau
         field = f"{BLOCK}.unorderedUpdate"
         if not spec.is_parallel:
             yield required(field, f"can only work with podManagementPolicy {ManagementPolicy.PARALLEL}")
-        yield from _priority_errors(block.unordered_update.priority_strategy, f"{field}.priorityStrategy")
+        yield from priority_errors(block.unordered_update.priority_strategy, f"{field}.priorityStrategy")
 
 
 def _policy_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Cause]:
@@ -219,25 +215,6 @@ def _policy_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Caus
         if not any(gate.get("conditionType") == keys.IN_PLACE_READY for gate in gates):
             problem = f"podUpdatePolicy {block.pod_update_policy} needs a gate {keys.IN_PLACE_READY}"
             yield invalid("spec.template.spec.readinessGates", list(gates), problem)
-
-
-def _priority_errors(strategy: PriorityStrategy | None, field: str) -> Iterator[Cause]:
-    """Rule 19."""
-    if strategy is None:
-        return
-    if strategy.weight_priority and strategy.order_priority:
-        yield required(field, "only one of weightPriority and orderPriority may be used")
-    for weight in strategy.weight_priority or ():
-        if not 0 <= weight.weight <= 100:
-            yield required(field, f"weight {weight.weight} is not between 0 and 100")
-        try:
-            if selector_from(msgspec.to_builtins(weight.match_selector)).is_empty:
-                yield required(field, "matchSelector may not be empty")
-        except SelectorError as error:
-            yield required(field, f"matchSelector: {error}")
-    for order in strategy.order_priority or ():
-        if not order.ordered_key:
-            yield required(field, "orderedKey may not be empty")
 
 
 def _retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:

@@ -92,11 +92,5 @@ def _fill_in(status: Document, field: str, numbers: Any) -> None:
 
 
 CONVERSION: Final = Conversion(
-    group=UNITED_DEPLOYMENTS.group,
-    kind=UNITED_DEPLOYMENTS.kind,
-    hub=UNITED_DEPLOYMENTS.version,
-    spoke="v1alpha1",
-    to_hub=to_hub,
-    to_spoke=to_spoke,
-    normalize=normalize,
+    UNITED_DEPLOYMENTS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke, normalize=normalize
 )

@@ -21,7 +21,7 @@ from pykruise.kube.crds import Column, ScalePaths, Version
 from pykruise.kube.documents import Document
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import REPLICA_SETS
-from pykruise.plans.kind import Kind, SpecSchema, workload_rights
+from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.flat_strategy import FLAT_FIELDS
@@ -35,7 +35,7 @@ _COLUMNS = (
     Column("CURRENT", "integer", ".status.replicas"),
     Column("UPDATED", "integer", ".status.updatedReplicas"),
     Column("READY", "integer", ".status.readyReplicas"),
-    Column("AGE", "date", ".metadata.creationTimestamp"),
+    AGE,
 )
 
 _CLONE_SET: Final = "spec.template.cloneSetTemplate.spec"

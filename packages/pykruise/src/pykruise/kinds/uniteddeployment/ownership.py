@@ -15,11 +15,10 @@ from pykruise.kinds.uniteddeployment.snapshot import Snapshot, UnitedView
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import SubsetWorkload, type_of
 from pykruise.kube.documents import Document
-from pykruise.kube.patches.types import PatchType
 from pykruise.plans.ownership import adopter_of, still_there
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.workloads import selector_of
-from pykruise.runtime.actions import Patch
+from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 __all__ = ["Ownership", "adoption", "ownership_of", "release"]
@@ -111,12 +110,7 @@ def release(workloads: Sequence[tuple[SubsetWorkload, str]]) -> list[Stage]:
 
 def _owned_by(workload: SubsetWorkload, owners: Sequence[Document], because: str) -> Chain:
     """A list is replaced as a whole, so the workload must still be as it was seen."""
-    action = Patch(
-        resource=workload.resource,
-        key=workload.key,
-        patch_type=PatchType.MERGE,
-        body={"metadata": {"ownerReferences": list(owners)}},
-        uid=workload.uid,
-        resource_version=str(workload.resource_version),
+    action = patch_object(
+        workload.resource, workload, {"metadata": {"ownerReferences": list(owners)}}, unchanged=True
     )
     return Chain(subject=workload.subset, steps=(Step(action=action, because=because),))

@@ -29,7 +29,6 @@ from pykruise.kinds.uniteddeployment.status import (
     SUBSETS_UPDATED,
     Conditions,
     Seen,
-    condition_of,
     entries_of,
     status_of,
     updating_since,
@@ -54,6 +53,7 @@ from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current, choose_update, revision_body
 from pykruise.pods.subset_placement import PlacementError
+from pykruise.pods.waiting import condition_of
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason

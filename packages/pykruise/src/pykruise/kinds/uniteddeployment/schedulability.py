@@ -18,6 +18,7 @@ from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL, REVISION_L
 from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.pods.views import PodView
+from pykruise.pods.waiting import condition_of
 
 __all__ = [
     "SCHEDULABLE",
@@ -104,7 +105,7 @@ def judge(
 
 def schedulable_of(entry: SubsetStatus) -> PlainCondition | None:
     """The stored condition of a subset."""
-    return next((one for one in entry.conditions or () if one.type == SCHEDULABLE), None)
+    return condition_of(entry.conditions, SCHEDULABLE)
 
 
 def is_passed_over(entry: SubsetStatus) -> bool:

@@ -1,6 +1,6 @@
 """Everything a decision about one UnitedDeployment needs, as one value.
 
-bytes of a UnitedDeployment ──▶ UnitedProjector ──▶ UnitedView (what a cache keeps)
+bytes of a UnitedDeployment ──▶ UNITED_VIEWS ──▶ UnitedView (what a cache keeps)
 UnitedView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
 The name of a workload that is missing is chosen here, the same each time: what was made already, and is not seen yet,
@@ -38,7 +38,7 @@ from pykruise.plans.workloads import revisions_around
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.views import PodView
-from pykruise.pods.workloads import OwnRevisions, SpecTable, WorkloadView, sort_out
+from pykruise.pods.workloads import OwnRevisions, Projector, WorkloadView, sort_out
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
@@ -47,7 +47,6 @@ __all__ = [
     "UNITED_VIEWS",
     "Settings",
     "Snapshot",
-    "UnitedProjector",
     "UnitedView",
     "given_templates",
     "mode_of",
@@ -142,22 +141,6 @@ def given_templates(spec: UnitedDeploymentSpec) -> dict[str, Document]:
     return {name: given[name] for name in TEMPLATES if given.get(name) is not None}
 
 
-class UnitedProjector:
-    """Makes views of UnitedDeployments' JSON text (v1beta1); one per cache.
-
-    A spec that does not fit the types gives a view with `problem`. Raises ValueError only for something that is no
-    Kubernetes object.
-    """
-
-    def __init__(self) -> None:
-        self._specs = SpecTable(read_spec, given_templates, candidate_of=candidate_of)
-
-    def __call__(self, raw: bytes | msgspec.Raw) -> UnitedView:
-        fields, spec = self._specs(raw)
-        status, _ = read_typed(fields["stored_status"], UnitedDeploymentStatus, path="status")
-        return UnitedView(**fields, spec=spec, status=status or UnitedDeploymentStatus())
-
-
 def read_spec(spec: Mapping[str, Any]) -> tuple[UnitedDeploymentSpec | None, str]:
     """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
     given = spec.get("template")
@@ -175,7 +158,12 @@ def _with_spec(template: Any) -> Any:
 
 UNITED_VIEWS: Final = Views[UnitedView](
     resource=UNITED_DEPLOYMENTS,
-    projector=UnitedProjector,
+    projector=lambda: Projector(
+        UnitedView,
+        read_spec=read_spec,
+        status=UnitedDeploymentStatus,
+        candidate_of=lambda spec: candidate_of(given_templates(spec)),
+    ),
     indexes={BY_NAMESPACE: lambda one: (one.namespace,)},
 )
 

@@ -22,13 +22,13 @@ from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.selectors import SelectorError, format_label_selector
 from pykruise.pods.views import PodView
+from pykruise.pods.waiting import condition_of, without
 
 __all__ = [
     "PROVISIONED",
     "SUBSETS_UPDATED",
     "UPDATED",
     "Seen",
-    "condition_of",
     "entries_of",
     "selector_text",
     "status_of",
@@ -178,11 +178,6 @@ def selector_text(united: UnitedView) -> str:
 # ── conditions ───────────────────────────────────────────────────────────
 
 
-def condition_of(conditions: Conditions, kind: str) -> UnitedDeploymentCondition | None:
-    """The condition of this type."""
-    return next((one for one in conditions if one.type == kind), None)
-
-
 def with_updated(conditions: Conditions, *, current: str, target: str, now: Instant) -> Conditions:
     """Whether everything is at the target revision. Another target begins anew."""
     status, reason, verb = "False", "UnitedDeploymentRevisionUpdating", "updating"
@@ -193,14 +188,18 @@ def with_updated(conditions: Conditions, *, current: str, target: str, now: Inst
     if old is not None and old.status == status and old.reason == reason and old.message == message:
         return conditions
     kept = old.last_transition_time if old is not None and old.status == status == "True" else None
-    new = UnitedDeploymentCondition(
-        type=UPDATED,
-        status=status,
-        reason=reason,
-        message=message,
-        last_transition_time=kept or format_time(now),
+    return _with_written(
+        conditions, UPDATED, status=status, reason=reason, message=message, since=kept or format_time(now)
     )
-    return [*_without(conditions, UPDATED), new]
+
+
+def _with_written(
+    conditions: Conditions, kind: str, *, status: str, reason: str, message: str, since: str
+) -> Conditions:
+    new = UnitedDeploymentCondition(
+        type=kind, status=status, reason=reason, message=message, last_transition_time=since
+    )
+    return [*without(conditions, kind), new]
 
 
 def updating_since(conditions: Conditions) -> Instant | None:
@@ -215,20 +214,11 @@ def updating_since(conditions: Conditions) -> Instant | None:
 def with_condition(conditions: Conditions, kind: str, *, error: str = "", now: Instant) -> Conditions:
     """A condition that is True, or False with the error. One that says so already stays where it is."""
     status, reason = ("False", ERROR) if error else ("True", "")
-    conditions = _without(conditions, _FAILURE)
+    conditions = without(conditions, _FAILURE)
     old = condition_of(conditions, kind)
     if old is not None and old.status == status and old.reason == reason and old.message == error:
         return conditions
     kept = old.last_transition_time if old is not None and old.status == status else None
-    new = UnitedDeploymentCondition(
-        type=kind,
-        status=status,
-        reason=reason,
-        message=error,
-        last_transition_time=kept or format_time(now),
+    return _with_written(
+        conditions, kind, status=status, reason=reason, message=error, since=kept or format_time(now)
     )
-    return [*_without(conditions, kind), new]
-
-
-def _without(conditions: Conditions, kind: str) -> Conditions:
-    return [one for one in conditions if one.type != kind]

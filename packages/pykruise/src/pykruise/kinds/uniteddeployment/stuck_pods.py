@@ -12,9 +12,9 @@ from pykruise.kinds.uniteddeployment.building import is_on_delete
 from pykruise.kinds.uniteddeployment.snapshot import Snapshot
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, STATEFUL_SET, SubsetWorkload
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.phases import pod_chain
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Delete
+from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Step
 
 __all__ = ["stuck_pods"]
@@ -40,13 +40,7 @@ def _of(workload: SubsetWorkload, snapshot: Snapshot, *, partition: int, target:
             continue
         if pod.is_deleting or pod.has_ready_condition:
             continue
-        action = Delete(
-            resource=PODS,
-            key=pod_key(pod),
-            uid=pod.uid,
-            resource_version=str(pod.resource_version),
-            propagation="Background",
-        )
+        action = delete_object(PODS, pod, unchanged=True, propagation="Background")
         because = "it is of an older template and not ready: its StatefulSet would wait for it"
         yield pod_chain(pod, Step(action=action, because=because))
 

@@ -16,12 +16,10 @@ from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL, TEMPLATES, SubsetWorkload, type_of
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import PODS
-from pykruise.plans.phases import pod_chain, pod_key
+from pykruise.plans.phases import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 __all__ = ["creation", "deletion", "mark", "stage_of", "update", "with_note"]
@@ -66,14 +64,7 @@ def update(workload: SubsetWorkload, body: Document, wanted: Wanted) -> Chain:
     was seen; numbers do not."""
     is_whole = "metadata" in body
     subject, kind = workload.subset, type_of(workload.template)
-    action = Patch(
-        resource=workload.resource,
-        key=workload.key,
-        patch_type=PatchType.MERGE,
-        body=body,
-        uid=workload.uid,
-        resource_version=str(workload.resource_version) if is_whole else "",
-    )
+    action = patch_object(workload.resource, workload, body, unchanged=is_whole)
     failed = Note(
         reason="FailedUpdateSubset",
         message=f"failed to update {kind} {workload.name} of subset {subject}",
@@ -97,9 +88,7 @@ def deletion(workload: SubsetWorkload, because: str) -> Chain:
     """A workload goes, and its pods with it."""
     kind = type_of(workload.template)
     step = Step(
-        action=Delete(
-            resource=workload.resource, key=workload.key, uid=workload.uid, propagation="Background"
-        ),
+        action=delete_object(workload.resource, workload, propagation="Background"),
         because=because,
         done=Note(reason="SuccessfulUpdateSubset", message=f"deleted {kind} {workload.name}: {because}"),
         failed=Note(
@@ -111,13 +100,7 @@ def deletion(workload: SubsetWorkload, because: str) -> Chain:
 
 def mark(pod: PodView, value: str) -> Chain:
     """A pod says whether it is in reserve."""
-    action = Patch(
-        resource=PODS,
-        key=pod_key(pod),
-        patch_type=PatchType.STRATEGIC,
-        body={"metadata": {"labels": {RESERVED_LABEL: value}}},
-        uid=pod.uid,
-    )
+    action = pod_patch(pod, {"metadata": {"labels": {RESERVED_LABEL: value}}})
     return pod_chain(pod, Step(action=action, because="it is in reserve" if value == "true" else "it works"))
 
 

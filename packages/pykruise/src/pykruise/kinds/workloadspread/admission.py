@@ -6,19 +6,19 @@ v1beta1 only: writes in v1alpha1 are converted first. There are no defaults, so 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pykruise.kinds.workloadspread.readers import SpreadReader
 from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpreadSpec
 from pykruise.kinds.workloadspread.validation import Surroundings, errors_of, target_of
-from pykruise.kinds.workloadspread.view import RAW
-from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_on_its_way_out
+from pykruise.kinds.workloadspread.view import read_spec
+from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import ApiError, Cause, KubeError
-from pykruise.kube.field_errors import bad_request, invalid, refusal
-from pykruise.kube.typed_documents import read
+from pykruise.kube.field_errors import invalid
 from pykruise.pods.white_list import WhiteList, WhiteListError
+from pykruise.pods.workload_admission import Reviews, name_of
 from pykruise.pods.workload_validation import metadata_errors
 
 __all__ = ["validating"]
@@ -27,33 +27,22 @@ __all__ = ["validating"]
 def validating(reader: SpreadReader | None) -> Reviewer:
     """The review. Without a reader nothing is known beside the object itself."""
 
-    async def review(request: AdmissionRequest) -> AdmissionAnswer:
-        if request.operation not in ("CREATE", "UPDATE") or request.subresource:
-            return ALLOWED
-        if is_on_its_way_out(request):
-            return ALLOWED
-        if request.object is None:
-            return AdmissionAnswer(refusal=bad_request("the request has no object"))
-        spec, has_target, problem = _read(request.object)
-        if spec is None:
-            return AdmissionAnswer(refusal=bad_request(problem))
-        old = _read(request.old_object)[0] if request.old_object is not None else None
-        errors = list(metadata_errors(request.object.get("metadata") or {}))
+    async def errors(request: AdmissionRequest, doc: Document, spec: WorkloadSpreadSpec) -> list[Cause]:
+        found = list(metadata_errors(doc.get("metadata") or {}))
         try:
             around = await _around(reader, request, spec)
         except _UnknownError as error:
-            errors.append(error.cause)
+            found.append(error.cause)
             around = Surroundings()
+        given, stored = doc.get("spec") or {}, (request.old_object or {}).get("spec")
         # What is stored already must not keep its finalizers or labels from being changed.
-        if request.old_object is None or not same(request.object.get("spec"), request.old_object.get("spec")):
-            errors += errors_of(spec, around, has_target=has_target, old=old)
-            errors += _patch_type_errors(request.object)
-        if errors:
-            name = (request.object.get("metadata") or {}).get("name") or request.name
-            return AdmissionAnswer(refusal=refusal(WORKLOAD_SPREADS, name, errors))
-        return ALLOWED
+        if request.old_object is None or not same(doc.get("spec"), stored):
+            old = _read(stored or {})[0] if request.old_object is not None else None
+            found += errors_of(spec, around, has_target=given.get("targetRef") is not None, old=old)
+            found += _patch_type_errors(given)
+        return found
 
-    return review
+    return _REVIEWS.judging(errors)
 
 
 class _UnknownError(Exception):
@@ -62,23 +51,25 @@ class _UnknownError(Exception):
         self.cause = cause
 
 
-def _read(doc: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, bool, str]:
-    """The typed spec (None: it cannot be read), whether it has a targetRef, and what is wrong."""
-    given = doc.get("spec")
-    if given is not None and not isinstance(given, Mapping):
-        return None, False, f"spec: Expected `object`, got `{type(given).__name__}`"
-    given = given or {}
-    has_target = given.get("targetRef") is not None
+def _read(given: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, str]:
+    """The typed spec, or None and what is wrong with it. What is missing of targetRef is a field error."""
     filled: Document = {
         **given,
         "subsets": _with_readable_patches(given.get("subsets") or []),
         "targetRef": given.get("targetRef") or {},
     }
     if isinstance(filled["targetRef"], Mapping):
-        # What is missing is a field error, not an object that cannot be read.
         filled["targetRef"] = {"apiVersion": "", "kind": "", "name": "", **filled["targetRef"]}
-    spec, problem = read(filled, WorkloadSpreadSpec, path="spec", raw=RAW)
-    return spec, has_target, problem
+    return read_spec(filled)
+
+
+_REVIEWS: Final = Reviews[WorkloadSpreadSpec](
+    resource=WORKLOAD_SPREADS,
+    versions=(WORKLOAD_SPREADS.version,),
+    read_spec=_read,
+    placeholders=(),
+    has_pod_template=False,
+)
 
 
 def _with_readable_patches(subsets: Any) -> Any:
@@ -93,9 +84,9 @@ def _has_odd_patch(subset: Any) -> bool:
     return patch is not None and not isinstance(patch, Mapping)
 
 
-def _patch_type_errors(doc: Mapping[str, Any]) -> Iterator[Cause]:
+def _patch_type_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     """Patches that are a string, a number, …: the schema lets any value pass, and no pod could be made of it."""
-    for index, one in enumerate((doc.get("spec") or {}).get("subsets") or ()):
+    for index, one in enumerate(spec.get("subsets") or ()):
         if _has_odd_patch(one):
             detail = "must be an object: a strategic merge patch of the pod template"
             yield invalid(f"spec.subsets[{index}].patch", one["patch"], detail)
@@ -107,8 +98,7 @@ async def _around(
     target = target_of(spec)
     if reader is None or target is None:
         return Surroundings()
-    namespace = request.namespace
-    name = (request.object or {}).get("metadata", {}).get("name") or request.name
+    namespace, name = request.namespace, name_of(request)
     white_list, problem = WhiteList(), ""
     try:
         if target[0] not in BUILT_IN:

@@ -53,11 +53,4 @@ def _conditions(doc: Document) -> Iterator[Document]:
             yield from each(subset.get("conditions"))
 
 
-CONVERSION: Final = Conversion(
-    group=WORKLOAD_SPREADS.group,
-    kind=WORKLOAD_SPREADS.kind,
-    hub=WORKLOAD_SPREADS.version,
-    spoke="v1alpha1",
-    to_hub=to_hub,
-    to_spoke=to_spoke,
-)
+CONVERSION: Final = Conversion(WORKLOAD_SPREADS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke)

@@ -20,11 +20,11 @@ from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
 from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
 from pykruise.kinds.workloadspread.view import BY_TARGET, SPREAD_VIEWS, SpreadView
 from pykruise.kube.cache import Change
-from pykruise.kube.crds import Column, Version
+from pykruise.kube.crds import Column
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.plans.insight import Insight
-from pykruise.plans.kind import Kind
+from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView, deployment_of
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
@@ -126,10 +126,7 @@ def _spreading(namespace: str, kind: GroupKind, name: str, around: Around[Settin
 
 KIND = Kind(
     resource=WORKLOAD_SPREADS,
-    versions=(
-        Version(name="v1alpha1", root=WorkloadSpreadV1Alpha1, columns=_COLUMNS),
-        Version(name="v1beta1", root=WorkloadSpread, storage=True, columns=_COLUMNS),
-    ),
+    versions=two_versions(WorkloadSpread, WorkloadSpreadV1Alpha1, columns=_COLUMNS),
     short_names=("ws",),
     conversion=CONVERSION,
     gates=("WorkloadSpread",),

@@ -16,13 +16,12 @@ from pykruise.kinds.workloadspread.grouping import Adoption, Grouped, grouped
 from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.status import Computed, computed, normalized
-from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_key
+from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.keys import DELETION_COST_ANNOTATION
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Delete, Patch
+from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 
 __all__ = ["plan_spread"]
@@ -99,13 +98,7 @@ def _mark(pod: PodView, adoption: Adoption | None, cost: int | None) -> Step:
         because.append(f"its deletion cost is {cost}")
     metadata["annotations"] = annotations
     return Step(
-        action=Patch(
-            resource=PODS,
-            key=pod_key(pod),
-            patch_type=PatchType.STRATEGIC,
-            body={"metadata": metadata},
-            uid=pod.uid,
-        ),
+        action=pod_patch(pod, {"metadata": metadata}),
         because=", and ".join(because),
         failed=Note(
             reason="PatchPodDeletionCostFailed" if cost is not None else "AdoptPodFailed",
@@ -126,9 +119,7 @@ def _moves(snapshot: Snapshot, groups: Grouped, timed_out: Sequence[PodView]) ->
             continue
         step = Step(
             # Still as it was seen: one that has found a node meanwhile stays.
-            action=Delete(
-                resource=PODS, key=pod_key(pod), uid=pod.uid, resource_version=str(pod.resource_version)
-            ),
+            action=delete_object(PODS, pod, unchanged=True),
             because=f"it found no node in its subset for {patience} s",
             failed=Note(
                 reason="DeletePodFailed",

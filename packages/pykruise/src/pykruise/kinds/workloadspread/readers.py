@@ -26,7 +26,13 @@ from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference
 from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.plans.targets import TARGET_RESOURCES, OwnerReader, WorkloadReader, read_configuration
+from pykruise.plans.targets import (
+    TARGET_RESOURCES,
+    OwnerReader,
+    WhiteListReader,
+    WorkloadReader,
+    read_configuration,
+)
 from pykruise.pods.white_list import CONFIGURATION, Listed, WhiteList, WhiteListError, read_white_list
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
@@ -61,8 +67,6 @@ RIGHTS: tuple[Right, ...] = (
     ),
 )
 """What both admission and controller need. Kinds on the white list an administrator has to allow apart."""
-
-_WHITE_LIST_S: Final = 5.0
 
 
 class TargetReader(WorkloadReader):
@@ -180,10 +184,9 @@ class LiveSpreads(TargetReader):
         objects: LiveObjects[SpreadView] | None = None,
     ) -> None:
         super().__init__(client, namespace=namespace)
-        self._clock = clock
         self._objects = objects or LiveObjects(client, SPREAD_VIEWS)
         self._owners = OwnerReader(client, clock=clock)
-        self._listed: tuple[float, WhiteList | WhiteListError] | None = None
+        self._white_list = WhiteListReader(client, namespace=namespace, key=WHITE_LIST_KEY, clock=clock)
 
     async def spreads(self, namespace: str) -> Sequence[SpreadView]:
         return await self._objects.in_namespace(namespace)
@@ -201,16 +204,7 @@ class LiveSpreads(TargetReader):
         return await self._owners.above(owner, namespace)
 
     async def white_list(self) -> WhiteList:
-        now = self._clock()
-        if self._listed is None or now >= self._listed[0]:
-            try:
-                self._listed = (now + _WHITE_LIST_S, await super().white_list())
-            except WhiteListError as error:
-                self._listed = (now + _WHITE_LIST_S, error)
-        found = self._listed[1]
-        if isinstance(found, WhiteListError):
-            raise found
-        return found
+        return await self._white_list.read()
 
     async def pod(self, namespace: str, name: str) -> Document | None:
         try:

@@ -19,6 +19,7 @@ from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSp
 from pykruise.kube.api import Condition
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.pods.views import PodView
+from pykruise.pods.waiting import condition_of
 from pykruise.runtime.plan import Note
 
 __all__ = [
@@ -265,7 +266,7 @@ def _condition(
 ) -> Condition | None:
     if not snapshot.spread.reschedule_after_s:
         return None
-    before = next((one for one in (old.conditions if old else None) or () if one.type == SCHEDULABLE), None)
+    before = condition_of(old.conditions if old else None, SCHEDULABLE)
     if is_last:
         return _turned(before, "True", SUFFICIENT, snapshot.now)
     if is_late:

@@ -1,13 +1,11 @@
 """A WorkloadSpread as caches keep it: its typed spec and status, whom it is about, and which pods it means.
 
-bytes of a WorkloadSpread ──▶ project_spread() ──▶ SpreadView ──▶ admission of pods, snapshot of the controller
+bytes of a WorkloadSpread ──▶ SPREAD_VIEWS ──▶ SpreadView ──▶ admission of pods, snapshot of the controller
 
 Pure. What cannot be read is said in `problem`; such an object takes part in nothing.
 """
 
 from typing import Final
-
-import msgspec
 
 from pykruise.kinds.workloadspread.types import (
     WORKLOAD_SPREADS,
@@ -16,14 +14,13 @@ from pykruise.kinds.workloadspread.types import (
     WorkloadSpreadSpec,
     WorkloadSpreadStatus,
 )
-from pykruise.kube.documents import decode
+from pykruise.kube.documents import Document
 from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.selectors import EVERYTHING, Selector
-from pykruise.kube.typed_documents import read
-from pykruise.pods.workloads import WorkloadView, selector_of, workload_fields
+from pykruise.pods.workloads import Projector, WorkloadView, selector_of, spec_reader
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = ["ADAPTIVE", "BY_TARGET", "RAW", "SPREAD_VIEWS", "STATEFUL_SET", "SpreadView", "project_spread"]
+__all__ = ["ADAPTIVE", "BY_TARGET", "RAW", "SPREAD_VIEWS", "STATEFUL_SET", "SpreadView"]
 
 RAW: Final = frozenset({"patch"})
 """Fields that stay documents, nulls and all: in a patch a null deletes."""
@@ -92,20 +89,12 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
         return (self.status.versioned_subset_statuses or {}).get(version) or []
 
 
-def project_spread(raw: bytes | msgspec.Raw) -> SpreadView:
-    """The view of a WorkloadSpread's JSON text (v1beta1). Raises ValueError for what is no object."""
-    document = decode(raw)
-    fields = workload_fields(document)
-    spec, problem = read(document.get("spec") or {}, WorkloadSpreadSpec, path="spec", raw=RAW)
-    status, _ = read(fields["stored_status"], WorkloadSpreadStatus, path="status")
-    wanted = spec.target_filter.selector if spec is not None and spec.target_filter is not None else None
-    return SpreadView(
-        **fields,
-        spec=spec,
-        problem=problem,
-        status=status or WorkloadSpreadStatus(),
-        selector=EVERYTHING if wanted is None else selector_of(wanted),
-    )
+read_spec: Final = spec_reader(WorkloadSpreadSpec, raw=RAW)
+
+
+def _derived(spec: WorkloadSpreadSpec, _: Document) -> dict[str, Selector | None]:
+    wanted = spec.target_filter.selector if spec.target_filter is not None else None
+    return {"selector": EVERYTHING if wanted is None else selector_of(wanted)}
 
 
 def _target_index(spread: SpreadView) -> tuple[tuple[str, GroupKind, str], ...]:
@@ -115,6 +104,8 @@ def _target_index(spread: SpreadView) -> tuple[tuple[str, GroupKind, str], ...]:
 
 SPREAD_VIEWS: Final = Views[SpreadView](
     resource=WORKLOAD_SPREADS,
-    projector=lambda: project_spread,
+    projector=lambda: Projector(
+        SpreadView, read_spec=read_spec, status=WorkloadSpreadStatus, derived=_derived
+    ),
     indexes={BY_TARGET: _target_index, BY_NAMESPACE: lambda one: (one.namespace,)},
 )

@@ -41,7 +41,7 @@ def is_shared(lease: Document | None) -> bool:
 
 
 def slot_findings(leases: Mapping[int, Document | None], *, now: Instant | None) -> list[Finding]:
-    """The map of slots by manager, and those that nobody works on. Pure."""
+    """The map of slots by manager, and those that no manager works on. Pure."""
     by_holder: dict[str, list[int]] = {}
     for slot, lease in leases.items():
         by_holder.setdefault(_holder(lease, now), []).append(slot)
@@ -58,7 +58,7 @@ def slot_findings(leases: Mapping[int, Document | None], *, now: Instant | None)
 
 
 def _holder(lease: Document | None, now: Instant | None) -> str:
-    """Who has a Lease that has not run out; empty: nobody."""
+    """Who has a Lease that has not run out; empty: none."""
     spec = (lease or {}).get("spec") or {}
     renewed = parse_time(spec["renewTime"]) if spec.get("renewTime") else None
     length_s = (spec.get("leaseDurationSeconds") or 0) + GRACE_S

@@ -5,12 +5,8 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pykruise.admission.certificates import (
-    authorities_of,
-    problem_with,
-    read_renew_before,
-    shares_authority,
-)
+from pykruise.admission.certificate_work import authorities_of, problem_with, shares_authority
+from pykruise.admission.certificates import read_renew_before
 from pykruise.admission.configurations import (
     CONFIGURATIONS,
     MUTATING,

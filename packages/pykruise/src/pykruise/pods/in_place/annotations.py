@@ -19,6 +19,7 @@ __all__ = [
     "read_refs",
     "read_time",
     "text",
+    "write_changes",
     "write_refs",
     "write_resources",
     "write_time",
@@ -37,6 +38,18 @@ class WireMetadata(msgspec.Struct):
 
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+
+
+def write_changes(
+    images: Mapping[str, str],
+    refs: Mapping[str, RefMetadata],
+    resources: Mapping[str, ResourceChange],
+    *,
+    names: tuple[str, str, str],
+) -> Document:
+    """What changes, by container; parts that are empty are left out. `names`: of the three fields."""
+    written = (dict(sorted(images.items())), write_refs(refs), write_resources(resources))
+    return {name: part for name, part in zip(names, written, strict=True) if part}
 
 
 def read_refs(found: Mapping[str, WireMetadata] | None) -> dict[str, RefMetadata]:

@@ -14,14 +14,7 @@ import orjson
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.pods import keys
-from pykruise.pods.in_place.annotations import (
-    AnnotationError,
-    WireMetadata,
-    read_refs,
-    text,
-    write_refs,
-    write_resources,
-)
+from pykruise.pods.in_place.annotations import AnnotationError, WireMetadata, read_refs, text, write_changes
 from pykruise.pods.in_place.pod import GRACE_ANNOTATIONS, UpdatablePod, annotation
 from pykruise.pods.in_place.update_spec import UpdateSpec
 
@@ -83,12 +76,8 @@ def _patch(data: bytes | None) -> Document | None:
 def grace_text(spec: UpdateSpec) -> str:
     """The annotation's value."""
     found: Document = {"revision": spec.revision}
-    if spec.images:
-        found["containerImages"] = dict(sorted(spec.images.items()))
-    if spec.ref_metadata:
-        found["containerRefMetadata"] = write_refs(spec.ref_metadata)
-    if spec.resources:
-        found["containerResources"] = write_resources(spec.resources)
+    names = ("containerImages", "containerRefMetadata", "containerResources")
+    found |= write_changes(spec.images, spec.ref_metadata, spec.resources, names=names)
     if spec.metadata_patch is not None:
         data = orjson.dumps(spec.metadata_patch)
         found["metaDataPatch"] = msgspec.to_builtins(data)

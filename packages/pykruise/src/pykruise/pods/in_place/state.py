@@ -20,8 +20,7 @@ from pykruise.pods.in_place.annotations import (
     read_refs,
     read_time,
     text,
-    write_refs,
-    write_resources,
+    write_changes,
     write_time,
 )
 from pykruise.pods.in_place.pod import STATE_ANNOTATIONS, UpdatablePod, annotation
@@ -171,12 +170,8 @@ def state_text(state: UpdateState) -> str:
     ):
         if flag:
             found[key] = True
-    if state.next_images:
-        found["nextContainerImages"] = dict(sorted(state.next_images.items()))
-    if state.next_ref_metadata:
-        found["nextContainerRefMetadata"] = write_refs(state.next_ref_metadata)
-    if state.next_resources:
-        found["nextContainerResources"] = write_resources(state.next_resources)
+    names = ("nextContainerImages", "nextContainerRefMetadata", "nextContainerResources")
+    found |= write_changes(state.next_images, state.next_ref_metadata, state.next_resources, names=names)
     if state.has_next:
         found["preCheckBeforeNext"] = {"containersRequiredReady": sorted(state.required_ready)}
     if state.batches:

@@ -46,7 +46,7 @@ class Admission(Protocol):
 
 
 class Concerns:
-    """Which writes somebody wants to see: `decide` is asked once about each, until `forget` or another revision."""
+    """Which writes a reviewer wants to see: `decide` is asked once about each, until `forget` or another revision."""
 
     def __init__(self, decide: Callable[[Resource, str, str], bool]) -> None:
         self._decide = decide

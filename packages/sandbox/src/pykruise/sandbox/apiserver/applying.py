@@ -156,7 +156,7 @@ def _applied(core: Core, call: Call, live: Document, config: Document, kept: byt
 def _from_client_side(call: Call, live: Document, shape: Shape) -> FieldSet:
     """What kubectl applied in its own way, before it went over to the server's: that is no conflict.
 
-    Only fields that still have the value that it applied: others were given theirs by somebody else.
+    Only fields that still have the value that it applied: others were given theirs by another manager.
     """
     if call.query.get("fieldManager") != _KUBECTL:
         return EMPTY

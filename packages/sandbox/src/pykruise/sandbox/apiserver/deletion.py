@@ -173,7 +173,7 @@ async def delete_collection(core: Core, call: Call) -> Answer:
             check_not_immortal(one)
             await delete_stored(core, one, options)
         except Refusal as refusal:
-            # Somebody else was faster: what was asked for is true.
+            # Another request was faster: what was asked for is true.
             if refusal.code != 404:
                 raise
     raws = [await core.answer(call, stored) for stored in meant]

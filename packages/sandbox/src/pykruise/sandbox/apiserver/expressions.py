@@ -6,7 +6,7 @@ The language is the `common-expression-language` package's. The functions Kubern
 expression_functions.py, but for those of URLs, IP addresses, semantic versions, optional field selection (`a.?b`),
 `cel.bind` and two-variable comprehensions: an expression that uses one of these is refused when it is written, and
 the message names it.
-There is no type checker: a field that does not exist, or a comparison of unlike types, is told when the
+There is no type checker: a field that does not exist, or a comparison of unlike types, is reported when the
 expression is evaluated.
 """
 

@@ -107,7 +107,7 @@ async def follow_log(core: Core, call: Call) -> "LogStream | Answer":
 
 
 class _Reader:
-    """How far somebody has read a log."""
+    """How far a client has read a log."""
 
     def __init__(self, wanted: _Wanted, log: _Log, now: Instant) -> None:
         self.wanted = wanted

@@ -46,7 +46,7 @@ V2_MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protob
 def openapi_v2_answer() -> bytes:
     """OpenAPI v2 in protobuf, the only form kubectl reads it in: a document that describes nothing.
 
-    kubectl asks for it when v3 does not know a kind. Told that v2 does not either, it goes on and says that
+    kubectl asks for it when v3 does not know a kind. When v2 does not either, it goes on and says that
     there is no such kind; without a document it would give up and say that validation is not possible.
     """
     info = _protobuf(1, b"Kubernetes") + _protobuf(2, VERSION["gitVersion"].encode())

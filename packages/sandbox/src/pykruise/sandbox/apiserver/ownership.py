@@ -129,7 +129,7 @@ class Ownership:
         return found or stored.managed
 
     def taken_by_server(self, entry: CatalogEntry, kept: bytes, old: Document, new: Document) -> bytes:
-        """After a change that the server itself made: what it set belongs to nobody."""
+        """After a change that the server itself made: what it set has no manager."""
         if not self._tracks:
             return b""
         return managers.disowned(kept, old, new, self.kind(entry).shape)
@@ -183,7 +183,7 @@ class Ownership:
         found = self._remembered(entry, raw, stored)
         if found == b"[]":
             return raw
-        # The uid is the last member of metadata, and nobody else's.
+        # The uid is the last member of metadata, and in no other place.
         mark = b'"uid":"%s"}' % stored.uid.encode()
         if raw.count(mark) == 1:
             place = raw.index(mark) + len(mark) - 1
@@ -196,7 +196,7 @@ class Ownership:
         return managers.spelled_out(kept, raw, self.kind(entry).owned)
 
     def _remembered(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
-        """The managedFields of what is stored. Whoever writes reads the answer, and watchers then ask again."""
+        """The managedFields of what is stored. A writer reads the answer, and watchers then ask again."""
         asked = (entry.api_version, stored.revision)
         found = self._shown.get(asked)
         if found is None:

@@ -371,7 +371,7 @@ class ApiServer:
         raise page_not_found()
 
     def _serves_below(self, path: str) -> bool:
-        """Whether somebody answers for the path: a built-in group, whatever the version, or a version that
+        """Whether the path is served: a built-in group, whatever the version, or a version that
         a CRD serves. Who does not find a resource there tells so by a Status.
         """
         parts = path.strip("/").split("/")

@@ -81,7 +81,7 @@ def status_document(status: Status, *, continue_token: str = "") -> dict[str, An
 
 
 def status_of(doc: Mapping[str, Any]) -> Status:
-    """A Status that somebody else wrote, as far as it can be read."""
+    """A Status from elsewhere, as far as it can be read."""
     found = {member: doc.get(member) for member in ("status", "message", "reason")}
     code = doc.get("code")
     try:

@@ -3,7 +3,7 @@
     documents + the entry of their resource ──▶ table_for() ──▶ Table document, a row for each
 
 Built-in kinds have their columns in data/tables.json and a printer here, which makes the cells in that
-order; custom resources have columns with JSONPaths; everything else gets name and age. Pure: ages are told
+order; custom resources have columns with JSONPaths; everything else gets name and age. Pure: ages are given
 against `now`.
 """
 

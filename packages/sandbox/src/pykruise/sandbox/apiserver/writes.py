@@ -268,7 +268,7 @@ async def patch(core: Core, call: Call) -> Answer:
 
 
 def _clears_managed(doc: Document) -> bool:
-    """Whether the patch leaves an empty list of managers, which means that nobody is to be known."""
+    """Whether the patch leaves an empty list of managers, which means that no manager is kept."""
     meta = doc.get("metadata")
     return isinstance(meta, dict) and meta.get("managedFields") == []
 

@@ -140,7 +140,7 @@ def index_text(indexes: Iterable[int]) -> str:
             ranges[-1][1] = index
         else:
             ranges.append([index, index])
-    # Two in a row are told apart by a comma, as Kubernetes does.
+    # Two in a row are separated by a comma, as Kubernetes does.
     parts = [
         str(first) if first == last else f"{first},{last}" if last == first + 1 else f"{first}-{last}"
         for first, last in ranges

@@ -1,6 +1,6 @@
 """Service accounts: every namespace has one named `default`.
 
-Namespace ──▶ plan_account() ──▶ POST serviceaccounts/default, again when somebody deletes it
+Namespace ──▶ plan_account() ──▶ POST serviceaccounts/default, again when it is deleted
 
 Rule: Kubernetes' service accounts controller.
 """

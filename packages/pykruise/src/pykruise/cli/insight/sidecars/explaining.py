@@ -267,7 +267,7 @@ def _why_without(pod: PodView, sight: SidecarSight) -> Wait:
         remedy = "put it into another namespace" if pod.namespace in _never_asked(sight) else ""
         remedy = remedy or "take the label control-plane=openkruise off the namespace"
         return Wait(code=Code.NOT_INJECTED, words=words, pods=(label,), remedy=remedy)
-    elif pod.created_at is not None and view.created_at is not None and pod.created_at < view.created_at:
+    elif pod.created_at is not None and pod.created_at < view.created_at:
         words = "it was there before this SidecarSet, and sidecars come when a pod is created"
     elif _is_injection_paused(sight):
         return Wait(

@@ -19,7 +19,7 @@ from pykruise.kinds.workloadspread.readers import TargetReader
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kinds.workloadspread.view import SpreadView, project_spread
+from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, encode
@@ -61,7 +61,7 @@ async def sight_of(
 ) -> SpreadSight:
     """The same of a document that may not be stored, with what is there around it."""
     settings = settings or Settings()
-    view = project_spread(encode(document))
+    view = SPREAD_VIEWS.project(encode(document))
     reader = TargetReader(lambda: client, namespace=settings.own_namespace)
     snapshot, problem = Snapshot(spread=view, now=now), await _unlisted(reader, view)
     if not problem and view.target is not None:

@@ -1,4 +1,4 @@
-"""Acting as somebody else: the `Impersonate-…` headers of a request.
+"""Acting as another user: the `Impersonate-…` headers of a request.
 
     User + headers ──▶ acting_as() ──▶ the User whose rights count, or a Refusal
 

@@ -24,17 +24,13 @@ from pykruise.sandbox.apiserver.builtin.cluster_objects import (
 from pykruise.sandbox.apiserver.builtin.jobs import CronJobStrategy, JobStrategy
 from pykruise.sandbox.apiserver.builtin.pods import PodStrategy
 from pykruise.sandbox.apiserver.builtin.policies import (
-    AdmissionPolicyBindingStrategy,
-    AdmissionPolicyStrategy,
     HorizontalPodAutoscalerStrategy,
     LeaseStrategy,
     PodDisruptionBudgetStrategy,
     PriorityClassStrategy,
-    RoleBindingStrategy,
-    RoleStrategy,
-    WebhookConfigurationStrategy,
 )
 from pykruise.sandbox.apiserver.builtin.quotas import LimitRangeStrategy, ResourceQuotaStrategy
+from pykruise.sandbox.apiserver.builtin.rbac import RoleBindingStrategy, RoleStrategy
 from pykruise.sandbox.apiserver.builtin.services import EndpointSliceStrategy, ServiceStrategy
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 from pykruise.sandbox.apiserver.builtin.volumes import (
@@ -42,6 +38,11 @@ from pykruise.sandbox.apiserver.builtin.volumes import (
     PersistentVolumeClaimStrategy,
     PersistentVolumeStrategy,
     StorageClassStrategy,
+)
+from pykruise.sandbox.apiserver.builtin.webhook_configurations import (
+    AdmissionPolicyBindingStrategy,
+    AdmissionPolicyStrategy,
+    WebhookConfigurationStrategy,
 )
 from pykruise.sandbox.apiserver.builtin.workloads import (
     ControllerRevisionStrategy,

@@ -22,7 +22,7 @@ from pykruise.kube.field_errors import (
 )
 from pykruise.kube.field_rules import Causes, check_one_of, check_qualified_name, check_selector
 from pykruise.kube.validation_rules import is_dns1035_label, is_dns1123_subdomain
-from pykruise.sandbox.apiserver.builtin.policies import (
+from pykruise.sandbox.apiserver.builtin.webhook_configurations import (
     check_expression,
     check_match_conditions,
     check_rule_with_operations,

@@ -213,7 +213,7 @@ def _check_success_policy(policy: Doc, spec: Doc, path: str) -> Causes:
         yield too_many(path, len(rules), _MOST_RULES)
     completions = spec.get("completions")
     if completions is None:
-        return  # told elsewhere, and there is nothing to compare with
+        return  # reported elsewhere, and there is nothing to compare with
     for index, rule in enumerate(rules):
         yield from _check_success_rule(rule, completions, f"{path}[{index}]")
 

@@ -182,7 +182,7 @@ _COMPARED: Final = (
     ("min", "default", "default", "min value {0} is greater than default value {1}"),
     ("default", "max", "default", "default value {0} is greater than max value {1}"),
 )
-"""What must not be greater than what; the field that is told, and the words."""
+"""What must not be greater than what; the field that is named, and the words."""
 
 _SHOWS_OTHER: Final = {("min", "default"): 0, ("default", "max"): 1}
 """Where not the field's own value is shown, but the first or the second of the two."""
@@ -249,14 +249,14 @@ def _check_limited_name(resource: str, kind: str, place: str) -> Causes:
 
 
 def _check_order(fields: Mapping[str, Mapping[str, Any]], resource: str, place: str) -> Causes:
-    for less, more, told, words in _COMPARED:
+    for less, more, named, words in _COMPARED:
         if resource not in fields[less] or resource not in fields[more]:
             continue
         pair = fields[less][resource], fields[more][resource]
         if Quantity.parse(pair[0]) > Quantity.parse(pair[1]):
             shown = _SHOWS_OTHER.get((less, more))
-            value = fields[told][resource] if shown is None else pair[shown]
-            yield invalid(f"{place}.{told}[{resource}]", value, words.format(*pair))
+            value = fields[named][resource] if shown is None else pair[shown]
+            yield invalid(f"{place}.{named}[{resource}]", value, words.format(*pair))
 
 
 def _check_ratio(fields: Mapping[str, Mapping[str, Any]], resource: str, place: str) -> Causes:

@@ -1,4 +1,4 @@
-"""Who owns which field of an object: kept small, worked out when somebody looks.
+"""Who owns which field of an object: kept small, worked out when it is read.
 
     a write ──▶ created() / updated() / applied() ──▶ bytes kept beside the object (`Stored.managed`)
     a read  ──▶ spelled_out(bytes, object) ──▶ metadata.managedFields
@@ -6,7 +6,7 @@
 What is kept is a list of managers with the set of their fields. The manager that created an object gets no
 set: it owns what the object holds, but for the fields that others took since (`taken`). So a creation costs
 next to nothing, an update the walk over what it changes; the set is spelled out when the object is shown to
-somebody who wants managedFields, or applied to.
+a client that wants managedFields, or applied to.
 
 Pure. Rules: apimachinery's `managedfields` and structured-merge-diff's `merge.Updater`.
 """
@@ -236,7 +236,7 @@ def _cap(state: _State) -> None:
 
 
 class Conflict(NamedTuple):
-    """A field that somebody else owns, and who, as messages say it."""
+    """A field that another manager owns, and which, as messages say it."""
 
     path: str
     manager: str

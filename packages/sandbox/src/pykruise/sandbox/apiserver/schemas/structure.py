@@ -1,4 +1,4 @@
-"""Is a schema structural? CRDs may only have those: every field has one type, told outside of any junctor.
+"""Is a schema structural? CRDs may only have those: every field has one type, given outside of any junctor.
 
 the schema of a CRD version ──▶ offences(), bad_defaults() ──▶ causes with paths into the schema
 """

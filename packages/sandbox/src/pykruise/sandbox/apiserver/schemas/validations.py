@@ -4,7 +4,7 @@ a schema ──▶ rule_offences() (when it is written) ──▶ causes of what
          ──▶ compile_rules() ──▶ Rules ──▶ check(object, old object) ──▶ what was found, with paths
 
 `self` is the value at the node of the rule, `oldSelf` what it was before: a rule that names it is checked at an
-update of what was there, and can be told apart: below properties, in maps, and in lists of type map. Field names
+update of what was there, and can be distinguished: below properties, in maps, and in lists of type map. Field names
 that are no identifiers are escaped (`__dash__`), numbers of type `number` are doubles, and `date-time` and
 `duration` strings are times and durations, as in Kubernetes.
 """
@@ -133,7 +133,7 @@ def _walk(node: Schema, value: Any, old: Any, path: Path, found: Found) -> None:
 
 
 def _counterpart(item: Any, old: Any, node: Schema) -> Any:
-    """What an item of a list of type map was before; other lists' items cannot be told apart."""
+    """What an item of a list of type map was before; other lists' items cannot be distinguished."""
     keys = node.get("x-kubernetes-list-map-keys")
     if node.get("x-kubernetes-list-type") != "map" or not isinstance(old, list) or not isinstance(item, dict):
         return _ABSENT

@@ -22,7 +22,7 @@ __all__ = ["Seeing", "Seen"]
 
 
 class Seen(NamedTuple):
-    """How somebody sees a write: the entry whose version it is in."""
+    """How a reviewer sees a write: the entry whose version it is in."""
 
     entry: CatalogEntry
     resource: Resource

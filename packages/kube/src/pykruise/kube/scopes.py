@@ -1,0 +1,14 @@
+"""Ending what somebody else waits in: a block under `asyncio.timeout(None)` that is told to end."""
+
+import asyncio
+
+__all__ = ["end_now"]
+
+
+def end_now(scope: asyncio.Timeout) -> None:
+    """Have the block end with TimeoutError at its next wait, however often it is told to.
+
+    A Timeout that has begun to end its block takes no further deadline.
+    """
+    if not scope.expired():
+        scope.reschedule(asyncio.get_running_loop().time())

@@ -1,0 +1,84 @@
+"""Who examines and renews certificates for a manager's webhooks: this process, or one that ends when it has answered.
+
+WebhookSync ──▶ CertificateWork ──▶ InProcess, or CertificateProcess ══ JSON ══▶ certificate_work.py
+"""
+
+import asyncio
+import sys
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from pykruise.admission.certificates import Asked, Certificates, Facts
+from pykruise.kube.clock import Instant
+
+__all__ = ["CertificateProcess", "CertificateWork", "InProcess"]
+
+_WORK = "pykruise.admission.certificate_work"
+
+T = TypeVar("T")
+
+
+class CertificateWork(Protocol):
+    """Raises OSError when it cannot be done now."""
+
+    async def examine(self, stored: Certificates, *, host: str) -> Facts:
+        """See certificate_work.examine."""
+        ...
+
+    async def renewed(self, stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
+        """See certificate_work.renewed."""
+        ...
+
+
+class InProcess:
+    """Does it here: for programs that have the library in memory."""
+
+    async def examine(self, stored: Certificates, *, host: str) -> Facts:
+        """See CertificateWork."""
+        from pykruise.admission import certificate_work
+
+        return certificate_work.examine(stored, host=host)
+
+    async def renewed(self, stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
+        """See CertificateWork."""
+        from pykruise.admission import certificate_work
+
+        return certificate_work.renewed(stored, host=host, now=now)
+
+
+class CertificateProcess:
+    """Has a child do it, which ends then. What it has found out of the latest certificates is remembered."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Certificates, str], Facts] = {}
+
+    async def examine(self, stored: Certificates, *, host: str) -> Facts:
+        """See CertificateWork."""
+        key = (stored, host)
+        if (known := self._known.get(key)) is None:
+            known = await _ask(Asked(stored=stored, host=host), Facts)
+            while len(self._known) > 1:  # what is stored, and what is served
+                del self._known[next(iter(self._known))]
+            self._known[key] = known
+        return known
+
+    async def renewed(self, stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
+        """See CertificateWork."""
+        return await _ask(Asked(stored=stored, host=host, renew_at=now), Certificates)
+
+
+async def _ask(asked: Asked, kind: type[T]) -> T:
+    # Keys go through pipes: nobody else sees them.
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", _WORK), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        answer, _ = await child.communicate(msgspec.json.encode(asked))
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+    if child.returncode:
+        raise ChildProcessError(f"the process for certificates ended with {child.returncode}")
+    return msgspec.json.decode(answer, type=kind)

@@ -1,0 +1,252 @@
+"""What takes the `cryptography` package: certificates are made, and what is to be known of some is read off them.
+
+stored certificates, host ──▶ examine() ──▶ Facts (certificates.py judges by them)
+stored certificates, host, now ──▶ renewed() ──▶ Certificates
+
+As a program it does one of these and ends: a manager, which needs it at its start and once in years, does not keep
+10 MB of library for it (certificate_process.py).
+
+Pure but for the randomness of keys. Times, names and key formats are OpenKruise's, so that either manager
+serves with what the other made. When the authority itself is replaced, the one before stays in the bundle
+that API servers are given until it expires: replicas that still serve with the old pair are trusted meanwhile.
+"""
+
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from pykruise.admission import certificates
+from pykruise.admission.certificates import YEAR_S, Asked, Certificates, Facts, Period, judge
+from pykruise.kube.clock import Instant
+from pykruise.kube.x509 import (
+    alternative_names,
+    certificate_builder,
+    key_usage,
+    moment,
+    pem_of,
+)
+
+__all__ = ["authorities_of", "examine", "problem_with", "renewed", "shares_authority"]
+
+VALID_S: Final = 10 * YEAR_S
+AUTHORITY_MUST_LAST_S: Final = YEAR_S
+"""An authority that expires sooner is replaced with the certificate."""
+
+SKEW_S: Final = 3600.0
+"""Certificates are valid from a little before now, for API servers whose clock is behind."""
+
+AUTHORITY_NAME: Final = "webhook-cert-ca"
+KEY_BITS: Final = 2048
+
+PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+
+
+def renewed(stored: Certificates | None, *, host: str, now: Instant) -> Certificates:
+    """Certificates for `host`: a new pair, by the stored authority if that lasts, else by a new one.
+
+    With a new authority, former ones that have not expired stay in the bundle. It makes RSA keys: a tenth of a
+    second of one core each.
+    """
+    authority = _lasting_authority(stored, now=now)
+    former = _readable(stored.authority) if stored is not None else []
+    if authority is None:
+        authority = _new_authority(now=now)
+    key, certificate = authority
+    former = [one for one in former if one != certificate]
+    serving = _new_key()
+    bundle = [certificate, *(one for one in former if one.not_valid_after_utc > moment(now))]
+    return Certificates(
+        authority_key=_key_pem(key),
+        authority=b"".join(pem_of(one) for one in bundle),
+        key=_key_pem(serving),
+        certificate=pem_of(_serving_certificate(serving, certificate, key, host=host, now=now)),
+    )
+
+
+@lru_cache(maxsize=8)
+def examine(stored: Certificates, *, host: str) -> Facts:
+    """What is to be known of a pair that is to serve as `host`, and of its authority."""
+    authorities = tuple(one.fingerprint(hashes.SHA256()).hex() for one in _readable(stored.authority))
+    if not (stored.key and stored.certificate and stored.authority):
+        return Facts(problem="a key or a certificate is missing", authorities=authorities)
+    try:
+        key = _read_key(stored.key)
+        certificate = x509.load_pem_x509_certificate(stored.certificate)
+        bundle = authorities_of(stored.authority)
+    except ValueError as error:
+        return Facts(problem=f"a key or a certificate cannot be read: {error}", authorities=authorities)
+    if key.public_key() != certificate.public_key():
+        return Facts(problem="the key does not belong to the certificate", authorities=authorities)
+    issuer = next((one for one in bundle if _is_signed_by(certificate, one)), None)
+    if issuer is None:
+        return Facts(problem="the authority did not sign the certificate", authorities=authorities)
+    return Facts(
+        periods=(_period("certificate", certificate), _period("authority", issuer)),
+        uncovered="" if _covers(certificate, host) else f"the certificate does not cover {host}",
+        authorities=authorities,
+    )
+
+
+def _period(what: str, certificate: x509.Certificate) -> Period:
+    return Period(
+        what=what,
+        start=certificate.not_valid_before_utc.timestamp(),
+        end=certificate.not_valid_after_utc.timestamp(),
+    )
+
+
+def problem_with(stored: Certificates, *, host: str, now: Instant, lasting_s: float) -> str:
+    """Why the pair will not do for `host` in `lasting_s` seconds from `now`; empty when it will."""
+    return judge(examine(stored, host=host), now=now, lasting_s=lasting_s)
+
+
+def shares_authority(left: bytes, right: bytes) -> bool:
+    """Whether a client that trusts the bundle `left` trusts the first authority of `right`."""
+    pair = (Certificates(authority_key=b"", authority=one, key=b"", certificate=b"") for one in (left, right))
+    return certificates.shares_authority(*(examine(one, host="") for one in pair))
+
+
+def authorities_of(bundle: bytes) -> list[x509.Certificate]:
+    """The certificates of a bundle. Raises ValueError when it has none or one cannot be read."""
+    return x509.load_pem_x509_certificates(bundle)
+
+
+def _readable(bundle: bytes) -> list[x509.Certificate]:
+    try:
+        return authorities_of(bundle)
+    except ValueError:
+        return []
+
+
+def _lasting_authority(
+    stored: Certificates | None, *, now: Instant
+) -> tuple[PrivateKey, x509.Certificate] | None:
+    """The stored authority, if its key is at hand and it lasts another year."""
+    if stored is None or not stored.authority_key or not stored.authority:
+        return None
+    try:
+        key = _read_key(stored.authority_key)
+        certificate = authorities_of(stored.authority)[0]
+    except ValueError:
+        return None
+    fits = key.public_key() == certificate.public_key() and _is_authority(certificate)
+    began = certificate.not_valid_before_utc <= moment(now)
+    lasts = certificate.not_valid_after_utc >= moment(now + AUTHORITY_MUST_LAST_S)
+    return (key, certificate) if fits and began and lasts else None
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _covers(certificate: x509.Certificate, host: str) -> bool:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return False
+    return all(name in found for name in alternative_names([host]))
+
+
+def _new_authority(*, now: Instant) -> tuple[PrivateKey, x509.Certificate]:
+    key = _new_key()
+    public = key.public_key()
+    certificate = (
+        certificate_builder(subject=AUTHORITY_NAME, key=public, start=now - SKEW_S, end=now + VALID_S)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(key_usage(signs_certificates=True, enciphers_keys=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return key, certificate
+
+
+def _serving_certificate(
+    key: rsa.RSAPrivateKey,
+    authority: x509.Certificate,
+    authority_key: PrivateKey,
+    *,
+    host: str,
+    now: Instant,
+) -> x509.Certificate:
+    return (
+        certificate_builder(
+            subject=host,
+            issuer=authority.subject,
+            key=key.public_key(),
+            issuer_key=authority_key.public_key(),
+            start=authority.not_valid_before_utc.timestamp(),
+            end=now + VALID_S,
+        )
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(key_usage(signs_certificates=False, enciphers_keys=True), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(alternative_names(_hosts(host)), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+
+
+def _hosts(host: str) -> Sequence[str]:
+    return ("localhost", host) if host != "localhost" else ("localhost",)
+
+
+def _new_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=KEY_BITS)
+
+
+def _key_pem(key: PrivateKey) -> bytes:
+    """PKCS#1 for RSA, as the original writes and reads it."""
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+
+
+@lru_cache(maxsize=8)
+def _read_key(pem: bytes) -> PrivateKey:
+    """Raises ValueError for what is no RSA or EC private key without a password.
+
+    To see that an RSA key is sound takes 50 ms, and the same one is read in every pass.
+    """
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(key, (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey)):
+        raise ValueError(f"a key of type {type(key).__name__} is not used here")
+    return key
+
+
+def main() -> None:
+    """Do what is asked on standard input, and answer on standard output."""
+    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Asked)
+    answer: Certificates | Facts
+    if asked.renew_at is not None:
+        answer = renewed(asked.stored, host=asked.host, now=asked.renew_at)
+    else:
+        assert asked.stored is not None
+        answer = examine(asked.stored, host=asked.host)
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""What `pykruise simulate` prints of a play: timeline, chart, extremes, and two plays side by side.
+
+Played ──▶ report(), comparison() ──▶ lines;  outcome_of() ──▶ one word for programs
+
+Pure.
+"""
+
+from collections.abc import Sequence
+
+from pykruise.cli.insight.charts import terminal_chart
+from pykruise.cli.insight.explaining import waits_lines
+from pykruise.cli.insight.playing import (
+    Action,
+    Played,
+)
+from pykruise.kube.durations import short_duration
+
+__all__ = ["comparison", "outcome_of", "report"]
+
+
+def report(name: str, played: Played, *, lines: int = 40) -> list[str]:
+    """Timeline, chart and extremes of one rollout."""
+    timeline = _timeline(played)
+    shown = timeline[:lines]
+    if len(timeline) > lines:
+        shown.append(f"           … {len(timeline) - lines} more")
+    return [
+        f"{name}: {_outcome(played)}",
+        "",
+        *shown,
+        "",
+        *terminal_chart(played),
+        "",
+        *_facts(played),
+        *_waits(played),
+    ]
+
+
+def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
+    """Two rollouts under the same conditions: charts one below the other, extremes side by side."""
+    lines: list[str] = []
+    for name, one in zip(names, played, strict=True):
+        lines += [f"{name}: {_outcome(one)}", *terminal_chart(one), ""]
+    rows: list[tuple[str, list[str]]] = [
+        ("duration", [short_duration(one.duration_s) for one in played]),
+        ("lowest available", [str(one.lowest_available) for one in played]),
+        ("most pods", [str(max((s.total for s in one.samples), default=0)) for one in played]),
+        ("container restarts", [str(one.restarts) for one in played]),
+        ("pods created", [str(_count(one, "create")) for one in played]),
+        ("pods deleted", [str(_count(one, "delete")) for one in played]),
+    ]
+    if any(one.kept for one in played):
+        rows.append(("refused by budgets", [str(sum(one.kept.values())) for one in played]))
+    width = max(len(name) for name in names) + 2
+    lines.append(f"{'':20s}" + "".join(f"{name:>{width}s}" for name in names))
+    lines += [f"{title:20s}" + "".join(f"{value:>{width}s}" for value in values) for title, values in rows]
+    return lines
+
+
+def outcome_of(played: Played) -> str:
+    """In one word: complete, paused, stuck, not over; of a job complete or failed."""
+    if not played.is_over or (played.end is None and not played.is_job):
+        return "not over"
+    if played.is_job:
+        return "failed" if played.end is not None and played.end.needs_a_person else "complete"
+    assert played.end is not None
+    return {"done": "complete", "paused": "paused"}.get(played.end.verdict, "stuck")
+
+
+def _outcome(played: Played) -> str:
+    """In one line. Pods that a partition keeps are no reason not to be complete."""
+    if played.is_job and played.is_over:
+        state = played.end.headline if played.end is not None else "it is over, and deleted"
+        return f"{state} after {short_duration(played.duration_s)}"
+    if not played.is_over or played.end is None:
+        return f"not over after {short_duration(played.duration_s)}"
+    if played.end.verdict == "done":
+        return f"complete after {short_duration(played.duration_s)}"
+    word = "paused" if played.end.verdict == "paused" else "stuck"
+    return f"{word} after {short_duration(played.duration_s)}: {played.end.headline}"
+
+
+def _waits(played: Played) -> list[str]:
+    """What it waits for in the end, and what a person could do, in the words of `explain`."""
+    return waits_lines(played.end, now=0) if played.end is not None else []
+
+
+def _facts(played: Played) -> list[str]:
+    if played.is_job:
+        return [
+            f"duration            {short_duration(played.duration_s)}",
+            f"at the same time    {max((sample.total for sample in played.samples), default=0)} at most",
+            f"pods                {_count(played, 'create')} created, {_count(played, 'delete')} deleted, "
+            f"{_ended(played, 'Succeeded')} succeeded, {_ended(played, 'Failed')} failed",
+        ]
+    return [
+        f"duration            {short_duration(played.duration_s)}",
+        f"lowest available    {played.lowest_available}",
+        f"container restarts  {played.restarts}",
+        f"pods                {_count(played, 'create')} created, {_count(played, 'delete')} deleted, "
+        f"{_count(played, 'update in place')} updated in place"
+        + (f", {upgraded} got new sidecars" if (upgraded := _count(played, "upgrade sidecars")) else ""),
+        *_subsets(played),
+        *_budgets(played),
+    ]
+
+
+def _budgets(played: Played) -> list[str]:
+    """How often budgets refused to let pods go."""
+    refused = ", ".join(f"{name} refused {count} requests" for name, count in sorted(played.kept.items()))
+    return [f"budgets             {refused}"] if refused else []
+
+
+def _subsets(played: Played) -> list[str]:
+    """How many pods are in which subset in the end."""
+    names = sorted({name for sample in played.samples for name in sample.subsets})
+    last = played.samples[-1].subsets if played.samples else {}
+    counts = ", ".join(f"{name} {last.get(name, 0)}" for name in names)
+    return [f"subsets             {counts}"] if counts else []
+
+
+def _ended(played: Played, phase: str) -> int:
+    """Pods that ended so; some may be gone in the end, with their job."""
+    return max((sample.ended.get(phase, 0) for sample in played.samples), default=0)
+
+
+def _count(played: Played, do: str) -> int:
+    return sum(action.do == do for action in played.actions)
+
+
+def _timeline(played: Played) -> list[str]:
+    """What happened, in order; actions of one moment together."""
+    lines: list[tuple[float, str]] = list(played.events)
+    groups: dict[tuple[int, int, str], list[Action]] = {}
+    for action in played.actions:
+        groups.setdefault((round(action.at_s), action.batch, action.do), []).append(action)
+    for (_, _, do), actions in groups.items():
+        lines.append((actions[0].at_s, f"{do}: {', '.join(map(_named, actions))}"))
+    return [f"  {short_duration(at_s):>8s} {what}" for at_s, what in sorted(lines, key=lambda one: one[0])]
+
+
+def _named(action: Action) -> str:
+    where = action.subset or action.node
+    return f"{action.name} ({where})" if where else action.name

@@ -1,0 +1,43 @@
+"""Certificates are examined and made by a process that ends then."""
+
+import sys
+
+import pytest
+
+from pykruise.admission.certificate_process import CertificateProcess
+from pykruise.admission.certificate_work import examine, problem_with, renewed
+from pykruise.admission.certificates import DAY_S
+
+pytestmark = pytest.mark.real_time
+
+HOST = "kruise-webhook-service.kruise-system.svc"
+NOW = 1_800_000_000.0
+
+
+async def test_what_a_process_finds_out_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = CertificateProcess()
+    stored = renewed(None, host=HOST, now=NOW)
+    found = await work.examine(stored, host=HOST)
+    assert found == examine(stored, host=HOST)
+    # when no process can be started any more
+    monkeypatch.setattr(sys, "executable", "/nowhere")
+    # then the same is known still, and another pair is not
+    assert await work.examine(stored, host=HOST) == found
+    with pytest.raises(OSError, match="nowhere"):
+        await work.examine(stored, host="another.host")
+
+
+async def test_a_process_makes_a_pair_by_the_stored_authority() -> None:
+    stored = renewed(None, host=HOST, now=NOW)
+    made = await CertificateProcess().renewed(stored, host=HOST, now=NOW + DAY_S)
+    assert made.authority == stored.authority
+    assert made.certificate != stored.certificate
+    assert problem_with(made, host=HOST, now=NOW + DAY_S, lasting_s=DAY_S) == ""
+
+
+async def test_a_process_that_dies_is_an_error_that_passes_are_tried_again_after(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(OSError, match="ended with 1"):
+        await CertificateProcess().renewed(None, host=HOST, now=NOW)

@@ -1,0 +1,21 @@
+"""What two parts decide alike is decided by one piece of code; of kinds it is in pods/ or plans/."""
+
+from pathlib import Path
+
+import pytest
+
+import pykruise.kinds
+from support.repeated_logic import repeated
+
+MOST_ALIKE = 5
+"""Lines of one shape that may stand twice: the head of a plan, a loop over conditions."""
+
+PARTS = ("kinds", "plans", "pods", "admission", "cli")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_logic_is_written_twice(part: str) -> None:
+    found = repeated(Path(next(iter(pykruise.kinds.__path__))).parent / part, least=MOST_ALIKE + 1)
+    assert not found, "\n".join(
+        f"{one.length} lines: {one.path}:{one.line} ~ {one.other}:{one.other_line}" for one in found
+    )

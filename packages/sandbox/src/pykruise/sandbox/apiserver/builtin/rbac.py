@@ -1,0 +1,132 @@
+"""Rules of RBAC's kinds: roles and their bindings.
+
+    an object as sent ──▶ …Strategy ──▶ the object as stored, or Causes
+
+Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.builtin_types import Decoder
+from pykruise.kube.documents import Document, same
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import (
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+)
+from pykruise.kube.field_rules import (
+    Causes,
+)
+from pykruise.kube.go_text import quoted
+from pykruise.kube.validation_rules import is_dns1123_subdomain
+from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+
+__all__ = ["RoleBindingStrategy", "RoleStrategy"]
+
+Doc = Mapping[str, Any]
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+
+class RoleStrategy(Strategy):
+    """Roles and ClusterRoles."""
+
+    def __init__(self, decoder: Decoder | None = None, *, namespaced: bool = True) -> None:
+        super().__init__(decoder)
+        self._namespaced = namespaced
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_role(doc, namespaced=self._namespaced))
+
+
+def _check_role(doc: Doc, *, namespaced: bool) -> Causes:
+    for index, rule in enumerate(doc.get("rules") or ()):
+        yield from _check_rule(rule, f"rules[{index}]", namespaced=namespaced)
+    aggregation = doc.get("aggregationRule")
+    if aggregation is not None and not aggregation.get("clusterRoleSelectors"):
+        detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+        yield required("aggregationRule.clusterRoleSelectors", detail)
+
+
+def _check_rule(rule: Doc, path: str, *, namespaced: bool) -> Causes:
+    if not rule.get("verbs"):
+        yield required(f"{path}.verbs", "verbs must contain at least one value")
+    urls = rule.get("nonResourceURLs")
+    if urls:
+        shown = f"[]string{{{', '.join(quoted(url) for url in urls)}}}"
+        if namespaced:
+            detail = "namespaced rules cannot apply to non-resource URLs"
+            yield invalid_shown(f"{path}.nonResourceURLs", shown, detail)
+        if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+            detail = "rules cannot apply to both regular resources and non-resource URLs"
+            yield invalid_shown(f"{path}.nonResourceURLs", shown, detail)
+        return
+    if not rule.get("apiGroups"):
+        yield required(f"{path}.apiGroups", "resource rules must supply at least one api group")
+    if not rule.get("resources"):
+        yield required(f"{path}.resources", "resource rules must supply at least one resource")
+
+
+class RoleBindingStrategy(Strategy):
+    """RoleBindings and ClusterRoleBindings: the role they bind never changes."""
+
+    def __init__(self, decoder: Decoder | None = None, *, namespaced: bool = True) -> None:
+        super().__init__(decoder)
+        self._namespaced = namespaced
+
+    def default(self, doc: Document) -> Document:
+        role = doc.setdefault("roleRef", {})
+        if not role.get("apiGroup"):
+            role["apiGroup"] = _RBAC
+        for subject in doc.get("subjects") or ():
+            if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
+                subject["apiGroup"] = _RBAC
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_binding(doc, namespaced=self._namespaced))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        found = self.validate_create(new)
+        role = new.get("roleRef") or {}
+        if not same(role, old.get("roleRef")):
+            shown = ", ".join(
+                f"{field}:{quoted(role.get(key) or '')}"
+                for field, key in (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
+            )
+            found.append(invalid_shown("roleRef", f"rbac.RoleRef{{{shown}}}", "cannot change roleRef"))
+        return found
+
+
+def _check_binding(doc: Doc, *, namespaced: bool) -> Causes:
+    role = doc.get("roleRef") or {}
+    if role.get("apiGroup") != _RBAC:
+        yield not_supported("roleRef.apiGroup", role.get("apiGroup") or "", (_RBAC,))
+    kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
+    if role.get("kind") not in kinds:
+        yield not_supported("roleRef.kind", role.get("kind") or "", kinds)
+    if not role.get("name"):
+        yield required("roleRef.name")
+    for index, subject in enumerate(doc.get("subjects") or ()):
+        yield from _check_subject(subject, f"subjects[{index}]", namespaced=namespaced)
+
+
+def _check_subject(subject: Doc, path: str, *, namespaced: bool) -> Causes:
+    name, group, kind = subject.get("name") or "", subject.get("apiGroup") or "", subject.get("kind") or ""
+    if not name:
+        yield required(f"{path}.name")
+    match kind:
+        case "ServiceAccount":
+            for message in is_dns1123_subdomain(name) if name else ():
+                yield invalid(f"{path}.name", name, message)
+            if group:
+                yield not_supported(f"{path}.apiGroup", group, ("",))
+            if not namespaced and not subject.get("namespace"):
+                yield required(f"{path}.namespace")
+        case "User" | "Group":
+            if group != _RBAC:
+                yield not_supported(f"{path}.apiGroup", group, (_RBAC,))
+        case _:
+            yield not_supported(f"{path}.kind", kind, ("ServiceAccount", "User", "Group"))

@@ -1,0 +1,267 @@
+"""Rules of kinds that say what is asked about writes: webhook configurations and admission policies.
+
+    an object as sent ──▶ …Strategy ──▶ the object as stored, or Causes
+
+Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kube.builtin_types import Decoder
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import (
+    duplicate,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+    too_many,
+)
+from pykruise.kube.field_rules import (
+    Causes,
+    check_one_of,
+    check_qualified_name,
+    check_selector,
+)
+from pykruise.kube.go_text import quoted
+from pykruise.kube.validation_rules import is_dns1035_label, is_dns1123_subdomain
+from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+from pykruise.sandbox.apiserver.expressions import CONDITION_VARIABLES, ExpressionError, compile_expression
+
+__all__ = [
+    "AdmissionPolicyBindingStrategy",
+    "AdmissionPolicyStrategy",
+    "WebhookConfigurationStrategy",
+    "check_expression",
+    "check_match_conditions",
+    "check_rule_with_operations",
+]
+
+Doc = Mapping[str, Any]
+
+
+class WebhookConfigurationStrategy(Strategy):
+    """Mutating and validating webhook configurations."""
+
+    tracks_generation = True
+    allows_unconditional_update = False
+
+    def __init__(self, decoder: Decoder | None = None, *, mutating: bool = False) -> None:
+        super().__init__(decoder)
+        self._mutating = mutating
+
+    def default(self, doc: Document) -> Document:
+        for webhook in doc.get("webhooks") or ():
+            webhook.setdefault("failurePolicy", "Fail")
+            webhook.setdefault("matchPolicy", "Equivalent")
+            webhook.setdefault("namespaceSelector", {})
+            webhook.setdefault("objectSelector", {})
+            webhook.setdefault("timeoutSeconds", 10)
+            if self._mutating:
+                webhook.setdefault("reinvocationPolicy", "Never")
+            for rule in webhook.get("rules") or ():
+                rule.setdefault("scope", "*")
+            service = (webhook.get("clientConfig") or {}).get("service")
+            if service is not None:
+                service.setdefault("port", 443)
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        return list(_check_webhooks(doc.get("webhooks") or ()))
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        return list(_check_webhooks(new.get("webhooks") or ()))
+
+
+def _check_webhooks(webhooks: Sequence[Doc]) -> Causes:
+    names: set[str] = set()
+    for index, webhook in enumerate(webhooks):
+        path, name = f"webhooks[{index}]", webhook.get("name") or ""
+        yield from _check_webhook(webhook, path)
+        if name in names:
+            yield duplicate(f"{path}.name", name)
+        elif name:
+            names.add(name)
+
+
+def _check_webhook(webhook: Doc, path: str) -> Causes:
+    yield from _check_full_name(webhook.get("name") or "", f"{path}.name")
+    for index, rule in enumerate(webhook.get("rules") or ()):
+        yield from check_rule_with_operations(rule, f"{path}.rules[{index}]")
+    for field, allowed in (
+        ("failurePolicy", ("Fail", "Ignore")),
+        ("matchPolicy", ("Equivalent", "Exact")),
+        ("reinvocationPolicy", ("IfNeeded", "Never")),
+    ):
+        yield from check_one_of(webhook.get(field), f"{path}.{field}", allowed, needed=False)
+    effects = webhook.get("sideEffects")
+    if effects is None:
+        yield required(f"{path}.sideEffects", "must specify one of None, NoneOnDryRun")
+    elif effects not in ("None", "NoneOnDryRun"):
+        yield not_supported(f"{path}.sideEffects", effects, ("None", "NoneOnDryRun"))
+    timeout = webhook.get("timeoutSeconds")
+    if timeout is not None and not 1 <= timeout <= 30:
+        detail = "the timeout value must be between 1 and 30 seconds"
+        yield invalid(f"{path}.timeoutSeconds", timeout, detail)
+    for field in ("namespaceSelector", "objectSelector"):
+        yield from check_selector(webhook.get(field), f"{path}.{field}")
+    yield from check_client_config(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
+    conditions = webhook.get("matchConditions") or ()
+    yield from check_match_conditions(conditions, f"{path}.matchConditions", CONDITION_VARIABLES)
+    yield from _check_review_versions(
+        webhook.get("admissionReviewVersions") or (), f"{path}.admissionReviewVersions"
+    )
+
+
+def check_match_conditions(conditions: Sequence[Doc], path: str, variables: frozenset[str]) -> Causes:
+    """`matchConditions`: names and expressions over these variables."""
+    if len(conditions) > _MOST_CONDITIONS:
+        yield too_many(path, len(conditions), _MOST_CONDITIONS)
+    for index, condition in enumerate(conditions):
+        here, name = f"{path}[{index}]", condition.get("name") or ""
+        expression = (condition.get("expression") or "").strip()
+        if not expression:
+            yield required(f"{here}.expression")
+        else:
+            yield from check_expression(expression, f"{here}.expression", variables)
+        if not name:
+            yield required(f"{here}.name")
+            continue
+        yield from check_qualified_name(name, f"{here}.name")
+        if any(each.get("name") == name for each in conditions[:index]):
+            yield duplicate(f"{here}.name", name)
+
+
+_MOST_CONDITIONS: Final = 64
+
+
+def check_expression(text: str, path: str, variables: frozenset[str]) -> Causes:
+    """One that can be compiled, over these variables."""
+    try:
+        compile_expression(text, variables)
+    except ExpressionError as err:
+        yield invalid(path, text, f"compilation failed: {err}")
+
+
+def _check_full_name(name: str, path: str) -> Causes:
+    if not name:
+        yield required(path)
+        return
+    for message in is_dns1123_subdomain(name):
+        yield invalid(path, name, message)
+    if name.count(".") < 2:
+        yield invalid(path, name, "should be a domain with at least three segments separated by dots")
+
+
+def check_rule_with_operations(rule: Doc, path: str) -> Causes:
+    """Which writes are meant: operations, groups, versions, resources, scope."""
+    operations = rule.get("operations") or ()
+    if not operations:
+        yield required(f"{path}.operations")
+    for index, operation in enumerate(operations):
+        allowed = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+        yield from check_one_of(operation, f"{path}.operations[{index}]", allowed)
+    for field in ("apiGroups", "apiVersions", "resources"):
+        if not rule.get(field):
+            yield required(f"{path}.{field}")
+    yield from check_one_of(rule.get("scope"), f"{path}.scope", ("*", "Cluster", "Namespaced"), needed=False)
+
+
+def check_client_config(config: Doc, path: str) -> Causes:
+    """Where a webhook is: a URL or a service."""
+    url, service = config.get("url"), config.get("service")
+    if (url is None) == (service is None):
+        yield required(path, "exactly one of url or service is required")
+    elif url is not None and not url.startswith("https://"):
+        scheme = url.partition("://")[0] if "://" in url else ""
+        detail = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
+        yield invalid(f"{path}.url", scheme, detail)
+    elif service is not None:
+        for field in ("name", "namespace"):
+            if not service.get(field):
+                yield required(f"{path}.service.{field}", f"service {field} is required")
+        yield from _check_url_path(service.get("path") or "", f"{path}.service.path")
+
+
+def _check_url_path(text: str, path: str) -> Causes:
+    """The path of a webhook that is a service."""
+    if text in ("", "/"):
+        return
+    if not text.startswith("/"):
+        yield invalid(path, text, "must start with a '/'")
+    for place, segment in enumerate(text[1:].removesuffix("/").split("/")):
+        if not segment:
+            yield invalid(path, text, f"segment[{place}] may not be empty")
+            continue
+        for message in is_dns1123_subdomain(segment):
+            yield invalid(path, text, f"segment[{place}]: {message}")
+
+
+def _check_review_versions(versions: Sequence[str], path: str) -> Causes:
+    if not versions:
+        yield required(path, "must specify one of v1, v1beta1")
+        return
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            yield invalid(f"{path}[{index}]", version, "duplicate version")
+            continue
+        for message in is_dns1035_label(version):
+            yield invalid(f"{path}[{index}]", version, message)
+    if not {"v1", "v1beta1"} & set(versions):
+        shown = f"[]string{{{', '.join(quoted(version) for version in versions)}}}"
+        yield invalid_shown(path, shown, "must include at least one of v1, v1beta1")
+
+
+# --- admission policies; their checks are loaded when one is written ---
+
+
+def _fill_match_resources(doc: Any) -> None:
+    if not isinstance(doc, dict):
+        return
+    doc.setdefault("matchPolicy", "Equivalent")
+    doc.setdefault("namespaceSelector", {})
+    doc.setdefault("objectSelector", {})
+    for member in ("resourceRules", "excludeResourceRules"):
+        for rule in doc.get(member) or ():
+            rule.setdefault("scope", "*")
+
+
+class AdmissionPolicyStrategy(Strategy):
+    """ValidatingAdmissionPolicies."""
+
+    tracks_generation = True
+    has_status = True
+    allows_unconditional_update = False
+
+    def default(self, doc: Document) -> Document:
+        spec = doc.setdefault("spec", {})
+        spec.setdefault("failurePolicy", "Fail")
+        _fill_match_resources(spec.get("matchConstraints"))
+        return doc
+
+    def prepare_create(self, doc: Document) -> Document:
+        doc["status"] = {}
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        from pykruise.sandbox.apiserver.builtin.admission_policies import check_policy
+
+        return list(check_policy(doc.get("spec") or {}, (doc.get("metadata") or {}).get("name") or ""))
+
+
+class AdmissionPolicyBindingStrategy(Strategy):
+    """ValidatingAdmissionPolicyBindings."""
+
+    tracks_generation = True
+    allows_unconditional_update = False
+
+    def default(self, doc: Document) -> Document:
+        _fill_match_resources(doc.setdefault("spec", {}).get("matchResources"))
+        return doc
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        from pykruise.sandbox.apiserver.builtin.admission_policies import check_policy_binding
+
+        return list(check_policy_binding(doc.get("spec") or {}))
