@@ -159,6 +159,7 @@ def test_everything_that_the_formulas_say_and_nothing_else(row: str) -> None:
         (4, "99%", 3),
         (4, "100%", 4),
         (1, "99%", 1),
+        (2, "99%", 1),
         (5, "50%", 3),
         (8, "12.5%", 1),
         (0, "50%", 0),

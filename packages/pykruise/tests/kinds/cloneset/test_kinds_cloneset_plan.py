@@ -224,6 +224,7 @@ def test_a_large_step_is_planned_in_parts_that_follow_each_other_at_once() -> No
     assert len([reason for reason in left(update).values() if "after those that go first" in reason]) == 5
     shrink = planned(many.with_spec(replicas=0))
     assert (len(deleted(shrink)), shrink.requeue_after_s) == (MOST_AT_ONCE, 0.0)
+    assert len([reason for reason in left(shrink).values() if "after those that go first" in reason]) == 5
     fresh = planned(cloneset(MOST_AT_ONCE + 5).fresh(*names(MOST_AT_ONCE + 5)))
     assert (len(pod_patches(fresh)), fresh.requeue_after_s) == (MOST_AT_ONCE, 0.0)
     # and exactly as much is not in parts

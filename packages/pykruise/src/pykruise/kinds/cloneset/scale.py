@@ -200,9 +200,7 @@ def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:
     if going.chains:
         return _phase(going)
     skipped = going.skipped
-    specified = _by_name(
-        pod for pod in ws.marked(Mark.TO_DELETE) if pod.state != LifecycleState.PREPARING_DELETE
-    )
+    specified = _by_name(ws.marked(Mark.TO_DELETE))  # those that wait do not serve, and take no place again
     if specified:
         going = part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
         return _phase(going, skipped)
