@@ -76,7 +76,7 @@ _CASCADE: Final = "Follows from a step before: the versions of the conversation 
 _PLAIN: Final = (
     "A namespaced path to a cluster-wide custom resource is not found by a Status instead of plain text."
 )
-_SCHEMA: Final = "Of several things wrong at one place of a CRD's schema, not all are told, or one more."
+_SCHEMA: Final = "Of several things wrong at one place of a CRD's schema, not all are reported, or one more."
 _DAEMON: Final = "The table of DaemonSets carries an internal annotation in its objects' metadata."
 _FORM: Final = (
     "Who asks for metadata of one object and gets a list, or the other way round, gets it instead of a 406."

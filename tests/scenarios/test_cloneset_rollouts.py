@@ -15,6 +15,7 @@ from pykruise.kube.errors import BadRequestError, InvalidError, NotFoundError
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NAMESPACES, PODS
 from pykruise.pods import keys
+from pykruise.pods.waiting import condition_of
 from pykruise.sandbox.faults import Rule
 from support.scenario import Audience, Stage, cloneset, rolling
 
@@ -398,7 +399,7 @@ async def _reasons_of_progress(stage: Stage) -> AsyncIterator[list[str]]:
     reasons: list[str] = []
 
     def note(change: Change[CloneSetView]) -> None:
-        condition = change.new.status.condition("Progressing") if change.new else None
+        condition = condition_of(change.new.status.conditions, "Progressing") if change.new else None
         if condition is not None and reasons[-1:] != [condition.reason]:
             reasons.append(condition.reason)
 

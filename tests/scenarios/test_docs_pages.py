@@ -34,6 +34,7 @@ LEFT_OUT: Final = {
     "simulation.md": [
         "make test                              # 5 to 20 seeds of each kind, and all that once failed",
         "make explore KIND=cloneset PODS=3      # large worlds; MOST=5000 bounds the states of each",
+        "make mutate FILES=kinds/cloneset/scale.py              # or a folder: kinds/cloneset, pods, plans, runtime",
     ],
     "testing.md": ["pip install pykruise[testing]"],
 }
