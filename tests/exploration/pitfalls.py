@@ -174,7 +174,7 @@ PITFALLS = (
         "cloneset.md 9.1.17",
         ((cache.Cache, "observe_written", _unheard),),
         _plain("cloneset", "scaled", pods=1, lag=3, deeds=(Deed(0.0, "annotate", {"value": 1}),)),
-        seed=5,
+        seed=6,
     ),
     Pitfall(
         "the status of a WorkloadSpread is written over what admission wrote",
