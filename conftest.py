@@ -62,7 +62,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs a browser, where there is none; with PYKRUISE_REQUIRE_BROWSER=1 it fails then."""
+    """Leave out what only --exhaustive has (of scenarios: tests/scenarios/conftest.py), and what needs a browser where
+    there is none; with PYKRUISE_REQUIRE_BROWSER=1 it fails then."""
+    if not config.getoption("--exhaustive"):
+        marked = (item for item in items if item.get_closest_marker("exhaustive"))
+        unwanted = {item for item in marked if "scenarios" not in item.path.parts}
+        config.hook.pytest_deselected(items=list(unwanted))
+        items[:] = [item for item in items if item not in unwanted]
     missing = [one for one in ("chromium", "chromedriver") if shutil.which(one) is None]
     if not missing or os.environ.get("PYKRUISE_REQUIRE_BROWSER") == "1":
         return

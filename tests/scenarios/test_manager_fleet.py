@@ -301,9 +301,9 @@ async def test_a_rolling_update_of_four_managers_loses_no_review_and_doubles_not
 @pytest.mark.parametrize(
     ("number", "is_leader"),
     [
-        (signal.SIGTERM, True),
+        pytest.param(signal.SIGTERM, True, marks=pytest.mark.exhaustive),
         (signal.SIGKILL, True),
-        (signal.SIGKILL, False),
+        pytest.param(signal.SIGKILL, False, marks=pytest.mark.exhaustive),
         (signal.SIGSTOP, True),
         pytest.param(signal.SIGTERM, False, marks=pytest.mark.exhaustive),
         pytest.param(signal.SIGSTOP, False, marks=pytest.mark.exhaustive),

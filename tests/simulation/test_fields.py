@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import pytest
+
 from simulation.fields import never_set
 
 SEEDS = range(500, 900)
@@ -76,6 +78,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
 """By kind and beginning of a path."""
 
 
+@pytest.mark.exhaustive
 def test_every_field_is_set_by_some_seed_or_has_a_reason() -> None:
     # when
     left = {resource.kind: fields for resource, fields in never_set(SEEDS).items()}
