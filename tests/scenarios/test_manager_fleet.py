@@ -176,7 +176,7 @@ async def _is_ready(manager: ManagerProcess) -> bool | None:
 
 
 class Asking:
-    """Somebody who asks for reviews of CloneSets and pods all the time."""
+    """A client that asks for reviews of CloneSets and pods all the time."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

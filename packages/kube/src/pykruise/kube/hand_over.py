@@ -31,7 +31,7 @@ class HandOver:
         self._has_begun = asyncio.Event()
 
     def versions(self) -> Mapping[str, int] | None:
-        """By resource: the version up to which a successor has to see it. What nobody has written is not there.
+        """By resource: the version up to which a successor has to see it. What no leader has written is not there.
 
         None: what leaders before have written is not known, and this one ends before it has found out.
         """

@@ -437,7 +437,7 @@ class Membership:
         return {RECORD: said.text()}
 
     def _last_words(self, lease: Document) -> str:
-        """What was said goes on under the successor; without one nobody holds any slot."""
+        """What was said goes on under the successor; without one no member holds any slot."""
         before = _record_on(lease)
         if before is None:
             return ""
@@ -487,7 +487,7 @@ class Membership:
     async def _successor(self, *, instead_of: str = "") -> str:
         """Of those that have a seat at the API server this very moment: that one, or else the one that came last.
 
-        Empty: there is none. Where nobody says who there is, it stays that one.
+        Empty: there is none. Where no answer says who is there, it stays that one.
         """
         for _ in range(LAST_LOOKS):
             try:

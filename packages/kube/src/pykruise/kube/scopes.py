@@ -1,4 +1,4 @@
-"""Ending what somebody else waits in: a block under `asyncio.timeout(None)` that is told to end."""
+"""Ending a block in which another task waits, under `asyncio.timeout(None)`."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ __all__ = ["end_now"]
 
 
 def end_now(scope: asyncio.Timeout) -> None:
-    """Have the block end with TimeoutError at its next wait, however often it is told to.
+    """Have the block end with TimeoutError at its next wait, however often this is asked.
 
     A Timeout that has begun to end its block takes no further deadline.
     """

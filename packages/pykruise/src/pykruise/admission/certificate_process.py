@@ -69,7 +69,7 @@ class CertificateProcess:
 
 
 async def _ask(asked: Asked, kind: type[T]) -> T:
-    # Keys go through pipes: nobody else sees them.
+    # Keys go through pipes: no other process sees them.
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", _WORK), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
