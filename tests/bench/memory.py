@@ -78,7 +78,7 @@ async def at_work(pods: int, environment: Mapping[str, str]) -> None:
 async def show(client: Client, manager: LoneManager, pods: int, what: str, image: str) -> None:
     """Its memory when it has seen all pods, and when it has updated all of them in place."""
     try:
-        # Something has to change, or it would not show that it has looked. What it looks at webhooks may have to review.
+        # Something has to change, or it would not show that it has looked. Webhooks may have to review it.
         await retried(lambda: update(client, minReadySeconds=len(what)))
         await settled(client, pods)
         await asyncio.sleep(CALM_S)
