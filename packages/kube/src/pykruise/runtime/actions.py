@@ -5,15 +5,16 @@ plan() ──▶ Action values ──▶ runtime/execute.py sends them; `plan`, 
 Pure: nothing here talks to a server.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+from pykruise.kube.store import Projected
 
-__all__ = ["Action", "Create", "Delete", "Patch", "SeenObject", "delete_object", "patch_object"]
+__all__ = ["Action", "Create", "Delete", "Patch", "delete_object", "patch_object"]
 
 
 class Create(msgspec.Struct, frozen=True, kw_only=True, tag="create"):
@@ -60,22 +61,9 @@ class Delete(msgspec.Struct, frozen=True, kw_only=True, tag="delete"):
 Action = Create | Patch | Delete
 
 
-class SeenObject(Protocol):
-    """An object as it was seen when the decision was made."""
-
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def uid(self) -> str: ...
-    @property
-    def resource_version(self) -> int: ...
-
-
 def patch_object(
     resource: Resource,
-    seen: SeenObject,
+    seen: Projected,
     body: Any,
     *,
     patch_type: PatchType = PatchType.MERGE,
@@ -95,7 +83,7 @@ def patch_object(
 
 
 def delete_object(
-    resource: Resource, seen: SeenObject, *, unchanged: bool = False, propagation: str = ""
+    resource: Resource, seen: Projected, *, unchanged: bool = False, propagation: str = ""
 ) -> Delete:
     """The deletion of this very object. `unchanged`: only if it is still as it was seen."""
     return Delete(

@@ -13,6 +13,7 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
+from pykruise.kube.store import Projected
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.further import FurtherReads
 from pykruise.runtime.kstatus import Conditions, Standing
@@ -25,17 +26,9 @@ from pykruise.runtime.wakes import Wake
 __all__ = ["Control", "ObjectView", "Snapshot", "is_same_object"]
 
 
-class ObjectView(Protocol):
+class ObjectView(Projected, Protocol):
     """What every kind's view of its own object has."""
 
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def uid(self) -> str: ...
-    @property
-    def resource_version(self) -> int: ...
     @property
     def is_deleting(self) -> bool: ...
 

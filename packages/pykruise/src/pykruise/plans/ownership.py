@@ -94,7 +94,7 @@ def still_there(adopter: Adopter) -> Stage:
 
 def _adopt_pod(adopter: Adopter, pod: PodView) -> Chain:
     body = adoption_patch(adopter.reference, uid=pod.uid)
-    return pod_chain(pod, Step(action=_as_seen(pod, body), because=_ADOPTED))
+    return pod_chain(pod, Step(action=pod_patch(pod, body, unchanged=True), because=_ADOPTED))
 
 
 def _adopt_revision(adopter: Adopter, revision: RevisionView) -> Chain:
@@ -120,7 +120,7 @@ def _released(pod: PodView, because: str) -> Note:
 def release_pod(pod: PodView, *, owner_uid: str, because: str = _RELEASED, done: Note | None = None) -> Step:
     """Let one pod go. Only the labels that were seen are a reason to."""
     body = release_patch(owner_uid=owner_uid, uid=pod.uid)
-    return Step(action=_as_seen(pod, body), because=because, done=done)
+    return Step(action=pod_patch(pod, body, unchanged=True), because=because, done=done)
 
 
 def revision_stages(
@@ -170,10 +170,6 @@ def delete_revision(revision: RevisionView, because: str) -> Chain:
     """The end of a revision."""
     action = delete_object(CONTROLLER_REVISIONS, revision)
     return Chain(subject=revision.name, steps=(Step(action=action, because=because),))
-
-
-def _as_seen(pod: PodView, body: Document) -> Patch:
-    return pod_patch(pod, body, unchanged=True)
 
 
 def _patched(revision: RevisionView, body: Document, patch_type: PatchType, *, because: str) -> Chain:

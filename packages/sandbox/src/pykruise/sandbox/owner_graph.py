@@ -11,6 +11,7 @@ import msgspec
 
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
+from pykruise.runtime.control import ObjectView
 from pykruise.sandbox.pod_view import OwnerRef
 
 __all__ = ["FOREGROUND", "ORPHAN", "MetaView", "ObjectId", "Owned", "OwnerGraph", "project_meta"]
@@ -19,19 +20,9 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
-class Owned(Protocol):
+class Owned(ObjectView, Protocol):
     """What is asked of an object; a cache that is shared must project to something that has it."""
 
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def uid(self) -> str: ...
-    @property
-    def resource_version(self) -> int: ...
-    @property
-    def is_deleting(self) -> bool: ...
     @property
     def owners(self) -> tuple[OwnerRef, ...]: ...
     @property
