@@ -39,6 +39,7 @@ class FakeHands:
         self.runtime = runtime
         self._socket = socket
         self._stack = AsyncExitStack()
+        self._commands: set[asyncio.Task[tuple[bytes, bytes]]] = set()
         runtime.exec = self._exec
 
     async def run_container(self, name: str, *, pod_uid: str, attempt: int = 0) -> str:
@@ -53,21 +54,23 @@ class FakeHands:
 
     async def kill(self) -> None:
         await self._stack.aclose()
+        await asyncio.gather(*self._commands)
 
     async def restart(self) -> None:
         await self._stack.enter_async_context(serving(self.runtime, self._socket))
 
     async def _exec(self, _name: str, command: Sequence[str]) -> ExecResult:
-        """Runs it here."""
+        """Runs it here; it is killed when the call is given up."""
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
+        # A server that closes cancels a call twice, so the end of the process is awaited outside the call.
+        self._commands.add(ended := asyncio.create_task(process.communicate()))
         try:
-            out, err = await process.communicate()
+            out, err = await asyncio.shield(ended)
         finally:
             if process.returncode is None:
                 process.kill()
-                await process.wait()
         return ExecResult(exit_code=process.returncode or 0, stdout=out, stderr=err)
 
 
