@@ -48,7 +48,7 @@ def _one_after_the_other_waits(_original: Any) -> Any:
         for pod in ws.surplus:
             if pod.is_deleting or (not ws.is_available(pod) and pod.name != unhealthy[-1]):
                 break
-            steps, _ = delete_steps(pod, hook=ws.pre_delete, now=ws.now, because="surplus")
+            steps, _ = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because="surplus")
             if steps:
                 stage = Stage(purpose=Purpose.DELETE_SURPLUS_PODS, chains=(pod_chain(pod, *steps),))
                 return [stage], {}, False

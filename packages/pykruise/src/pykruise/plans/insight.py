@@ -50,10 +50,13 @@ _WAYS: Final[Mapping[str, Literal["if possible", "only"]]] = {
 
 
 def strategy_by_policy(
-    read_spec: Callable[[Mapping[str, Any]], tuple[Any, str]], *, min_ready_s: Callable[[Any], int]
+    read_spec: Callable[[Mapping[str, Any]], tuple[Any, str]],
+    *,
+    min_ready_s: Callable[[Any], int],
+    recreates_because: str = "podUpdatePolicy is ReCreate",
 ) -> Callable[[Mapping[str, Any]], tuple[Strategy | None, str]]:
-    """`WorkloadInsight.strategy` of a kind whose spec has a podUpdatePolicy. `read_spec`: the spec, typed, or None and
-    what cannot be read."""
+    """`WorkloadInsight.strategy` of a kind whose spec has a policy of updates. `read_spec`: the spec, typed, or None
+    and what cannot be read. `recreates_because`: which policy says so."""
 
     def strategy(spec: Mapping[str, Any]) -> tuple[Strategy | None, str]:
         read, problem = read_spec(spec)
@@ -61,7 +64,7 @@ def strategy_by_policy(
             return None, problem
         found = Strategy(
             in_place=_WAYS.get(read.policy, "never"),
-            recreates_because="podUpdatePolicy is ReCreate",
+            recreates_because=recreates_because,
             is_paused=read.is_paused,
             is_on_delete=read.is_on_delete,
             min_ready_s=min_ready_s(read),

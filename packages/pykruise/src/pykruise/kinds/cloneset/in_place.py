@@ -46,13 +46,12 @@ class Differences(ByRevision):
     def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
         """See `ByRevision.between`."""
         spec = self._ws.spec
-        strategy = spec.rolling_update.in_place_update_strategy if spec.rolling_update else None
         return self._ws.snapshot.seen.difference(
             old,
             self._target,
             revision=_label_of(self._ws, self._target),
             settings=self._ws.settings.in_place,
-            grace_seconds=strategy.grace_period_seconds if strategy else 0,
+            grace_seconds=spec.in_place.grace_period_seconds,
             ignore_claims=spec.policy == PodUpdatePolicy.IN_PLACE_ONLY,
         )
 
@@ -119,7 +118,7 @@ def _going_to(ws: WorkingSet, revision: RevisionView) -> Target:
     return Target(
         revision=revision.name,
         labels={keys.REVISION_LABEL: _label_of(ws, revision), keys.TEMPLATE_HASH_LABEL: revision.hash},
-        hook=ws.spec.lifecycle.in_place_update if ws.spec.lifecycle else None,
+        hook=ws.spec.hooks.in_place_update,
         now=ws.now,
         settings=ws.settings.in_place,
     )

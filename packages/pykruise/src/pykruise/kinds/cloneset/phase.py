@@ -19,8 +19,7 @@ __all__ = ["delete_steps", "mark_step", "recreation_notes"]
 
 def delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[Step, ...], Reason | None]:
     """What a deletion of the pod takes now, its claims with it: steps, or none and why it waits."""
-    hook = ws.spec.lifecycle.pre_delete if ws.spec.lifecycle else None
-    steps, waits = phases.delete_steps(pod, hook=hook, now=ws.now, because=because)
+    steps, waits = phases.delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
     if not any(isinstance(step.action, Delete) for step in steps):
         return steps, waits
     return (*claims_to_announce(ws, pod), *steps, *claims_to_delete(ws, pod)), waits

@@ -23,7 +23,7 @@ def plan_pre_download(ws: WorkingSet) -> list[Stage]:
     """The writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""
     if ws.snapshot.pull_jobs is None:
         return []
-    strategy = _strategy(ws)
+    strategy = ws.spec.in_place
     need = strategy.image_pre_download_min_updated_ready_pods or 0
     status = ws.snapshot.cloneset.status
     have = status.updated_ready_replicas if status.update_revision == ws.update.name else 0
@@ -40,17 +40,9 @@ def plan_pre_download(ws: WorkingSet) -> list[Stage]:
     return pre_download_stages(wanted, owned=ws.snapshot.pull_jobs)
 
 
-def _strategy(ws: WorkingSet) -> InPlaceUpdateStrategy:
-    block = ws.spec.rolling_update
-    found = block.in_place_update_strategy if block else None
-    return found or InPlaceUpdateStrategy()
-
-
 def _settings(strategy: InPlaceUpdateStrategy) -> PullSettings:
-    parallelism, timeout_s = (
-        strategy.image_pre_download_parallelism,
-        strategy.image_pre_download_timeout_seconds,
-    )
+    parallelism = strategy.image_pre_download_parallelism
+    timeout_s = strategy.image_pre_download_timeout_seconds
     return PullSettings(
         parallelism=1 if parallelism is None else parallelism,
         timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s,

@@ -64,7 +64,7 @@ def plan_refresh(ws: WorkingSet, *, chosen: Collection[str] | None, except_for: 
 
 def _waiting_for_a_node(ws: WorkingSet, pods: Sequence[PodView]) -> dict[str, Reason]:
     """New pods to which nothing is due before they have a node: thousands, after a large set was scaled up."""
-    hook = ws.spec.lifecycle.pre_normal if ws.spec.lifecycle else None
+    hook = ws.spec.hooks.pre_normal
     if hook is not None and hook.has_handlers:
         return {}
     return skip(

@@ -78,7 +78,7 @@ def _keep(ws: WorkingSet) -> Phase | None:
     waiting = list(ws.marked(Mark.PRE_DELETING))
     if not waiting:
         return None
-    if ws.spec.lifecycle is not None and ws.spec.lifecycle.marks_not_ready:
+    if ws.spec.hooks.marks_not_ready:
         return None  # nothing would take the mark off again
     leaving = sum(1 for marks in ws.marks if marks & (Mark.PRE_DELETING | Mark.TO_DELETE))
     wanted = ws.limits.replicas - len(ws.pods) + leaving

@@ -27,16 +27,14 @@ from pykruise.kube.crds import schema
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 from pykruise.pods.api import (
-    IN_PLACE_POLICIES,
     ClaimTemplates,
     InPlaceUpdateStrategy,
     PodTemplate,
-    PodUpdatePolicy,
     PriorityStrategy,
     ScatterTerm,
-    UpdateType,
 )
 from pykruise.pods.lifecycle import Lifecycle
+from pykruise.pods.workload_spec import SpecWithPolicy
 
 CLONE_SETS: Final = Resource("apps.kruise.io", "v1beta1", "clonesets", "CloneSet")
 
@@ -110,7 +108,7 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
     """Claims that each pod gets of its own, as a list of core/v1 PersistentVolumeClaim."""
 
 
-class CloneSetSpec(CommonSpec, frozen=True, kw_only=True):
+class CloneSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw_only=True):
     """What is wanted."""
 
     scale_strategy: ScaleStrategy | None = None
@@ -122,30 +120,9 @@ class CloneSetSpec(CommonSpec, frozen=True, kw_only=True):
         return self.update_strategy.rolling_update if self.update_strategy else None
 
     @property
-    def is_on_delete(self) -> bool:
-        """Whether pods only change when they are deleted by hand."""
-        return self.update_strategy is not None and self.update_strategy.type == UpdateType.ON_DELETE
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether updating is stopped; scaling goes on."""
-        return self.rolling_update is not None and self.rolling_update.paused
-
-    @property
     def reuses_claims(self) -> bool:
         """Whether a new pod takes over the claims, and with them the id, of one that was deleted by hand."""
         return self.scale_strategy is not None and self.scale_strategy.enable_pvc_reuse
-
-    @property
-    def policy(self) -> str:
-        """A `PodUpdatePolicy`; ReCreate when not said."""
-        block = self.rolling_update
-        return (block.pod_update_policy if block else "") or PodUpdatePolicy.RECREATE
-
-    @property
-    def is_in_place(self) -> bool:
-        """Whether pods are to be changed rather than recreated."""
-        return self.policy in IN_PLACE_POLICIES
 
 
 class CloneSetCondition(PlainCondition, frozen=True, kw_only=True):

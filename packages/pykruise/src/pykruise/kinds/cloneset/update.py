@@ -245,11 +245,10 @@ def _recreate(
     fresh = [pod for pod in pods if pod.name not in marked]
     later = fresh[MOST_AT_ONCE:]
     fresh = fresh[:MOST_AT_ONCE]
-    hook = ws.spec.lifecycle.pre_delete if ws.spec.lifecycle else None
     chains: list[Chain] = []
     numbers = ws.numbers_if_deleted({pod.name for pod in fresh})
     if numbers.create_now == 0:
-        free = [pod for pod in fresh if not is_hooked(hook, pod)]
+        free = [pod for pod in fresh if not is_hooked(ws.spec.hooks.pre_delete, pod)]
         budget = numbers.ready_budget
         for why, group in _by_reason(free, target, reasons).items():
             going = part(ws, group, ready_budget=budget, why=why)

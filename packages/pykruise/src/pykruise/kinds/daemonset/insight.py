@@ -1,6 +1,6 @@
 """Advanced DaemonSet, as explain, plan and simulate know it.
 
-spec ──▶ strategy_of()      status + plan ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
+spec ──▶ strategy_by_policy()      status + plan ──▶ counts_of()      ──▶ INSIGHT (plans/insight.py)
 """
 
 from collections.abc import Mapping
@@ -8,27 +8,11 @@ from typing import Any, Final
 
 from pykruise.kinds.daemonset.snapshot import read_spec
 from pykruise.kube.documents import Document
-from pykruise.plans.insight import ROLLING_UPDATE, Counts, Strategy, WorkloadInsight
+from pykruise.plans.insight import ROLLING_UPDATE, Counts, WorkloadInsight, strategy_by_policy
 from pykruise.pods.reasons import Code
 from pykruise.runtime.plan import Plan
 
 __all__ = ["INSIGHT"]
-
-
-def strategy_of(spec: Mapping[str, Any]) -> tuple[Strategy | None, str]:
-    """How its pods get a new template."""
-    read, problem = read_spec(spec)
-    if read is None:
-        return None, problem
-    found = Strategy(
-        in_place="if possible" if read.is_in_place else "never",
-        recreates_because="rollingUpdateType is Standard",
-        is_paused=read.is_paused,
-        is_on_delete=read.is_on_delete,
-        min_ready_s=read.min_ready_seconds,
-        lifecycle=read.lifecycle,
-    )
-    return found, ""
 
 
 def counts_of(document: Document, status: Mapping[str, Any], plan: Plan) -> Counts:
@@ -48,7 +32,11 @@ def counts_of(document: Document, status: Mapping[str, Any], plan: Plan) -> Coun
 INSIGHT: Final = WorkloadInsight(
     names=frozenset({"advanceddaemonset", "kruiseds"}),
     is_per_node=True,
-    strategy=strategy_of,
+    strategy=strategy_by_policy(
+        read_spec,
+        min_ready_s=lambda spec: spec.min_ready_seconds,
+        recreates_because="rollingUpdateType is Standard",
+    ),
     counts=counts_of,
     fields={
         "partition": (*ROLLING_UPDATE, "partition"),

@@ -61,7 +61,7 @@ def come_and_go(ws: WorkingSet, *, nodes: Sequence[str], why: str, going: Sequen
             skipped[one.pod.name] = Reason(Code.TURN, f"{one.because}, after those that go first")
             is_partial = True
             continue
-        steps, waits = delete_steps(one.pod, hook=ws.pre_delete, now=ws.now, because=one.because)
+        steps, waits = delete_steps(one.pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=one.because)
         if steps:
             chains.append(pod_chain(one.pod, *steps))
         elif waits is not None:

@@ -8,9 +8,7 @@ document, so that fields of a newer Kubernetes survive.
 """
 
 from enum import StrEnum
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from pykruise.kube.api import (
     AnyObject,
@@ -21,11 +19,12 @@ from pykruise.kube.api import (
     IntOrString,
     PlainCondition,
     Selector,
+    Status,
     Typed,
 )
 from pykruise.kube.resources import Resource
-from pykruise.pods.api import UpdateType
 from pykruise.pods.lifecycle import Lifecycle
+from pykruise.pods.workload_spec import RollingSpec
 
 DAEMON_SETS: Final = Resource("apps.kruise.io", "v1beta1", "daemonsets", "DaemonSet")
 
@@ -95,31 +94,20 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
     """When and how pods are updated."""
 
 
-class DaemonSetSpec(CommonSpec, frozen=True, kw_only=True):
+class DaemonSetSpec(CommonSpec, RollingSpec[RollingUpdate], frozen=True, kw_only=True):
     """What is wanted."""
 
     scale_strategy: ScaleStrategy | None = None
 
     @property
-    def is_on_delete(self) -> bool:
-        """Whether pods only change when they are deleted by hand."""
-        return self.update_strategy is not None and self.update_strategy.type == UpdateType.ON_DELETE
-
-    @property
-    def rolling_update(self) -> RollingUpdate | None:
-        """The block; None under OnDelete, where it is not looked at."""
-        return self.update_strategy.rolling_update if self.update_strategy and not self.is_on_delete else None
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether updating is stopped; pods still come to and go from nodes."""
-        return self.rolling_update is not None and self.rolling_update.paused
+    def policy(self) -> str:
+        """A `RollingUpdateType`; empty: Standard."""
+        return self.rolling_update.rolling_update_type if self.rolling_update else ""
 
     @property
     def is_in_place(self) -> bool:
         """Whether pods are changed rather than recreated where that can be."""
-        block = self.rolling_update
-        return block is not None and block.rolling_update_type == RollingUpdateType.IN_PLACE_IF_POSSIBLE
+        return self.policy == RollingUpdateType.IN_PLACE_IF_POSSIBLE
 
     @property
     def scales_partitioned(self) -> bool:
@@ -127,8 +115,8 @@ class DaemonSetSpec(CommonSpec, frozen=True, kw_only=True):
         return self.scale_strategy is not None and self.scale_strategy.partitioned_scaling
 
 
-class DaemonSetStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is. Counts are nodes."""
+class CommonStatus(Status, frozen=True, kw_only=True):
+    """What is: the fields that all versions have. Counts are nodes."""
 
     collision_count: Int32 | None = None
     """How often a revision's name was taken by something else."""
@@ -149,26 +137,15 @@ class DaemonSetStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     """Nodes that are to run a pod and have none that is available."""
     observed_generation: Int64 = 0
     """The metadata.generation that the numbers are about."""
-    update_revision: str = ""
-    """Hash of the newest revision, as pods carry it."""
     updated_number_scheduled: Count = 0
     """Nodes that are to run a pod and whose pod is of the newest revision."""
 
-    def document(self) -> dict[str, Any]:
-        """As it is written: the required counts always, the rest only when there is something to say."""
-        doc: dict[str, Any] = msgspec.to_builtins(self)
-        return {field: value for field, value in doc.items() if value or field in _ALWAYS_WRITTEN}
 
+class DaemonSetStatus(CommonStatus, frozen=True, kw_only=True):
+    """What is. Counts are nodes."""
 
-_ALWAYS_WRITTEN: Final = frozenset(
-    {
-        "currentNumberScheduled",
-        "desiredNumberScheduled",
-        "numberMisscheduled",
-        "numberReady",
-        "updatedNumberScheduled",
-    }
-)
+    update_revision: str = ""
+    """Hash of the newest revision, as pods carry it."""
 
 
 class DaemonSet(ApiObject, frozen=True, kw_only=True):

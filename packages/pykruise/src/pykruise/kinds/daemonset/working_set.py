@@ -26,7 +26,6 @@ from pykruise.kinds.daemonset.snapshot import Settings, Snapshot
 from pykruise.kinds.daemonset.types import DaemonSetSpec
 from pykruise.kube.clock import Instant
 from pykruise.pods import keys
-from pykruise.pods.lifecycle import LifecycleHook
 from pykruise.pods.views import PodView
 
 __all__ = ["OldAndNew", "WorkingSet"]
@@ -90,11 +89,6 @@ class WorkingSet:
     def settings(self) -> Settings:
         """Gates and flags."""
         return self.snapshot.settings
-
-    @property
-    def pre_delete(self) -> LifecycleHook | None:
-        """What may hold a pod before it is deleted."""
-        return self.spec.lifecycle.pre_delete if self.spec.lifecycle else None
 
     @cached_property
     def limits(self) -> Limits:

@@ -93,7 +93,7 @@ def pod_document(ws: WorkingSet, slot: Slot, revision: RevisionView) -> Document
 
 def _first_state(ws: WorkingSet, labels: Mapping[str, str], finalizers: list[str]) -> LifecycleState:
     """Normal, unless the preNormal hook is still to be put on the pod."""
-    hook = ws.spec.lifecycle.pre_normal if ws.spec.lifecycle else None
+    hook = ws.spec.hooks.pre_normal
     born = PodView(
         namespace="", name="", uid="", resource_version=0, labels=labels, finalizers=tuple(finalizers)
     )

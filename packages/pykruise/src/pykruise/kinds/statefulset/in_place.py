@@ -28,14 +28,12 @@ class Differences(ByRevision):
         """See `ByRevision.between`."""
         if not self._ws.spec.is_in_place:
             return NotInPlace(f"podUpdatePolicy is {PodUpdatePolicy.RECREATE}")
-        block = self._ws.spec.rolling_update
-        strategy = block.in_place_update_strategy if block else None
         return difference(
             old,
             self._ws.update,
             revision=self._ws.update.name,
             settings=self._ws.settings.in_place,
-            grace_seconds=strategy.grace_period_seconds if strategy else 0,
+            grace_seconds=self._ws.spec.in_place.grace_period_seconds,
         )
 
     def recreates(self, pod: PodView) -> bool:
@@ -49,7 +47,7 @@ def target_of(ws: WorkingSet) -> Target:
     return Target(
         revision=ws.update.name,
         labels={keys.REVISION_LABEL: ws.update.name},
-        hook=ws.spec.lifecycle.in_place_update if ws.spec.lifecycle else None,
+        hook=ws.spec.hooks.in_place_update,
         now=ws.now,
         settings=ws.settings.in_place,
     )

@@ -164,7 +164,7 @@ def _surplus_in_order(ws: WorkingSet) -> tuple[list[Stage], dict[str, Reason], b
     else:
         waits = _why_surplus_waits(ws, pod)
         if waits is None:
-            steps, waits = delete_steps(pod, hook=ws.pre_delete, now=ws.now, because="surplus")
+            steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because="surplus")
     for one, deletion in ((pod, steps), *((other, ()) for other in others)):
         if found := (*owner_steps(ws, one, is_surplus=True), *deletion):
             chains.append(pod_chain(one, *found))
@@ -230,7 +230,7 @@ def _surplus_at_once(ws: WorkingSet) -> tuple[list[Stage], dict[str, Reason]]:
         steps: tuple[Step, ...] = ()
         waits: Reason | None = Reason(Code.DEPARTING, "terminates")
         if not pod.is_deleting:
-            steps, waits = delete_steps(pod, hook=ws.pre_delete, now=ws.now, because="surplus")
+            steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because="surplus")
         if waits:
             skipped[pod.name] = waits
         if found := (*owner_steps(ws, pod, is_surplus=True), *steps):
@@ -301,7 +301,7 @@ def _replace(ws: WorkingSet, pod: PodView, found: _Found) -> None:
         found.skipped[pod.name] = TERMINATES
         return
     because = f"has ended ({pod.phase}); its successor comes after it"
-    steps, waits = delete_steps(pod, hook=ws.pre_delete, now=ws.now, because=because)
+    steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
     if steps:
         found.replace.append(pod_chain(pod, *steps))
     elif waits is not None:

@@ -22,15 +22,13 @@ from pykruise.kube.api import (
 )
 from pykruise.kube.resources import Resource
 from pykruise.pods.api import (
-    IN_PLACE_POLICIES,
     ClaimTemplates,
     InPlaceUpdateStrategy,
     PodTemplate,
-    PodUpdatePolicy,
     PriorityStrategy,
-    UpdateType,
 )
 from pykruise.pods.lifecycle import Lifecycle
+from pykruise.pods.workload_spec import SpecWithPolicy
 
 __all__ = [
     "ADVANCED_STATEFUL_SETS",
@@ -161,7 +159,7 @@ class CommonSpec(Typed, frozen=True, kw_only=True):
     """Claims that each pod gets of its own, as a list of core/v1 PersistentVolumeClaim."""
 
 
-class StatefulSetSpec(CommonSpec, frozen=True, kw_only=True):
+class StatefulSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw_only=True):
     """What is wanted."""
 
     lifecycle: Lifecycle | None = None
@@ -178,37 +176,9 @@ class StatefulSetSpec(CommonSpec, frozen=True, kw_only=True):
         return self.pod_management_policy == ManagementPolicy.PARALLEL
 
     @property
-    def is_on_delete(self) -> bool:
-        """Whether pods only change when they are deleted by hand."""
-        return self.update_strategy is not None and self.update_strategy.type == UpdateType.ON_DELETE
-
-    @property
-    def rolling_update(self) -> RollingUpdate | None:
-        """The block; without meaning under OnDelete."""
-        return (
-            None if self.update_strategy is None or self.is_on_delete else self.update_strategy.rolling_update
-        )
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether updating is stopped; scaling goes on."""
-        return self.rolling_update is not None and self.rolling_update.paused
-
-    @property
     def is_unordered(self) -> bool:
         """Whether priorities, and not ordinals, say who is updated first."""
         return self.rolling_update is not None and self.rolling_update.unordered_update is not None
-
-    @property
-    def policy(self) -> str:
-        """A `PodUpdatePolicy`; ReCreate when not said."""
-        block = self.rolling_update
-        return (block.pod_update_policy if block else "") or PodUpdatePolicy.RECREATE
-
-    @property
-    def is_in_place(self) -> bool:
-        """Whether pods are to be changed rather than recreated."""
-        return self.policy in IN_PLACE_POLICIES
 
     @property
     def claim_names(self) -> list[str]:

@@ -87,7 +87,7 @@ class _Pass:
 
     def delete(self, pod: PodView, because: str) -> None:
         """Delete the pod, or move it to PreparingDelete."""
-        steps, waits = delete_steps(pod, hook=self.ws.pre_delete, now=self.ws.now, because=because)
+        steps, waits = delete_steps(pod, hook=self.ws.spec.hooks.pre_delete, now=self.ws.now, because=because)
         self.act(pod, steps, waits)
         self.handled.add(pod.name)
 

@@ -19,7 +19,7 @@ from pykruise.kube.ids import Key
 from pykruise.plans.in_place import go_on
 from pykruise.pods.availability import is_available
 from pykruise.pods.claims import ClaimView, claim_name
-from pykruise.pods.lifecycle import LifecycleHook, LifecycleState
+from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.ordinals import (
     NO_ORDINAL,
     pod_name,
@@ -108,11 +108,6 @@ class WorkingSet:
     def key(self, name: str) -> Key:
         """Where a write to an object of the set goes."""
         return Key(self.namespace, name)
-
-    @property
-    def pre_delete(self) -> LifecycleHook | None:
-        """What may hold a pod before it is deleted."""
-        return self.spec.lifecycle.pre_delete if self.spec.lifecycle else None
 
     # pods
 
