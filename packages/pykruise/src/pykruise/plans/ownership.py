@@ -36,6 +36,7 @@ __all__ = [
     "release_pod",
     "release_stages",
     "revision_stages",
+    "selector_in",
     "still_there",
 ]
 
@@ -56,15 +57,21 @@ class Adopter(msgspec.Struct, frozen=True, kw_only=True):
     """`spec.selector`; recorded with adopted revisions."""
 
 
-def adopter_of(workload: WorkloadView, resource: Resource, *, selector: msgspec.Struct) -> Adopter:
-    """A workload of this resource as one who adopts. `selector`: its `spec.selector`, as read."""
+def selector_in(workload: Any) -> Mapping[str, Any]:
+    """`spec.selector` of a workload's view, as a document."""
+    selector: Mapping[str, Any] = msgspec.to_builtins(workload.spec.selector)
+    return selector
+
+
+def adopter_of(workload: WorkloadView, resource: Resource) -> Adopter:
+    """A workload of this resource, whose spec can be read, as one who adopts."""
     return Adopter(
         resource=resource,
         key=workload.key,
         uid=workload.uid,
         resource_version=workload.resource_version,
         reference=workload.reference_as(resource),
-        selector=msgspec.to_builtins(selector),
+        selector=selector_in(workload),
     )
 
 
@@ -124,19 +131,20 @@ def release_pod(pod: PodView, *, owner_uid: str, because: str = _RELEASED, done:
 
 
 def revision_stages(
-    choice: UpdateChoice, *, namespace: str, selector: Mapping[str, Any], unrecorded: RevisionView | None
+    choice: UpdateChoice, workload: WorkloadView, *, unrecorded: RevisionView | None = None
 ) -> list[Stage]:
-    """What has to be written of revisions before a pod can be of the update revision.
+    """What has to be written of a workload's revisions before a pod can be of the update revision.
 
     `unrecorded`: a revision of another manager, which has no record of the selector yet. One that is written
     anyway brings the record with it.
     """
-    stored = _stored(choice, namespace=namespace)
+    stored = _stored(choice, namespace=workload.namespace)
     if stored is not None:
         return [Stage(purpose=Purpose.STORE_REVISION, chains=(stored,))]
     if unrecorded is None:
         return []
-    return [Stage(purpose=Purpose.RECORD_SELECTOR, chains=(_recorded(unrecorded, selector),))]
+    chain = _recorded(unrecorded, selector_in(workload))
+    return [Stage(purpose=Purpose.RECORD_SELECTOR, chains=(chain,))]
 
 
 def _stored(choice: UpdateChoice, *, namespace: str) -> Chain | None:

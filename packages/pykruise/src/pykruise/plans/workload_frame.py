@@ -14,23 +14,27 @@ from typing import Any, Protocol
 
 import msgspec
 
+from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.resources import Resource
-from pykruise.plans.ownership import delete_revision
+from pykruise.plans.ownership import delete_revision, selector_in
 from pykruise.plans.phases import Phase
 from pykruise.plans.purposes import Purpose
+from pykruise.pods import keys
 from pykruise.pods.names import RevisionHash
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_update, revision_body, to_truncate
 from pykruise.pods.selector_guard import (
     LOOK_AGAIN_S,
+    SELECTOR_CHANGED,
     SELECTOR_MISMATCH,
     Mismatch,
     check_selector,
     record_of,
 )
 from pykruise.pods.views import PodView
+from pykruise.pods.waiting import WAITING, with_condition, without
 from pykruise.pods.workloads import WorkloadView
 from pykruise.runtime.plan import Chain, Note, Plan, Stage
 from pykruise.runtime.reasons import Reason
@@ -45,6 +49,7 @@ __all__ = [
     "requeue_after",
     "tidy_stages",
     "truncate_history",
+    "with_mismatch",
 ]
 
 
@@ -104,7 +109,7 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
     if problems := frame.unreadable(snapshot):
         return refuse(frame, snapshot, problems)
     guard = check_selector(
-        _selector_of(view),
+        selector_in(view),
         owned=[one for one in snapshot.revisions if one.controller_uid == view.uid],
         pods=(pod.labels for pod in snapshot.pods if not pod.is_deleting),
     )
@@ -113,11 +118,6 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
     if problems := frame.problems(snapshot):
         return refuse(frame, snapshot, problems)
     return frame.phases(snapshot, guard.unrecorded)
-
-
-def _selector_of(view: Any) -> Mapping[str, Any]:
-    selector: Mapping[str, Any] = msgspec.to_builtins(view.spec.selector)
-    return selector
 
 
 def refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]) -> Plan:
@@ -144,6 +144,14 @@ def _guarded(frame: Frame, snapshot: WorkloadSnapshot, mismatch: Mismatch) -> Pl
         notes=(note,),
         requeue_after_s=LOOK_AGAIN_S,
     )
+
+
+def with_mismatch(
+    conditions: Sequence[PlainCondition] | None, message: str, *, now: Instant
+) -> list[PlainCondition]:
+    """The conditions while the selector guard holds: nothing is waited for, and one says why."""
+    kept = without(conditions or (), WAITING)
+    return with_condition(kept, SELECTOR_MISMATCH, reason=SELECTOR_CHANGED, message=message, now=now)
 
 
 # What phases end with
@@ -191,11 +199,13 @@ def choose_update_revision(
     resource: Resource,
     others: Mapping[str, RevisionView],
     annotations: Mapping[str, str] | None = None,
+    hash_label: str = keys.REVISION_HASH_LABEL,
 ) -> UpdateChoice:
     """The revision of the present template: one that is stored, or one to store. `revisions`: its own and those that it
-    may adopt; `others` hold names that it may want; `annotations`: what it carries besides the selector's record."""
+    may adopt; `others` hold names that it may want; `annotations`: what it carries besides the selector's record;
+    `hash_label`: the label that has its hash."""
     spec = view.spec
-    recorded = {**(annotations or {}), **record_of(_selector_of(view))}
+    recorded = {**(annotations or {}), **record_of(selector_in(view))}
     return choose_update(
         view.candidate,
         revisions,
@@ -208,6 +218,7 @@ def choose_update_revision(
             labels=labels_of(spec.template),
             annotations={**view.annotations, **recorded},
             owner=view.reference_as(resource),
+            hash_label=hash_label,
         ),
         annotations=recorded,
     )

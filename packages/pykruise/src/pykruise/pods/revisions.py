@@ -411,6 +411,7 @@ def revision_body(
     labels: Mapping[str, str],
     annotations: Mapping[str, str],
     owner: Mapping[str, Any],
+    hash_label: str = keys.REVISION_HASH_LABEL,
 ) -> Document:
     """A ControllerRevision document without its data; `labels` are those of the template."""
     return {
@@ -419,7 +420,7 @@ def revision_body(
         "metadata": {
             "name": name,
             "namespace": namespace,
-            "labels": {**labels, keys.REVISION_HASH_LABEL: name_hash},
+            "labels": {**labels, hash_label: name_hash},
             "annotations": dict(annotations),
             "ownerReferences": [dict(owner)],
         },

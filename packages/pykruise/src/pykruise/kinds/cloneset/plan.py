@@ -116,12 +116,7 @@ def _joined(
         *clean_up_stages(ws.snapshot, ws.spec, touched=touched),
         *_release(ws.snapshot, mismatched),
         *_adopt(ws, choice),
-        *revision_stages(
-            choice,
-            namespace=ws.snapshot.cloneset.namespace,
-            selector=msgspec.to_builtins(ws.spec.selector),
-            unrecorded=unrecorded,
-        ),
+        *revision_stages(choice, ws.snapshot.cloneset, unrecorded=unrecorded),
     ]
     skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
     waiting = waiting_of(ws, skipped=skipped)
@@ -241,8 +236,7 @@ def _adopt(ws: WorkingSet, choice: UpdateChoice) -> list[Stage]:
     revision = choice.revision
     if choice.create is not None or revision.controller_uid or revision.is_deleting:
         return []
-    adopter = adopter_of(ws.snapshot.cloneset, CLONE_SETS, selector=ws.spec.selector)
-    return adoption_stages(adopter, (), [revision])
+    return adoption_stages(adopter_of(ws.snapshot.cloneset, CLONE_SETS), (), [revision])
 
 
 # Tidying up

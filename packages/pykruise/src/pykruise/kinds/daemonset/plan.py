@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.daemonset.claim import claim
 from pykruise.kinds.daemonset.manage import plan_manage
 from pykruise.kinds.daemonset.node_cache import by_ownership
 from pykruise.kinds.daemonset.pre_download import plan_pre_download
@@ -25,13 +24,14 @@ from pykruise.kinds.daemonset.revisions import (
     unchanged_revisions,
 )
 from pykruise.kinds.daemonset.snapshot import Snapshot
-from pykruise.kinds.daemonset.status import counters, status_of, with_mismatch, with_reason
+from pykruise.kinds.daemonset.status import counters, status_of, with_reason
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetStatus
 from pykruise.kinds.daemonset.update import plan_update
 from pykruise.kinds.daemonset.waiting import CORRECT, waiting_of, waits_until
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
+from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages
 from pykruise.plans.phases import Phase, skip
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
@@ -42,11 +42,12 @@ from pykruise.plans.workload_frame import (
     plan_workload,
     requeue_after,
     tidy_stages,
+    with_mismatch,
 )
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.runtime.execute import Failure
-from pykruise.runtime.plan import Plan
+from pykruise.runtime.plan import Plan, Stage
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_daemonset", "status_after"]
@@ -74,10 +75,10 @@ def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | 
 def _phases(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
     spec = snapshot.daemonset.spec
     assert spec is not None
-    revisions = choose_revisions(snapshot, spec)
+    revisions = choose_revisions(snapshot)
     ws = WorkingSet(snapshot, spec=spec, revisions=revisions, overview=snapshot.overview)
     before = [
-        *claim(snapshot),
+        *_owning(snapshot),
         *stored(snapshot, revisions, unrecorded=unrecorded),
         *merged_pods(revisions, ws.pods),
     ]
@@ -116,6 +117,18 @@ def _phases(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
         skipped_nodes=skipped_nodes,
         notes=(*notes, *(one for one in warnings if one.reason not in noted)),
     )
+
+
+def _owning(snapshot: Snapshot) -> list[Stage]:
+    """Adopts orphans that match, and releases its own pods that do not. A pod whose own labels were changed is let go:
+    that is how people put one aside. A revision is never let go."""
+    states = snapshot.overview.open
+    adopted = [pod for state in states for pod in state.pods if pod.controller is None]
+    mismatched = [pod for state in states for pod in state.mismatched]
+    return [
+        *adoption_stages(adopter_of(snapshot.daemonset, DAEMON_SETS), adopted, snapshot.orphaned_revisions),
+        *release_stages(mismatched, owner_uid=snapshot.daemonset.uid),
+    ]
 
 
 def _times(ws: WorkingSet) -> Iterator[Instant | None]:
@@ -163,7 +176,9 @@ def _guarded(snapshot: Snapshot, message: str) -> DaemonSetStatus:
     ws = WorkingSet(
         snapshot, spec=spec, revisions=unchanged_revisions(snapshot), overview=by_ownership(snapshot.overview)
     )
-    return with_mismatch(snapshot.daemonset.status, counters(ws), message=message, now=snapshot.now)
+    stored = snapshot.daemonset.status
+    conditions = with_mismatch(stored.conditions, message, now=snapshot.now)
+    return msgspec.structs.replace(stored, **counters(ws), conditions=conditions)
 
 
 _FRAME: Final = Frame(

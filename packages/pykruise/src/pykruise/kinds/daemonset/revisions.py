@@ -8,27 +8,19 @@ another manager kept is taken over without a rollout.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 
 import msgspec
 
 from pykruise.kinds.daemonset.snapshot import Snapshot
-from pykruise.kinds.daemonset.types import DaemonSetSpec
-from pykruise.kube.documents import Document, labels_of
+from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.ownership import delete_revision, revision_stages
 from pykruise.plans.phases import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.workload_frame import choose_update_revision
 from pykruise.pods import keys
-from pykruise.pods.names import RevisionHash, RevisionName, short_hash
-from pykruise.pods.revisions import (
-    RevisionView,
-    UpdateChoice,
-    choose_update,
-    revision_body,
-    sorted_revisions,
-)
-from pykruise.pods.selector_guard import record_of
+from pykruise.pods.names import RevisionHash, short_hash
+from pykruise.pods.revisions import RevisionView, UpdateChoice, sorted_revisions
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Stage, Step
@@ -75,20 +67,15 @@ def hash_of(revision: RevisionView) -> RevisionHash:
     return short_hash(label_of(revision))
 
 
-def choose_revisions(snapshot: Snapshot, spec: DaemonSetSpec) -> Revisions:
-    """Which revision the template stands for, and which there are besides."""
-    daemonset = snapshot.daemonset
-    assert daemonset.candidate is not None
+def choose_revisions(snapshot: Snapshot) -> Revisions:
+    """Which revision the template stands for, and which there are besides. Its hash is in the label that pods carry."""
     own = sorted_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
-    annotations = {**record_of(msgspec.to_builtins(spec.selector))}
-    choice = choose_update(
-        daemonset.candidate,
+    choice = choose_update_revision(
+        snapshot.daemonset,
         own,
-        owner=daemonset.name,
-        collision_count=daemonset.status.collision_count or 0,
+        resource=DAEMON_SETS,
         others=snapshot.other_revisions,
-        body=partial(_body, snapshot=snapshot, spec=spec),
-        annotations=annotations,
+        hash_label=keys.REVISION_LABEL,
     )
     current = choice.revision
     same = [one for one in own if one.meaning == current.meaning and one.name != current.name]
@@ -102,42 +89,17 @@ def choose_revisions(snapshot: Snapshot, spec: DaemonSetSpec) -> Revisions:
     )
 
 
-def _body(
-    name: RevisionName, name_hash: RevisionHash, number: int, *, snapshot: Snapshot, spec: DaemonSetSpec
-) -> Document:
-    """The ControllerRevision without its data. Its hash is in the label that pods carry, too."""
-    daemonset = snapshot.daemonset
-    body = revision_body(
-        name,
-        name_hash,
-        number,
-        namespace=daemonset.namespace,
-        labels={},
-        annotations={**daemonset.annotations, **record_of(msgspec.to_builtins(spec.selector))},
-        owner=daemonset.owner_reference,
-    )
-    body["metadata"]["labels"] = {**labels_of(spec.template), keys.REVISION_LABEL: name_hash}
-    return body
-
-
 # Writing
 
 
 def stored(snapshot: Snapshot, revisions: Revisions, *, unrecorded: RevisionView | None) -> list[Stage]:
     """What has to be written of revisions before a pod can be of the current one."""
     assert revisions.choice is not None
-    assert snapshot.daemonset.spec is not None
-    selector = msgspec.to_builtins(snapshot.daemonset.spec.selector)
     known = (*revisions.old, *revisions.duplicates, revisions.current)
     chains = tuple(_labelled(one) for one in known if _lacks_label(snapshot, one))
     return [
         *([Stage(purpose=Purpose.LABEL_REVISIONS, chains=chains)] if chains else []),
-        *revision_stages(
-            revisions.choice,
-            namespace=snapshot.daemonset.namespace,
-            selector=selector,
-            unrecorded=unrecorded,
-        ),
+        *revision_stages(revisions.choice, snapshot.daemonset, unrecorded=unrecorded),
     ]
 
 

@@ -1,12 +1,11 @@
 """What a DaemonSet reports of itself.
 
 WorkingSet + stored status ──▶ status_of() ──▶ DaemonSetStatus
-stored status ──▶ with_mismatch(), with_reason() ──▶ the same, with why nothing is done
+stored status ──▶ with_reason() ──▶ the same, with why nothing is done
 
 Pure: a function of the snapshot, so it lags the writes of the same plan by one look.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -16,11 +15,11 @@ from pykruise.kinds.daemonset.types import DaemonSetStatus
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.pods.reasons import NOT_WRITTEN
-from pykruise.pods.selector_guard import SELECTOR_CHANGED, SELECTOR_MISMATCH
-from pykruise.pods.waiting import WAITING, with_condition, with_waiting, without
+from pykruise.pods.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.waiting import WAITING, with_waiting, without
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["counters", "status_of", "with_mismatch", "with_reason"]
+__all__ = ["counters", "status_of", "with_reason"]
 
 
 def counters(ws: WorkingSet) -> dict[str, Any]:
@@ -72,17 +71,3 @@ def with_reason(stored: DaemonSetStatus, waiting: Reason, *, now: Instant) -> Da
     """The stored status, but for what the DaemonSet waits for."""
     conditions = with_waiting(stored.conditions or (), waiting, now=now)
     return msgspec.structs.replace(stored, conditions=conditions)
-
-
-def with_mismatch(
-    stored: DaemonSetStatus, counted: Mapping[str, Any], *, message: str, now: Instant
-) -> DaemonSetStatus:
-    """The stored status with these counters, and the condition that says why nothing is done."""
-    conditions = with_condition(
-        without(stored.conditions or (), WAITING),
-        SELECTOR_MISMATCH,
-        reason=SELECTOR_CHANGED,
-        message=message,
-        now=now,
-    )
-    return msgspec.structs.replace(stored, **counted, conditions=conditions)

@@ -23,15 +23,13 @@ from pykruise.kinds.statefulset.status import (
     FAILED_UPDATE,
     observed,
     status_of,
-    with_mismatch,
 )
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSetStatus
 from pykruise.kinds.statefulset.update import plan_update, updating_names
 from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import WorkingSet
-from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
-from pykruise.plans.ownership import Adopter, adopter_of, adoption_stages, release_stages, revision_stages
+from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages, revision_stages
 from pykruise.plans.phases import Phase
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
@@ -44,17 +42,20 @@ from pykruise.plans.workload_frame import (
     requeue_after,
     tidy_stages,
     truncate_history,
+    with_mismatch,
 )
 from pykruise.pods.availability import next_available_at
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current, sorted_revisions
-from pykruise.pods.selector_guard import LOOK_AGAIN_S, SELECTOR_CHANGED, SELECTOR_MISMATCH
+from pykruise.pods.selector_guard import LOOK_AGAIN_S, SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import WAITING, with_condition, without
 from pykruise.runtime.execute import Failure
-from pykruise.runtime.plan import Chain, Note, Plan, Stage
+from pykruise.runtime.plan import Chain, Note, Plan
 
 __all__ = ["plan_statefulset", "status_after"]
+
+_NOT_ITS_OWN: Final = "its labels or its name are no longer those of a pod of the set"
 
 
 def plan_statefulset(snapshot: Snapshot) -> Plan:
@@ -113,7 +114,7 @@ def _phases(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
 def _planned(
     ws: WorkingSet, choice: UpdateChoice, mismatched: Sequence[PodView], *, unrecorded: RevisionView | None
 ) -> Plan:
-    snapshot = ws.snapshot
+    snapshot, statefulset = ws.snapshot, ws.snapshot.statefulset
     differences = Differences(ws)
     scale = plan_scale(ws)
     update = (
@@ -138,21 +139,23 @@ def _planned(
     )
     return Plan(
         stages=(
-            *adoption_stages(_adopter(snapshot), snapshot.orphans, snapshot.orphaned_revisions),
-            *_released(snapshot, mismatched),
-            *_stored(ws, choice, unrecorded),
+            *adoption_stages(
+                adopter_of(statefulset, ADVANCED_STATEFUL_SETS), snapshot.orphans, snapshot.orphaned_revisions
+            ),
+            *release_stages(mismatched, owner_uid=statefulset.uid, because=_NOT_ITS_OWN),
+            *revision_stages(choice, statefulset, unrecorded=unrecorded),
             *plan_pre_download(ws, differences),
             *refresh.stages,
             *scale.phase.stages,
             *update.stages,
             *tidy_stages(_truncated(ws)),
         ),
-        status=changed_status(
-            snapshot.statefulset,
-            status,
-            zeros=() if ws.slots else ("updatedAvailableReplicas",),
+        status=changed_status(statefulset, status, zeros=() if ws.slots else ("updatedAvailableReplicas",)),
+        requeue_after_s=requeue_after(
+            (scale.phase, update, refresh),
+            next_available_at(ws.counted, min_ready_seconds=ws.limits.min_ready_seconds, now=ws.now),
+            now=ws.now,
         ),
-        requeue_after_s=requeue_after((scale.phase, update, refresh), _available_at(ws), now=ws.now),
         waiting=waiting,
         skipped=skipped,
         notes=(
@@ -170,10 +173,6 @@ def _kept(scale: Phase, update: Phase, refresh: Phase) -> list[str]:
     purposes = {stage.purpose for stage in (*scale.stages, *update.stages, *refresh.stages)}
     kept = [FAILED_CREATE] if Purpose.CREATE_PODS in purposes else []
     return [*kept, FAILED_UPDATE] if purposes - {Purpose.CREATE_PODS} else kept
-
-
-def _available_at(ws: WorkingSet) -> Instant | None:
-    return next_available_at(ws.counted, min_ready_seconds=ws.limits.min_ready_seconds, now=ws.now)
 
 
 def _truncated(ws: WorkingSet) -> list[Chain]:
@@ -196,35 +195,6 @@ def _reserved_notes(ws: WorkingSet) -> list[Note]:
         return []
     message = "; ".join(ws.reserved.problems) + "; the other entries count"
     return [Note(reason="InvalidReserveOrdinals", message=message, warning=True, again_after_s=LOOK_AGAIN_S)]
-
-
-# Pods that come and go by their labels
-
-
-def _adopter(snapshot: Snapshot) -> Adopter:
-    statefulset = snapshot.statefulset
-    assert statefulset.spec is not None
-    return adopter_of(statefulset, ADVANCED_STATEFUL_SETS, selector=statefulset.spec.selector)
-
-
-def _released(snapshot: Snapshot, mismatched: Sequence[PodView]) -> list[Stage]:
-    return release_stages(
-        mismatched,
-        owner_uid=snapshot.statefulset.uid,
-        because="its labels or its name are no longer those of a pod of the set",
-    )
-
-
-# Revisions
-
-
-def _stored(ws: WorkingSet, choice: UpdateChoice, unrecorded: RevisionView | None) -> list[Stage]:
-    return revision_stages(
-        choice,
-        namespace=ws.snapshot.statefulset.namespace,
-        selector=msgspec.to_builtins(ws.spec.selector),
-        unrecorded=unrecorded,
-    )
 
 
 # What is a StatefulSet's own in the frame
@@ -261,9 +231,11 @@ def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> StatefulSetStat
 
 
 def _guarded(snapshot: Snapshot, message: str) -> StatefulSetStatus:
-    observed = snapshot.statefulset.status.observed_generation
-    status = msgspec.structs.replace(_observed(snapshot), observed_generation=observed)
-    return with_mismatch(status, reason=SELECTOR_CHANGED, message=message, now=snapshot.now)
+    stored = snapshot.statefulset.status
+    conditions = with_mismatch(stored.conditions, message, now=snapshot.now)
+    return msgspec.structs.replace(
+        _observed(snapshot), observed_generation=stored.observed_generation, conditions=conditions
+    )
 
 
 def _observed(snapshot: Snapshot) -> StatefulSetStatus:

@@ -17,12 +17,11 @@ from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant
 from pykruise.pods.availability import is_available
-from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import WAITING, with_condition, with_waiting, without
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["FAILED_CREATE", "FAILED_UPDATE", "counters", "observed", "status_of", "with_mismatch"]
+__all__ = ["FAILED_CREATE", "FAILED_UPDATE", "counters", "observed", "status_of"]
 
 FAILED_CREATE: Final = "FailedCreatePod"
 FAILED_UPDATE: Final = "FailedUpdatePod"
@@ -157,11 +156,3 @@ def observed(
         now=now,
     )
     return msgspec.structs.replace(status, **counted)
-
-
-def with_mismatch(status: StatefulSetStatus, *, reason: str, message: str, now: Instant) -> StatefulSetStatus:
-    """The status while the selector guard holds."""
-    conditions = with_condition(
-        without(status.conditions or (), WAITING), SELECTOR_MISMATCH, reason=reason, message=message, now=now
-    )
-    return msgspec.structs.replace(status, conditions=conditions)

@@ -91,7 +91,7 @@ def adoption(united: UnitedView, workloads: Sequence[SubsetWorkload]) -> list[St
         _owned_by(one, [*one.owners, reference], "it matches the selector, and has no controller")
         for one in workloads
     ]
-    adopter = adopter_of(united, UNITED_DEPLOYMENTS, selector=united.spec.selector)
+    adopter = adopter_of(united, UNITED_DEPLOYMENTS)
     return [still_there(adopter), Stage(purpose=Purpose.ADOPT, chains=tuple(chains))]
 
 

@@ -228,7 +228,7 @@ class _Planning:
         failed = Note(
             reason="FailedRevisionProvision", message=f"failed to store revision {name}", warning=True
         )
-        stages = revision_stages(self._choice, namespace=self._united.namespace, selector={}, unrecorded=None)
+        stages = revision_stages(self._choice, self._united)
         return [with_note(stage, failed) for stage in stages]
 
     def _wanted(self, subset: Subset, replicas: int, *, allocated: int) -> Wanted:
