@@ -15,6 +15,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
+from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle import (
     LifecycleHook,
     LifecycleState,
@@ -41,6 +42,7 @@ __all__ = [
     "pod_key",
     "pod_patch",
     "skip",
+    "stage_of",
     "state_step",
 ]
 
@@ -97,6 +99,30 @@ def pod_patch(
 def pod_chain(pod: PodView, *steps: Step) -> Chain:
     """The writes to one pod."""
     return Chain(subject=pod.name, steps=steps)
+
+
+def stage_of(
+    purpose: Purpose,
+    chains: Iterable[Chain],
+    *,
+    ramp: bool = False,
+    is_optional: bool = False,
+    regardless: bool = False,
+    only_after: tuple[Purpose, ...] = (),
+) -> tuple[Stage, ...]:
+    """The stage with these chains; none without any."""
+    found = tuple(chains)
+    if not found:
+        return ()
+    stage = Stage(
+        purpose=purpose,
+        chains=found,
+        ramp=ramp,
+        is_optional=is_optional,
+        regardless=regardless,
+        only_after=only_after,
+    )
+    return (stage,)
 
 
 def skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:

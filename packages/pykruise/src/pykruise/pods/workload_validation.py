@@ -23,6 +23,8 @@ from pykruise.kube.field_errors import (
     required,
     without_stored,
 )
+from pykruise.kube.field_rules import check_not_negative
+from pykruise.kube.int_or_percent import IntOrPercent, is_whole_percent
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name
 from pykruise.pods.api import PriorityStrategy, ScatterTerm
@@ -30,7 +32,9 @@ from pykruise.pods.selector_guard import canonical_selector, managed_by_conditio
 from pykruise.pods.template_validation import labels_errors, template_errors
 
 __all__ = [
+    "amount_errors",
     "immutable_errors",
+    "label_selector_errors",
     "metadata_errors",
     "pod_errors",
     "priority_errors",
@@ -69,6 +73,25 @@ def selector_errors(spec: Mapping[str, Any], *, kind: str) -> Iterator[Cause]:
     if spec.get("template") and not selector.matches(labels):
         field = "spec.template.metadata.labels"
         yield invalid_shown(field, go_string_map(labels), "`selector` does not match template `labels`")
+
+
+def label_selector_errors(selector: Any, field: str, *, empty: str = "") -> Iterator[Cause]:
+    """A selector that can be read. `empty`: what is wrong with one that selects everything; without, nothing is."""
+    try:
+        found = selector_from(selector)
+    except SelectorError as error:
+        yield invalid(field, selector, str(error))
+        return
+    if empty and found.is_empty:
+        yield invalid(field, selector, empty)
+
+
+def amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
+    """A whole number of at least 0, or a whole percentage."""
+    if not isinstance(value, str):
+        yield from check_not_negative(value, field)
+    elif not is_whole_percent(value):
+        yield invalid(field, value, "must be a valid percent value (e.g. '10%') or a whole number")
 
 
 def pod_errors(

@@ -68,10 +68,9 @@ async def _facts(
             whitelist = await reader.whitelist()
         except KubeError as error:
             problem = f"the whitelist cannot be read: {error}"
-    asks_revision = spec.injection_strategy is not None and spec.injection_strategy.revision is not None
     return Facts(
         others=await reader.sidecar_sets(),
-        revisions=await reader.revisions(name) if asks_revision else (),
+        revisions=await reader.revisions(name) if spec.revision_choice is not None else (),
         whitelist=whitelist,
         whitelist_problem=problem,
         allows_any_annotation=allows_any_annotation,

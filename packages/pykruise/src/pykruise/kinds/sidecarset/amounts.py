@@ -39,11 +39,10 @@ def resources_for(
     targets = _targets(pod_spec, policy.target_containers_name_regex or ".*", sidecars)
     add_up = policy.target_containers_mode == SUM
     found: Document = {}
-    limits, requests = policy.resources_expr.limits, policy.resources_expr.requests
-    if amounts := _limits(targets, limits, add_up=add_up):
-        found["limits"] = amounts
-    if amounts := _requests(targets, requests, add_up=add_up):
-        found["requests"] = amounts
+    texts = policy.resources_expr
+    for bound, wanted in (("limits", texts.limits), ("requests", texts.requests)):
+        if amounts := _amounts(targets, wanted, bound, add_up=add_up):
+            found[bound] = amounts
     if claims:
         found["claims"] = list(claims)
     return found
@@ -68,34 +67,17 @@ def _targets(pod_spec: Mapping[str, Any], pattern: str, sidecars: Collection[str
     return targets
 
 
-def _limits(
-    targets: Sequence[Mapping[str, Any]], texts: ResourceAmounts | None, *, add_up: bool
+def _amounts(
+    targets: Sequence[Mapping[str, Any]], texts: ResourceAmounts | None, bound: str, *, add_up: bool
 ) -> dict[str, str]:
-    """Of a resource that one target may use without limit there is none, whatever the expression says."""
+    """Of a resource that one target may use without limit there is no limit, whatever the expression says."""
     found: dict[str, str] = {}
-    for resource, text in _texts(texts):
-        amounts = [(one.get("limits") or {}).get(resource) for one in targets]
-        if None not in amounts:
-            total = _total([_quantity(one) for one in amounts], add_up=add_up)
-            found[resource] = _evaluated(text, resource, total, "limits")
+    for resource, text in (("cpu", texts.cpu), ("memory", texts.memory)) if texts else ():
+        given = [(one.get(bound) or {}).get(resource) for one in targets]
+        if text and (bound == "requests" or None not in given):
+            total = _total([_quantity(one) for one in given if one is not None], add_up=add_up)
+            found[resource] = _evaluated(text, resource, total, bound)
     return found
-
-
-def _requests(
-    targets: Sequence[Mapping[str, Any]], texts: ResourceAmounts | None, *, add_up: bool
-) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for resource, text in _texts(texts):
-        amounts = [(one.get("requests") or {}).get(resource) for one in targets]
-        total = _total([_quantity(one) for one in amounts if one is not None], add_up=add_up)
-        found[resource] = _evaluated(text, resource, total, "requests")
-    return found
-
-
-def _texts(amounts: ResourceAmounts | None) -> list[tuple[str, str]]:
-    if amounts is None:
-        return []
-    return [(name, text) for name, text in (("cpu", amounts.cpu), ("memory", amounts.memory)) if text]
 
 
 def _total(amounts: Sequence[Quantity], *, add_up: bool) -> Quantity:

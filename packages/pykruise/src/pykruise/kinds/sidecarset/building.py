@@ -7,7 +7,7 @@ comes out in a way that could be.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +19,7 @@ from pykruise.kinds.sidecarset.types import SharePolicy, TransferEnv
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.pods import keys
 
-__all__ = ["INJECTED", "Built", "PodSource", "build", "label_or_annotation", "pod_source"]
+__all__ = ["INJECTED", "Built", "PodSource", "build", "first_of_each", "label_or_annotation", "pod_source"]
 
 INJECTED: Final = "IS_INJECTED"
 """Variable of every injected container."""
@@ -36,12 +36,10 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
     pod: Document
     own: tuple[Document, ...]
     """Its containers, but for those that were injected."""
-    by_name: Mapping[str, Document]
-    """All its containers."""
     sidecars: frozenset[str]
     """Names of all sidecars that this pod gets."""
-    mounts: tuple[tuple[str, Document], ...] = ()
-    """Volume mounts of its own containers with their paths, for those that share them."""
+    mounts: tuple[Document, ...] = ()
+    """Volume mounts of its own containers, for those that share them."""
     mount_variables: tuple[Document, ...] = ()
     """Variables that the subPathExpr of these mounts need."""
     variables: Mapping[str, Mapping[str, Document]] = {}
@@ -55,7 +53,7 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
         if _is_enabled(fields.share_volume_device_policy):
             count += sum(len(one.get("volumeDevices") or ()) for one in self.own)
         if fields.resources_policy is not None:
-            count += len(self.by_name)
+            count += len(self.variables)
         return count
 
 
@@ -64,16 +62,13 @@ def pod_source(pod: Document, *, contents: Iterable[Contents]) -> PodSource:
     containers: list[Document] = (pod.get("spec") or {}).get("containers") or []
     sidecars = [side for one in contents for side in (*one.init_containers, *one.containers)]
     own = tuple(one for one in containers if not _is_injected(one))
-    mounts: list[tuple[str, Document]] = []
-    variables: list[Document] = []
-    if any(_is_enabled(one.fields.share_volume_policy) for one in sidecars):
-        mounts, variables = _shared_mounts(own)
+    is_shared = any(_is_enabled(one.fields.share_volume_policy) for one in sidecars)
+    mounts, variables = _shared_mounts(own) if is_shared else ([], [])
     return PodSource(
         pod=pod,
         own=own,
         mounts=tuple(mounts),
         mount_variables=tuple(variables),
-        by_name={str(one.get("name") or ""): one for one in reversed(containers)},
         variables={str(one.get("name") or ""): _variables(one) for one in reversed(containers)},
         sidecars=frozenset(one.name for one in sidecars),
     )
@@ -103,17 +98,16 @@ def build(sidecar: Sidecar, contents: Contents, source: PodSource) -> Built:
     container: Document = dict(sidecar.container)
     if fields.resources_policy is not None:
         container["resources"] = _resources(sidecar, source)
-    extra = _transferred(fields.transfer_env or (), source)
+    extra = [found for item in fields.transfer_env or () for found in _transfer(item, source)]
     mounts: list[Document] = list(container.get("volumeMounts") or ())
     devices: list[Document] = list(container.get("volumeDevices") or ())
     used = [str(one.get("name") or "") for one in (*mounts, *devices)]
     if _is_enabled(fields.share_volume_policy):
-        taken = {str(one.get("devicePath") or "") for one in devices}
-        mounts = _with_mounts(mounts, source.mounts, taken=taken)
-        if source.mount_variables:
-            extra = _distinct([*extra, *source.mount_variables])
+        mounts = _with_shared(mounts, source.mounts, "mountPath", taken=_paths(devices, "devicePath"))
+        extra += source.mount_variables
     if _is_enabled(fields.share_volume_device_policy):
-        devices = _with_devices(devices, source, taken={str(one.get("mountPath") or "") for one in mounts})
+        shared = (device for one in source.own for device in one.get("volumeDevices") or ())
+        devices = _with_shared(devices, shared, "devicePath", taken=_paths(mounts, "mountPath"))
     container["env"] = _environment(container.get("env") or (), extra)
     for field, entries in (("volumeMounts", mounts), ("volumeDevices", devices)):
         if entries:
@@ -146,20 +140,15 @@ def _environment(own: Iterable[Document], extra: Iterable[Document]) -> list[Doc
     found = [one for one in own if one.get("name") != INJECTED]
     found.append({"name": INJECTED, "value": "true"})
     names = {one.get("name") for one in found}
-    return [*found, *(one for one in extra if one.get("name") not in names)]
+    return [*found, *(one for one in first_of_each(extra) if one.get("name") not in names)]
 
 
-def _distinct(env: Iterable[Document]) -> list[Document]:
+def first_of_each(entries: Iterable[Document]) -> list[Document]:
+    """The first entry of each name, in their order."""
     found: dict[Any, Document] = {}
-    for one in env:
+    for one in entries:
         found.setdefault(one.get("name"), one)
     return list(found.values())
-
-
-def _transferred(items: Sequence[TransferEnv], source: PodSource) -> list[Document]:
-    if not items:
-        return []
-    return _distinct(found for item in items for found in _transfer(item, source))
 
 
 def _transfer(item: TransferEnv, source: PodSource) -> Iterator[Document]:
@@ -196,14 +185,14 @@ def _variables(container: Mapping[str, Any]) -> dict[str, Document]:
 # Volumes
 
 
-def _shared_mounts(own: Iterable[Document]) -> tuple[list[tuple[str, Document]], list[Document]]:
+def _shared_mounts(own: Iterable[Document]) -> tuple[list[Document], list[Document]]:
     """The mounts of the pod's own containers, and the variables that their subPathExpr needs."""
-    mounts: list[tuple[str, Document]] = []
+    mounts: list[Document] = []
     needed: list[Document] = []
     for container in own:
         variables = _variables(container)
         for mount in container.get("volumeMounts") or ():
-            mounts.append((str(mount.get("mountPath") or ""), mount))
+            mounts.append(mount)
             expression = mount.get("subPathExpr")
             for name in _REFERENCE.findall(expression) if expression else ():
                 if name in variables:
@@ -211,28 +200,22 @@ def _shared_mounts(own: Iterable[Document]) -> tuple[list[tuple[str, Document]],
     return mounts, needed
 
 
-def _with_mounts(
-    own: list[Document], shared: Iterable[tuple[str, Document]], *, taken: Collection[str]
+def _with_shared(
+    own: list[Document], shared: Iterable[Document], field: str, *, taken: Collection[str]
 ) -> list[Document]:
+    """With those of the pod whose path, in this field, is free. `taken`: further paths that are not."""
     found = list(own)
-    paths = {*taken, *(str(one.get("mountPath") or "") for one in own)}
-    for path, mount in shared:
+    paths = {*taken, *_paths(own, field)}
+    for entry in shared:
+        path = str(entry.get(field) or "")
         if path not in paths:
             paths.add(path)
-            found.append(mount)
+            found.append(entry)
     return found
 
 
-def _with_devices(own: list[Document], source: PodSource, *, taken: Collection[str]) -> list[Document]:
-    found = list(own)
-    paths = {*taken, *(str(one.get("devicePath") or "") for one in own)}
-    for container in source.own:
-        for device in container.get("volumeDevices") or ():
-            path = str(device.get("devicePath") or "")
-            if path not in paths:
-                paths.add(path)
-                found.append(device)
-    return found
+def _paths(entries: Iterable[Document], field: str) -> set[str]:
+    return {str(one.get(field) or "") for one in entries}
 
 
 # Hot sidecars

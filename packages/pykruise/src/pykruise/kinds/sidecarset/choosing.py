@@ -129,13 +129,9 @@ def kept_back(partition: IntOrPercent | None, *, of: int) -> int:
     if partition is None:
         return 0
     number = resolve(partition, of=of, rounding=Rounding.UP)
-    if isinstance(partition, str) and number == of and of > 1 and _share(partition) != 1:
+    if isinstance(partition, str) and number == of and of > 1 and Fraction(partition[:-1]) != 100:
         number -= 1
     return min(max(number, 0), of)
-
-
-def _share(percentage: str) -> Fraction:
-    return Fraction(percentage.removesuffix("%")) / 100
 
 
 def most_unavailable(value: IntOrPercent | None, *, of: int) -> int:

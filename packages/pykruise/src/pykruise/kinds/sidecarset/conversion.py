@@ -7,6 +7,7 @@ labels. A name becomes a selector for good: it is not given back as a name.
 from typing import Final
 
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kube.admission import NAMESPACE_NAME_LABEL
 from pykruise.kube.conversion import Conversion, annotate, section
 from pykruise.kube.documents import Document
 
@@ -14,8 +15,6 @@ __all__ = ["CONVERSION", "CUSTOM_VERSION"]
 
 CUSTOM_VERSION: Final = "apps.kruise.io/sidecarset-custom-version"
 """Label of a v1alpha1 SidecarSet: the field `customVersion`."""
-
-_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 
 
 def to_hub(doc: Document) -> Document:
@@ -55,7 +54,7 @@ def _select_namespace(spec: Document) -> None:
     if name is None or isinstance(name, str):
         spec.pop("namespace", None)
         if name:
-            spec["namespaceSelector"] = {"matchLabels": {_NAMESPACE_NAME: name}}
+            spec["namespaceSelector"] = {"matchLabels": {NAMESPACE_NAME_LABEL: name}}
 
 
 CONVERSION: Final = Conversion(

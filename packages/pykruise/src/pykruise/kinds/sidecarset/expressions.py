@@ -59,7 +59,7 @@ def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
     value = _Parser(text, variable, amount).result()
     if isinstance(value, Fraction):
         unit = 1 if "memory" in text.lower() else 1000
-        value = Quantity(_truncated(value * unit) * (10**9 // unit))
+        value = Quantity(int(value * unit) * (10**9 // unit))
     if value.nano < 0:
         raise ExpressionError(f"comes to {value}, and must not be negative")
     return value
@@ -214,7 +214,7 @@ def _alike(left: _Value, right: _Value) -> tuple[_Value, _Value]:
 
 
 def _as_quantity(number: Fraction) -> Quantity:
-    return Quantity(_truncated(number * 1000) * _MILLI)
+    return Quantity(int(number * 1000) * _MILLI)
 
 
 def _sign(left: _Value, right: _Value) -> int:
@@ -247,8 +247,4 @@ def _quotient(left: _Value, right: _Value) -> _Value:
 def _scaled(quantity: Quantity, factor: Fraction) -> Quantity:
     """In whole thousandths, cut towards zero."""
     family = quantity.family if quantity.family is Family.BINARY else Family.DECIMAL
-    return Quantity(_truncated(quantity.milli * factor) * _MILLI, family)
-
-
-def _truncated(value: Fraction) -> int:
-    return int(value)
+    return Quantity(int(quantity.milli * factor) * _MILLI, family)

@@ -20,6 +20,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.ownership import delete_revision
+from pykruise.plans.phases import stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.names import RevisionHash, RevisionName
@@ -59,13 +60,14 @@ def ensure_revision(snapshot: Snapshot) -> StoredRevision:
         body=lambda name, name_hash, number: _body(snapshot, name, name_hash, number),
         annotations={},
     )
-    steps = tuple(_steps(snapshot, choice))
-    stages = (
-        (Stage(purpose=Purpose.STORE_SIDECAR_REVISION, chains=(Chain(subject="", steps=steps),)),)
-        if steps
-        else ()
+    return StoredRevision(
+        revision=choice.revision,
+        collision_count=choice.collision_count,
+        stages=stage_of(
+            Purpose.STORE_SIDECAR_REVISION,
+            (Chain(subject="", steps=(step,)) for step in _steps(snapshot, choice)),
+        ),
     )
-    return StoredRevision(revision=choice.revision, collision_count=choice.collision_count, stages=stages)
 
 
 def _custom_version(snapshot: Snapshot) -> dict[str, str]:
@@ -124,20 +126,18 @@ def _steps(snapshot: Snapshot, choice: UpdateChoice) -> Iterator[Step]:
         )
 
 
-def truncate_history(snapshot: Snapshot, present: StoredRevision) -> list[Stage]:
+def truncate_history(snapshot: Snapshot, present: StoredRevision) -> tuple[Stage, ...]:
     """Deletions of revisions that no pod has, that injection does not ask for, and that are beyond the limit."""
     if present.stages:
-        return []  # once it is stored
+        return ()  # once it is stored
     spec = snapshot.sidecarset.spec
     assert spec is not None
     limit = DEFAULT_LIMIT if spec.revision_history_limit is None else spec.revision_history_limit
     in_use = {present.name, *(pod.record.revision for pod in snapshot.pods if pod.record is not None)}
-    choice = spec.injection_strategy.revision if spec.injection_strategy else None
-    if choice is not None:
+    if (choice := spec.revision_choice) is not None:
         wanted = find_revision(choice, snapshot.revisions, sidecarset=snapshot.sidecarset.name)
         in_use |= {wanted.name} if wanted is not None else set()
     because = f"more than {max(limit, 1)} revisions are kept, and no pod uses this one"
-    chains = tuple(
-        delete_revision(one, because) for one in to_remove(snapshot.revisions, in_use=in_use, limit=limit)
-    )
-    return [Stage(purpose=Purpose.TRUNCATE_REVISIONS, chains=chains, is_optional=True)] if chains else []
+    old = to_remove(snapshot.revisions, in_use=in_use, limit=limit)
+    chains = (delete_revision(one, because) for one in old)
+    return stage_of(Purpose.TRUNCATE_REVISIONS, chains, is_optional=True)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.building import Built, build, pod_source
+from pykruise.kinds.sidecarset.building import Built, build, first_of_each, pod_source
 from pykruise.kinds.sidecarset.contents import Contents
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.matching import chosen_contents, matching_sets
@@ -176,8 +176,8 @@ def _merged(
     volumes = _volumes(spec.get("volumes") or [], contents, built)
     if volumes:
         found["volumes"] = volumes
-    secrets = _secrets(spec.get("imagePullSecrets") or (), contents.values())
-    if secrets:
+    secrets = [secret for one in contents.values() for secret in one.image_pull_secrets]
+    if secrets := first_of_each([*(spec.get("imagePullSecrets") or ()), *secrets]):
         found["imagePullSecrets"] = secrets
     return found
 
@@ -221,10 +221,3 @@ def _volumes(
                 names.add(volume)
                 found.append(contents[sidecarset].volumes[volume])
     return found
-
-
-def _secrets(own: Iterable[Document], contents: Iterable[Contents]) -> list[Document]:
-    found: dict[Any, Document] = {}
-    for secret in (*own, *(secret for one in contents for secret in one.image_pull_secrets)):
-        found.setdefault(secret.get("name"), secret)
-    return list(found.values())

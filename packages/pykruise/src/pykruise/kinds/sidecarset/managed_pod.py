@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
+from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair, sidecars_in_pod
 from pykruise.kinds.sidecarset.hashes import Hashes
 from pykruise.kinds.sidecarset.records import (
     Record,
@@ -35,6 +35,7 @@ __all__ = [
     "is_consistent",
     "is_managed",
     "managed_pod",
+    "status_of",
 ]
 
 RUNNING: Final = "Running"
@@ -133,7 +134,7 @@ def managed_pod(pod: PodView, one: SidecarSetView) -> ManagedPod:
     imageless = _record(pod, keys.SIDECARSET_IMAGELESS_ANNOTATION, one.name)
     states = read_state(pod.annotations)
     pairs = hot_upgrade_pairs(pod, contents)
-    names = _names_in_pod(contents)
+    names = sidecars_in_pod(contents.containers)
     state = states.get(one.name, State()) if states is not None else None
     return ManagedPod(
         pod=pod,
@@ -173,12 +174,6 @@ class ManagedPodCache:
         return [managed for _, managed in fresh.values() if managed is not None]
 
 
-def _names_in_pod(contents: Contents) -> list[str]:
-    return [
-        name for one in contents.containers for name in (hot_pair(one.name) if one.is_hot else (one.name,))
-    ]
-
-
 def _record(pod: PodView, key: str, name: str) -> Record | None:
     try:
         return read_records(pod.annotations, key).get(name)
@@ -199,19 +194,20 @@ def is_consistent(pod: PodView, names: Collection[str], state: State | None) -> 
             continue
         if DIGEST not in container.image:
             return state is not None and not _has_unchanged(pod, names, state)
-        status = _status(pod, container.name)
+        status = status_of(pod, container.name)
         if status is None or not _is_digest(status.image_id, container.image):
             return False
     return True
 
 
-def _status(pod: PodView, name: str) -> ContainerStatusFacts | None:
+def status_of(pod: PodView, name: str) -> ContainerStatusFacts | None:
+    """What is known of a container of the pod; None: nothing yet."""
     return next((one for one in pod.container_statuses if one.name == name), None)
 
 
 def _has_unchanged(pod: PodView, names: Collection[str], state: State) -> bool:
     return bool(state.image_ids) and any(
-        _is_unchanged(_status(pod, one.name), one.image, state)
+        _is_unchanged(status_of(pod, one.name), one.image, state)
         for one in pod.containers
         if one.name in names and one.name in state.image_ids
     )

@@ -66,8 +66,7 @@ def chosen_contents(
     """
     assert one.spec is not None
     assert one.contents is not None
-    strategy = one.spec.injection_strategy
-    choice = strategy.revision if strategy else None
+    choice = one.spec.revision_choice
     if choice is None or not (choice.revision_name or choice.custom_version):
         return one.contents
     specified = _restored(one, choice, revisions)

@@ -20,7 +20,7 @@ from pykruise.kinds.sidecarset.status import status_of
 from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade_patch
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, pod_key, pod_patch
+from pykruise.plans.phases import MOST_AT_ONCE, pod_key, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import AT_REST, Code, rank_of
 from pykruise.runtime.actions import Patch
@@ -119,9 +119,9 @@ def _upgrades(snapshot: Snapshot, revision: StoredRevision) -> _Decided:
     return _upgraded(snapshot, revision, chosen)
 
 
-def _resets(snapshot: Snapshot, pods: Iterable[ManagedPod]) -> Stage:
+def _resets(snapshot: Snapshot, pods: Sequence[ManagedPod]) -> Stage:
     chains = []
-    for pod in list(pods)[:MOST_AT_ONCE]:
+    for pod in pods[:MOST_AT_ONCE]:
         subject = Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
         names = ", ".join(pairs.other for pairs in pod.pairs if not pairs.is_idle)
         step = Step(
@@ -167,9 +167,8 @@ def _upgraded(snapshot: Snapshot, revision: StoredRevision, chosen: Chosen) -> _
             "will skip them."
         )
         notes.append(Note(reason="NotUpgradablePods", message=message, again_after_s=AGAIN_S))
-    stages = [Stage(purpose=Purpose.UPGRADE_SIDECARS, chains=tuple(chains))] if chains else []
     said = _conditions(snapshot, chosen.stuck, except_for=chosen.pods)
-    return [*stages, *said], skipped, tuple(notes)
+    return [*stage_of(Purpose.UPGRADE_SIDECARS, chains), *said], skipped, tuple(notes)
 
 
 def _cannot_be_patched(pod: ManagedPod, problem: str) -> Iterator[Note]:
@@ -186,7 +185,7 @@ def _patch(pod: ManagedPod, body: Document, *, subresource: str = "") -> Patch:
 
 def _conditions(
     snapshot: Snapshot, stuck: Sequence[ManagedPod], *, except_for: Sequence[ManagedPod]
-) -> list[Stage]:
+) -> tuple[Stage, ...]:
     """Pods that are written to in this plan are not among them: what they will say is not known yet."""
     name, cannot = snapshot.sidecarset.name, {pod.label for pod in stuck}
     written = {pod.label for pod in except_for}
@@ -200,7 +199,4 @@ def _conditions(
             because = "it cannot be upgraded in place" if is_stuck else "its sidecars are up to date"
             step = Step(action=_patch(pod, body, subresource="status"), because=because)
             chains.append(Chain(subject=pod.label, steps=(step,)))
-    if not chains:
-        return []
-    purpose = Purpose.SET_CONDITIONS
-    return [Stage(purpose=purpose, chains=tuple(chains), is_optional=True, regardless=True)]
+    return stage_of(Purpose.SET_CONDITIONS, chains, is_optional=True, regardless=True)

@@ -6,7 +6,7 @@ values          ──▶ record_text(), … ──▶ annotation text, byte for
 Pure. An older form of records, `{"<sidecarset>": "<hash>"}`, is read everywhere.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -179,9 +179,9 @@ def read_working(annotations: Mapping[str, str]) -> dict[str, str]:
 
 def working_text(working: Mapping[str, str]) -> str:
     """The annotation of it."""
-    return _text({name: working[name] for name in sorted(working)})
+    return _text(dict(sorted(working.items())))
 
 
-def joined_sets(names: Iterable[str] | Sequence[str]) -> str:
+def joined_sets(names: Iterable[str]) -> str:
     """The annotation of them."""
     return ",".join(sorted({*names}))

@@ -50,12 +50,7 @@ def find_revision(
     own = [one for one in revisions if one.labels.get(SET_LABEL) == sidecarset]
     if choice.revision_name:
         return next((one for one in own if one.name == choice.revision_name), None)
-    return newest_of(choice.custom_version or "", own)
-
-
-def newest_of(custom_version: str, revisions: Sequence[RevisionView]) -> RevisionView | None:
-    """The newest revision with this version of one's own."""
-    with_it = [one for one in revisions if one.labels.get(CUSTOM_VERSION) == custom_version]
+    with_it = [one for one in own if one.labels.get(CUSTOM_VERSION) == (choice.custom_version or "")]
     return max(with_it, key=lambda one: (one.number, one.created_at or 0.0, one.name), default=None)
 
 

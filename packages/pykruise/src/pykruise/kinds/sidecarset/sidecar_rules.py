@@ -176,15 +176,10 @@ def _hot_name_errors(
 
 
 def _pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Cause]:
-    for twin in hot_pair(name):
-        if twin in names:
-            yield duplicate(field, twin)
+    pair = hot_pair(name)
+    yield from (duplicate(field, twin) for twin in pair if twin in names)
     if not is_dns1123_label(name):
-        yield from (
-            invalid(field, name, f"as {twin}: {problem}")
-            for twin in hot_pair(name)[:1]
-            for problem in is_dns1123_label(twin)
-        )
+        yield from (invalid(field, name, f"as {pair[0]}: {one}") for one in is_dns1123_label(pair[0]))
 
 
 # What an update may not change

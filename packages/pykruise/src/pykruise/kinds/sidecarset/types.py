@@ -206,6 +206,16 @@ class SidecarSetSpec(CommonSpec, frozen=True, kw_only=True):
     custom_version: str = ""
     """A name of one's own for this revision, by which it can be chosen later."""
 
+    @property
+    def update_type(self) -> str:
+        """Whether existing pods are upgraded; empty: it is not said."""
+        return self.update_strategy.type if self.update_strategy else ""
+
+    @property
+    def revision_choice(self) -> RevisionChoice | None:
+        """The revision that new pods get; None: the one of this spec."""
+        return self.injection_strategy.revision if self.injection_strategy else None
+
 
 class SidecarSetStatus(Status, frozen=True, kw_only=True):
     """What is."""

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
-from pykruise.kinds.sidecarset.managed_pod import HotUpgradePair, ManagedPod, is_consistent
+from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair, sidecars_in_pod
+from pykruise.kinds.sidecarset.managed_pod import HotUpgradePair, ManagedPod, is_consistent, status_of
 from pykruise.kinds.sidecarset.pod_annotations import with_patches
 from pykruise.kinds.sidecarset.records import (
     Record,
@@ -104,10 +104,8 @@ def _target(managed: ManagedPod, sidecar: Sidecar, has: Mapping[str, str]) -> tu
 
 
 def _is_serving(managed: ManagedPod, name: str) -> bool:
-    status = next((one for one in managed.pod.container_statuses if one.name == name), None)
-    if status is None or not status.ready:
-        return False
-    return is_consistent(managed.pod, (name,), managed.state)
+    status = status_of(managed.pod, name)
+    return status is not None and status.ready and is_consistent(managed.pod, (name,), managed.state)
 
 
 def _records(
@@ -163,12 +161,7 @@ def can_be_reset(managed: ManagedPod, one: SidecarSetView) -> bool:
         return False
     idle = {pairs.other for pairs in managed.pairs}
     pod = managed.pod
-    names = [
-        name
-        for sidecar in one.contents.containers
-        for name in (hot_pair(sidecar.name) if sidecar.is_hot else (sidecar.name,))
-        if name not in idle
-    ]
+    names = [name for name in sidecars_in_pod(one.contents.containers) if name not in idle]
     if not is_consistent(pod, names, managed.state):
         return False
     is_ready = pod.phase == "Running" and pod.has_ready_condition

@@ -23,10 +23,14 @@ from pykruise.kube.documents import annotations_of, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid, not_supported, required
 from pykruise.kube.field_rules import check_size
-from pykruise.kube.int_or_percent import IntOrPercent, is_whole_percent
-from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.pods.ordering import MOST_WEIGHTS
-from pykruise.pods.workload_validation import metadata_errors, priority_errors, scatter_errors
+from pykruise.pods.workload_validation import (
+    amount_errors,
+    label_selector_errors,
+    metadata_errors,
+    priority_errors,
+    scatter_errors,
+)
 
 __all__ = ["errors_of"]
 
@@ -34,6 +38,7 @@ STRATEGY: Final = "spec.updateStrategy"
 WEIGHTS: Final = ("spec", "updateStrategy", "priorityStrategy", "weightPriority")
 REVISION: Final = "spec.injectionStrategy.revision"
 LONGEST_NAME: Final = 63
+EMPTY: Final = "empty selector is not valid for sidecarset."
 ROLLING_UPDATE: Final = "RollingUpdate"
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9\-]+", re.ASCII)
@@ -89,7 +94,7 @@ def _canary_errors(
         yield invalid("metadata", base, "base sidecarSet is not found")
     elif found.base:
         yield invalid("metadata", base, "base sidecarSet cannot be canary")
-    if (spec.update_strategy.type if spec.update_strategy else "") != NOT_UPDATE:
+    if spec.update_type != NOT_UPDATE:
         yield invalid("metadata", base, "RollingUpdate is not supported for canary sidecarSet")
 
 
@@ -99,8 +104,7 @@ def _canary_errors(
 def _spec_errors(
     given: Mapping[str, Any], spec: SidecarSetSpec, facts: Facts, *, name: str
 ) -> Iterator[Cause]:
-    kind = spec.update_strategy.type if spec.update_strategy else ""
-    if kind == ROLLING_UPDATE:
+    if spec.update_type == ROLLING_UPDATE:
         for one in spec.init_containers or ():
             if is_native(one):
                 detail = (
@@ -110,24 +114,13 @@ def _spec_errors(
     if given.get("selector") is None:
         yield required("spec.selector", "no selector defined for SidecarSet")
     else:
-        yield from _selector_errors(given["selector"], "spec.selector")
+        yield from label_selector_errors(given["selector"], "spec.selector", empty=EMPTY)
     if given.get("namespaceSelector") is not None:
-        yield from _selector_errors(given["namespaceSelector"], "spec.namespaceSelector")
-    choice = spec.injection_strategy.revision if spec.injection_strategy else None
-    if choice is not None:
-        yield from _revision_errors(choice, facts, sidecarset=name)
+        yield from label_selector_errors(given["namespaceSelector"], "spec.namespaceSelector", empty=EMPTY)
+    if spec.revision_choice is not None:
+        yield from _revision_errors(spec.revision_choice, facts, sidecarset=name)
     if not spec.containers and not spec.init_containers:
         yield required("spec", "at least one container or init container is required")
-
-
-def _selector_errors(selector: Any, field: str) -> Iterator[Cause]:
-    try:
-        found = selector_from(selector)
-    except SelectorError as error:
-        yield invalid(field, selector, str(error))
-        return
-    if found.is_empty:
-        yield invalid(field, selector, "empty selector is not valid for sidecarset.")
 
 
 def _revision_errors(choice: RevisionChoice, facts: Facts, *, sidecarset: str) -> Iterator[Cause]:
@@ -149,16 +142,8 @@ def _strategy_errors(strategy: UpdateStrategy | None, given: Mapping[str, Any]) 
     if strategy.selector is not None:
         if isinstance(strategy.partition, str) or strategy.partition:
             yield invalid(STRATEGY, strategy.partition, "selector and partition cannot be used together")
-        yield from _selector_errors(given.get("selector"), f"{STRATEGY}.selector")
-    yield from _amount_errors(strategy.partition, f"{STRATEGY}.partition")
-    yield from _amount_errors(strategy.max_unavailable, f"{STRATEGY}.maxUnavailable")
+        yield from label_selector_errors(given.get("selector"), f"{STRATEGY}.selector", empty=EMPTY)
+    yield from amount_errors(strategy.partition, f"{STRATEGY}.partition")
+    yield from amount_errors(strategy.max_unavailable, f"{STRATEGY}.maxUnavailable")
     yield from priority_errors(strategy.priority_strategy, f"{STRATEGY}.priorityStrategy")
     yield from scatter_errors(strategy.scatter_strategy or (), f"{STRATEGY}.scatterStrategy")
-
-
-def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
-    if isinstance(value, int):
-        if value < 0:
-            yield invalid(field, value, "must be greater than or equal to 0")
-    elif value is not None and not is_whole_percent(value):
-        yield invalid(field, value, "must be a valid percent value (e.g. '10%') or a whole number")

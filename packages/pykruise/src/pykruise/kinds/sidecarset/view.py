@@ -14,6 +14,7 @@ from pykruise.kinds.sidecarset.contents import Contents, contents_of
 from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
 from pykruise.kinds.sidecarset.revisions import candidate_of
 from pykruise.kinds.sidecarset.types import SidecarSetSpec, SidecarSetStatus
+from pykruise.kube.admission import NAMESPACE_NAME_LABEL
 from pykruise.kube.cel import Meant
 from pykruise.kube.documents import decode
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
@@ -27,7 +28,6 @@ __all__ = ["SidecarSetView", "canary_base", "project_sidecarset", "read_spec"]
 
 CANARY: Final = "apps.kruise.io/sidecarset-canary"
 CANARY_BASE: Final = "apps.kruise.io/sidecarset-base"
-NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 NOT_UPDATE: Final = "NotUpdate"
 
 
@@ -60,7 +60,7 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
     @property
     def is_only_injected(self) -> bool:
         """Whether existing pods are left alone."""
-        return self.spec is not None and _update_type(self.spec) == NOT_UPDATE
+        return self.spec is not None and self.spec.update_type == NOT_UPDATE
 
     @property
     def meant(self) -> Meant:
@@ -83,10 +83,6 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
 def canary_base(annotations: Mapping[str, str]) -> str:
     """The base that a canary's annotations name; empty when it is no canary."""
     return annotations.get(CANARY_BASE, "") if annotations.get(CANARY) == "true" else ""
-
-
-def _update_type(spec: SidecarSetSpec) -> str:
-    return spec.update_strategy.type if spec.update_strategy else ""
 
 
 read_spec: Final = spec_reader(SidecarSetSpec, raw={"containers", "initContainers", "volumes"})
@@ -155,10 +151,10 @@ def _selector(selector: Any) -> Selector | None:
 
 def _named(selector: Mapping[str, Any]) -> tuple[str, ...]:
     """The namespaces that a namespace selector names, as the original's index of SidecarSets reads it."""
-    named = (selector.get("matchLabels") or {}).get(NAMESPACE_NAME)
+    named = (selector.get("matchLabels") or {}).get(NAMESPACE_NAME_LABEL)
     if named is not None:
         return (str(named),)
     for one in selector.get("matchExpressions") or ():
-        if one.get("key") == NAMESPACE_NAME and one.get("operator") == "In":
+        if one.get("key") == NAMESPACE_NAME_LABEL and one.get("operator") == "In":
             return tuple(map(str, one.get("values") or ()))
     return ()
