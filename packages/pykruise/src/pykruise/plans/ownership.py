@@ -18,7 +18,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.owners import adoption_patch, release_patch
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, Resource
-from pykruise.plans.phases import pod_chain, pod_patch
+from pykruise.plans.phases import pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.revisions import RevisionView, UpdateChoice
 from pykruise.pods.selector_guard import record_of
@@ -111,13 +111,13 @@ def _adopt_revision(adopter: Adopter, revision: RevisionView) -> Chain:
     return _patched(revision, body, PatchType.STRATEGIC, because=_ADOPTED)
 
 
-def release_stages(pods: Sequence[PodView], *, owner_uid: str, because: str = _RELEASED) -> list[Stage]:
+def release_stages(pods: Sequence[PodView], *, owner_uid: str, because: str = _RELEASED) -> tuple[Stage, ...]:
     """The writes that orphan these pods, each with its event."""
-    chains = tuple(
+    chains = (
         pod_chain(pod, release_pod(pod, owner_uid=owner_uid, because=because, done=_released(pod, because)))
         for pod in pods
     )
-    return [Stage(purpose=Purpose.RELEASE, chains=chains)] if chains else []
+    return stage_of(Purpose.RELEASE, chains)
 
 
 def _released(pod: PodView, because: str) -> Note:

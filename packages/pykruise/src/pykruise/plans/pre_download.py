@@ -14,6 +14,7 @@ import msgspec
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.plans.phases import stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import (
@@ -54,14 +55,14 @@ class PreDownload(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the event of a job that cannot be created is a warning; the original tells it as normal."""
 
 
-def pre_download_stages(wanted: PreDownload, *, owned: Sequence[PullJobView]) -> list[Stage]:
+def pre_download_stages(wanted: PreDownload, *, owned: Sequence[PullJobView]) -> tuple[Stage, ...]:
     """`owned` are the ImagePullJobs whose controller is the workload."""
     if not wanted.is_rolling:
         return _stage(_delete_chain(job) for job in owned if not job.is_deleting)
     labels = wanted.revision.labels
     decided = keys.PRE_DOWNLOAD_CREATED_LABEL in labels or keys.PRE_DOWNLOAD_IGNORED_LABEL in labels
     if decided or not wanted.is_due or not wanted.revision.uid:
-        return []
+        return ()
     if not_needed := wanted.not_needed():
         return _stage([_label_chain(wanted.revision, keys.PRE_DOWNLOAD_IGNORED_LABEL, not_needed)])
     present = {job.name for job in owned}
@@ -73,7 +74,7 @@ def pre_download_stages(wanted: PreDownload, *, owned: Sequence[PullJobView]) ->
     because = "the jobs that pull its images ahead are created"
     label = _label_chain(wanted.revision, keys.PRE_DOWNLOAD_CREATED_LABEL, because)
     # Were the revision labelled in spite of a failure, its image would never be pulled ahead.
-    return [*_stage(created), *_stage([label], only_after=(Purpose.PRE_DOWNLOAD,) if created else ())]
+    return *_stage(created), *_stage([label], only_after=(Purpose.PRE_DOWNLOAD,) if created else ())
 
 
 def over_too_soon(*, replicas: int, partition: int, max_unavailable: int) -> str:
@@ -93,11 +94,8 @@ def _jobs(wanted: PreDownload) -> list[Document]:
     )
 
 
-def _stage(chains: Iterable[Chain], *, only_after: tuple[Purpose, ...] = ()) -> list[Stage]:
-    found = tuple(chains)
-    if not found:
-        return []
-    return [Stage(purpose=Purpose.PRE_DOWNLOAD, chains=found, is_optional=True, only_after=only_after)]
+def _stage(chains: Iterable[Chain], *, only_after: tuple[Purpose, ...] = ()) -> tuple[Stage, ...]:
+    return stage_of(Purpose.PRE_DOWNLOAD, chains, is_optional=True, only_after=only_after)
 
 
 def _create_chain(document: Document, *, warns: bool) -> Chain:

@@ -65,3 +65,4 @@ class Purpose(StrEnum):
     GROW_WORKLOADS = "let workloads grow"
     REPORT_STATUS = REPORT_STATUS
     TIDY_UP = "tidy up"
+    """What is tried again with every plan, and holds nothing back."""

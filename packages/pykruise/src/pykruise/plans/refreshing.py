@@ -13,14 +13,14 @@ from typing import Final
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.plans.in_place import Progress, Seen, summary_of
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, pod_patch
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import Settings
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.readiness import PRE_UPDATE_HOOK, let_go, missing_conditions
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
-from pykruise.runtime.plan import Chain, Stage, Step
+from pykruise.runtime.plan import Chain, Step
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["because_of", "due_conditions", "refresh_phase", "released_after_update", "service_step"]
@@ -66,7 +66,7 @@ def refresh_phase(
     if not is_partial:
         seen.forget_others()
     return Phase(
-        stages=(Stage(purpose=Purpose.REFRESH_PODS, chains=tuple(chains)),) if chains else (),
+        stages=stage_of(Purpose.REFRESH_PODS, chains),
         skipped=skipped,
         failure=summary_of(broken, Code.BROKEN_UPDATE_STATE),
         look_at=min(times, default=None),

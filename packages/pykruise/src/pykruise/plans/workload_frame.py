@@ -20,7 +20,6 @@ from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.resources import Resource
 from pykruise.plans.ownership import delete_revision, selector_in
 from pykruise.plans.phases import Phase
-from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.names import RevisionHash
 from pykruise.pods.reasons import CODES, Code
@@ -36,7 +35,7 @@ from pykruise.pods.selector_guard import (
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import WAITING, with_condition, without
 from pykruise.pods.workloads import WorkloadView
-from pykruise.runtime.plan import Chain, Note, Plan, Stage
+from pykruise.runtime.plan import Chain, Note, Plan
 from pykruise.runtime.reasons import Reason
 
 __all__ = [
@@ -47,7 +46,6 @@ __all__ = [
     "plan_workload",
     "refuse",
     "requeue_after",
-    "tidy_stages",
     "truncate_history",
     "with_mismatch",
 ]
@@ -184,12 +182,6 @@ def truncate_history(
     """The ends of old revisions that no pod is of. `revisions`: its own; `live`: hashes in use."""
     because = f"no pod is of it, and revisionHistoryLimit is {limit}"
     return [delete_revision(one, because) for one in to_truncate(list(revisions), live=live, limit=limit)]
-
-
-def tidy_stages(chains: Iterable[Chain]) -> list[Stage]:
-    """What is tried again with every plan, and holds nothing back."""
-    found = tuple(chains)
-    return [Stage(purpose=Purpose.TIDY_UP, chains=found)] if found else []
 
 
 def choose_update_revision(

@@ -41,6 +41,7 @@ __all__ = [
     "missing_claims",
     "project_claim",
     "storage_of",
+    "template_name",
     "templates_hash",
     "with_claim_volumes",
 ]
@@ -209,7 +210,7 @@ def claim_documents(
     return [
         _claim_document(
             template,
-            name=claim_name(_name(template), owner=owner, suffix=suffix),
+            name=claim_name(template_name(template), owner=owner, suffix=suffix),
             namespace=namespace,
             labels=labels,
             owner_references=owner_references,
@@ -405,17 +406,18 @@ def templates_hash(templates: Sequence[Mapping[str, Any]] | None) -> str:
     """
     if not templates:
         return ""
-    typed = [_typed_claim(template) for template in sorted(templates, key=_name)]
+    typed = [_typed_claim(template) for template in sorted(templates, key=template_name)]
     return str(bytes_hash(go_json(typed).encode()))
 
 
-def _name(template: Mapping[str, Any]) -> str:
+def template_name(template: Mapping[str, Any]) -> str:
+    """The name of a claim template, and of the volume that it brings; empty: it has none."""
     return str((template.get("metadata") or {}).get("name") or "")
 
 
 def _typed_claim(template: Mapping[str, Any]) -> Document:
     """The fields in the order of the typed object, with those that it always writes."""
-    name = _name(template)
+    name = template_name(template)
     metadata: Document = {"name": name} if name else {}
     return {
         "metadata": {**metadata, "creationTimestamp": None},

@@ -10,7 +10,7 @@ that is deleted by hand leaves them to its successor when `enablePVCReuse` is on
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 from pykruise.kinds.cloneset.snapshot import CloneSetView, Snapshot
 from pykruise.kinds.cloneset.types import CloneSetSpec
@@ -19,6 +19,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
+from pykruise.plans.phases import stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.claims import (
@@ -35,6 +36,7 @@ from pykruise.pods.claims import (
     leave_with_patch,
     leaving,
     missing_claims,
+    template_name,
     templates_hash,
     with_claim_volumes,
 )
@@ -122,8 +124,7 @@ def _create_step(document: Document, *, pod: str) -> Step:
 
 def with_claims(ws: WorkingSet, pod_spec: Document, instance_id: InstanceId) -> Document:
     """The pod's spec with its claims as volumes. The spec that is given stays as it is."""
-    templates: list[dict[str, Any]] = ws.spec.volume_claim_templates or []
-    names = [str((template.get("metadata") or {}).get("name") or "") for template in templates]
+    names = map(template_name, ws.spec.volume_claim_templates or ())
     owner = ws.snapshot.cloneset.name
     return with_claim_volumes(
         pod_spec, {name: claim_name(name, owner=owner, suffix=instance_id) for name in names}
@@ -200,12 +201,12 @@ def _leaving(snapshot: Snapshot) -> list[ClaimView]:
     return leaving(snapshot.claims, active_uids=active)
 
 
-def clean_up_stages(snapshot: Snapshot, spec: CloneSetSpec, *, touched: Collection[str]) -> list[Stage]:
+def clean_up_stages(snapshot: Snapshot, spec: CloneSetSpec, *, touched: Collection[str]) -> tuple[Stage, ...]:
     """What becomes of claims that no active pod mounts. `touched`: names of pods that are written to."""
     if not snapshot.claims:
-        return []
+        return ()
     chains = _finishing(snapshot, touched) if spec.reuses_claims else _without_reuse(snapshot)
-    return [Stage(purpose=Purpose.CLEAN_UP_CLAIMS, chains=chains)] if chains else []
+    return stage_of(Purpose.CLEAN_UP_CLAIMS, chains)
 
 
 def _finishing(snapshot: Snapshot, touched: Collection[str]) -> tuple[Chain, ...]:

@@ -12,7 +12,7 @@ from typing import Final
 from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.plans.in_place import ByRevision, begun_at_once, only_in_place, unknown_state
 from pykruise.plans.in_place_turns import Target, update_turn, waits_for
-from pykruise.plans.phases import OTHERS_FIRST, Phase, pod_chain, skip
+from pykruise.plans.phases import OTHERS_FIRST, Phase, pod_chain, skip, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.api import PodUpdatePolicy
@@ -21,7 +21,7 @@ from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
-from pykruise.runtime.plan import Chain, Stage
+from pykruise.runtime.plan import Chain
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["Differences", "begin"]
@@ -49,7 +49,7 @@ class Differences(ByRevision):
         return self._ws.snapshot.seen.difference(
             old,
             self._target,
-            revision=_label_of(self._ws, self._target),
+            revision=self._ws.label_of(self._target),
             settings=self._ws.settings.in_place,
             grace_seconds=spec.in_place.grace_period_seconds,
             ignore_claims=spec.policy == PodUpdatePolicy.IN_PLACE_ONLY,
@@ -70,11 +70,6 @@ class Differences(ByRevision):
         if self._ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
             refused = {name: only_in_place(why) for name, why in self.obstacles(pods).items()}
         return refused | {pod.name: unknown_state(pod) for pod in pods if pod.state not in _UPDATABLE}
-
-
-def _label_of(ws: WorkingSet, revision: RevisionView) -> str:
-    """The revision as pods name it."""
-    return revision.hash if ws.settings.short_hash else revision.name
 
 
 # Beginning
@@ -103,7 +98,7 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
     for pod in later:
         if (pod.is_specified_delete or pod.state in _HELD) and (waits := _holds(pod, going_to)):
             skipped[pod.name] = waits
-    stages = (Stage(purpose=Purpose.UPDATE_PODS, chains=tuple(chains)),) if chains else ()
+    stages = stage_of(Purpose.UPDATE_PODS, chains)
     return Phase(stages=stages, skipped=skipped, is_partial=len(chains) == most and len(pods) > most)
 
 
@@ -117,7 +112,7 @@ def _holds(pod: PodView, going_to: Target) -> Reason | None:
 def _going_to(ws: WorkingSet, revision: RevisionView) -> Target:
     return Target(
         revision=revision.name,
-        labels={keys.REVISION_LABEL: _label_of(ws, revision), keys.TEMPLATE_HASH_LABEL: revision.hash},
+        labels={keys.REVISION_LABEL: ws.label_of(revision), keys.TEMPLATE_HASH_LABEL: revision.hash},
         hook=ws.spec.hooks.in_place_update,
         now=ws.now,
         settings=ws.settings.in_place,

@@ -260,12 +260,8 @@ def _surge(
     scale_old = max(scale - tally.to_delete_new, 0)
     update = update_old = 0
     if for_updates and old_diff * new_diff < 0:
-        if abs(old_diff) <= abs(new_diff):
-            update = abs(old_diff)
-            update_old = update if old_diff < 0 else 0
-        else:
-            update = abs(new_diff)
-            update_old = update if new_diff > 0 else 0
+        update = min(abs(old_diff), abs(new_diff))
+        update_old = update if old_diff < 0 else 0
     if scale >= update:
         surge = min(limits.max_surge, scale)
         return surge, min(surge, scale_old)

@@ -38,7 +38,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.ownership import adopter_of, adoption_stages, release_pod, revision_stages
-from pykruise.plans.phases import Phase, pod_chain, skip
+from pykruise.plans.phases import Phase, pod_chain, skip, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
@@ -49,7 +49,6 @@ from pykruise.plans.workload_frame import (
     plan_workload,
     refuse,
     requeue_after,
-    tidy_stages,
     truncate_history,
 )
 from pykruise.pods import keys
@@ -139,7 +138,7 @@ def _joined(
         *refresh.stages,
         *scale.stages,
         *update.stages,
-        *tidy_stages(_tidy(ws, status_is_stored=changed is None)),
+        *stage_of(Purpose.TIDY_UP, _tidy(ws, status_is_stored=changed is None)),
     ]
     return Plan(
         stages=tuple(stages),
@@ -215,16 +214,15 @@ def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
     return (Note(reason="OrphansMatchSelector", message=message, warning=True, again_after_s=math.inf),)
 
 
-def _release(snapshot: Snapshot, pods: Sequence[PodView]) -> list[Stage]:
-    chains = tuple(
-        pod_chain(
-            pod,
-            *claims_to_hand_over(snapshot, pod),
-            release_pod(pod, owner_uid=snapshot.cloneset.uid),
-        )
-        for pod in pods
+def _release(snapshot: Snapshot, pods: Sequence[PodView]) -> tuple[Stage, ...]:
+    uid = snapshot.cloneset.uid
+    return stage_of(
+        Purpose.RELEASE,
+        (
+            pod_chain(pod, *claims_to_hand_over(snapshot, pod), release_pod(pod, owner_uid=uid))
+            for pod in pods
+        ),
     )
-    return [Stage(purpose=Purpose.RELEASE, chains=chains)] if chains else []
 
 
 # Revisions

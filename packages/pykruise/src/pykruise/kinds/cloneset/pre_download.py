@@ -19,10 +19,10 @@ from pykruise.runtime.plan import Stage
 __all__ = ["plan_pre_download"]
 
 
-def plan_pre_download(ws: WorkingSet) -> list[Stage]:
+def plan_pre_download(ws: WorkingSet) -> tuple[Stage, ...]:
     """The writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""
     if ws.snapshot.pull_jobs is None:
-        return []
+        return ()
     strategy = ws.spec.in_place
     need = strategy.image_pre_download_min_updated_ready_pods or 0
     status = ws.snapshot.cloneset.status

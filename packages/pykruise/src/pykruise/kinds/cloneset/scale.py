@@ -18,7 +18,7 @@ from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, state_step
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, stage_of, state_step
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.in_place import with_ready_gates
@@ -29,7 +29,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create
-from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["Parting", "part", "plan_scale", "pod_documents"]
@@ -88,8 +88,8 @@ def _keep(ws: WorkingSet) -> Phase | None:
         return None
     because = "its deletion is no longer wanted"
     state = LifecycleState.PREPARING_NORMAL
-    chains = tuple(pod_chain(pod, state_step(pod, state, now=ws.now, because=because)) for pod in back)
-    return Phase(stages=(Stage(purpose=Purpose.KEEP_PODS, chains=chains),))
+    chains = (pod_chain(pod, state_step(pod, state, now=ws.now, because=because)) for pod in back)
+    return Phase(stages=stage_of(Purpose.KEEP_PODS, chains))
 
 
 # Creating
@@ -112,8 +112,8 @@ def _create(ws: WorkingSet, numbers: Numbers) -> Phase:
         documents = pod_documents(ws, revision, chosen)
         for instance_id, document in zip(chosen, documents, strict=True):
             chains.append(_create_chain(document, because, claims=claims_to_create(ws, instance_id)))
-    stage = Stage(purpose=Purpose.CREATE_PODS, chains=tuple(chains), ramp=True)
-    return Phase(stages=(stage,), skipped=skipped, is_partial=count < numbers.create_now)
+    stages = stage_of(Purpose.CREATE_PODS, chains, ramp=True)
+    return Phase(stages=stages, skipped=skipped, is_partial=count < numbers.create_now)
 
 
 def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...]) -> Chain:
@@ -134,7 +134,7 @@ def pod_documents(ws: WorkingSet, revision: RevisionView, ids: Sequence[Instance
     state = state_metadata(LifecycleState.PREPARING_NORMAL, now=ws.now)
     labels = {
         **(metadata.get("labels") or {}),
-        keys.REVISION_LABEL: revision.hash if ws.settings.short_hash else revision.name,
+        keys.REVISION_LABEL: ws.label_of(revision),
         keys.TEMPLATE_HASH_LABEL: revision.hash,
         **state["labels"],
     }
@@ -210,7 +210,7 @@ def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:
 
 
 def _phase(going: Parting, skipped: Mapping[str, Reason] = {}) -> Phase:
-    stages = (Stage(purpose=Purpose.DELETE_PODS, chains=tuple(going.chains)),) if going.chains else ()
+    stages = stage_of(Purpose.DELETE_PODS, going.chains)
     return Phase(stages=stages, skipped={**skipped, **going.skipped}, is_partial=going.is_partial)
 
 

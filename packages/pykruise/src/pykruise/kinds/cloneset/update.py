@@ -28,6 +28,7 @@ from pykruise.plans.phases import (
     Phase,
     pod_chain,
     skip,
+    stage_of,
 )
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, Operation, ask, budget_name_of, spend_patch
@@ -109,7 +110,7 @@ def _update(
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], target, reasons)
     chains = [chain for phase in (in_place, recreated) for stage in phase.stages for chain in stage.chains]
     return Phase(
-        stages=(Stage(purpose=Purpose.UPDATE_PODS, chains=tuple(chains)),) if chains else (),
+        stages=stage_of(Purpose.UPDATE_PODS, chains),
         skipped={**in_place.skipped, **recreated.skipped},
         is_partial=in_place.is_partial or recreated.is_partial,
     )
@@ -211,7 +212,7 @@ def _allowed(ws: WorkingSet, pods: Sequence[PodView]) -> tuple[Sequence[PodView]
     return pods, None, spends
 
 
-def _spend(ws: WorkingSet, spends: Spends, touched: Collection[str]) -> list[Stage]:
+def _spend(ws: WorkingSet, spends: Spends, touched: Collection[str]) -> tuple[Stage, ...]:
     """One write to each budget for all pods that are begun now; it fails when another writer has spent in between."""
     chains: list[Chain] = []
     for name, pods in sorted(spends.items()):
@@ -228,7 +229,7 @@ def _spend(ws: WorkingSet, spends: Spends, touched: Collection[str]) -> list[Sta
         )
         step = Step(action=action, because=f"{len(begun)} of its pods are updated")
         chains.append(Chain(subject=f"budget {name}", steps=(step,)))
-    return [Stage(purpose=Purpose.SPEND_BUDGETS, chains=tuple(chains))] if chains else []
+    return stage_of(Purpose.SPEND_BUDGETS, chains)
 
 
 # How
@@ -263,7 +264,7 @@ def _recreate(
     ]
     skipped = skip((pod for pod in pods if pod.name in marked), MARKED)
     skipped |= skip(later, Reason(Code.TURN, f"{_why(target)}, after those that go first"))
-    stages = (Stage(purpose=Purpose.UPDATE_PODS, chains=tuple(chains)),) if chains else ()
+    stages = stage_of(Purpose.UPDATE_PODS, chains)
     return Phase(stages=stages, skipped=skipped, is_partial=bool(later))
 
 

@@ -16,6 +16,7 @@ from pykruise.kube.admission import AdmissionRequest, SpokeRules, is_on_its_way_
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.field_errors import forbidden, invalid
+from pykruise.kube.field_rules import check_not_negative
 from pykruise.kube.owners import controller_of
 from pykruise.kube.patches import diff_json
 from pykruise.plans.review import PodLookup
@@ -117,8 +118,7 @@ def _deadline_errors(doc: Document) -> Iterator[Cause]:
     deadline_s = get_path(doc, "spec", "progressDeadlineSeconds")
     if deadline_s is None or deadline_s == NO_DEADLINE:
         return
-    if deadline_s < 0:
-        yield invalid(field, deadline_s, "must be greater than or equal to 0")
+    yield from check_not_negative(deadline_s, field)
     if deadline_s <= (get_path(doc, "spec", "minReadySeconds") or 0):
         yield invalid(field, deadline_s, "must be greater than minReadySeconds")
 

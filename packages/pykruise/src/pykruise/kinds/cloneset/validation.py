@@ -15,12 +15,11 @@ import msgspec
 
 from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetSpec, RollingUpdate
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import (
-    invalid,
-)
-from pykruise.kube.field_rules import check_size
+from pykruise.kube.field_errors import invalid
+from pykruise.kube.field_rules import NOT_NEGATIVE, check_not_negative, check_size
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.pods.api import InPlaceUpdateStrategy, PodUpdatePolicy, UpdateType
+from pykruise.pods.claims import template_name
 from pykruise.pods.ordering import MOST_WEIGHTS
 from pykruise.pods.workload_validation import (
     immutable_errors,
@@ -61,10 +60,9 @@ def errors_of(
     """
     given: Mapping[str, Any] = doc.get("spec") or {}
     errors = list(metadata_errors(doc.get("metadata") or {}))
-    if spec.replicas < 0:  # rule 2
-        errors.append(invalid("spec.replicas", spec.replicas, "must be greater than or equal to 0"))
+    errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 2
     errors += selector_errors(given, kind=KIND)  # rules 3 to 5
-    claims = [(claim.get("metadata") or {}).get("name") or "" for claim in spec.volume_claim_templates or ()]
+    claims = [template_name(one) for one in spec.volume_claim_templates or ()]
     errors += pod_errors(given, kind=KIND, further_volumes=claims, stored=old)  # rules 6 to 8
     errors += _scale_errors(spec)
     errors += _strategy_errors(spec)
@@ -119,7 +117,7 @@ def _rolling_errors(block: RollingUpdate, replicas: int) -> Iterator[Cause]:
     partition = _scaled(block.partition, f"{BLOCK}.partition", replicas)
     yield from partition.errors
     if partition.number < 0:
-        yield invalid(f"{BLOCK}.partition", block.partition, "must be greater than or equal to 0")
+        yield invalid(f"{BLOCK}.partition", block.partition, NOT_NEGATIVE)
     yield from priority_errors(block.priority_strategy, f"{BLOCK}.priorityStrategy")  # rule 14
     yield from scatter_errors(block.scatter_strategy or (), f"{BLOCK}.scatterStrategy")  # rule 15
     down = _scaled(block.max_unavailable, f"{BLOCK}.maxUnavailable", replicas)
@@ -161,8 +159,7 @@ def _in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
         ("imagePreDownloadTimeoutSeconds", strategy.image_pre_download_timeout_seconds),
         ("imagePreDownloadMinUpdatedReadyPods", strategy.image_pre_download_min_updated_ready_pods),
     ):
-        if value is not None and value < 0:
-            yield invalid(f"{path}.{name}", value, "must be greater than or equal to 0")
+        yield from check_not_negative(value, f"{path}.{name}")
 
 
 def _is_whole_number(value: int | str) -> bool:

@@ -85,6 +85,10 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
         """Whether updated pods may go back to the current revision."""
         return self.settings.partition_rollback and self.update.hash != self.current.hash
 
+    def label_of(self, revision: RevisionView) -> str:
+        """The revision as pods name it."""
+        return revision.hash if self.settings.short_hash else revision.name
+
     def marked(self, mark: int) -> Iterator[PodView]:
         """The pods with this mark, or any of these, in their order."""
         if not self.present & mark:

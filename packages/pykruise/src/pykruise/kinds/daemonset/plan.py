@@ -32,7 +32,7 @@ from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
 from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages
-from pykruise.plans.phases import Phase, skip
+from pykruise.plans.phases import Phase, skip, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
@@ -41,7 +41,6 @@ from pykruise.plans.workload_frame import (
     changed_status,
     plan_workload,
     requeue_after,
-    tidy_stages,
     with_mismatch,
 )
 from pykruise.pods.reasons import Code
@@ -106,7 +105,7 @@ def _phases(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
             *refresh.stages,
             *manage.stages,
             *update.stages,
-            *tidy_stages(cleaned_up(ws.snapshot, ws.spec, revisions, ws.snapshot.pods)),
+            *stage_of(Purpose.TIDY_UP, cleaned_up(ws.snapshot, ws.spec, revisions, ws.snapshot.pods)),
         ),
         status=changed_status(
             snapshot.daemonset, status, zeros=() if ws.limits.desired else ("numberAvailable",)

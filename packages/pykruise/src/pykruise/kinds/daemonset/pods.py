@@ -15,14 +15,14 @@ from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import Phase, delete_steps, pod_chain
+from pykruise.plans.phases import Phase, delete_steps, pod_chain, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import with_ready_gates
 from pykruise.pods.node_placement import bound_to
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create
-from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["Going", "come_and_go", "pod_documents", "stays_until"]
@@ -52,7 +52,6 @@ def come_and_go(ws: WorkingSet, *, nodes: Sequence[str], why: str, going: Sequen
     that may not be deleted must not keep another node empty.
     """
     burst = ws.limits.burst
-    now = nodes[:burst]
     chains: list[Chain] = []
     skipped: dict[str, Reason] = {}
     is_partial = len(nodes) > burst
@@ -66,13 +65,13 @@ def come_and_go(ws: WorkingSet, *, nodes: Sequence[str], why: str, going: Sequen
             chains.append(pod_chain(one.pod, *steps))
         elif waits is not None:
             skipped[one.pod.name] = waits
-    stages: list[Stage] = []
-    if now:
-        created = tuple(_creation(document, node, why) for document, node in pod_documents(ws, now))
-        stages.append(Stage(purpose=Purpose.CREATE_PODS, chains=created, ramp=True))
-    if chains:
-        stages.append(Stage(purpose=Purpose.DELETE_PODS, chains=tuple(chains), regardless=True))
-    return Phase(stages=tuple(stages), skipped=skipped, is_partial=is_partial and bool(stages))
+    documents = pod_documents(ws, nodes[:burst]) if nodes else ()
+    created = (_creation(document, node, why) for document, node in documents)
+    stages = (
+        *stage_of(Purpose.CREATE_PODS, created, ramp=True),
+        *stage_of(Purpose.DELETE_PODS, chains, regardless=True),
+    )
+    return Phase(stages=stages, skipped=skipped, is_partial=is_partial and bool(stages))
 
 
 def _creation(document: Document, node: str, why: str) -> Chain:
@@ -100,7 +99,10 @@ def pod_documents(ws: WorkingSet, nodes: Sequence[str]) -> Iterator[tuple[Docume
         "ownerReferences": [daemonset.owner_reference],
     }
     shared |= {field: metadata[field] for field in ("annotations", "finalizers") if metadata.get(field)}
-    spec = _pod_spec(ws, template.get("spec") or {})
+    template_spec = template.get("spec") or {}
+    spec: Document = {**template_spec, "tolerations": daemon_tolerations(template_spec)}
+    if ws.spec.is_in_place:
+        spec = with_ready_gates(spec)
     by_scheduler = ws.settings.assign_pods_by_scheduler
     for node, name in zip(nodes, _names(ws, prefix, len(nodes)), strict=True):
         yield (
@@ -118,11 +120,6 @@ def _names(ws: WorkingSet, prefix: str, count: int) -> Iterable[str]:
     """Chosen here and not by the API server, so that a creation whose answer was lost can be repeated."""
     used = {pod.name[len(prefix) :] for pod in ws.snapshot.pods}
     return (f"{prefix}{fresh}" for fresh in ws.snapshot.ids.fresh_ids(count, used=used))
-
-
-def _pod_spec(ws: WorkingSet, template_spec: Mapping[str, Any]) -> Document:
-    spec = {**template_spec, "tolerations": daemon_tolerations(template_spec)}
-    return with_ready_gates(spec) if ws.spec.is_in_place else spec
 
 
 def _on_node(spec: Document, node: str) -> Document:

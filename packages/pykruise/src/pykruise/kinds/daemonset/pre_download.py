@@ -18,10 +18,10 @@ from pykruise.runtime.plan import Stage
 __all__ = ["plan_pre_download"]
 
 
-def plan_pre_download(ws: WorkingSet) -> list[Stage]:
+def plan_pre_download(ws: WorkingSet) -> tuple[Stage, ...]:
     """The writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""
     if ws.snapshot.pull_jobs is None:
-        return []
+        return ()
     daemonset = ws.snapshot.daemonset
     running = (state.pods for state in ws.nodes if state.place is Place.RUN)
     is_rolling = bool(ws.outdated) or any(not pods or not ws.is_updated(pods[0]) for pods in running)

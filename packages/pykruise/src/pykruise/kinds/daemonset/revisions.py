@@ -15,7 +15,7 @@ from pykruise.kinds.daemonset.snapshot import Snapshot
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.ownership import delete_revision, revision_stages
-from pykruise.plans.phases import pod_chain, pod_patch
+from pykruise.plans.phases import pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.workload_frame import choose_update_revision
 from pykruise.pods import keys
@@ -96,9 +96,8 @@ def stored(snapshot: Snapshot, revisions: Revisions, *, unrecorded: RevisionView
     """What has to be written of revisions before a pod can be of the current one."""
     assert revisions.choice is not None
     known = (*revisions.old, *revisions.duplicates, revisions.current)
-    chains = tuple(_labelled(one) for one in known if _lacks_label(snapshot, one))
     return [
-        *([Stage(purpose=Purpose.LABEL_REVISIONS, chains=chains)] if chains else []),
+        *stage_of(Purpose.LABEL_REVISIONS, (_labelled(one) for one in known if _lacks_label(snapshot, one))),
         *revision_stages(revisions.choice, snapshot.daemonset, unrecorded=unrecorded),
     ]
 
@@ -117,12 +116,12 @@ def _labelled(revision: RevisionView) -> Chain:
     )
 
 
-def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> list[Stage]:
+def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> tuple[Stage, ...]:
     """Pods of duplicates carry the hash of the revision that is kept; they are not restarted."""
     hashes = set(map(hash_of, revisions.duplicates)) - {hash_of(revisions.current)}
     if not hashes:
-        return []
-    chains = tuple(
+        return ()
+    chains = (
         pod_chain(
             pod,
             Step(
@@ -133,7 +132,7 @@ def merged_pods(revisions: Revisions, pods: Iterable[PodView]) -> list[Stage]:
         for pod in pods
         if pod.revision in hashes
     )
-    return [Stage(purpose=Purpose.MERGE_REVISIONS, chains=chains)] if chains else []
+    return stage_of(Purpose.MERGE_REVISIONS, chains)
 
 
 def cleaned_up(

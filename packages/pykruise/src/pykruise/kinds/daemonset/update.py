@@ -26,6 +26,7 @@ from pykruise.plans.phases import (
     Phase,
     pod_chain,
     skip,
+    stage_of,
 )
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
@@ -34,7 +35,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
-from pykruise.runtime.plan import Chain, Note, Stage
+from pykruise.runtime.plan import Chain, Note
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["BY_PARTITION", "BY_SELECTOR", "plan_update"]
@@ -218,7 +219,7 @@ def _begin(ws: WorkingSet, pods: Sequence[PodView], differences: _Differences) -
         assert isinstance(found, UpdateSpec)
         writes = start(pod, found, labels=ws.pod_labels, now=ws.now, settings=ws.settings.in_place)
         chains.append(pod_chain(pod, *begin_steps(pod, writes, revision=ws.revisions.current.name)))
-    stages = (Stage(purpose=Purpose.UPDATE_PODS, chains=tuple(chains)),) if chains else ()
+    stages = stage_of(Purpose.UPDATE_PODS, chains)
     skipped = skip(pods[most:], OTHERS_FIRST)
     return Phase(stages=stages, skipped=skipped, is_partial=len(pods) > most)
 

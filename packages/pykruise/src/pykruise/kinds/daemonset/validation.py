@@ -16,11 +16,13 @@ from pykruise.kinds.daemonset.types import SURGING, DaemonSetSpec, RollingUpdate
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
+from pykruise.kube.field_rules import check_not_negative
 from pykruise.kube.int_or_percent import IntOrPercent, is_whole_percent
-from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.pods.api import UpdateType
 from pykruise.pods.workload_validation import (
+    amount_errors,
     immutable_errors,
+    label_selector_errors,
     metadata_errors,
     pod_errors,
     selector_errors,
@@ -43,8 +45,6 @@ KIND: Final = "daemonset"
 STRATEGY: Final = "spec.updateStrategy"
 BLOCK: Final = f"{STRATEGY}.rollingUpdate"
 
-_NOT_NEGATIVE: Final = "must be greater than or equal to 0"
-
 
 def errors_of(
     doc: Mapping[str, Any], spec: DaemonSetSpec, *, old: Mapping[str, Any] | None = None
@@ -62,10 +62,8 @@ def errors_of(
         return errors
     errors += selector_errors(given, kind=KIND)
     errors += pod_errors(given, kind=KIND, stored=old)
-    if spec.min_ready_seconds < 0:  # rule 7
-        errors.append(invalid("spec.minReadySeconds", spec.min_ready_seconds, _NOT_NEGATIVE))
-    if spec.revision_history_limit < 0:  # rule 8
-        errors.append(invalid("spec.revisionHistoryLimit", spec.revision_history_limit, _NOT_NEGATIVE))
+    errors += check_not_negative(spec.min_ready_seconds, "spec.minReadySeconds")  # rule 7
+    errors += check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")  # rule 8
     errors += _strategy_errors(spec, stored, has_surging=has_surging(doc))
     if spec.lifecycle is not None and spec.lifecycle.in_place_update is not None:  # rule 20
         errors.append(
@@ -94,12 +92,11 @@ def _strategy_errors(spec: DaemonSetSpec, stored: Mapping[str, Any], *, has_surg
     old: Mapping[str, Any] = (stored.get("updateStrategy") or {}).get("rollingUpdate") or {}
     yield from _budget_errors(block, old)
     yield from _type_errors(block, has_surging=has_surging)
-    if block.partition is not None:  # rule 19
-        yield from _amount_errors(block.partition, f"{BLOCK}.partition")
+    yield from _amount_errors(block.partition, f"{BLOCK}.partition")  # rule 19
     if block.selector is not None:  # rule 22
         selector = msgspec.to_builtins(block.selector)
         if not same(selector, old.get("selector")):
-            yield from _node_selector_errors(selector)
+            yield from label_selector_errors(selector, f"{BLOCK}.selector")
 
 
 def _budget_errors(block: RollingUpdate, old: Mapping[str, Any]) -> Iterator[Cause]:
@@ -143,19 +140,6 @@ def _number(value: IntOrPercent | None) -> int:
 
 def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
     """A whole number of at least 0, or a whole percentage up to 100%."""
-    if value is None:
-        return
-    if isinstance(value, int):
-        if value < 0:
-            yield invalid(field, value, _NOT_NEGATIVE)
-    elif not is_whole_percent(value):
-        yield invalid(field, value, "must be a valid percent value (e.g. '10%') or a whole number")
-    elif int(value[:-1]) > 100:
+    yield from amount_errors(value, field)
+    if isinstance(value, str) and is_whole_percent(value) and int(value[:-1]) > 100:
         yield invalid(field, value, "must not be greater than 100%")
-
-
-def _node_selector_errors(selector: Mapping[str, Any]) -> Iterator[Cause]:
-    try:
-        selector_from(selector)
-    except SelectorError as error:
-        yield invalid(f"{BLOCK}.selector", selector, str(error))

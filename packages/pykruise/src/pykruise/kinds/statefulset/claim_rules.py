@@ -14,7 +14,7 @@ from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.field_errors import forbidden, invalid
 from pykruise.plans.review import ClassLookup
-from pykruise.pods.claims import storage_of
+from pykruise.pods.claims import storage_of, template_name
 
 __all__ = ["claim_errors"]
 
@@ -34,11 +34,11 @@ async def claim_errors(
     if len(new) != len(before):
         problem = "templates may be neither added nor removed while claims follow them"
         return [invalid(FIELD, len(new), problem)]
-    by_name = {_name(one): one for one in before}
+    by_name = {template_name(one): one for one in before}
     errors: list[Cause] = []
     resized: list[dict[str, Any]] = []
     for template in new:
-        name = _name(template)
+        name = template_name(template)
         if name not in by_name:
             errors.append(forbidden(f"{FIELD}[{name}].name", "a template may not be renamed"))
             continue
@@ -48,10 +48,6 @@ async def claim_errors(
     if resized:
         errors += await _class_errors(resized, classes)
     return errors
-
-
-def _name(template: Mapping[str, Any]) -> str:
-    return str((template.get("metadata") or {}).get("name") or "")
 
 
 def _spec(template: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -65,7 +61,7 @@ def _sizes(template: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _shape_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
-    field = f"{FIELD}[{_name(new)}]"
+    field = f"{FIELD}[{template_name(new)}]"
     wanted, there = (_spec(one).get("storageClassName") for one in (new, old))
     if None not in (wanted, there) and wanted != there:
         yield invalid(field, wanted, f"the storage class of claims cannot change (it is {there})")
@@ -84,7 +80,7 @@ async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLo
     by_name = {one["metadata"]["name"]: one for one in found}
     errors: list[Cause] = []
     for template in templates:
-        field = f"{FIELD}[{_name(template)}].spec"
+        field = f"{FIELD}[{template_name(template)}].spec"
         name = _spec(template).get("storageClassName")
         chosen = by_name.get(name) if name is not None else _default(found)
         if chosen is None:

@@ -61,7 +61,7 @@ def lacks_volume(ws: WorkingSet, slot: Slot) -> bool:
 
 def stale_claim(ws: WorkingSet, slot: Slot) -> str:
     """Name of a claim that is about to go with the last pod of this name; empty: there is none."""
-    if not _deletes_when_scaled(ws):
+    if not _policy(ws)[0]:
         return ""
     uid = slot.pod.uid if slot.pod is not None else ""
     for claim in ws.claims_of(slot.ordinal):
@@ -91,7 +91,7 @@ def claims_to_create(ws: WorkingSet, slot: Slot) -> tuple[tuple[Step, ...], Reas
         namespace=ws.namespace,
         suffix=str(slot.ordinal),
         labels=ws.spec.selector.match_labels or {},
-        owner_references=_new_owners(ws),
+        owner_references=[_set_reference(ws)] if _policy(ws)[1] else [],
     )
     steps = [_create_step(ws, one, pod=slot.name) for one in wanted if one["metadata"]["name"] not in present]
     for claim in present.values():
@@ -121,16 +121,13 @@ def _create_step(ws: WorkingSet, document: Document, *, pod: str) -> Step:
 
 
 def _policy(ws: WorkingSet) -> tuple[bool, bool]:
-    """Whether claims go when the set shrinks, and when it is deleted. An unknown policy retains."""
-    policy = ws.spec.persistent_volume_claim_retention_policy
+    """Whether claims go when the set shrinks, and when it is deleted. An unknown policy retains; so do all without the
+    gate."""
+    policy = ws.spec.persistent_volume_claim_retention_policy if ws.settings.auto_delete_claims else None
     known = ("", *Retention)
     if policy is None or policy.when_scaled not in known or policy.when_deleted not in known:
         return False, False
     return policy.when_scaled == Retention.DELETE, policy.when_deleted == Retention.DELETE
-
-
-def _deletes_when_scaled(ws: WorkingSet) -> bool:
-    return ws.settings.auto_delete_claims and _policy(ws)[0]
 
 
 def _set_reference(ws: WorkingSet) -> Document:
@@ -144,15 +141,8 @@ def _set_reference(ws: WorkingSet) -> Document:
     )
 
 
-def _new_owners(ws: WorkingSet) -> list[Document]:
-    """Owners that a claim of a wanted pod is born with."""
-    return [_set_reference(ws)] if ws.settings.auto_delete_claims and _policy(ws)[1] else []
-
-
 def owner_steps(ws: WorkingSet, pod: PodView, *, is_surplus: bool) -> tuple[Step, ...]:
     """Patches of the pod's claims whose owners are not those that the policy wants."""
-    if not ws.settings.auto_delete_claims or not ws.spec.volume_claim_templates:
-        return ()
     found = (
         _owner_step(ws, claim, pod.name, pod=pod, is_surplus=is_surplus)
         for claim in ws.claims_of(ws.ordinal(pod))

@@ -16,11 +16,11 @@ from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pykruise.pods import keys
-from pykruise.pods.claims import ClaimView, claim_name, storage_of
+from pykruise.pods.claims import ClaimView, claim_name, storage_of, template_name
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Note, Step
 
-__all__ = ["RESIZE_PATIENCE_S", "ClaimTemplate", "Growth", "templates_of"]
+__all__ = ["RESIZE_PATIENCE_S", "ClaimTemplate", "Growth"]
 
 RESIZE_PATIENCE_S: Final = 300.0
 """How long a file system may take to grow under its running pod before the pod is recreated for it."""
@@ -49,22 +49,16 @@ class ClaimTemplate(msgspec.Struct, frozen=True):
         return self.has_shape_of(claim) and claim.capacity >= claim.requested
 
 
-def templates_of(ws: WorkingSet) -> list[ClaimTemplate]:
-    """The claim templates, in their order."""
-    found = []
-    for template in ws.spec.volume_claim_templates or ():
-        spec = template.get("spec") or {}
-        resources = spec.get("resources") or {}
-        found.append(
-            ClaimTemplate(
-                name=str((template.get("metadata") or {}).get("name") or ""),
-                storage_class=spec.get("storageClassName"),
-                access_modes=tuple(spec.get("accessModes") or ()),
-                requested=storage_of(resources.get("requests")),
-                resources=resources,
-            )
-        )
-    return found
+def _template(template: Mapping[str, Any]) -> ClaimTemplate:
+    spec = template.get("spec") or {}
+    resources = spec.get("resources") or {}
+    return ClaimTemplate(
+        name=template_name(template),
+        storage_class=spec.get("storageClassName"),
+        access_modes=tuple(spec.get("accessModes") or ()),
+        requested=storage_of(resources.get("requests")),
+        resources=resources,
+    )
 
 
 class Growth:
@@ -72,19 +66,20 @@ class Growth:
 
     def __init__(self, ws: WorkingSet) -> None:
         self._ws = ws
-        self._templates = templates_of(ws)
+        self.templates = [_template(one) for one in ws.spec.volume_claim_templates or ()]
+        """In their order."""
         strategy = ws.spec.volume_claim_update_strategy
         self.is_on = (
             ws.settings.auto_resize_claims
             and strategy is not None
             and strategy.type == ClaimUpdateType.ON_POD_ROLLING_UPDATE
-            and bool(self._templates)
+            and bool(self.templates)
         )
         """Whether existing claims follow their templates at all."""
 
     def claims(self, ordinal: int) -> Iterator[tuple[ClaimTemplate, ClaimView]]:
         """Each claim of the pod with its template."""
-        for template in self._templates:
+        for template in self.templates:
             name = claim_name(template.name, owner=self._ws.name, suffix=str(ordinal))
             claim = self._ws.snapshot.claims.get(name)
             if claim is not None and not claim.is_deleting:

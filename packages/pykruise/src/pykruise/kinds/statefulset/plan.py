@@ -30,7 +30,7 @@ from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kube.documents import Document, labels_of
 from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages, revision_stages
-from pykruise.plans.phases import Phase
+from pykruise.plans.phases import Phase, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
 from pykruise.plans.workload_frame import (
@@ -40,7 +40,6 @@ from pykruise.plans.workload_frame import (
     choose_update_revision,
     plan_workload,
     requeue_after,
-    tidy_stages,
     truncate_history,
     with_mismatch,
 )
@@ -148,7 +147,7 @@ def _planned(
             *refresh.stages,
             *scale.phase.stages,
             *update.stages,
-            *tidy_stages(_truncated(ws)),
+            *stage_of(Purpose.TIDY_UP, _truncated(ws)),
         ),
         status=changed_status(statefulset, status, zeros=() if ws.slots else ("updatedAvailableReplicas",)),
         requeue_after_s=requeue_after(

@@ -17,10 +17,10 @@ from pykruise.runtime.plan import Stage
 __all__ = ["plan_pre_download"]
 
 
-def plan_pre_download(ws: WorkingSet, differences: Differences) -> list[Stage]:
+def plan_pre_download(ws: WorkingSet, differences: Differences) -> tuple[Stage, ...]:
     """The writes that pull images ahead; none while the gates are off or ImagePullJobs are not served."""
     if ws.snapshot.pull_jobs is None:
-        return []
+        return ()
     statefulset = ws.snapshot.statefulset
     status = statefulset.status
     have = status.updated_ready_replicas if status.update_revision == ws.update.name else 0

@@ -7,7 +7,7 @@ and updates only when all that is in order. Parallel does everything at once, bu
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -28,7 +28,7 @@ from pykruise.kinds.statefulset.claims import (
 )
 from pykruise.kinds.statefulset.working_set import FINISHED, Slot, WorkingSet
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain, pod_patch
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle import LifecycleState, why_waiting
 from pykruise.pods.reasons import Code
@@ -80,24 +80,22 @@ class _Found:
     def is_full(self) -> bool:
         return len(self.create) + len(self.replace) >= MOST_AT_ONCE
 
-    def stages(self) -> list[Stage]:
-        """Pods that have ended go first: their successors need the name."""
-        rows = (
-            (Purpose.REPLACE_PODS, self.replace, False),
-            (Purpose.KEEP_CLAIMS, self.claims, False),
-            (Purpose.CREATE_PODS, self.create, True),
-            (Purpose.REPAIR_PODS, self.repair, False),
+    def phase(
+        self, surplus: Sequence[Stage] = (), skipped: Mapping[str, Reason] = {}, *, is_partial: bool = False
+    ) -> Phase:
+        """All of it, and what becomes of surplus pods. Pods that have ended go first: successors need the name."""
+        return Phase(
+            stages=(
+                *stage_of(Purpose.REPLACE_PODS, self.replace),
+                *stage_of(Purpose.KEEP_CLAIMS, self.claims),
+                *stage_of(Purpose.CREATE_PODS, self.create, ramp=True),
+                *stage_of(Purpose.REPAIR_PODS, self.repair, is_optional=True),
+                *surplus,
+            ),
+            skipped={**self.skipped, **skipped},
+            notes=(*self.notes, *_unmounted_note(self.unmounted)),
+            is_partial=is_partial,
         )
-        return [
-            Stage(
-                purpose=purpose,
-                chains=tuple(chains),
-                ramp=ramp,
-                is_optional=purpose == Purpose.REPAIR_PODS,
-            )
-            for purpose, chains, ramp in rows
-            if chains
-        ]
 
 
 def plan_scale(ws: WorkingSet) -> Scale:
@@ -131,30 +129,20 @@ def _ordered(ws: WorkingSet) -> Scale:
         _fill(ws, slot, choice, found)
         if _has_available(ws, slot):
             continue
+        advances = False
         if pod is not None and pod.phase not in FINISHED:
             found.skipped.setdefault(pod.name, _why_not_available(ws, pod))
-        advances = (
-            pod is not None
-            and not pod.is_deleting
-            and pod.phase not in FINISHED
-            and (pod.state in _TAKEN_OUT or pod.is_specified_delete)
-        )
+            advances = not pod.is_deleting and (pod.state in _TAKEN_OUT or pod.is_specified_delete)
         # What was taken out of service by an update or deletion is brought on all the same: only that ends it.
-        return Scale(
-            phase=_phase(found.stages(), found, (), {}, is_partial=False),
-            may_update=advances,
-            only=slot.name if advances else "",
-        )
+        return Scale(phase=found.phase(), may_update=advances, only=slot.name if advances else "")
     stages, skipped, may_update = _surplus_in_order(ws)
-    return Scale(
-        phase=_phase(found.stages(), found, stages, skipped, is_partial=False), may_update=may_update
-    )
+    return Scale(phase=found.phase(stages, skipped), may_update=may_update)
 
 
-def _surplus_in_order(ws: WorkingSet) -> tuple[list[Stage], dict[str, Reason], bool]:
+def _surplus_in_order(ws: WorkingSet) -> tuple[Sequence[Stage], dict[str, Reason], bool]:
     """The highest surplus pod goes, when nothing is in the way. Updates wait for what changes."""
     if not ws.surplus:
-        return [], {}, True
+        return (), {}, True
     pod, *others = ws.surplus
     chains: list[Chain] = []
     steps: tuple[Step, ...] = ()
@@ -171,9 +159,7 @@ def _surplus_in_order(ws: WorkingSet) -> tuple[list[Stage], dict[str, Reason], b
     skipped = {pod.name: waits} if waits else {}
     later = Reason(Code.TURN, f"surplus; goes after pod {pod.name}")
     skipped |= {one.name: later for one in others}
-    if not chains:
-        return [], skipped, False
-    return [Stage(purpose=Purpose.DELETE_SURPLUS_PODS, chains=tuple(chains))], skipped, False
+    return stage_of(Purpose.DELETE_SURPLUS_PODS, chains), skipped, False
 
 
 def _why_surplus_waits(ws: WorkingSet, pod: PodView) -> Reason | None:
@@ -212,9 +198,7 @@ def _parallel(ws: WorkingSet) -> Scale:
     if exhausted:
         found.notes.append(_limit_note(ws))
     stages, skipped = _surplus_at_once(ws)
-    return Scale(
-        phase=_phase(found.stages(), found, stages, skipped, is_partial=is_partial), exhausted=exhausted
-    )
+    return Scale(phase=found.phase(stages, skipped, is_partial=is_partial), exhausted=exhausted)
 
 
 def _limit_note(ws: WorkingSet) -> Note:
@@ -223,7 +207,7 @@ def _limit_note(ws: WorkingSet) -> Note:
     return Note(reason="ScaleUpLimited", message=message, again_after_s=LOOK_AGAIN_S)
 
 
-def _surplus_at_once(ws: WorkingSet) -> tuple[list[Stage], dict[str, Reason]]:
+def _surplus_at_once(ws: WorkingSet) -> tuple[Sequence[Stage], dict[str, Reason]]:
     chains: list[Chain] = []
     skipped: dict[str, Reason] = {}
     for pod in ws.surplus[:MOST_AT_ONCE]:
@@ -235,27 +219,8 @@ def _surplus_at_once(ws: WorkingSet) -> tuple[list[Stage], dict[str, Reason]]:
             skipped[pod.name] = waits
         if found := (*owner_steps(ws, pod, is_surplus=True), *steps):
             chains.append(pod_chain(pod, *found))
-    if not chains:
-        return [], skipped
     # A quota that lets no pod be made must not keep surplus ones, which fill it, from going.
-    stage = Stage(purpose=Purpose.DELETE_SURPLUS_PODS, chains=tuple(chains), ramp=True, regardless=True)
-    return [stage], skipped
-
-
-def _phase(
-    first: list[Stage],
-    found: _Found,
-    second: Iterable[Stage],
-    skipped: dict[str, Reason],
-    *,
-    is_partial: bool,
-) -> Phase:
-    return Phase(
-        stages=(*first, *second),
-        skipped={**found.skipped, **skipped},
-        notes=(*found.notes, *_unmounted_note(found.unmounted)),
-        is_partial=is_partial,
-    )
+    return stage_of(Purpose.DELETE_SURPLUS_PODS, chains, ramp=True, regardless=True), skipped
 
 
 def _unmounted_note(names: list[str]) -> list[Note]:

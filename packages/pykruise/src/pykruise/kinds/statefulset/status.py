@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.statefulset.expansion import Growth, templates_of
+from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.types import ClaimStatus, StatefulSetStatus
 from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kube.api import PlainCondition
@@ -31,32 +31,19 @@ def counters(
     pods: Iterable[PodView], *, current: str, update: str, min_ready_seconds: int, now: Instant
 ) -> dict[str, Any]:
     """The counters of the status, by their field. `current`, `update`: hashes of the revisions."""
-    found = dict.fromkeys(
-        (
-            "replicas",
-            "ready_replicas",
-            "available_replicas",
-            "current_replicas",
-            "updated_replicas",
-            "updated_ready_replicas",
-            "updated_available_replicas",
-        ),
-        0,
-    )
-    for pod in pods:
-        if not pod.phase:
-            continue
-        available = is_available(pod, min_ready_seconds=min_ready_seconds, now=now)
-        is_updated = pod.revision == update
-        found["replicas"] += 1
-        found["ready_replicas"] += pod.is_ready
-        found["available_replicas"] += available
-        found["updated_ready_replicas"] += pod.is_ready and is_updated
-        found["updated_available_replicas"] += available and is_updated
-        if not pod.is_deleting:
-            found["current_replicas"] += pod.revision == current
-            found["updated_replicas"] += is_updated
-    return found
+    there = [pod for pod in pods if pod.phase]
+    ready = [pod for pod in there if pod.is_ready]
+    available = [pod for pod in there if is_available(pod, min_ready_seconds=min_ready_seconds, now=now)]
+    staying = [pod for pod in there if not pod.is_deleting]
+    return {
+        "replicas": len(there),
+        "ready_replicas": len(ready),
+        "available_replicas": len(available),
+        "current_replicas": sum(pod.revision == current for pod in staying),
+        "updated_replicas": sum(pod.revision == update for pod in staying),
+        "updated_ready_replicas": sum(pod.revision == update for pod in ready),
+        "updated_available_replicas": sum(pod.revision == update for pod in available),
+    }
 
 
 def status_of(
@@ -126,10 +113,9 @@ def _is_complete(ws: WorkingSet, counted: dict[str, Any]) -> bool:
 def _claim_statuses(ws: WorkingSet) -> list[ClaimStatus]:
     """One entry for each claim template, over the pods that are wanted."""
     growth = Growth(ws)
-    templates = templates_of(ws)
-    compatible = dict.fromkeys((one.name for one in templates), 0)
+    compatible = dict.fromkeys((one.name for one in growth.templates), 0)
     ready = dict(compatible)
-    for slot in ws.slots if templates else ():
+    for slot in ws.slots if growth.templates else ():
         for template, claim in growth.claims(slot.ordinal):
             if template.is_met_by(claim):
                 compatible[template.name] += 1
@@ -140,7 +126,7 @@ def _claim_statuses(ws: WorkingSet) -> list[ClaimStatus]:
             compatible_replicas=compatible[one.name],
             compatible_ready_replicas=ready[one.name],
         )
-        for one in templates
+        for one in growth.templates
     ]
 
 

@@ -27,6 +27,7 @@ from pykruise.pods.api import (
     PodTemplate,
     PriorityStrategy,
 )
+from pykruise.pods.claims import template_name
 from pykruise.pods.lifecycle import Lifecycle
 from pykruise.pods.workload_spec import SpecWithPolicy
 
@@ -183,8 +184,7 @@ class StatefulSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw
     @property
     def claim_names(self) -> list[str]:
         """Names of the claim templates, in their order."""
-        templates = self.volume_claim_templates or ()
-        return [str((one.get("metadata") or {}).get("name") or "") for one in templates]
+        return [template_name(one) for one in self.volume_claim_templates or ()]
 
 
 class ClaimStatus(Typed, frozen=True, kw_only=True):

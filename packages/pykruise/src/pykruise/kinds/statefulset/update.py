@@ -1,6 +1,6 @@
 """Which pods go to the update revision now, and how; and which specified ones are deleted.
 
-WorkingSet + Differences + Scale ──▶ plan_update() ──▶ Update
+WorkingSet + Differences + Scale ──▶ plan_update() ──▶ Phase
 
 Pure. Every slot that is missing, not healthy, in flux or not available long enough counts against
 maxUnavailable, wherever it stands in the order; surplus pods never do. A candidate that is unavailable already
@@ -26,6 +26,7 @@ from pykruise.plans.phases import (
     Phase,
     delete_steps,
     pod_chain,
+    stage_of,
 )
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.api import PodUpdatePolicy
@@ -34,7 +35,7 @@ from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.reasons import Code
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
-from pykruise.runtime.plan import Chain, Note, Stage, Step
+from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_update", "updating_names"]
@@ -67,7 +68,7 @@ class _Pass:
         self.chains: list[Chain] = []
         self.skipped: dict[str, Reason] = {}
         self.failure: Reason | None = None
-        self.failure_event = ""
+        self.notes: tuple[Note, ...] = ()
         self.begun = 0
         self.times: list[Instant] = []
         self.is_partial = False
@@ -94,23 +95,15 @@ class _Pass:
     def fail(self, pod: PodView, why: Reason, *, failure: Reason, event: str) -> None:
         """The pod cannot be updated at all; the pass ends with it."""
         self.skipped[pod.name] = why
-        self.failure, self.failure_event = failure, event
+        self.failure = failure
+        self.notes = (Note(reason=event, message=failure.message, warning=True, again_after_s=LOOK_AGAIN_S),)
 
     def phase(self) -> Phase:
         """What came out of it."""
-        notes: tuple[Note, ...] = ()
-        if self.failure:
-            note = Note(
-                reason=self.failure_event,
-                message=self.failure.message,
-                warning=True,
-                again_after_s=LOOK_AGAIN_S,
-            )
-            notes = (note,)
         return Phase(
-            stages=(Stage(purpose=Purpose.UPDATE_PODS, chains=tuple(self.chains)),) if self.chains else (),
+            stages=stage_of(Purpose.UPDATE_PODS, self.chains),
             skipped=self.skipped,
-            notes=notes,
+            notes=self.notes,
             failure=self.failure,
             look_at=min(self.times, default=None),
             is_partial=self.is_partial,

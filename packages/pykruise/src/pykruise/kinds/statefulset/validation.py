@@ -20,7 +20,7 @@ from pykruise.kinds.statefulset.types import (
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
-from pykruise.kube.field_rules import check_size
+from pykruise.kube.field_rules import check_not_negative, check_size
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, is_whole_percent, resolve
 from pykruise.kube.patches import diff_json
 from pykruise.kube.validation_rules import is_dns1123_label
@@ -63,8 +63,6 @@ WEIGHTS: Final = (
 LONGEST_MIN_READY_S: Final = 300
 LONGEST_HOST_NAME: Final = 63
 
-_NOT_NEGATIVE: Final = "must be greater than or equal to 0"
-
 
 def errors_of(
     doc: Mapping[str, Any], spec: StatefulSetSpec, *, old: Mapping[str, Any] | None = None
@@ -81,8 +79,7 @@ def errors_of(
     errors += _strategy_errors(spec)  # rules 8 to 19
     errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
     errors += _retention_errors(spec)  # rule 20
-    if spec.replicas is not None and spec.replicas < 0:  # rule 21
-        errors.append(invalid("spec.replicas", spec.replicas, _NOT_NEGATIVE))
+    errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 21
     errors += selector_errors(given, kind=KIND)  # rules 22 to 24
     errors += pod_errors(given, kind=KIND, further_volumes=_claim_volumes(spec), stored=old)  # rules 25 to 27
     errors += _further_errors(spec)
@@ -146,7 +143,7 @@ def _max_unavailable_errors(value: IntOrPercent, field: str, spec: StatefulSetSp
         yield invalid(field, value, "must be a whole number or a percentage such as 50%")
         return
     if isinstance(value, int) and value < 0:
-        yield invalid(field, value, _NOT_NEGATIVE)
+        yield from check_not_negative(value, field)
         return
     if resolve(value, of=1, rounding=Rounding.UP) < 1:
         yield invalid(field, value, "must be at least 1")
@@ -158,8 +155,7 @@ def _reserved_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     for index, entry in enumerate(spec.reserve_ordinals or ()):
         field = f"spec.reserveOrdinals[{index}]"
         if isinstance(entry, int):
-            if entry < 0:
-                yield invalid(field, entry, _NOT_NEGATIVE)
+            yield from check_not_negative(entry, field)
             continue
         pair = range_of(entry)
         if pair is None:
@@ -187,8 +183,7 @@ def _strategy_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 
 
 def _rolling_errors(block: RollingUpdate, spec: StatefulSetSpec) -> Iterator[Cause]:
-    if block.partition is not None and block.partition < 0:
-        yield invalid(f"{BLOCK}.partition", block.partition, _NOT_NEGATIVE)
+    yield from check_not_negative(block.partition, f"{BLOCK}.partition")
     if block.min_ready_seconds is not None and not 0 <= block.min_ready_seconds <= LONGEST_MIN_READY_S:
         problem = f"must be between 0 and {LONGEST_MIN_READY_S}, inclusive"
         yield invalid(f"{BLOCK}.minReadySeconds", block.min_ready_seconds, problem)
@@ -229,10 +224,8 @@ def _retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 
 def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     """What the original leaves unchecked although it could only fail later."""
-    if spec.ordinals is not None and spec.ordinals.start < 0:
-        yield invalid("spec.ordinals.start", spec.ordinals.start, _NOT_NEGATIVE)
-    if spec.revision_history_limit is not None and spec.revision_history_limit < 0:
-        yield invalid("spec.revisionHistoryLimit", spec.revision_history_limit, _NOT_NEGATIVE)
+    yield from check_not_negative(spec.ordinals.start if spec.ordinals else None, "spec.ordinals.start")
+    yield from check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")
     strategy = spec.volume_claim_update_strategy
     if strategy is not None and strategy.type not in ("", *ClaimUpdateType):
         yield not_supported(
@@ -263,7 +256,7 @@ def _in_place_only_errors(
 
 
 def _is_image(operation: Mapping[str, Any]) -> bool:
-    parts = operation["path"].split("/")  # ["", "spec", "containers", "0", "image"]
-    return (
-        operation["op"] == "replace" and len(parts) == 5 and parts[2] == "containers" and parts[4] == "image"
-    )
+    match operation["op"], operation["path"].split("/"):
+        case "replace", ["", "spec", "containers", _, "image"]:
+            return True
+    return False

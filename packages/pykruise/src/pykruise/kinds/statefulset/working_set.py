@@ -69,7 +69,7 @@ class WorkingSet:
         self.pods = pods
         """Claimed: controlled by it or about to be, matching selector and name; terminating ones too."""
         self._update_hash = update.hash
-        self._has_claims = bool(spec.volume_claim_templates)
+        self._claim_names = spec.claim_names
         self.reserved = reserved_of(spec.reserve_ordinals or ())
         by_ordinal = {ordinal: pod for pod in pods if (ordinal := self.ordinal(pod)) != NO_ORDINAL}
         wanted = wanted_ordinals(
@@ -174,10 +174,8 @@ class WorkingSet:
 
     def claims_of(self, ordinal: int) -> list[ClaimView]:
         """The claims there are of the pod with this ordinal, in the order of the templates."""
-        if not self._has_claims:
-            return []
         found = (
             self.snapshot.claims.get(claim_name(name, owner=self.name, suffix=str(ordinal)))
-            for name in self.spec.claim_names
+            for name in self._claim_names
         )
         return [claim for claim in found if claim is not None]
