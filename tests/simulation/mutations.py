@@ -17,7 +17,6 @@ import msgspec
 from pykruise.kinds.cloneset import (
     in_place,
     limits,
-    phase,
     plan,
     scale,
     status,
@@ -192,8 +191,8 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "nobody looks whether the owner is still there": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
     # An announced claim is deleted later, whoever forgets it: both have to be missing.
     "claims stay when their pod is deleted": (
-        (phase, "claims_to_delete", always(())),
-        (phase, "claims_to_announce", always(())),
+        (scale, "claims_to_delete", always(())),
+        (scale, "claims_to_announce", always(())),
     ),
     "claims are not created with their pods": ((scale, "claims_to_create", always(())),),
     "claims without a pod are kept": ((plan, "clean_up_stages", always([])),),

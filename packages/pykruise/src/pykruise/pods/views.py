@@ -49,6 +49,9 @@ all, for SidecarSets may change any."""
 APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """Never kept: it is as large as the pod."""
 
+FINISHED: Final = ("Failed", "Succeeded")
+"""Phases of pods whose containers do not run any more and will not be started again."""
+
 SERVING_STATES: Final = ("", "Normal")
 """Lifecycle states in which a pod takes part; one without the label was never under management."""
 
@@ -428,7 +431,7 @@ class PodProjector:
 def is_active(pod: Mapping[str, Any]) -> bool:
     """`PodView.is_active` of a pod as admission gets it: neither on its way out nor finished."""
     phase = (pod.get("status") or {}).get("phase")
-    return not (pod.get("metadata") or {}).get("deletionTimestamp") and phase not in ("Succeeded", "Failed")
+    return not (pod.get("metadata") or {}).get("deletionTimestamp") and phase not in FINISHED
 
 
 def project_pod(raw: bytes | msgspec.Raw) -> PodView:

@@ -13,11 +13,9 @@ import msgspec
 from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, Snapshot
 from pykruise.pods.fan_out import State, Target
 from pykruise.pods.nodes import NodeView
-from pykruise.pods.views import PodView
+from pykruise.pods.views import FINISHED, PodView
 
 __all__ = ["Targets", "restarts_of", "state_of", "targets_of"]
-
-FINISHED = ("Succeeded", "Failed")
 
 
 class Targets(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,14 +11,19 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.claims import claims_to_create, ids_of_new_pods, with_claims
+from pykruise.kinds.cloneset.claims import (
+    claims_to_announce,
+    claims_to_create,
+    claims_to_delete,
+    ids_of_new_pods,
+    with_claims,
+)
 from pykruise.kinds.cloneset.limits import Numbers
-from pykruise.kinds.cloneset.phase import delete_steps
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, stage_of, state_step
+from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain, stage_of, state_step
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
 from pykruise.pods.in_place import with_ready_gates
@@ -28,7 +33,7 @@ from pykruise.pods.ordering import deletion_order
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Create
+from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 
@@ -184,12 +189,20 @@ def part(ws: WorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str
             continue
         parting.ready_budget -= pod.is_serving
         because = f"{why}, within maxUnavailable" if pod.is_serving else f"{why}, and not serving"
-        steps, waits = delete_steps(ws, pod, because=because)
+        steps, waits = _delete_steps(ws, pod, because=because)
         if steps:
             parting.chains.append(pod_chain(pod, *steps))
         elif waits is not None:
             parting.skipped[pod.name] = waits
     return parting
+
+
+def _delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[Step, ...], Reason | None]:
+    """What a deletion of the pod takes now, its claims with it: steps, or none and why it waits."""
+    steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
+    if not any(isinstance(step.action, Delete) for step in steps):
+        return steps, waits
+    return (*claims_to_announce(ws, pod), *steps, *claims_to_delete(ws, pod)), waits
 
 
 def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:

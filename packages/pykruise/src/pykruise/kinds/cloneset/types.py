@@ -47,13 +47,9 @@ SchemaFalse = Annotated[bool, schema(default=False)]
 """False, and the API server writes that into the object."""
 
 
-class ScaleStrategy(Typed, frozen=True, kw_only=True):
-    """How pods come and go."""
+class CommonScaleStrategy(Typed, frozen=True, kw_only=True):
+    """How pods come and go: the fields that all versions have."""
 
-    enable_pvc_reuse: SchemaFalse = msgspec.field(name="enablePVCReuse", default=False)
-    """Whether a new pod takes over the claims, and with them the id, of a pod that was deleted by hand."""
-    exclude_preparing_delete: bool = False
-    """Whether pods that a preDelete hook holds no longer count as pods of the set."""
     max_unavailable: IntOrString | None = None
     """How many pods may be unavailable while the set grows, as a number or a share of replicas; no limit by
     default."""
@@ -61,8 +57,17 @@ class ScaleStrategy(Typed, frozen=True, kw_only=True):
     """Names of pods to delete before any other. A name is taken off the list when its pod is gone."""
 
 
-class RollingUpdate(Typed, frozen=True, kw_only=True):
-    """How a rolling update goes."""
+class ScaleStrategy(CommonScaleStrategy, frozen=True, kw_only=True):
+    """How pods come and go."""
+
+    enable_pvc_reuse: SchemaFalse = msgspec.field(name="enablePVCReuse", default=False)
+    """Whether a new pod takes over the claims, and with them the id, of a pod that was deleted by hand."""
+    exclude_preparing_delete: bool = False
+    """Whether pods that a preDelete hook holds no longer count as pods of the set."""
+
+
+class CommonRollingUpdate(Typed, frozen=True, kw_only=True):
+    """How a rolling update goes: the fields that all versions have."""
 
     in_place_update_strategy: InPlaceUpdateStrategy | None = None
     max_surge: IntOrString | None = None
@@ -73,11 +78,16 @@ class RollingUpdate(Typed, frozen=True, kw_only=True):
     """Pods that stay at older revisions, as a number or a share of replicas; 0 by default."""
     paused: bool = False
     """Whether updating is stopped; scaling goes on."""
-    pod_update_policy: str = ""
-    """ReCreate (the default), InPlaceIfPossible or InPlaceOnly."""
     priority_strategy: PriorityStrategy | None = None
     scatter_strategy: list[ScatterTerm] | None = None
     """Pods that are spread over the rollout."""
+
+
+class RollingUpdate(CommonRollingUpdate, frozen=True, kw_only=True):
+    """How a rolling update goes."""
+
+    pod_update_policy: str = ""
+    """ReCreate (the default), InPlaceIfPossible or InPlaceOnly."""
 
 
 class UpdateStrategy(Typed, frozen=True, kw_only=True):

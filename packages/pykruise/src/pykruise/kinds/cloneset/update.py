@@ -15,7 +15,6 @@ import msgspec
 
 from pykruise.kinds.cloneset.in_place import Differences, begin
 from pykruise.kinds.cloneset.limits import Numbers
-from pykruise.kinds.cloneset.phase import mark_step, recreation_notes
 from pykruise.kinds.cloneset.scale import part
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.resources import PODS
@@ -27,10 +26,12 @@ from pykruise.plans.phases import (
     PAUSED,
     Phase,
     pod_chain,
+    pod_patch,
     skip,
     stage_of,
 )
 from pykruise.plans.purposes import Purpose
+from pykruise.pods import keys
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, Operation, ask, budget_name_of, spend_patch
 from pykruise.pods.lifecycle import LifecycleState, is_hooked
 from pykruise.pods.ordering import Term, by_priority, first, scatter, update_order
@@ -38,7 +39,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Delete, patch_object
-from pykruise.runtime.plan import Chain, Stage, Step
+from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_update"]
@@ -257,7 +258,7 @@ def _recreate(
             chains += _with_recreation_notes(going.chains, fresh, target)
     at_once = {chain.subject for chain in chains}
     chains += [
-        pod_chain(pod, mark_step(ws, pod, target=target, because=f"{why}, once it may go"))
+        pod_chain(pod, _mark_step(pod, target=target, because=f"{why}, once it may go"))
         for why, group in _by_reason(fresh, target, reasons).items()
         for pod in group
         if pod.name not in at_once
@@ -268,13 +269,41 @@ def _recreate(
     return Phase(stages=stages, skipped=skipped, is_partial=bool(later))
 
 
+def _mark_step(pod: PodView, *, target: RevisionView, because: str) -> Step:
+    """Specify the pod for deletion, so that the scale phase replaces it under all its rules."""
+    done, failed = _recreation_notes(pod, target)
+    return Step(
+        action=pod_patch(pod, {"metadata": {"labels": {keys.SPECIFIED_DELETE_LABEL: "true"}}}),
+        because=because,
+        done=done,
+        failed=failed,
+    )
+
+
+def _recreation_notes(pod: PodView, target: RevisionView) -> tuple[Note, Note]:
+    """The events that a pod is (or could not be) replaced for an update, with the reasons and texts that
+    alerts on OpenKruise's events look for. They are the same where the pod is deleted without being marked."""
+    revision = f"for update(revision {target.name})"
+    return (
+        Note(
+            reason="SuccessfulUpdatePodReCreate",
+            message=f"successfully patch pod {pod.name} specified-delete {revision}",
+        ),
+        Note(
+            reason="FailedUpdatePodReCreate",
+            message=f"failed to patch pod specified-delete {pod.name} {revision}",
+            warning=True,
+        ),
+    )
+
+
 def _with_recreation_notes(
     chains: Iterable[Chain], pods: Iterable[PodView], target: RevisionView
 ) -> Iterator[Chain]:
     """The same chains; the deletion of a pod says too that it is for an update."""
     named = {pod.name: pod for pod in pods}
     for chain in chains:
-        notes = recreation_notes(named[chain.subject], target)
+        notes = _recreation_notes(named[chain.subject], target)
         yield msgspec.structs.replace(
             chain,
             steps=tuple(

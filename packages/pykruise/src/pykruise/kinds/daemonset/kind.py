@@ -11,7 +11,6 @@ from typing import Any
 from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
 from pykruise.kinds.daemonset.conversion import CONVERSION
 from pykruise.kinds.daemonset.insight import INSIGHT
-from pykruise.kinds.daemonset.node_state import FINISHED
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
 from pykruise.kinds.daemonset.snapshot import (
@@ -35,7 +34,7 @@ from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION
 from pykruise.plans.wakes import named_after
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.standing import standing_of
-from pykruise.pods.views import PodView
+from pykruise.pods.views import FINISHED, PodView
 from pykruise.runtime.actions import Delete
 from pykruise.runtime.control import Control
 from pykruise.runtime.plan import Plan

@@ -9,14 +9,14 @@ replaced, less and less often; a pod on a node that must not run it goes.
 from collections.abc import Sequence
 from typing import Final
 
-from pykruise.kinds.daemonset.node_state import FINISHED, NodeState, is_leaving
+from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.pods import Going, come_and_go, stays_until
 from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.plans.phases import Phase
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.views import FINISHED, PodView
 from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 

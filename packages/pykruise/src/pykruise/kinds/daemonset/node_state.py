@@ -1,6 +1,6 @@
 """What one node is to a DaemonSet, and which of its pods are there.
 
-node + pods that are meant for it ──▶ examine() ──▶ NodeState ──▶ overview.py (all of them)
+node + pods that are meant for it ──▶ examine() ──▶ NodeState ──▶ node_cache.py (all of them)
 
 Pure. A state says nothing of revisions. Which pods are old is the plan's business, and a new template has no node
 examined.
@@ -17,10 +17,9 @@ from pykruise.kube.selectors import Selector
 from pykruise.plans.views import NodeView
 from pykruise.pods.availability import is_ready_long_enough
 from pykruise.pods.lifecycle import LifecycleState
-from pykruise.pods.views import PodView
+from pykruise.pods.views import FINISHED, PodView
 
 __all__ = [
-    "FINISHED",
     "TEMPLATE_GENERATION_LABEL",
     "MadeFor",
     "NodeState",
@@ -32,9 +31,6 @@ __all__ = [
     "is_leaving",
     "made_for",
 ]
-
-FINISHED: Final = ("Failed", "Succeeded")
-"""Phases of a pod whose containers do not run any more and will not be started again."""
 
 TEMPLATE_GENERATION_LABEL: Final = "pod-template-generation"
 

@@ -2,7 +2,7 @@
 
 bytes of a DaemonSet ──▶ DAEMON_SET_VIEWS ──▶ DaemonSetView (what a cache keeps)
 DaemonSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
-                            └─ overview.py: nodes with their pods, made anew where they changed
+                            └─ node_cache.py: nodes with their pods, made anew where they changed
 
 The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
 """

@@ -11,13 +11,13 @@ and goes with every pod of a rollout is reported in counts, so that it costs no 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pykruise.kinds.daemonset.node_state import FINISHED, NodeState, is_leaving
+from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant, format_time
 from pykruise.pods.pod_blockers import blockers_of
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.views import FINISHED, PodView
 from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
 from pykruise.runtime.reasons import Reason
 

@@ -29,7 +29,7 @@ from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import NodeView
 from pykruise.pods.containers import ContainerFacts
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.views import FINISHED, PodView
 from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
@@ -39,8 +39,6 @@ __all__ = ["REQUESTS", "Snapshot", "plan_termination", "request_name"]
 EVENT: Final = "SidecarTerminator"
 RETRY_S: Final = 5.0
 """After which a node that is not known is looked for again."""
-
-_FINISHED: Final = ("Succeeded", "Failed")
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +106,7 @@ def _new_images(snapshot: Snapshot, containers: Sequence[ContainerFacts]) -> lis
 
 def _final_phase(snapshot: Snapshot) -> list[Step]:
     pod = snapshot.pod
-    if pod.phase in _FINISHED:
+    if pod.phase in FINISHED:
         return []
     phase = "Succeeded" if succeeded(pod, mains(pod)) else "Failed"
     condition = {

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Final
 
 from pykruise.kinds.statefulset.in_place import Differences
-from pykruise.kinds.statefulset.working_set import FINISHED, WorkingSet
+from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.plans.in_place import Progress
 from pykruise.plans.phases import Phase
 from pykruise.plans.refreshing import (
@@ -22,7 +22,7 @@ from pykruise.plans.refreshing import (
 )
 from pykruise.pods.lifecycle import LifecycleState, next_state, state_metadata, why_waiting
 from pykruise.pods.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, let_go
-from pykruise.pods.views import SERVING_STATES, PodView
+from pykruise.pods.views import FINISHED, SERVING_STATES, PodView
 from pykruise.runtime.plan import Step
 
 __all__ = ["plan_refresh"]

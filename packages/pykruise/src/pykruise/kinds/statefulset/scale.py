@@ -26,14 +26,14 @@ from pykruise.kinds.statefulset.claims import (
     owner_steps,
     stale_claim,
 )
-from pykruise.kinds.statefulset.working_set import FINISHED, Slot, WorkingSet
+from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle import LifecycleState, why_waiting
 from pykruise.pods.reasons import Code
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
-from pykruise.pods.views import PodView
+from pykruise.pods.views import FINISHED, PodView
 from pykruise.runtime.actions import Create
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason

@@ -13,7 +13,7 @@ from typing import Final
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.in_place import Differences, target_of
 from pykruise.kinds.statefulset.order import candidates
-from pykruise.kinds.statefulset.working_set import FINISHED, Slot, WorkingSet
+from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.plans.in_place import BEGUN_AT_ONCE, only_in_place, unknown_state
 from pykruise.plans.in_place_turns import update_turn
@@ -34,7 +34,7 @@ from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.reasons import Code
 from pykruise.pods.selector_guard import LOOK_AGAIN_S
-from pykruise.pods.views import PodView
+from pykruise.pods.views import FINISHED, PodView
 from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 

@@ -30,10 +30,7 @@ from pykruise.pods.ordinals import (
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
-__all__ = ["FINISHED", "Slot", "WorkingSet"]
-
-FINISHED = frozenset({"Failed", "Succeeded"})
-"""Phases of pods that are replaced."""
+__all__ = ["Slot", "WorkingSet"]
 
 
 class Slot(msgspec.Struct, frozen=True):

@@ -11,8 +11,8 @@ from typing import Any, Final
 from pykruise.kinds.workloadspread.readers import SpreadReader
 from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpreadSpec
-from pykruise.kinds.workloadspread.validation import Surroundings, errors_of, target_of
-from pykruise.kinds.workloadspread.view import read_spec
+from pykruise.kinds.workloadspread.validation import Surroundings, errors_of
+from pykruise.kinds.workloadspread.view import read_spec, target_of
 from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import ApiError, Cause, KubeError
@@ -28,12 +28,8 @@ def validating(reader: SpreadReader | None) -> Reviewer:
     """The review. Without a reader nothing is known beside the object itself."""
 
     async def errors(request: AdmissionRequest, doc: Document, spec: WorkloadSpreadSpec) -> list[Cause]:
-        found = list(metadata_errors(doc.get("metadata") or {}))
-        try:
-            around = await _around(reader, request, spec)
-        except _UnknownError as error:
-            found.append(error.cause)
-            around = Surroundings()
+        around, problems = await _around(reader, request, spec)
+        found = [*metadata_errors(doc.get("metadata") or {}), *problems]
         given, stored = doc.get("spec") or {}, (request.old_object or {}).get("spec")
         # What is stored already must not keep its finalizers or labels from being changed.
         if request.old_object is None or not same(doc.get("spec"), stored):
@@ -43,12 +39,6 @@ def validating(reader: SpreadReader | None) -> Reviewer:
         return found
 
     return _REVIEWS.judging(errors)
-
-
-class _UnknownError(Exception):
-    def __init__(self, cause: Cause) -> None:
-        super().__init__(cause.message)
-        self.cause = cause
 
 
 def _read(given: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, str]:
@@ -94,10 +84,11 @@ def _patch_type_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
 
 async def _around(
     reader: SpreadReader | None, request: AdmissionRequest, spec: WorkloadSpreadSpec
-) -> Surroundings:
+) -> tuple[Surroundings, list[Cause]]:
+    """What the object is judged by, and why that is not known."""
     target = target_of(spec)
     if reader is None or target is None:
-        return Surroundings()
+        return Surroundings(), []
     namespace, name = request.namespace, name_of(request)
     white_list, problem = WhiteList(), ""
     try:
@@ -109,7 +100,7 @@ async def _around(
         spreads = await reader.spreads(namespace)
     except KubeError as error:
         text = f"Internal error: the other WorkloadSpreads cannot be read: {error}"
-        raise _UnknownError(Cause(reason="InternalError", message=text, field="<nil>")) from error
+        return Surroundings(), [Cause(reason="InternalError", message=text, field="<nil>")]
     others = {one.name: one.target for one in spreads if one.name != name and one.target is not None}
     document: Document | None = None
     if target[0] in BUILT_IN and any(one.patch is not None for one in spec.subsets):
@@ -117,4 +108,4 @@ async def _around(
             document = await reader.read(target[0], namespace, target[1])
         except (ApiError, KubeError):
             document = None  # what cannot be read cannot be tried
-    return Surroundings(white_list=white_list, white_list_problem=problem, others=others, target=document)
+    return Surroundings(white_list=white_list, white_list_problem=problem, others=others, target=document), []

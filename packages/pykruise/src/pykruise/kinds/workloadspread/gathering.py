@@ -13,11 +13,11 @@ from typing import Annotated, Final
 
 import msgspec
 
-from pykruise.kinds.workloadspread.injection import read_matched
+from pykruise.kinds.workloadspread.injection import subset_noted
 from pykruise.kinds.workloadspread.readers import TargetReader
 from pykruise.kinds.workloadspread.snapshot import Snapshot, latest_version
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
-from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
+from pykruise.kinds.workloadspread.versions import version_of_pod, versioned_kinds
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
@@ -27,17 +27,12 @@ from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import SelectorError, parse_label_selector
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.settings import FromFlag, FromManager
 from pykruise.pods.views import PodView
 from pykruise.pods.white_list import WhiteListError
 from pykruise.runtime.read import Read
 
-__all__ = [
-    "GatherError",
-    "Settings",
-    "snapshot",
-]
+__all__ = ["GatherError", "Settings", "snapshot"]
 
 POLL_S: Final = 10.0
 """How often a workload of the white list is looked at."""
@@ -53,9 +48,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     versioned_kinds: Annotated[
         tuple[str, ...], FromFlag("ws-enabled-versioned-status", "For WorkloadSpread.")
     ] = ("deployment", "replicaset")
-    """Kinds whose pods are counted by version, in lower case."""
+    """Kinds whose pods are counted by version, as the flag names them."""
     namespace: Annotated[str, FromManager("own_namespace")] = "kruise-system"
     """The manager's own, where the white list is."""
+
+    @property
+    def versioned(self) -> frozenset[str]:
+        """Kinds whose pods are counted by version, in lower case."""
+        return versioned_kinds(self.versioned_kinds)
 
 
 class GatherError(KubeError):
@@ -100,9 +100,7 @@ async def snapshot(view: SpreadView, read: Read[Settings]) -> Snapshot | None:
     spread = read.get(SPREAD_VIEWS, view.key)
     if spread is None:
         return None
-    pods = [
-        pod for pod in _pods(facts, read) if spread.selector is None or spread.selector.matches(pod.labels)
-    ]
+    pods = _pods(spread, facts, read)
     nodes = {
         name: node
         for name in {pod.node_name for pod in pods if pod.uid in documents}
@@ -119,7 +117,7 @@ async def snapshot(view: SpreadView, read: Read[Settings]) -> Snapshot | None:
         nodes=nodes,
         documents=documents,
         has_more=has_more,
-        versioned=versioned_kinds(read.settings.versioned_kinds),
+        versioned=read.settings.versioned,
         now=read.now(),
         polls_after=facts.polls_after,
     )
@@ -143,7 +141,6 @@ async def _target(kind: GroupKind, key: Key, read: Read[Settings]) -> TargetView
 
 async def _facts(spread: SpreadView, target: tuple[GroupKind, str], read: Read[Settings]) -> Facts:
     kind, name = target
-    versioned = versioned_kinds(read.settings.versioned_kinds)
     if kind not in BUILT_IN:
         return await _custom(spread, kind, read)
     found = await _target(kind, Key(spread.namespace, name), read)
@@ -159,7 +156,7 @@ async def _facts(spread: SpreadView, target: tuple[GroupKind, str], read: Read[S
     return Facts(
         replicas=replicas,
         owners=tuple(owners or [found.uid]),
-        latest=latest_version(kind, found, replica_sets=sets, versioned=versioned),
+        latest=latest_version(kind, found, replica_sets=sets, versioned=read.settings.versioned),
         latest_is_coming=not found.is_paused,
     )
 
@@ -185,7 +182,7 @@ async def _custom(spread: SpreadView, kind: GroupKind, read: Read[Settings]) -> 
         replicas=replicas,
         owners=(uid,),
         pods=tuple(pods),
-        latest=latest_version(kind, None, versioned=versioned_kinds(read.settings.versioned_kinds)),
+        latest=latest_version(kind, None, versioned=read.settings.versioned),
         polls_after=POLL_S,
     )
 
@@ -198,12 +195,12 @@ def _selected(namespace: str, text: str, read: Read[Settings]) -> list[PodView]:
     return [pod for pod in read.all(POD_VIEWS) if pod.namespace == namespace and selector.matches(pod.labels)]
 
 
-def _pods(facts: Facts, read: Read[Settings]) -> list[PodView]:
-    """As they are known now."""
+def _pods(spread: SpreadView, facts: Facts, read: Read[Settings]) -> list[PodView]:
+    """Those that are meant, as they are known now."""
     found = [pod for uid in facts.owners for pod in read.owned(POD_VIEWS, uid)]
-    if found or not facts.pods:
-        return found
-    return [pod for one in facts.pods if (pod := read.get(POD_VIEWS, Key(one.namespace, one.name)))]
+    if not found:
+        found = [pod for one in facts.pods if (pod := read.get(POD_VIEWS, Key(one.namespace, one.name)))]
+    return [pod for pod in found if spread.selector is None or spread.selector.matches(pod.labels)]
 
 
 # ── pods that were there before ──────────────────────────────────────────
@@ -213,15 +210,15 @@ async def _whole(
     spread: SpreadView, facts: Facts, read: Read[Settings]
 ) -> tuple[Mapping[str, Document], bool]:
     """Pods without a note that are on a node, whole; and whether there are more than one reconcile reads."""
-    pods = [
-        pod for pod in _pods(facts, read) if spread.selector is None or spread.selector.matches(pod.labels)
-    ]
-    versioned = versioned_kinds(read.settings.versioned_kinds)
+    pods = _pods(spread, facts, read)
+    versioned = read.settings.versioned
     full = _full_versions(spread, pods, versioned)
     wanted = [
         pod
         for pod in pods
-        if pod.node_name and not _is_noted(pod, spread.name) and _version(pod, versioned) not in full
+        if pod.node_name
+        and subset_noted(pod, spread.name) is None
+        and version_of_pod(pod, versioned) not in full
     ]
     memory = read.memory(WholePods)
     known = memory.documents
@@ -246,20 +243,12 @@ def _full_versions(spread: SpreadView, pods: Iterable[PodView], versioned: froze
 
     Not while it counts pods that have no note yet: those are adopted next.
     """
-    noted = Counter(_version(pod, versioned) for pod in pods if pod.is_active and _is_noted(pod, spread.name))
+    noted = Counter(
+        version_of_pod(pod, versioned) for pod in pods if pod.is_active and subset_noted(pod, spread.name)
+    )
     return frozenset(
         version
         for version, entries in (spread.status.versioned_subset_statuses or {}).items()
         if all(entry.missing_replicas == 0 for entry in entries)
         if sum(entry.replicas for entry in entries) <= noted[version]
     )
-
-
-def _version(pod: PodView, versioned: frozenset[str]) -> str:
-    kind = pod.controller.kind if pod.controller is not None else ""
-    return version_of(pod.labels, owner_kind=kind, versioned=versioned)
-
-
-def _is_noted(pod: PodView, name: str) -> bool:
-    found = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
-    return found is not None and found.name == name and bool(found.subset)

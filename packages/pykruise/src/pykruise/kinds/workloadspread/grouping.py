@@ -11,19 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-import orjson
 
-from pykruise.kinds.workloadspread.injection import (
-    Matched,
-    read_matched,
-    required_terms,
-    tried,
-)
-from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
+from pykruise.kinds.workloadspread.injection import Matched, required_terms, subset_noted, tried
+from pykruise.kinds.workloadspread.limits import ANY_NUMBER, room_in
 from pykruise.kinds.workloadspread.slots import pending_creations
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.types import Subset
-from pykruise.kinds.workloadspread.versions import version_of
+from pykruise.kinds.workloadspread.versions import version_of_pod
 from pykruise.kube.documents import Document, same
 from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
 from pykruise.plans.views import NodeView
@@ -88,9 +82,9 @@ def grouped(snapshot: Snapshot) -> Grouped:
     unmarked: list[tuple[str, PodView]] = []
     unassigned: dict[str, Reason] = {}
     for pod in snapshot.pods:
-        version = _version(pod, snapshot)
+        version = version_of_pod(pod, snapshot.versioned)
         subsets = versions.setdefault(version, {})
-        noted = _noted(pod, spread.name)
+        noted = subset_noted(pod, spread.name)
         if noted is None:
             unmarked.append((version, pod))
         elif noted in names:
@@ -124,27 +118,13 @@ def grouped(snapshot: Snapshot) -> Grouped:
     )
 
 
-def _version(pod: PodView, snapshot: Snapshot) -> str:
-    kind = pod.controller.kind if pod.controller is not None else ""
-    return version_of(pod.labels, owner_kind=kind, versioned=snapshot.versioned)
-
-
-def _noted(pod: PodView, name: str) -> str | None:
-    """The subset that the note says; None: there is no note of this WorkloadSpread."""
-    found = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
-    return found.subset if found is not None and found.name == name and found.subset else None
-
-
 def _free(version: str, snapshot: Snapshot, subsets: Mapping[str, Sequence[PodView]]) -> Counter[str]:
     """Places by subset that neither a pod has nor one that was admitted and is to come."""
     stored = (snapshot.spread.status.versioned_subset_statuses or {}).get(version) or ()
     entries = {one.name: one for one in stored}
     found: Counter[str] = Counter()
     for one in snapshot.spread.subsets:
-        try:
-            limit = limit_of(one, replicas=snapshot.replicas)
-        except LimitError:
-            limit = 0
+        limit = room_in(one, replicas=snapshot.replicas)
         pods = subsets.get(one.name, ())
         pending = pending_creations(entries.get(one.name), pods)
         room = _WITHOUT_LIMIT if limit == ANY_NUMBER else limit
@@ -187,7 +167,7 @@ def _score(pod: Document, node: NodeView, subset: Subset) -> int | None:
     100 for each point of weight of preferences, 10 for a patch that would change nothing.
     """
     spec: Mapping[str, Any] = pod.get("spec") or {}
-    tolerations = [*(spec.get("tolerations") or ()), *_plain(subset.tolerations or ())]
+    tolerations = [*(spec.get("tolerations") or ()), *msgspec.to_builtins(subset.tolerations or ())]
     hard = [taint for taint in node.taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE)]
     if not all(tolerates(tolerations, taint) for taint in hard):
         return None
@@ -202,7 +182,7 @@ def _score(pod: Document, node: NodeView, subset: Subset) -> int | None:
             return None
     weight: int = sum(
         term["weight"]
-        for term in _plain(subset.preferred_node_selector or ())
+        for term in msgspec.to_builtins(subset.preferred_node_selector or ())
         if matches_term(term["preference"], labels=node.labels, name=node.name)
     )
     return 100 * weight + 10 * _is_as_patched(pod, subset)
@@ -234,7 +214,3 @@ def _adoption(pod: PodView, subset: Subset, snapshot: Snapshot) -> Adoption:
         labels=metadata.get("labels") or {},
         annotations={**(metadata.get("annotations") or {}), MATCHED_SPREAD_ANNOTATION: note},
     )
-
-
-def _plain(value: Any) -> Any:
-    return orjson.loads(msgspec.json.encode(value))

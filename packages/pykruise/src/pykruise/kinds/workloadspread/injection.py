@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-import orjson
 
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kube.documents import Document
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.subset_placement import REQUIRED, with_patch, with_required
+from pykruise.pods.views import PodView
 
-__all__ = ["Matched", "inject", "read_matched", "tried"]
+__all__ = ["Matched", "inject", "read_matched", "subset_noted", "tried"]
 
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -45,6 +45,12 @@ def read_matched(text: str | None) -> Matched | None:
         return None
 
 
+def subset_noted(pod: PodView, spread: str) -> str | None:
+    """The subset that the note on a pod says; None: there is no note of this WorkloadSpread."""
+    found = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
+    return found.subset if found is not None and found.name == spread and found.subset else None
+
+
 def inject(pod: Mapping[str, Any], subset: Subset, matched: Matched) -> Document:
     """The pod as one of the subset. Raises PlacementError."""
     placed: Document = {**pod, "spec": _placed(pod.get("spec") or {}, subset)}
@@ -63,11 +69,14 @@ def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
     """Tolerations and node affinity. The affinity's nodeAffinity is there afterwards, be it empty."""
     found: Document = dict(spec)
     if subset.tolerations:
-        found["tolerations"] = [*(spec.get("tolerations") or ()), *_plain(subset.tolerations)]
+        found["tolerations"] = [*(spec.get("tolerations") or ()), *msgspec.to_builtins(subset.tolerations)]
     affinity: Mapping[str, Any] = spec.get("affinity") or {}
     nodes: Document = dict(affinity.get("nodeAffinity") or {})
     if subset.preferred_node_selector:
-        nodes[PREFERRED] = [*(nodes.get(PREFERRED) or ()), *_plain(subset.preferred_node_selector)]
+        nodes[PREFERRED] = [
+            *(nodes.get(PREFERRED) or ()),
+            *msgspec.to_builtins(subset.preferred_node_selector),
+        ]
     if subset.required_node_selector is not None:
         terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms") or []
         nodes[REQUIRED] = {"nodeSelectorTerms": required_terms(terms, subset)}
@@ -77,10 +86,7 @@ def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
 
 def required_terms(terms: list[Mapping[str, Any]], subset: Subset) -> list[Document]:
     """The terms of a pod, each also with what the subset requires. Raises PlacementError for too many expressions."""
-    wanted: Document = _plain(subset.required_node_selector) if subset.required_node_selector else {}
+    wanted: Document = (
+        msgspec.to_builtins(subset.required_node_selector) if subset.required_node_selector else {}
+    )
     return with_required(terms, wanted, field="requiredNodeSelector")
-
-
-def _plain(value: Any) -> Any:
-    """As JSON: what the API calls its fields."""
-    return orjson.loads(msgspec.json.encode(value))

@@ -3,21 +3,18 @@
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from pykruise.kinds.workloadspread.admission import validating
 from pykruise.kinds.workloadspread.conversion import CONVERSION
-from pykruise.kinds.workloadspread.gathering import (
-    Settings,
-    snapshot,
-)
+from pykruise.kinds.workloadspread.gathering import Settings, snapshot
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.readers import RIGHTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
 from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
-from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
+from pykruise.kinds.workloadspread.versions import version_of_pod
 from pykruise.kinds.workloadspread.view import BY_TARGET, SPREAD_VIEWS, SpreadView
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column
@@ -52,10 +49,9 @@ _COLUMNS = (
 
 
 def _wakes(settings: Settings) -> Sequence[Wake]:
-    versioned = versioned_kinds(settings.versioned_kinds)
     return (
         itself(SPREAD_VIEWS),
-        Wake(on=POD_VIEWS, keys=partial(_of_pod, versioned=versioned)),
+        Wake(on=POD_VIEWS, keys=partial(_of_pod, versioned=settings.versioned)),
         *(Wake(on=views, keys=partial(_of_target, kind)) for kind, views in TARGET_VIEWS.items()),
     )
 
@@ -70,18 +66,16 @@ def _of_pod(change: Change[PodView], around: Around[Settings], *, versioned: fro
     if noted is not None and noted.name:
         key = Key(pod.namespace, noted.name)
         spread = around.get(SPREAD_VIEWS, key)
-        if spread is not None and (
-            old is None or new is None or _matters(spread, old, new, lambda pod: _version(pod, versioned))
-        ):
+        if spread is not None and (old is None or new is None or _matters(spread, old, new, versioned)):
             yield key
     elif new is not None and new.node_name and (old is None or not old.node_name):
         yield from _of_owner(new, around)
 
 
-def _matters(spread: SpreadView, old: PodView, new: PodView, version: Callable[[PodView], str]) -> bool:
+def _matters(spread: SpreadView, old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
     if old.is_active and not new.is_active:
         return True
-    if version(old) != version(new):
+    if version_of_pod(old, versioned) != version_of_pod(new, versioned):
         return True
     # The deletion cost, as another writer may have put it there.
     annotations = (MATCHED_SPREAD_ANNOTATION, DELETION_COST_ANNOTATION)
@@ -90,11 +84,6 @@ def _matters(spread: SpreadView, old: PodView, new: PodView, version: Callable[[
     if not spread.reschedule_after_s:
         return False
     return old.node_name != new.node_name or old.condition("PodScheduled") != new.condition("PodScheduled")
-
-
-def _version(pod: PodView, versioned: frozenset[str]) -> str:
-    kind = pod.controller.kind if pod.controller is not None else ""
-    return version_of(pod.labels, owner_kind=kind, versioned=versioned)
 
 
 def _of_owner(pod: PodView, around: Around[Settings]) -> Iterator[Key]:

@@ -10,7 +10,7 @@ from typing import Final
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kube.int_or_percent import Rounding, resolve
 
-__all__ = ["ANY_NUMBER", "LimitError", "depends_on_replicas", "limit_of"]
+__all__ = ["ANY_NUMBER", "LimitError", "depends_on_replicas", "limit_of", "room_in"]
 
 ANY_NUMBER: Final = -1
 
@@ -31,6 +31,14 @@ def limit_of(subset: Subset, *, replicas: int) -> int:
     if found < 0:
         raise LimitError(f"{subset.max_replicas} is negative")
     return found
+
+
+def room_in(subset: Subset, *, replicas: int) -> int:
+    """The same; a limit that means no number is full."""
+    try:
+        return limit_of(subset, replicas=replicas)
+    except LimitError:
+        return 0
 
 
 def depends_on_replicas(subsets: list[Subset]) -> bool:

@@ -17,18 +17,18 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.workloadspread.injection import read_matched
-from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
+from pykruise.kinds.workloadspread.limits import ANY_NUMBER, room_in
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView
+from pykruise.pods.waiting import condition_of
 
 __all__ = [
     "CREATION_S",
     "SCHEDULABLE",
     "Allocated",
     "allocate_slot",
-    "condition_of",
     "fresh_entries",
     "is_schedulable",
     "needs_limit",
@@ -55,25 +55,17 @@ class Allocated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fresh_entries(subsets: Sequence[Subset], *, replicas: int) -> list[SubsetStatus]:
-    """The list of a version that nothing is known of yet. A limit that means no number is full."""
-    return [SubsetStatus(name=one.name, replicas=0, missing_replicas=_room(one, replicas)) for one in subsets]
-
-
-def _room(subset: Subset, replicas: int) -> int:
-    try:
-        return limit_of(subset, replicas=replicas)
-    except LimitError:
-        return 0
-
-
-def condition_of(entry: SubsetStatus) -> str:
-    """The status of the condition Schedulable; empty without one."""
-    return next((one.status for one in entry.conditions or () if one.type == SCHEDULABLE), "")
+    """The list of a version that nothing is known of yet."""
+    return [
+        SubsetStatus(name=one.name, replicas=0, missing_replicas=room_in(one, replicas=replicas))
+        for one in subsets
+    ]
 
 
 def is_schedulable(entry: SubsetStatus) -> bool:
     """Whether new pods may go there: unless it is known that they would find no node."""
-    return condition_of(entry) != "False"
+    condition = condition_of(entry.conditions, SCHEDULABLE)
+    return condition is None or condition.status != "False"
 
 
 def unconfirmed_deletions(

@@ -242,10 +242,8 @@ def _timed_out(pods: Iterable[PodView], snapshot: Snapshot, tally: _Tally) -> tu
 
 def closed_at(entry: SubsetStatus) -> Instant | None:
     """Since when new pods pass the subset over; None: they do not."""
-    for one in entry.conditions or ():
-        if one.type == SCHEDULABLE and one.status == "False":
-            return parse_time(one.last_transition_time)
-    return None
+    found = condition_of(entry.conditions, SCHEDULABLE)
+    return parse_time(found.last_transition_time) if found is not None and found.status == "False" else None
 
 
 def _is_unschedulable(pod: PodView) -> bool:

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.kube.group_kinds import GroupKind
+from pykruise.plans.targets import TARGET_RESOURCES
 
 __all__ = [
-    "APPS",
     "BUILT_IN",
     "KRUISE",
     "PathError",
@@ -21,20 +21,10 @@ __all__ = [
 ]
 
 KRUISE: Final = "apps.kruise.io"
-APPS: Final = "apps"
 BATCH: Final = "batch"
 
 
-BUILT_IN: Final = frozenset(
-    {
-        GroupKind(APPS, "Deployment"),
-        GroupKind(APPS, "ReplicaSet"),
-        GroupKind(APPS, "StatefulSet"),
-        GroupKind(KRUISE, "CloneSet"),
-        GroupKind(KRUISE, "StatefulSet"),
-        GroupKind(BATCH, "Job"),
-    }
-)
+BUILT_IN: Final = frozenset(TARGET_RESOURCES)
 """Kinds that need no white list."""
 
 _WITH_REPLICAS: Final = BUILT_IN - {GroupKind(BATCH, "Job")} | {GroupKind("", "ReplicationController")}

@@ -6,29 +6,28 @@ Pure. Numbers of rules are those of the specification's tables.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 import msgspec
-import orjson
 
 from pykruise.kinds.workloadspread.patch_validation import patch_errors
 from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import ScheduleStrategy, Subset, WorkloadSpreadSpec
-from pykruise.kinds.workloadspread.view import ADAPTIVE, STATEFUL_SET
+from pykruise.kinds.workloadspread.view import ADAPTIVE, STATEFUL_SET, target_of
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid, required, too_many
-from pykruise.kube.group_kinds import GroupKind, group_kind
-from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.pods.placement_validation import (
     node_term_errors,
     preferred_terms_errors,
     toleration_errors,
 )
 from pykruise.pods.white_list import WhiteList
+from pykruise.pods.workload_validation import label_selector_errors
 
-__all__ = ["Surroundings", "errors_of", "target_of"]
+__all__ = ["Surroundings", "errors_of"]
 
 TARGET: Final = "spec.targetRef"
 WINDOW_S: Final = 295
@@ -51,13 +50,6 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Targets of the other WorkloadSpreads of the namespace, by name."""
     target: Document | None = None
     """The workload; None: it is not there yet, or of a kind without a known template."""
-
-
-def target_of(spec: WorkloadSpreadSpec) -> tuple[GroupKind, str] | None:
-    """Group, kind and name of the target; None: its reference names none."""
-    reference = spec.target_ref
-    kind = group_kind(reference.api_version, reference.kind)
-    return (kind, reference.name) if kind is not None and reference.name else None
 
 
 def errors_of(
@@ -142,17 +134,15 @@ def _subsets_errors(spec: WorkloadSpreadSpec, around: Surroundings) -> Iterator[
 
 def _placement_errors(subset: Subset, path: str) -> Iterator[Cause]:
     if subset.required_node_selector is not None:
-        yield from node_term_errors(_plain(subset.required_node_selector), f"{path}.requiredNodeSelector")
+        yield from node_term_errors(
+            msgspec.to_builtins(subset.required_node_selector), f"{path}.requiredNodeSelector"
+        )
     if subset.preferred_node_selector is not None:
         yield from preferred_terms_errors(
-            _plain(subset.preferred_node_selector), f"{path}.preferredNodeSelector"
+            msgspec.to_builtins(subset.preferred_node_selector), f"{path}.preferredNodeSelector"
         )
     if subset.tolerations is not None:
-        yield from toleration_errors(_plain(subset.tolerations), f"{path}.tolerations")
-
-
-def _plain(value: Any) -> Any:
-    return orjson.loads(msgspec.json.encode(value))
+        yield from toleration_errors(msgspec.to_builtins(subset.tolerations), f"{path}.tolerations")
 
 
 def _limits_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
@@ -205,7 +195,7 @@ def _strategy_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     count = len(spec.subsets)
     if count > 1 and spec.subsets[-1].max_replicas is not None:
         detail = "the last subset must have no maxReplicas: pods that find no node anywhere else go there"
-        yield invalid(f"{path}.adaptive", _plain(strategy.adaptive), detail)
+        yield invalid(f"{path}.adaptive", msgspec.to_builtins(strategy.adaptive), detail)
     seconds = strategy.adaptive.reschedule_critical_seconds
     most = WINDOW_S // (count - 1) if count > 1 else _INT32_MAX
     if seconds is not None and not 0 <= seconds <= most:
@@ -214,11 +204,6 @@ def _strategy_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
 
 
 def _filter_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
-    wanted: Sequence[Any] | Any = spec.target_filter.selector if spec.target_filter is not None else None
-    if wanted is None:
-        return
-    document = _plain(wanted)
-    try:
-        selector_from(document)
-    except SelectorError as error:
-        yield invalid("spec.targetFilter", document, str(error))
+    wanted = spec.target_filter.selector if spec.target_filter is not None else None
+    if wanted is not None:
+        yield from label_selector_errors(msgspec.to_builtins(wanted), "spec.targetFilter")

@@ -11,8 +11,9 @@ from typing import Final
 
 from pykruise.pods.keys import REVISION_LABEL, TEMPLATE_HASH_LABEL
 from pykruise.pods.names import short_hash
+from pykruise.pods.views import PodView
 
-__all__ = ["DEFAULT_VERSIONED", "UNVERSIONED", "version_of", "versioned_kinds"]
+__all__ = ["DEFAULT_VERSIONED", "UNVERSIONED", "version_of", "version_of_pod", "versioned_kinds"]
 
 UNVERSIONED: Final = "versionIgnored"
 """The version of pods whose kind has no versions of its own."""
@@ -31,3 +32,9 @@ def version_of(labels: Mapping[str, str], *, owner_kind: str, versioned: Collect
     if owner_kind.lower() not in versioned:
         return UNVERSIONED
     return labels.get(TEMPLATE_HASH_LABEL) or short_hash(labels.get(REVISION_LABEL, "")) or UNVERSIONED
+
+
+def version_of_pod(pod: PodView, versioned: Collection[str]) -> str:
+    """The same for a pod that is there."""
+    kind = pod.controller.kind if pod.controller is not None else ""
+    return version_of(pod.labels, owner_kind=kind, versioned=versioned)

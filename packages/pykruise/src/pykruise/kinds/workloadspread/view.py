@@ -20,7 +20,7 @@ from pykruise.kube.selectors import EVERYTHING, Selector
 from pykruise.pods.workloads import Projector, WorkloadView, selector_of, spec_reader
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = ["ADAPTIVE", "BY_TARGET", "RAW", "SPREAD_VIEWS", "STATEFUL_SET", "SpreadView"]
+__all__ = ["ADAPTIVE", "BY_TARGET", "RAW", "SPREAD_VIEWS", "STATEFUL_SET", "SpreadView", "target_of"]
 
 RAW: Final = frozenset({"patch"})
 """Fields that stay documents, nulls and all: in a patch a null deletes."""
@@ -30,6 +30,13 @@ STATEFUL_SET: Final = "StatefulSet"
 
 BY_TARGET: Final = "target"
 """Index of WorkloadSpreads: namespace, kind and name of the workload."""
+
+
+def target_of(spec: WorkloadSpreadSpec) -> tuple[GroupKind, str] | None:
+    """Group, kind and name of the target; None: its reference names none."""
+    reference = spec.target_ref
+    kind = group_kind(reference.api_version, reference.kind)
+    return (kind, reference.name) if kind is not None and reference.name else None
 
 
 class SpreadView(WorkloadView, frozen=True, kw_only=True):
@@ -44,11 +51,7 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
     @property
     def target(self) -> tuple[GroupKind, str] | None:
         """Group, kind and name of the workload; None: the spec or its apiVersion cannot be read."""
-        if self.spec is None:
-            return None
-        reference = self.spec.target_ref
-        found = group_kind(reference.api_version, reference.kind)
-        return (found, reference.name) if found is not None and reference.name else None
+        return target_of(self.spec) if self.spec is not None else None
 
     @property
     def subsets(self) -> list[Subset]:
