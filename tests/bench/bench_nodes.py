@@ -27,7 +27,8 @@ from pykruise.kube.http import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS, PODS, Resource
 from pykruise.manager.manager import Manager
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from support.control_plane import connection, install_kinds
 from support.real_cluster import say
 from testbed.control_plane import ControlPlane

@@ -24,7 +24,8 @@ from pykruise.kube.clock import format_time  # noqa: E402
 from pykruise.kube.hashing import rand_suffix  # noqa: E402
 from pykruise.plans.in_place import Seen  # noqa: E402
 from pykruise.pods import keys  # noqa: E402
-from pykruise.pods.views import PodProjector, PodView  # noqa: E402
+from pykruise.pods.pod_decoding import PodProjector  # noqa: E402
+from pykruise.pods.views import PodView  # noqa: E402
 from support.cloneset_builder import (  # noqa: E402
     NAME,
     NAMESPACE,

@@ -451,7 +451,7 @@ def _selected() -> Use:
 
 def _ordered() -> Use:
     from pykruise.pods.ordering import Term, by_ordered_keys, deletion_order, scatter
-    from pykruise.pods.views import PodProjector
+    from pykruise.pods.pod_decoding import PodProjector
 
     def use(doc: Document) -> None:
         names = doc["names"]

@@ -13,7 +13,8 @@ from pykruise.kube.cache import Cache, Change
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
 from pykruise.pods import keys
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from support.faults import FaultyTransport
 from support.golden import same_as
 from support.scenario import Object, Stage, cloneset

@@ -16,7 +16,8 @@ from pykruise.kube.cache import Cache, Change
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from support.faults import (
     Answer,
     CutAfter,

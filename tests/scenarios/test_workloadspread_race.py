@@ -9,7 +9,8 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.resources import PODS
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from support.daemonsets import Pool
 from support.scenario import Stage
 from support.spread_race import race

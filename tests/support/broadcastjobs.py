@@ -9,7 +9,8 @@ from typing import Any
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import PODS
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from support.daemonsets import POOL_LABEL, Pool
 from support.scenario import Object, Stage
 

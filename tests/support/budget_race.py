@@ -24,7 +24,8 @@ from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.manager.manager import Manager
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from support.webhook_place import AT_ONCE, Place
 
 __all__ = ["REFUSED", "Raced", "race"]

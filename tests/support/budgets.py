@@ -29,8 +29,9 @@ from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.budgets import BudgetView, project_budget, related_annotations
+from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.settings import settings_from
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.views import PodView
 from pykruise.runtime.read import Memories
 from support.reviews import request
 from support.snapshots import read_of, taken

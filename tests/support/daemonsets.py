@@ -18,7 +18,8 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from pykruise.sandbox.nodes import NodeSpec
 from support.scenario import Object, Stage
 

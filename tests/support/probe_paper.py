@@ -9,8 +9,9 @@ from typing import Any
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import encode
 from pykruise.pods.nodes import NodeView
+from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.probes import MarkerView, NodeProbesView, marker_projector, project_node_probes
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.views import PodView
 
 NOW: Instant = parse_time("2026-03-01T12:00:00Z")
 EXEC: Mapping[str, Any] = {"exec": {"command": ["/idle.sh"]}}

@@ -29,7 +29,8 @@ from pykruise.kube.slots import Keying
 from pykruise.kube.transport import Transport
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from pykruise.sandbox.kubelet import Kubelets
 from support.control_plane import allow_election
 from testbed.node import Nodes

@@ -29,9 +29,10 @@ from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISIO
 from pykruise.pods import keys
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.image_pull_jobs import project_pull_job
+from pykruise.pods.pod_decoding import PodProjector
 from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
 from pykruise.pods.selector_guard import record_of
-from pykruise.pods.views import PodProjector, PodView
+from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.snapshots import snapshot_of

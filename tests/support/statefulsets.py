@@ -14,7 +14,8 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.pods import keys
 from pykruise.pods.ordinals import split_name
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from support.scenario import Object, Stage, rolling
 
 GATE = {"conditionType": keys.IN_PLACE_READY}

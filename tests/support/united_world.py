@@ -38,8 +38,8 @@ from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.plans.targets import project_target
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
+from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.revisions import project_revision
-from pykruise.pods.views import project_pod
 from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.views import Views

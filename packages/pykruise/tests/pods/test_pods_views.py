@@ -10,8 +10,9 @@ from pykruise.kube.clock import parse_time
 from pykruise.kube.node_agent.environment import EnvSource
 from pykruise.pods import keys
 from pykruise.pods.in_place import is_at_rest
+from pykruise.pods.pod_decoding import NEEDED_ANNOTATIONS, PodProjector, project_pod
 from pykruise.pods.ranks import deletion_cost
-from pykruise.pods.views import NEEDED_ANNOTATIONS, ConditionView, PodProjector, PodView, project_pod
+from pykruise.pods.views import ConditionView, PodView
 
 
 def document(**changes: Any) -> dict[str, Any]:

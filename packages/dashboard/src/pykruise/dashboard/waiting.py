@@ -17,7 +17,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.pods.lifecycle import Lifecycle
-from pykruise.pods.views import project_pod
+from pykruise.pods.pod_decoding import project_pod
 
 __all__ = ["MOST_WORDS", "PodRow", "waiting_pod"]
 

@@ -2,7 +2,7 @@
 
 pods + Read ──▶ annotations_of() ──▶ by pod: all its annotations
 
-A view of a pod has only the annotations that many decisions go by (pods/views.py).
+A view of a pod has only the annotations that many decisions go by (pods/pod_decoding.py).
 """
 
 from collections.abc import Iterable, Mapping

@@ -25,6 +25,7 @@ from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
 from pykruise.pods.node_images import NODE_IMAGES, NodeImageView, owner_uids, project_node_image
 from pykruise.pods.nodes import NodeView, project_node
+from pykruise.pods.pod_decoding import PodProjector
 from pykruise.pods.probes import (
     NODE_POD_PROBES,
     POD_PROBE_MARKERS,
@@ -37,7 +38,7 @@ from pykruise.pods.probes import (
 from pykruise.pods.revisions import RevisionView, project_revision
 from pykruise.pods.secrets import CopyView, project_copy
 from pykruise.pods.sidecars import injected_sets
-from pykruise.pods.views import PodProjector, PodView
+from pykruise.pods.views import PodView
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAME, BY_NAMESPACE, ORPHANS, Views
 
 __all__ = [

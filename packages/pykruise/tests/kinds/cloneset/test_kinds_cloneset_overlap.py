@@ -9,7 +9,8 @@ from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.selector_overlap import LOOK_AGAIN_S, overlapping_pods
 from pykruise.kube.documents import encode
 from pykruise.kube.selectors import selector_from
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from support.cloneset_builder import NAME, NAMESPACE, UID, cloneset
 
 SELECTOR = selector_from({"matchLabels": {"app": "web"}})

@@ -10,7 +10,8 @@ import pytest
 from pykruise.kinds.cloneset.wakes import matters
 from pykruise.pods import keys
 from pykruise.pods.lifecycle import Lifecycle, LifecycleHook
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from support.cloneset_builder import cloneset
 
 Pod = dict[str, Any]

@@ -11,8 +11,8 @@ from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import project_pod
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from support.snapshots import read_of, taken

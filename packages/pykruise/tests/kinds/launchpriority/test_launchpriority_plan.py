@@ -12,8 +12,9 @@ from pykruise.kube.documents import Document, encode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.settings import NoSettings
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read

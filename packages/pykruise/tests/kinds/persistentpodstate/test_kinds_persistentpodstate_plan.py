@@ -26,8 +26,9 @@ from pykruise.kube.documents import Document, encode
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, NodeView
+from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.snapshots import read_of, taken

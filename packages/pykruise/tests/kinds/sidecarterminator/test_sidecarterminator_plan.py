@@ -9,7 +9,8 @@ from pykruise.kinds.sidecarterminator.plan import Snapshot, plan_termination
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
 from pykruise.plans.views import NodeView
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.plan import Plan
 

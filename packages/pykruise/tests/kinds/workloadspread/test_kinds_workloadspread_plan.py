@@ -16,7 +16,8 @@ from pykruise.kube.node_rules import Taint
 from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import NodeView
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.spreads import CLONE_SET, DEPLOYMENT, NOW, placed_in, pod, spread, subset, view, workload, zone

@@ -14,7 +14,8 @@ from pykruise.kube.group_kinds import GroupKind
 from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
 from support.spreads import CLONE_SET, DEPLOYMENT, pod, spread, subset, view, workload
 from support.wakes import Woken
 

@@ -41,7 +41,7 @@ from pykruise.pods.budgets import (
     related_budget,
 )
 from pykruise.pods.keys import LEGACY_RELATED_PUB_ANNOTATION, RELATED_PUB_ANNOTATION
-from pykruise.pods.views import project_pod
+from pykruise.pods.pod_decoding import project_pod
 
 __all__ = ["BudgetGuard", "BudgetTie", "OnPrevented", "PreventedDisruption"]
 

@@ -37,8 +37,9 @@ from pykruise.pods.budgets import (
     project_budget,
     protected_operations,
 )
+from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView, project_pod
+from pykruise.pods.views import PodView
 
 __all__ = ["NAMES", "PodSight", "explain_pod", "look_at_pod"]
 

@@ -33,8 +33,9 @@ from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.budgets import DISRUPTED_S, UPDATED_S, BudgetView, record_time
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.in_place import Settings as InPlaceSettings
+from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.settings import FromManager, OnGate
-from pykruise.pods.views import ControllerView, PodView, project_pod
+from pykruise.pods.views import ControllerView, PodView
 from pykruise.pods.white_list import STATEFUL_KINDS, WhiteListError
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE

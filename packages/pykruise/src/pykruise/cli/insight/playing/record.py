@@ -21,7 +21,8 @@ from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION, SIDECARSET_HASH_ANNOTATION
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.names import short_hash
-from pykruise.pods.views import PodProjector, PodView
+from pykruise.pods.pod_decoding import PodProjector
+from pykruise.pods.views import PodView
 from pykruise.sandbox.apiserver.storage import Change
 
 __all__ = ["Record", "acting"]
