@@ -1,0 +1,232 @@
+"""`pykruise explain`, `plan` and `simulate`: what is asked about workloads. They read only.
+
+options ──▶ the command's own module, loaded when it is called ──▶ exit code
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from pykruise.cli.commands import options
+from pykruise.cli.commands.running import reach, run
+
+
+@click.command(short_help="Say what a rollout waits for, and what helps.")
+@click.argument("targets", nargs=-1)
+@options.namespace
+@click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="In all namespaces.")
+@click.option("--selector", "-l", default="", help="Label query, where a kind is named without a name.")
+@click.option("--watch", "-w", is_flag=True, help="Go on until all is done.")
+@click.option("--timeout", default="0s", help="How long --watch goes on: 5m; 0s: until it is done.")
+@options.output
+@options.kubeconfig
+@options.context
+@options.feature_gates
+def explain(
+    targets: tuple[str, ...],
+    namespace: str | None,
+    everywhere: bool,
+    selector: str,
+    watch: bool,
+    timeout: str,
+    output: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    feature_gates: str,
+) -> None:
+    """Say what rollouts do now, what they wait for, and what can be done about it. Reads only.
+
+    TARGETS as kubectl takes them: clonesets/web, clone web, clone/web asts/db, clonesets, all. Of a pod (pod/web-x)
+    it says which budgets hold it.
+
+    Exit code 0: done, or as it was asked for; 2: it goes on by itself; 3: it needs a person; 1: error.
+    """
+    from pykruise.cli.explain import run_explain
+
+    code = run(
+        run_explain(
+            *targets,
+            namespace=namespace,
+            everywhere=everywhere,
+            selector=selector,
+            kubeconfig=kubeconfig,
+            context=context,
+            watch=watch,
+            timeout_s=_seconds(timeout),
+            output=output,
+            feature_gates=feature_gates,
+            say=click.echo,
+            reach=reach(),
+        )
+    )
+    raise click.exceptions.Exit(code)
+
+
+@click.command(short_help="Say what applying a change would do.")
+@click.argument("targets", nargs=-1, metavar="[TARGET]")
+@click.option("--file", "-f", type=options.PATH, help="Manifests as they would be applied; - reads stdin.")
+@click.option(
+    "--set", "sets", multiple=True, help="image=CONTAINER=IMAGE, replicas=N, partition=N, maxUnavailable=N, …"
+)
+@options.namespace
+@options.output
+@options.kubeconfig
+@options.context
+@options.feature_gates
+def plan(
+    targets: tuple[str, ...],
+    file: Path | None,
+    sets: tuple[str, ...],
+    namespace: str | None,
+    output: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    feature_gates: str,
+) -> None:
+    """Say what would happen if this were applied: exit code 0 nothing, 2 changes, 1 error. Reads only.
+
+    TARGET, without -f: the live object to change with --set, clonesets/web or clone web.
+    """
+    from pykruise.cli.plan import run_plan
+
+    code = run(
+        run_plan(
+            file=file,
+            target=_target(targets),
+            sets=sets,
+            namespace=namespace,
+            kubeconfig=kubeconfig,
+            context=context,
+            output=output,
+            feature_gates=feature_gates,
+            say=click.echo,
+            note=lambda text: click.echo(text, err=True),
+            reach=reach(),
+        )
+    )
+    raise click.exceptions.Exit(code or 0)
+
+
+@click.command(short_help="Play a rollout, a job or a schedule in virtual time.")
+@click.argument("targets", nargs=-1, metavar="[TARGET]")
+@click.option("--file", "-f", type=options.PATH, help="The workload, job or schedule as it is now.")
+@click.option(
+    "--change",
+    type=options.PATH,
+    multiple=True,
+    help="The workload as it is to be; twice compares two strategies.",
+)
+@click.option(
+    "--pods-ready-after", default="2s", help="How long a pod takes to become ready: 10s, or 5s..30s."
+)
+@click.option(
+    "--fail-pod", default="0%", help="Share of new pods that never become ready, or of runs that fail: 3%."
+)
+@click.option("--drain", multiple=True, help="Drain a node that long after the change: node-1@60s.")
+@click.option("--join", multiple=True, help="A further node that long after the change: node-9@60s.")
+@click.option("--leave", multiple=True, help="A node is gone for good: node-1@60s.")
+@click.option(
+    "--takes", default="1s", help="How long a job's pod runs, or what a schedule makes: 10m, or 5m..1h."
+)
+@click.option("--for", "lasts", default="30d", help="How long a schedule is played.")
+@click.option(
+    "--from", "begin", default="", help="From when on: 2026-03-01T00:00:00Z (default: from now on)."
+)
+@click.option(
+    "--outage", multiple=True, help="The nodes of a subset go, and come back: zone-a@60s, or zone-a@60s..5m."
+)
+@click.option("--nodes", type=click.IntRange(1, 1000), default=3, help="Nodes, named node-1 and on.")
+@click.option("--seed", type=int, default=1, help="Another seed: other delays, other pods that fail.")
+@click.option("--svg", type=options.PATH, help="Where to write a chart to (SVG).")
+@options.namespace
+@options.output
+@options.kubeconfig
+@options.context
+@options.feature_gates
+def simulate(
+    targets: tuple[str, ...],
+    file: Path | None,
+    change: tuple[Path, ...],
+    pods_ready_after: str,
+    fail_pod: str,
+    drain: tuple[str, ...],
+    join: tuple[str, ...],
+    leave: tuple[str, ...],
+    takes: str,
+    lasts: str,
+    begin: str,
+    outage: tuple[str, ...],
+    nodes: int,
+    seed: int,
+    svg: Path | None,
+    namespace: str | None,
+    output: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    feature_gates: str,
+) -> None:
+    """Play a rollout, a job or a month of a schedule in virtual time, and show how it goes.
+
+    TARGET, instead of -f: a live object, advancedcronjobs/nightly. With -f no cluster is needed.
+
+    Exit code 0: complete, or as it was asked for; 3: stuck, failed or not over; 1: error.
+    """
+    from pykruise.cli.simulate import Conditions, Target, run_simulate
+
+    conditions = Conditions(
+        pods_ready_after=pods_ready_after,
+        fail_pod=fail_pod,
+        drain=drain,
+        join=join,
+        leave=leave,
+        takes=takes,
+        lasts=lasts,
+        begin=begin,
+        outage=outage,
+        nodes=nodes,
+        seed=seed,
+        feature_gates=feature_gates,
+    )
+    target = _target(targets)
+    live = (
+        Target(
+            name=target,
+            namespace=namespace,
+            kubeconfig=kubeconfig,
+            context=context,
+        )
+        if target is not None
+        else None
+    )
+    code = run(
+        run_simulate(
+            file,
+            target=live,
+            changes=change,
+            conditions=conditions,
+            svg=svg,
+            output=output,
+            say=click.echo,
+            reach=reach(),
+        ),
+        on=asyncio.new_event_loop if live is None else None,  # from a file, nothing comes from a network
+    )
+    raise click.exceptions.Exit(code)
+
+
+def _target(words: Sequence[str]) -> str | None:
+    """`clonesets/web`, also of `clone web`."""
+    if len(words) > 2 or (len(words) == 2 and any("/" in one for one in words)):
+        raise click.UsageError(f"{' '.join(words)}: say one object, clonesets/web or clone web")
+    return "/".join(words) if words else None
+
+
+def _seconds(text: str) -> float:
+    from pykruise.kube.durations import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise click.UsageError(f"--timeout {text}: {error}") from error

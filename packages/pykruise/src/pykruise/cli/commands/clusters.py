@@ -1,0 +1,148 @@
+"""`pykruise up`, `demo`, `manager` and `kubelets`: what runs until it is stopped, or is shown.
+
+options ──▶ the command's own module, loaded when it is called ──▶ exit code
+"""
+
+import logging
+from pathlib import Path
+
+import click
+
+from pykruise.cli.commands import options
+from pykruise.cli.commands.running import run
+
+_SECONDS = click.FloatRange(min=0)
+
+
+@click.command(short_help="Start a cluster with the manager in it.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(0, 5000),
+    help="Simulated nodes (default: 3, or those that are there already).",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0 picks a free one."
+)
+@click.option(
+    "--kubeconfig", type=options.PATH, help="Where to write the kubeconfig (default: a temporary file)."
+)
+@click.option(
+    "--data-dir", type=options.PATH, help="Keep everything in this directory, for the next start (SQLite)."
+)
+@click.option(
+    "--load",
+    type=options.PATH,
+    help="Begin with the objects of this file, as `kubectl get -o yaml` gives them.",
+)
+@options.failures
+@click.option("--rbac", is_flag=True, help="Let service accounts and other users do only what roles say.")
+@click.option(
+    "--service-accounts", is_flag=True, help="Give pods a service account and a volume with its token."
+)
+@click.option("--feature-gates", default="", help="Of the manager: A=true,B=false.")
+@click.option(
+    "--no-agent", is_flag=True, help="No node agent is played: no pulls ahead, recreations, probes."
+)
+@click.option("--verbose", "-v", is_flag=True, help="Log what the controllers do.")
+def up(
+    nodes: int | None,
+    port: int,
+    kubeconfig: Path | None,
+    data_dir: Path | None,
+    load: Path | None,
+    failures: Path | None,
+    rbac: bool,
+    service_accounts: bool,
+    feature_gates: str,
+    no_agent: bool,
+    verbose: bool,
+) -> None:
+    """Start a cluster in this process, with the manager in it, and run until Ctrl-C."""
+    from pykruise.cli.up import UpOptions, run_up
+
+    wanted = UpOptions(
+        nodes=nodes,
+        port=port,
+        kubeconfig=kubeconfig,
+        data_dir=data_dir,
+        load=load,
+        failures=failures,
+        rbac=rbac,
+        service_accounts=service_accounts,
+        feature_gates=feature_gates,
+        has_agents=not no_agent,
+    )
+    run(run_up(wanted), level=logging.INFO if verbose else logging.ERROR)
+
+
+@click.command(short_help="Show a CloneSet being created, scaled and updated.")
+@click.option("--step-timeout", type=float, default=30.0, help="Seconds that each step may take.")
+@click.option(
+    "--file", "-f", "manifest", type=options.PATH, help="A CloneSet to use instead of the built-in example."
+)
+def demo(step_timeout: float, manifest: Path | None) -> None:
+    """Create a CloneSet in a fresh cluster, scale it up and down, update it, and show each step."""
+    from pykruise.cli.demo import run_demo
+
+    run(run_demo(step_timeout_s=step_timeout, manifest=manifest))
+
+
+@click.command(
+    short_help="Run the controllers and webhooks.",
+    # Flags are OpenKruise's, written as Go programs take them: manager/flags.py reads them.
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
+    add_help_option=False,
+)
+@click.pass_context
+def manager(context: click.Context) -> None:
+    """Run the controllers and webhooks against a cluster; `pykruise manager --help` lists the flags."""
+    from pykruise.cli.manager import manager_command
+
+    context.exit(manager_command(context.args))
+
+
+@click.command(short_help="Run simulated nodes against a cluster.")
+@click.option("--nodes", type=click.IntRange(1, 5000), default=3, help="How many nodes.")
+@click.option("--pods-per-node", type=click.IntRange(min=1), default=110, help="How many pods each may run.")
+@click.option("--prefix", default="node-", help="What their names begin with; numbers follow.")
+@click.option("--start", type=_SECONDS, default=0.5, help="Seconds until a container runs.")
+@click.option("--ready", type=_SECONDS, default=0.0, help="Seconds from running to ready.")
+@click.option("--stop", type=_SECONDS, default=1.0, help="Seconds that a pod takes to stop.")
+@click.option("--volumes", is_flag=True, help="Make a volume for each claim, on paper.")
+@click.option("--agent", is_flag=True, help="Play the node agent too: recreate containers, probe pods.")
+@options.kubeconfig
+@options.context
+@options.failures
+@click.option("--verbose", "-v", is_flag=True, help="Log what they do.")
+def kubelets(
+    nodes: int,
+    pods_per_node: int,
+    prefix: str,
+    start: float,
+    ready: float,
+    stop: float,
+    volumes: bool,
+    agent: bool,
+    kubeconfig: Path | None,
+    context: str | None,
+    failures: Path | None,
+    verbose: bool,
+) -> None:
+    """Run simulated nodes against a cluster that has none, until SIGTERM or Ctrl-C. For tests."""
+    from pykruise.cli.kubelets import KubeletsOptions, run_kubelets
+
+    wanted = KubeletsOptions(
+        nodes=nodes,
+        pods_per_node=pods_per_node,
+        prefix=prefix,
+        start_s=start,
+        ready_s=ready,
+        stop_s=stop,
+        has_volumes=volumes,
+        has_agents=agent,
+        failures=failures,
+    )
+    run(
+        run_kubelets(wanted, kubeconfig=kubeconfig, context=context),
+        level=logging.INFO if verbose else logging.WARNING,
+    )

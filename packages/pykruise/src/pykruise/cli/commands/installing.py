@@ -1,0 +1,180 @@
+"""`pykruise install`, `doctor`, `uninstall`, `crds` and `manifests`: what a cluster gets, has, and would lose.
+
+options ──▶ the command's own module, loaded when it is called ──▶ exit code
+"""
+
+from pathlib import Path
+
+import click
+
+from pykruise.cli.commands import options
+from pykruise.cli.commands.running import failed, reach, run
+from pykruise.cli.errors import CommandError
+
+
+@click.command(short_help="Print everything that a cluster needs.")
+@options.manager_namespace
+@click.option(
+    "--replicas",
+    type=click.IntRange(min=1),
+    default=2,
+    help="Managers; one works, all answer webhooks.",
+)
+@click.option(
+    "--shards", type=click.IntRange(1, 16), default=1, help="How many of them share the work of controllers."
+)
+@click.option("--image", default="", help="The manager's image (default: of this version).")
+@click.option("--daemon-image", default="", help="The agents' image (default: of this version).")
+@click.option(
+    "--socket-location", default="/var/run", help="Where nodes have their container runtime's socket."
+)
+@click.option("--feature-gates", default=None, help="A=true,B=false (default: ImagePullJobGate=true)")
+@click.option("--v", type=click.IntRange(min=0), default=4, help="Verbosity of the logs.")
+@click.option(
+    "--webhook-host",
+    default="",
+    help="For managers outside the cluster: their WEBHOOK_HOST. Nothing runs inside.",
+)
+@click.option(
+    "--webhook-port",
+    type=click.IntRange(1, 65535),
+    default=9876,
+    help="Where webhooks are answered: WEBHOOK_PORT.",
+)
+@click.option(
+    "--api-server",
+    "api_servers",
+    metavar="CIDR",
+    multiple=True,
+    help="Where reviews come from: a NetworkPolicy lets no other address reach the webhooks.",
+)
+@click.option(
+    "--client-ca",
+    "client_authority",
+    metavar="CONFIGMAP",
+    default="",
+    help="With ca.crt: reviews are answered only to clients with a certificate of it.",
+)
+def install(
+    namespace: str,
+    replicas: int,
+    shards: int,
+    image: str,
+    daemon_image: str,
+    socket_location: str,
+    feature_gates: str | None,
+    v: int,
+    webhook_host: str,
+    webhook_port: int,
+    api_servers: tuple[str, ...],
+    client_authority: str,
+) -> None:
+    """Print everything a cluster needs, for `kubectl apply --server-side -f -`."""
+    from pykruise.cli.install import install_text
+    from pykruise.manager.install import CHART_GATES
+
+    try:
+        text = install_text(
+            namespace=namespace,
+            replicas=replicas,
+            shards=shards,
+            image=image,
+            daemon_image=daemon_image,
+            socket_location=socket_location,
+            feature_gates=CHART_GATES if feature_gates is None else feature_gates,
+            v=v,
+            webhook_host=webhook_host,
+            webhook_port=webhook_port,
+            api_servers=api_servers,
+            client_authority=client_authority,
+        )
+    except CommandError as error:
+        raise failed(str(error)) from None
+    click.echo(text, nl=False)
+
+
+@click.command(short_help="Say what is wrong with an installation.")
+@options.manager_namespace
+@click.option("--quiet", "-q", is_flag=True, help="Leave out what is fine.")
+@options.output
+@options.kubeconfig
+@options.context
+def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, context: str | None) -> None:
+    """Say what is wrong with an installation, one line each with what to do. Changes nothing; 1: faults."""
+    from pykruise.cli.doctor import run_doctor
+
+    run(
+        run_doctor(
+            kubeconfig=kubeconfig,
+            context=context,
+            namespace=namespace,
+            quiet=quiet,
+            output=output,
+            say=click.echo,
+            reach=reach(),
+        )
+    )
+
+
+@click.command(short_help="Say what a cluster would lose.")
+@click.option("--check", is_flag=True, help="Say what would be lost; removes nothing.")
+@options.kubeconfig
+@options.context
+def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None:
+    """Say what a cluster would lose with OpenKruise's kinds. Exit code 1 when that is anything."""
+    from pykruise.cli.install import check_uninstall
+
+    if not check:
+        raise failed(
+            "this command removes nothing; look first: pykruise uninstall --check,"
+            " then: pykruise install | kubectl delete --ignore-not-found -f -"
+        )
+    run(check_uninstall(kubeconfig=kubeconfig, context=context))
+
+
+@click.command(short_help="Print the custom resource definitions.")
+def crds() -> None:
+    """Print the custom resource definitions, ready for `kubectl apply -f -`."""
+    from pykruise.cli.manager import crd_manifests
+
+    click.echo(crd_manifests(), nl=False)
+
+
+@click.group(short_help="Print what other tools need to know of the kinds.")
+def manifests() -> None:
+    """Print what other tools need to know of the kinds."""
+
+
+@manifests.command(short_help="Health and actions for Argo CD.")
+@click.option("--namespace", default="argocd", help="Where Argo CD runs.")
+@click.option("--name", default="argocd-cm", help="Its ConfigMap.")
+def argocd(namespace: str, name: str) -> None:
+    """Print health and actions of every kind, for `kubectl apply --server-side -f -`.
+
+    Only the keys of these kinds are in it: applied server-side, it leaves all others as they are.
+    """
+    from pykruise.manager.argocd import config_map_text
+
+    click.echo(config_map_text(namespace=namespace, name=name), nl=False)
+
+
+@manifests.command(short_help="Where to scrape, and alerts, for the Prometheus operator.")
+@options.manager_namespace
+@click.option("--state/--no-state", default=True, help="The manager runs with --state-metrics.")
+def prometheus(namespace: str, state: bool) -> None:
+    """Print a PodMonitor and a PrometheusRule."""
+    from pykruise.manager.argocd import document_text
+    from pykruise.manager.monitoring import pod_monitor, prometheus_rule
+
+    documents = (pod_monitor(namespace=namespace, has_state=state), prometheus_rule(namespace=namespace))
+    click.echo("---\n".join(document_text(one) for one in documents), nl=False)
+
+
+@manifests.command(short_help="A board for Grafana.")
+@options.manager_namespace
+def grafana(namespace: str) -> None:
+    """Print a ConfigMap with the board, which Grafana's sidecar finds by its label."""
+    from pykruise.manager.argocd import document_text
+    from pykruise.manager.monitoring import board_config_map
+
+    click.echo(document_text(board_config_map(namespace=namespace)), nl=False)

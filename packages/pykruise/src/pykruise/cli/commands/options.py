@@ -1,0 +1,26 @@
+"""Options that several commands take."""
+
+from pathlib import Path
+
+import click
+
+PATH: click.Path = click.Path(path_type=Path)
+
+kubeconfig = click.option(
+    "--kubeconfig", type=PATH, help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config)."
+)
+context = click.option(
+    "--context",
+    help="Context of the kubeconfig. Where a cluster is asked, kubectl's other global flags work too.",
+)
+namespace = click.option("--namespace", "-n", help="Default: the context's.")
+manager_namespace = click.option("--namespace", "-n", default="kruise-system", help="Where the manager runs.")
+feature_gates = click.option(
+    "--feature-gates",
+    default="",
+    help="A=true,B=false. Default: those that the cluster's manager runs with.",
+)
+output = click.option("--output", "-o", default="text", help="text, json or yaml.")
+failures = click.option(
+    "--failures", type=PATH, help="Failures to act out, as rules in YAML (docs/sandbox.md)."
+)
