@@ -2,6 +2,7 @@
 
 pods cache ──change──▶ queue ──▶ _sync_pod: advance() ──▶ status_of() ──▶ PATCH pods/status | DELETE
 nodes      ──timer───▶ queue ──▶ node_status.py: register, renew the Lease, heartbeat
+agents     ──────────▶ node_runtime.py: what runs, what is there, stop this
 
 What happens to a pod is decided by pod_state.py and pod_status.py; here are only waiting and writing. It
 speaks to any API server through a Client: the sandbox's, or that of a real control plane without nodes.
@@ -10,7 +11,7 @@ speaks to any API server through a Client: the sandbox's, or that of a real cont
 import asyncio
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import UNSET
@@ -22,46 +23,39 @@ from pykruise.kube.controller import Controller, unmeasured
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.node_agent.probe_checks import FAILED, SUCCEEDED, Seen
-from pykruise.kube.node_agent.recreations import OnNode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.kube.writer import Writer
 from pykruise.sandbox.agents import Agents
-from pykruise.sandbox.faults import Rule, failed_probe
+from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.image_agents import ImageAgents
 from pykruise.sandbox.images import ImageTable, full_name
 from pykruise.sandbox.metadata_agents import MetadataAgents
+from pykruise.sandbox.node_runtime import NodeRuntime
 from pykruise.sandbox.node_status import NodeRecord, NodeStatusWriter
 from pykruise.sandbox.nodes import Addresses, NodeSpec
 from pykruise.sandbox.pod_decoding import PodProjector
-from pykruise.sandbox.pod_life import advance, awaited_keys, is_ready, wants_resize
+from pykruise.sandbox.pod_life import advance, awaited_keys, refusal_of, wants_resize
 from pykruise.sandbox.pod_state import (
     KubeletSettings,
     PodState,
-    Refused,
     Run,
     RunState,
     World,
     begin,
-    container_roles,
     recover,
     with_added,
     with_power_lost,
-    with_stopped,
 )
 from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
-from pykruise.sandbox.pod_view import Container, PodView, amounts
+from pykruise.sandbox.pod_view import PodView
 from pykruise.sandbox.probe_agents import ProbeAgents
 from pykruise.sandbox.recreate_agents import RecreateAgents
 from pykruise.sandbox.running import run_beside
 
 __all__ = ["Kubelets", "KubeletsStats"]
-
-_LEAST_GRACE_S = 2.0
-"""What a container that is stopped has at least. Rule: the node agent's."""
 
 
 class KubeletsStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,12 +133,20 @@ class Kubelets:
             clock=clock,
             cpu_time=unmeasured,
         )
+        runtime = NodeRuntime(
+            pods=self.pods,
+            states=self._states,
+            nodes=self._nodes,
+            world=lambda: self._world,
+            wake=self._wake,
+            clock=clock,
+        )
         self.agents: ImageAgents | None = None
         """Who pull images ahead, where the settings say so."""
         if self.settings.pulls_ahead:
             self.agents = ImageAgents(
                 client,
-                images_of=self._images_of,
+                images_of=runtime.images_of,
                 world=lambda: self._world,
                 clock=clock,
                 rng=rng,
@@ -155,8 +157,8 @@ class Kubelets:
         if self.settings.recreates:
             self._recreating = RecreateAgents(
                 client,
-                containers_of=self._containers_of,
-                stop_container=self._stop_container,
+                containers_of=runtime.containers_of,
+                stop_container=runtime.stop_container,
                 clock=clock,
                 rng=rng,
             )
@@ -165,8 +167,8 @@ class Kubelets:
         if self.settings.probes:
             self.probing = ProbeAgents(
                 client,
-                has_power=self._has_power,
-                seen_by=self._seen_by,
+                has_power=runtime.has_power,
+                seen_by=runtime.seen_by,
                 clock=clock,
                 rng=rng,
                 recorder=probe_recorder,
@@ -175,8 +177,8 @@ class Kubelets:
         if self.settings.reports_containers:
             self._reporting = MetadataAgents(
                 client,
-                runs_of=self._runs_of,
-                stop_container=self._stop_container,
+                runs_of=runtime.runs_of,
+                stop_container=runtime.stop_container,
                 clock=clock,
                 rng=rng,
             )
@@ -282,10 +284,6 @@ class Kubelets:
         """Full names of the images on a node, by tag and by digest. KeyError: no such node."""
         return frozenset(self._nodes[name].images)
 
-    def _images_of(self, name: str) -> set[str] | None:
-        node = self._nodes.get(name)
-        return None if node is None or node.is_stopped else node.images
-
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The scripted failures in force."""
@@ -342,7 +340,7 @@ class Kubelets:
         now = self._clock()
         before = self._state_of(pod, now)
         missing = await self._missing(pod, before)
-        refused = self._refused(pod, node) if wants_resize(before, pod) else None
+        refused = refusal_of(pod, node.spec, self.pods.values()) if wants_resize(before, pod) else None
         state, look_at = advance(
             before, pod, self._world, now, refused=refused, missing=missing, held=node.images
         )
@@ -369,31 +367,6 @@ class Kubelets:
             return None
         return self._until(look_at)
 
-    def _refused(self, pod: PodView, node: NodeRecord) -> Refused | None:
-        """Why the node cannot give the pod what its spec asks for now. Rule: the kubelet's resize admission."""
-        capacity = amounts({"cpu": node.spec.cpu, "memory": node.spec.memory})
-        wanted = pod.requests()
-        for name, most in capacity.items():
-            if wanted.get(name, 0) > most:
-                text = (
-                    f"Node didn't have enough capacity: {name}, requested: {wanted[name]}, capacity: {most}"
-                )
-                return Refused("Infeasible", text)
-        others = [
-            other
-            for other in self.pods.values()
-            if other.node_name == pod.node_name and other.uid != pod.uid and not other.is_over
-        ]
-        for name, most in capacity.items():
-            used = sum(other.requests().get(name, 0) for other in others)
-            if used + wanted.get(name, 0) > most:
-                text = (
-                    f"Node didn't have enough resource: {name}, requested: {wanted.get(name, 0)}, "
-                    f"used: {used}, capacity: {most}"
-                )
-                return Refused("Deferred", text)
-        return None
-
     async def _missing(self, pod: PodView, state: PodState) -> dict[str, str]:
         """By container: which key of a ConfigMap it cannot start without. Rule: the kubelet's environment."""
         awaited = awaited_keys(state, pod)
@@ -414,81 +387,6 @@ class Kubelets:
                 elif key not in found:
                     missing[container] = f"couldn't find key {key} in ConfigMap {pod.namespace}/{name}"
         return missing
-
-    def _runs_of(self, key: Key, uid: str) -> Mapping[str, Run] | None:
-        """The pod's containers that were started; None: it is on none of these nodes, or its node is without power."""
-        pod = self.pods.get(key)
-        node = self._nodes.get(pod.node_name) if pod is not None else None
-        state = self._states.get(key)
-        if node is None or node.is_stopped or state is None or state.uid != uid:
-            return None
-        return {run.name: run for run in state.runs if run.number}
-
-    def _containers_of(self, key: Key, uid: str) -> Mapping[str, OnNode] | None:
-        """What the runtime of the pod's node has; None as of `_runs_of`."""
-        runs = self._runs_of(key, uid)
-        if runs is None:
-            return None
-        return {
-            name: OnNode(
-                id=run.container_id,
-                restart_count=run.number - 1,
-                is_running=run.state is RunState.RUNNING,
-                started_at=run.since,
-            )
-            for name, run in runs.items()
-        }
-
-    def _has_power(self, name: str) -> bool:
-        node = self._nodes.get(name)
-        return node is not None and not node.is_stopped
-
-    def _seen_by(self, key: Key, uid: str, container: str, probe: str) -> Seen | None:
-        """What a probe of the container finds: it succeeds where the container runs and is ready, unless a rule says
-        that it fails."""
-        pod, state = self.pods.get(key), self._states.get(key)
-        if pod is None or state is None or state.uid != uid:
-            return None
-        for run, (spec, _) in zip(state.runs, container_roles(pod), strict=False):
-            if run.name == container and run.number:
-                return self._seen(pod, run, spec, probe)
-        return None
-
-    def _seen(self, pod: PodView, run: Run, container: Container, probe: str) -> Seen:
-        now = self._clock()
-        is_running = run.state is RunState.RUNNING
-        problem = failed_probe(
-            self._world.rules,
-            pod,
-            probe,
-            container=run.name,
-            image=run.image,
-            run=run.number,
-            running_s=now - run.since,
-        )
-        if not is_running:
-            problem = f"Container({run.name}) is Non-running"
-        elif problem is None and not is_ready(run, container, pod, self._world, now):
-            problem = "the container is not ready"
-        return Seen(
-            id=run.container_id,
-            is_running=is_running,
-            started_at=run.since,
-            outcome=SUCCEEDED if problem is None else FAILED,
-            message=problem or "",
-        )
-
-    async def _stop_container(self, key: Key, name: str, grace_s: float) -> None:
-        """Stop a container after its hook; its kubelet starts it again."""
-        pod = self.pods.get(key)
-        if pod is None:
-            return
-        hook_s = max((one.pre_stop_s for one, _ in container_roles(pod) if one.name == name), default=0.0)
-        await asyncio.sleep(min(hook_s + self.settings.stop_s, max(grace_s, _LEAST_GRACE_S)))
-        state = self._states.get(key)
-        if state is not None and state.uid == pod.uid:
-            self._states[key] = with_stopped(state, pod, name, self._clock())
-            self._wake(pod)
 
     def _state_of(self, pod: PodView, now: Instant) -> PodState:
         state = self._states.get(pod.key)

@@ -5,7 +5,7 @@ PodState + PodView + World + now ──▶ advance() ──▶ PodState, and whe
 Pure: no I/O, no clock, no randomness (delays differ from pod to pod by a fraction made of seed, uid and run).
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from hashlib import sha256
 from typing import assert_never
 
@@ -15,6 +15,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.node_agent.image_pulls import PullFailure
 from pykruise.sandbox.faults import Behaviour, behaviour_of
 from pykruise.sandbox.images import full_name
+from pykruise.sandbox.nodes import NodeSpec
 from pykruise.sandbox.pod_state import (
     NEVER,
     NONE_HELD,
@@ -29,7 +30,7 @@ from pykruise.sandbox.pod_state import (
     container_roles,
     ended,
 )
-from pykruise.sandbox.pod_view import Container, PodView
+from pykruise.sandbox.pod_view import Container, PodView, amounts
 
 __all__ = [
     "advance",
@@ -37,6 +38,7 @@ __all__ = [
     "backoff_s",
     "is_final",
     "is_ready",
+    "refusal_of",
     "removal_due",
     "wants_resize",
     "will_restart",
@@ -109,6 +111,32 @@ def wants_resize(state: PodState, pod: PodView) -> bool:
         _is_outgrown(container, run)
         for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
     )
+
+
+def refusal_of(pod: PodView, node: NodeSpec, pods: Iterable[PodView]) -> Refused | None:
+    """Why its node, which has some of these pods, cannot give the pod what its spec asks for now.
+
+    Rule: the kubelet's resize admission."""
+    capacity = amounts({"cpu": node.cpu, "memory": node.memory})
+    wanted = pod.requests()
+    for name, most in capacity.items():
+        if wanted.get(name, 0) > most:
+            text = f"Node didn't have enough capacity: {name}, requested: {wanted[name]}, capacity: {most}"
+            return Refused("Infeasible", text)
+    others = [
+        other
+        for other in pods
+        if other.node_name == pod.node_name and other.uid != pod.uid and not other.is_over
+    ]
+    for name, most in capacity.items():
+        used = sum(other.requests().get(name, 0) for other in others)
+        if used + wanted.get(name, 0) > most:
+            text = (
+                f"Node didn't have enough resource: {name}, requested: {wanted.get(name, 0)}, "
+                f"used: {used}, capacity: {most}"
+            )
+            return Refused("Deferred", text)
+    return None
 
 
 def _is_outgrown(container: Container, run: Run) -> bool:
