@@ -17,7 +17,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 
-__all__ = ["STRICT", "Verdict", "asked", "changed_paths", "patch_to_apply"]
+__all__ = ["STRICT", "Verdict", "asked", "changed_paths", "errors_of", "patch_to_apply"]
 
 STRICT: Final = "Strict"
 """Unknown fields are an error: one that is misspelt would change nothing, unseen."""
@@ -28,6 +28,8 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a cluster says to a manifest."""
 
+    resource: Resource
+    key: Key
     live: Document | None = None
     """The object as it is; None: there is none."""
     wanted: Document | None = None
@@ -43,6 +45,19 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             return "created"
         return "unchanged" if same(self.live.get("spec"), self.wanted.get("spec")) else "changed"
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """What `plan` says of an object of any kind: fields of a Foreseen."""
+        old, new = (one and one.get("spec") for one in (self.live, self.wanted))
+        return {
+            "kind": self.resource.kind,
+            "namespace": self.key.namespace,
+            "name": self.key.name,
+            "change": self.change,
+            "errors": self.errors,
+            "fields": tuple(changed_paths(old, new, "spec")) if old is not None and self.wanted else (),
+        }
+
 
 async def asked(client: Client, resource: Resource, key: Key, document: Document) -> Verdict:
     """Ask admission in a dry run, in the version of the manifest; the answer is in the hub version. Raises what says
@@ -52,11 +67,13 @@ async def asked(client: Client, resource: Resource, key: Key, document: Document
     there = live if own == resource or live is None else await _stored(client, own, key)
     try:
         wanted = await _admitted(client, own, key, there, document)
-        return Verdict(live=live, wanted=live if wanted is there else hub_form(wanted))
+        return Verdict(
+            resource=resource, key=key, live=live, wanted=live if wanted is there else hub_form(wanted)
+        )
     except ApiError as error:
         if not _is_refusal(error):
             raise
-        return Verdict(live=live, errors=_errors(error))
+        return Verdict(resource=resource, key=key, live=live, errors=errors_of(error))
 
 
 async def _stored(client: Client, resource: Resource, key: Key) -> Document | None:
@@ -125,7 +142,8 @@ def _is_refusal(error: ApiError) -> bool:
     return error.code in (400, 409, 422) or (error.code == 403 and "webhook" in str(error))
 
 
-def _errors(error: ApiError) -> tuple[str, ...]:
+def errors_of(error: ApiError) -> tuple[str, ...]:
+    """Every field error of a refusal, each with its path; else the message."""
     causes = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
     return tuple(causes) or (str(error),)
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import msgspec
 
-from pykruise.cli.insight.admitted import asked, changed_paths
+from pykruise.cli.insight.admitted import asked
 from pykruise.cli.insight.budgets import gone_below, read_budgets
 from pykruise.cli.insight.known import of_document, workload_insight
 from pykruise.cli.insight.look import Sight, look, nodes_of
-from pykruise.cli.insight.outlook import Batch, Fate, Foreseen
+from pykruise.cli.insight.outlook import Batch, Fate, Foreseen, by_reason
 from pykruise.cli.insight.playing import Play, Played, World, play, room_for
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
@@ -70,14 +70,11 @@ async def forecast_and_play(
     settings = settings or Settings()
     workload = of_document(document)
     insight = workload_insight(workload)
-    resource = workload.resource
-    name = document["metadata"]["name"]
-    key = Key(namespace, name)
-    known: dict[str, Any] = {"kind": resource.kind, "namespace": namespace, "name": name}
-    verdict = await asked(client, resource, key, document)
+    key = Key(namespace, document["metadata"]["name"])
+    verdict = await asked(client, workload.resource, key, document)
     live, wanted = verdict.live, verdict.wanted
     if wanted is None:
-        return Forecast(**known, change=verdict.change, errors=verdict.errors), None
+        return Forecast(**verdict.about), None
     if live is None:
         nodes = await nodes_of(client) if insight.is_per_node else {}
         given = Play(
@@ -89,18 +86,15 @@ async def forecast_and_play(
             settings=settings,
         )
         played = await asyncio.to_thread(play, given)
-        return _told(known, "created", workload, None, wanted, played, settings), played
+        return _told(verdict.about, workload, None, wanted, played, settings), played
     sight = await look(client, workload, key, now=now, settings=settings)
     played = await asyncio.to_thread(play, await _copy(client, sight, wanted, now=now, settings=settings))
-    found = _told(known, verdict.change, workload, sight, wanted, played, settings)
+    found = _told(verdict.about, workload, sight, wanted, played, settings)
     if not found.batches:
         return found, played
     budgets = await read_budgets(client, namespace, are_asked=insight.asks_budgets(settings.of(workload)))
     notes = gone_below(budgets, sight.snapshot.pods, lowest=found.lowest_available)
     return msgspec.structs.replace(found, notes=tuple(notes)), played
-
-
-# Admission
 
 
 # The copy
@@ -159,8 +153,7 @@ def _bare(document: Document) -> Document:
 
 
 def _told(
-    known: Mapping[str, Any],
-    change: str,
+    about: Mapping[str, Any],
     workload: Kind,
     sight: Sight | None,
     wanted: Document,
@@ -168,20 +161,17 @@ def _told(
     settings: Settings,
 ) -> Forecast:
     if played.refused:
-        return Forecast(**known, change="refused", errors=played.refused)
+        return Forecast(**{**about, "change": "refused", "errors": played.refused, "fields": ()})
     batches = tuple(_batches(played))
     touched = {fate.pod for batch in batches for fate in batch.fates}
     before = sight.snapshot.pods if sight else ()
-    stays = _stays(sight, wanted, touched, played) if sight else {}
     deleted = tuple(one.name for one in played.actions if one.do == "delete claim")
     return Forecast(
-        **known,
-        change=change,
-        fields=tuple(changed_paths(sight.document["spec"], wanted["spec"], "spec")) if sight else (),
+        **about,
         ways=_as_played(_ways(workload, sight, wanted, settings), sight, wanted, played) if sight else {},
         batches=batches,
         are_names_known=workload_insight(workload).has_known_names,
-        stays=stays,
+        stays=by_reason(_stays(sight, wanted, touched, played)) if sight else {},
         claims_created=tuple(one.name for one in played.actions if one.do == "create claim"),
         claims_deleted=deleted,
         claims_kept=_claims_kept(sight, played, deleted),
@@ -201,20 +191,17 @@ def _batches(played: Played) -> Iterator[Batch]:
         yield Batch(number=number, fates=tuple(fates))
 
 
-def _stays(sight: Sight, wanted: Document, touched: set[str], played: Played) -> dict[str, tuple[str, ...]]:
+def _stays(sight: Sight, wanted: Document, touched: set[str], played: Played) -> Iterator[tuple[str, str]]:
     """Why pods stay as they are: the last plan says it of each that it leaves alone."""
-    reasons: dict[str, list[str]] = {}
     for pod in sight.snapshot.pods:
         if not pod.is_active or pod.name in touched:
             continue
         of = next((one for one in sight.snapshot.revisions if one.hash == pod.revision), None)
         if of is not None and _same_template(of, wanted):
-            why = "it is as wanted"
+            yield "it is as wanted", pod.name
         else:
             reason = played.skipped.get(pod.name)
-            why = reason.message if reason is not None else "nothing was left to do"
-        reasons.setdefault(why, []).append(pod.name)
-    return {why: tuple(sorted(names)) for why, names in reasons.items()}
+            yield reason.message if reason is not None else "nothing was left to do", pod.name
 
 
 def _same_template(revision: RevisionView, wanted: Document) -> bool:
@@ -297,12 +284,12 @@ def _holds(workload: Kind, sight: Sight | None, wanted: Document, played: Played
         names = [one.name for one in played.actions if one.do == do]
         if names:
             yield f"the {hook} hook has to be released on {_shown(names)}"
-    by_budget: dict[str, list[str]] = {}
-    for pod, reason in played.skipped.items():
-        if reason.code == Code.DISRUPTION_BUDGET:
-            by_budget.setdefault(reason.message, []).append(pod)
-    for refusal, names in sorted(by_budget.items()):
-        yield f"{refusal}: {_shown(sorted(names))}"
+    kept = by_reason(
+        (reason.message, pod)
+        for pod, reason in played.skipped.items()
+        if reason.code == Code.DISRUPTION_BUDGET
+    )
+    yield from (f"{refusal}: {_shown(pods)}" for refusal, pods in sorted(kept.items()))
     strategy, problem = workload_insight(workload).strategy(wanted["spec"])
     if strategy is None:
         yield problem

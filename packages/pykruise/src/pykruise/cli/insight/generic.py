@@ -4,9 +4,8 @@ manifest ──dry run──▶ Sight as it would be ──the kind's plan──
 """
 
 from collections.abc import Iterator
-from typing import Any
 
-from pykruise.cli.insight.admitted import asked, changed_paths
+from pykruise.cli.insight.admitted import asked
 from pykruise.cli.insight.look import look_at
 from pykruise.cli.insight.outlook import Batch, Fate, Outlook
 from pykruise.kube.client import Client
@@ -25,16 +24,12 @@ async def forecast_any(
 ) -> Outlook:
     """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
     verdict = await asked(client, kind.resource, key, document)
-    about: dict[str, Any] = {"kind": kind.resource.kind, "namespace": key.namespace, "name": key.name}
     if verdict.wanted is None:
-        return Outlook(**about, change=verdict.change, errors=verdict.errors)
+        return Outlook(**verdict.about)
     sight = await look_at(client, kind, verdict.wanted, now=now, settings=settings)
     plan = sight.plan() if sight.snapshot is not None else Plan()
-    before = verdict.live.get("spec") if verdict.live is not None else None
     return Outlook(
-        **about,
-        change=verdict.change,
-        fields=tuple(changed_paths(before, verdict.wanted.get("spec"), "spec")) if before is not None else (),
+        **verdict.about,
         batches=tuple(_batches(plan)),
         stays={why.message: (name,) for name, why in plan.skipped.items()},
         notes=tuple(note.message for note in plan.notes),

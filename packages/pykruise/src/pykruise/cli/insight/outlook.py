@@ -16,6 +16,7 @@ __all__ = [
     "FieldChange",
     "Foreseen",
     "Outlook",
+    "by_reason",
     "head_lines",
     "outlook_lines",
     "pods_by_fate",
@@ -138,6 +139,14 @@ def pods_by_fate(fates: Iterable[Fate]) -> dict[str, list[str]]:
     for fate in fates:
         groups.setdefault(fate.do, []).append(fate.pod)
     return groups
+
+
+def by_reason(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Names by the reason that is given with each."""
+    groups: dict[str, list[str]] = {}
+    for why, name in pairs:
+        groups.setdefault(why, []).append(name)
+    return {why: tuple(sorted(names)) for why, names in groups.items()}
 
 
 def shown(names: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.admitted import asked, changed_paths
+from pykruise.cli.insight.admitted import asked
 from pykruise.cli.insight.budgets import read_disruption_budgets, says_disruption_budget, selected_by
 from pykruise.cli.insight.causes import cause_of
 from pykruise.cli.insight.explaining import (
@@ -26,7 +26,7 @@ from pykruise.cli.insight.explaining import (
     wait_of,
 )
 from pykruise.cli.insight.look import look_at as look_at_document
-from pykruise.cli.insight.outlook import Batch, Fate, Outlook
+from pykruise.cli.insight.outlook import Batch, Fate, Outlook, by_reason
 from pykruise.cli.insight.webhooks import is_fresh
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
@@ -241,15 +241,11 @@ async def forecast_budget(
     client: Client, document: Document, key: Key, now: Instant, settings: Settings | None = None
 ) -> Outlook:
     """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
-    kind = POD_UNAVAILABLE_BUDGETS.kind
     verdict = await asked(client, POD_UNAVAILABLE_BUDGETS, key, document)
     if verdict.wanted is None:
-        return Outlook(
-            kind=kind, namespace=key.namespace, name=key.name, change=verdict.change, errors=verdict.errors
-        )
+        return Outlook(**verdict.about)
     sight = await _sight_of(client, verdict.wanted, now=now, settings=settings)
     plan = plan_budget(sight.snapshot)
-    before = verdict.live.get("spec") if verdict.live is not None else None
     fates = tuple(
         Fate(pod=chain.subject, do=f"tie to it: {step.because}")
         for stage in plan.stages
@@ -257,22 +253,11 @@ async def forecast_budget(
         for step in chain.steps
     )
     return Outlook(
-        kind=kind,
-        namespace=key.namespace,
-        name=key.name,
-        change=verdict.change,
-        fields=tuple(changed_paths(before, verdict.wanted["spec"], "spec")) if before is not None else (),
+        **verdict.about,
         batches=(Batch(number=1, fates=fates),) if fates else (),
-        stays=_stays(plan),
+        stays=by_reason((reason.message, name) for name, reason in plan.skipped.items()),
         notes=tuple(_notes(sight.snapshot, plan)),
     )
-
-
-def _stays(plan: Plan) -> dict[str, tuple[str, ...]]:
-    reasons: dict[str, list[str]] = {}
-    for name, reason in plan.skipped.items():
-        reasons.setdefault(reason.message, []).append(name)
-    return {why: tuple(sorted(names)) for why, names in reasons.items()}
 
 
 def _notes(snapshot: Snapshot, plan: Plan) -> Sequence[str]:

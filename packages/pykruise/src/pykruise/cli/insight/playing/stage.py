@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pykruise.cli.insight.admitted import STRICT
+from pykruise.cli.insight.admitted import STRICT, errors_of
 from pykruise.cli.insight.explaining import Explanation, explain
 from pykruise.cli.insight.known import of_document, workload_insight
 from pykruise.cli.insight.look import Sight, look
@@ -144,7 +144,7 @@ class _Stage:
             if given.change is not None:
                 await self._write(client, given.change)
         except ApiError as error:
-            return Played(refused=_errors(error))
+            return Played(refused=errors_of(error))
         others.begin()
         is_over = await self._until_quiet(client, given.limit_s)
         return await self._result(client, is_over)
@@ -320,9 +320,3 @@ def _moves_after_s(document: Document) -> float:
         if seconds := (strategy.get("adaptive") or {}).get("rescheduleCriticalSeconds"):
             return float(seconds)
     return 0.0
-
-
-def _errors(error: ApiError) -> tuple[str, ...]:
-    """Every field error of a refusal, each with its path; else the message."""
-    causes = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
-    return tuple(causes) or (str(error),)

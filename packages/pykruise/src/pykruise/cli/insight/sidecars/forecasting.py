@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from pykruise.cli.insight.admitted import asked, changed_paths
-from pykruise.cli.insight.outlook import Batch, Fate, Outlook
+from pykruise.cli.insight.admitted import asked
+from pykruise.cli.insight.outlook import Batch, Fate, Outlook, by_reason
 from pykruise.cli.insight.sidecars.explaining import why_skipped, why_without
 from pykruise.cli.insight.sidecars.look import SidecarSight, sight_of
 from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
@@ -38,18 +38,13 @@ async def forecast_sidecars(
     client: Client, document: Document, key: Key, now: Instant, settings: Settings | None = None
 ) -> Outlook:
     """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
-    name = key.name
-    verdict = await asked(client, SIDECAR_SETS, Key("", name), document)
+    verdict = await asked(client, SIDECAR_SETS, Key("", key.name), document)
     if verdict.wanted is None:
-        return Outlook(kind=SIDECAR_SETS.kind, name=name, change=verdict.change, errors=verdict.errors)
+        return Outlook(**verdict.about)
     sight = await sight_of(client, verdict.wanted, now=now, settings=settings)
-    before = verdict.live.get("spec") if verdict.live is not None else None
     batches, stays, is_cut = _rollout(sight)
     return Outlook(
-        kind=SIDECAR_SETS.kind,
-        name=name,
-        change=verdict.change,
-        fields=tuple(changed_paths(before, verdict.wanted["spec"], "spec")) if before is not None else (),
+        **verdict.about,
         batches=batches,
         stays=stays,
         new_pods=tuple(_new_pods(sight)),
@@ -82,7 +77,11 @@ def _rollout(sight: SidecarSight) -> tuple[tuple[Batch, ...], dict[str, tuple[st
         snapshot = msgspec.structs.replace(snapshot, pods=pods)
         plan = plan_sidecarset(snapshot)
     after = msgspec.structs.replace(sight, snapshot=snapshot)
-    return tuple(batches), _stays(after, plan.skipped), bool(plan.stages) and len(batches) == MOST_ROUNDS
+    return (
+        tuple(batches),
+        by_reason(_stays(after, plan.skipped)),
+        bool(plan.stages) and len(batches) == MOST_ROUNDS,
+    )
 
 
 def _done(pod: ManagedPod, do: str | None) -> ManagedPod:
@@ -94,16 +93,14 @@ def _done(pod: ManagedPod, do: str | None) -> ManagedPod:
     return msgspec.structs.replace(pod, is_updated=is_updated, is_consistent=True, is_ready=True, pairs=pairs)
 
 
-def _stays(sight: SidecarSight, skipped: Mapping[str, Reason]) -> dict[str, tuple[str, ...]]:
-    reasons: dict[str, list[str]] = {}
+def _stays(sight: SidecarSight, skipped: Mapping[str, Reason]) -> Iterator[tuple[str, str]]:
     for pod in sight.managed:
         if pod.label in skipped:
             wait = why_skipped(pod, skipped[pod.label], sight)
             words = "only when it is recreated: " if wait.code == Code.NOT_IN_PLACE else ""
-            reasons.setdefault(f"{words}{wait.words}", []).append(pod.label)
+            yield f"{words}{wait.words}", pod.label
     for wait in why_without(sight):
-        reasons.setdefault(wait.words, []).extend(wait.pods)
-    return {why: tuple(sorted(pods)) for why, pods in reasons.items()}
+        yield from ((wait.words, pod) for pod in wait.pods)
 
 
 # ── pods that come ───────────────────────────────────────────────────────────

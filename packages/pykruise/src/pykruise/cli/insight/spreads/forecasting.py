@@ -10,8 +10,8 @@ All of it is what the manager and admission reckon with.
 from collections.abc import Iterator
 from itertools import groupby, islice
 
-from pykruise.cli.insight.admitted import asked, changed_paths
-from pykruise.cli.insight.outlook import Batch, Fate, Outlook
+from pykruise.cli.insight.admitted import asked
+from pykruise.cli.insight.outlook import Batch, Fate, Outlook, by_reason
 from pykruise.cli.insight.spreads.look import SpreadSight, sight_of
 from pykruise.kinds.workloadspread.costs import wanted_costs
 from pykruise.kinds.workloadspread.grouping import Grouped, grouped
@@ -42,25 +42,16 @@ async def forecast_spread(
     """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
     verdict = await asked(client, WORKLOAD_SPREADS, key, document)
     if verdict.wanted is None:
-        return Outlook(
-            kind=WORKLOAD_SPREADS.kind,
-            namespace=key.namespace,
-            name=key.name,
-            change=verdict.change,
-            errors=verdict.errors,
-        )
+        return Outlook(**verdict.about)
     sight = await sight_of(client, verdict.wanted, now=now, settings=settings)
     groups = grouped(sight.snapshot)
     fates = () if sight.problem else tuple(_fates(sight, groups))
-    before = verdict.live.get("spec") if verdict.live is not None else None
     return Outlook(
-        kind=WORKLOAD_SPREADS.kind,
-        namespace=key.namespace,
-        name=key.name,
-        change=verdict.change,
-        fields=tuple(changed_paths(before, verdict.wanted["spec"], "spec")) if before is not None else (),
+        **verdict.about,
         batches=(Batch(number=1, fates=fates),) if fates else (),
-        stays={} if sight.problem else _stays(groups),
+        stays={}
+        if sight.problem
+        else by_reason((f"of no subset: {why.message}", name) for name, why in groups.unassigned.items()),
         new_pods=tuple(_new_pods(sight, groups)),
         notes=tuple(_notes(sight, groups)),
     )
@@ -84,13 +75,6 @@ def _fates(sight: SpreadSight, groups: Grouped) -> Iterator[Fate]:
             yield from (
                 Fate(pod=chain.subject, do="delete, to come again elsewhere") for chain in stage.chains
             )
-
-
-def _stays(groups: Grouped) -> dict[str, tuple[str, ...]]:
-    reasons: dict[str, list[str]] = {}
-    for name, why in groups.unassigned.items():
-        reasons.setdefault(f"of no subset: {why.message}", []).append(name)
-    return {why: tuple(sorted(names)) for why, names in reasons.items()}
 
 
 # ── pods that come ───────────────────────────────────────────────────────────

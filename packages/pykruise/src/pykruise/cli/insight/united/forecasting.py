@@ -7,7 +7,6 @@ A workload of which a rollout can be played is played as it would be written; of
 """
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 from pykruise.cli.insight.admitted import asked, changed_paths
 from pykruise.cli.insight.forecasting import Forecast, forecast
@@ -36,17 +35,13 @@ async def forecast_united(
 ) -> Outlook:
     """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
     verdict = await asked(client, KIND.resource, key, document)
-    about: dict[str, Any] = {"kind": KIND.resource.kind, "namespace": key.namespace, "name": key.name}
     if verdict.wanted is None:
-        return Outlook(**about, change=verdict.change, errors=verdict.errors)
+        return Outlook(**verdict.about)
     wanted = {**verdict.wanted, "metadata": {**verdict.wanted["metadata"], "namespace": key.namespace}}
     sight = await look_at(client, KIND, wanted, now=now, settings=settings)
     plan = sight.plan()
-    before = verdict.live.get("spec") if verdict.live is not None else None
     return Outlook(
-        **about,
-        change=verdict.change,
-        fields=tuple(changed_paths(before, verdict.wanted.get("spec"), "spec")) if before is not None else (),
+        **verdict.about,
         batches=tuple(_batches(sight, plan)),
         batches_title="Subsets",
         notes=tuple(_notes(plan, plan.waiting)),
