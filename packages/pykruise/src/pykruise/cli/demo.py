@@ -260,14 +260,10 @@ def _what_stayed(before: View, after: View) -> str:
 
 def _picture(title: str, view: View, took: float) -> RenderableType:
     table = Table(box=None, pad_edge=False)
-    for name, justify in (
-        ("revision", "left"),
-        ("pods", "left"),
-        ("ready", "right"),
-        ("starting", "right"),
-        ("leaving", "right"),
-    ):
-        table.add_column(name, justify="right" if justify == "right" else "left")
+    for name in ("revision", "pods"):
+        table.add_column(name)
+    for name in ("ready", "starting", "leaving"):
+        table.add_column(name, justify="right")
     for revision in sorted({_revision(pod) for pod in view.pods}):
         states = [_state(pod) for pod in view.pods if _revision(pod) == revision]
         newest = revision == view.status.get("updateRevision")

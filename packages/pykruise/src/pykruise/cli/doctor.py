@@ -11,7 +11,7 @@ import msgspec
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.reach import Reach, reached
-from pykruise.cli.outputs import rendered
+from pykruise.cli.outputs import check_output, rendered
 from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import decode
@@ -35,8 +35,7 @@ async def run_doctor(
     reach: Reach = reached,
 ) -> None:
     """Print the findings. Raises CommandError when one of them is a fault, or nothing could be asked."""
-    if output not in ("text", "json", "yaml"):
-        raise CommandError(f"-o {output}: there is text, json and yaml")
+    check_output(output)
     async with reach(kubeconfig, context) as (given, _):
         findings, note = await examined(given, namespace=namespace)
     if output != "text":

@@ -21,7 +21,7 @@ from pykruise.cli.insight.look import Sight, look
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.reach import Reach, reached
-from pykruise.cli.outputs import rendered
+from pykruise.cli.outputs import check_output, rendered
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import decode
@@ -131,8 +131,6 @@ async def explained_pod(
 DONE, FAILED, WAITING, BROKEN = 0, 1, 2, 3
 """Exit codes: as it was asked for; nothing could be said; it goes on by itself; it needs a person."""
 
-OUTPUTS: Final = ("text", "json", "yaml")
-
 
 class Asked(msgspec.Struct, frozen=True):
     """One object to explain. `kind` None: a pod."""
@@ -162,8 +160,7 @@ async def run_explain(
     `targets` as kubectl takes them: `clonesets/web`, `clone web db`, `clonesets`, `all`. Returns the exit code: that of
     what is worst off.
     """
-    if output not in OUTPUTS:
-        raise CommandError(f"-o {output}: there is text, json and yaml")
+    check_output(output)
     words = read_targets(targets)
     given = given_settings(feature_gates) if feature_gates else None
     ends = time.monotonic() + timeout_s if timeout_s else None

@@ -8,7 +8,15 @@ Pure.
 import json
 from typing import Any
 
-__all__ = ["rendered"]
+from pykruise.cli.errors import CommandError
+
+__all__ = ["check_output", "rendered"]
+
+
+def check_output(output: str) -> None:
+    """Raises CommandError for what is neither `text` nor what `rendered` takes."""
+    if output not in ("text", "json", "yaml"):
+        raise CommandError(f"-o {output}: there is text, json and yaml")
 
 
 def rendered(document: Any, output: str) -> str:

@@ -21,7 +21,7 @@ from pykruise.cli.insight.known import insight_of, named, of_document
 from pykruise.cli.insight.outlook import Outlook, head_lines, outlook_lines, pods_by_fate, section, shown
 from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.manifests import load_documents, read_documents
-from pykruise.cli.outputs import rendered
+from pykruise.cli.outputs import check_output, rendered
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
@@ -53,8 +53,7 @@ async def run_plan(
 ) -> int:
     """Print what would happen; returns the exit code. Raises CommandError and KubeError for what fails. `note` is
     called with what is planned just now when it takes long."""
-    if output not in ("text", "json", "yaml"):
-        raise CommandError(f"-o {output}: there is text, json and yaml")
+    check_output(output)
     if (file is None) == (target is None):
         raise CommandError("say what to plan: either -f FILE (or -f - for standard input) or clonesets/NAME")
     if target is not None and not sets:

@@ -7,7 +7,6 @@ Needs no cluster, but for live objects. Two changes are played under the same co
 """
 
 import asyncio
-import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
 from pykruise.cli.insight.charts import svg_charts
 from pykruise.cli.insight.gates import given_settings, manager_settings
-from pykruise.cli.insight.known import clocks, hub_form, is_of, workloads
+from pykruise.cli.insight.known import bare, clocks, hub_form, is_of, workloads
 from pykruise.cli.insight.known import named as of_name
 from pykruise.cli.insight.playing import (
     Drain,
@@ -35,8 +34,8 @@ from pykruise.cli.insight.playing import (
 from pykruise.cli.insight.playing.by_clock import ClockPlay, ClockPlayed, play_clock
 from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.manifests import read_documents
-from pykruise.cli.outputs import rendered
-from pykruise.cli.simulate_clock import clock_json, clock_report, live_play, manifest_play
+from pykruise.cli.outputs import check_output, rendered
+from pykruise.cli.simulate_clock import clock_report, live_play, manifest_play
 from pykruise.cli.simulate_report import comparison, outcome_of, report
 from pykruise.kinds import named
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -104,8 +103,7 @@ async def run_simulate(
 
     Raises CommandError for what cannot be read or meant. `now`: the present time.
     """
-    if output not in ("text", "json", "yaml"):
-        raise CommandError(f"-o {output}: there is text, json and yaml")
+    check_output(output)
     if len(changes) > 2:
         raise CommandError("--change can be given twice at most: two strategies are compared")
     if (file is None) == (target is None):
@@ -259,9 +257,7 @@ def _about_nodes(given: _Given) -> list[str]:
 
 def _plain(document: Document) -> Document:
     """What a person wrote: a manifest taken from a cluster loses what the cluster added."""
-    kept = ("name", "namespace", "labels", "annotations")
-    metadata = {name: value for name, value in document["metadata"].items() if name in kept}
-    return hub_form({**{k: v for k, v in document.items() if k != "status"}, "metadata": metadata})
+    return hub_form(bare(document))
 
 
 # Values of flags
@@ -395,7 +391,7 @@ def _say_clock(name: str, given: ClockPlay | ClockPlayed, output: str, say: Call
     if output == "text":
         say("\n".join(clock_report(name, given, played)))
     else:
-        say(rendered(json.loads(clock_json(name, played)), output))
+        say(rendered([{"change": name, **msgspec.to_builtins(played)}], output))
 
 
 def outage_of(text: str, nodes_for: Mapping[str, Sequence[str]]) -> Outage:

@@ -5,15 +5,12 @@ manifest, or a live object with what it has made ──▶ ClockPlay ──▶ p
 A manifest is reviewed as admission would do it. A live object goes on from where it is.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from itertools import groupby
 from typing import Any, Final
 from zoneinfo import ZoneInfo
-
-import msgspec
 
 from pykruise.cli.insight.look import look
 from pykruise.cli.insight.playing.by_clock import ClockPlay, ClockPlayed, Fate
@@ -30,7 +27,7 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.review import Lookups
 from pykruise.runtime.assemble import views_of
 
-__all__ = ["clock_json", "clock_report", "live_play", "manifest_play"]
+__all__ = ["clock_report", "live_play", "manifest_play"]
 
 _LINES: Final = 40
 
@@ -117,11 +114,6 @@ def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
         f"history             {played.tidied} deleted beyond its limits",
         *([f"in the end          {played.waiting}"] if played.waiting else []),
     ]
-
-
-def clock_json(name: str, played: ClockPlayed) -> str:
-    """All of it."""
-    return json.dumps([{"change": name, **msgspec.to_builtins(played)}], indent=1)
 
 
 def short_days(seconds: float) -> str:

@@ -18,13 +18,12 @@ from pykruise.cli.insight.look import Sight
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
-from pykruise.plans.insight import Strategy, WorkloadInsight
+from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code, rank_of, remedy_of
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.views import PodView
 from pykruise.pods.waiting import WAITING
-from pykruise.runtime.plan import Plan, Step
+from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
 
 __all__ = [
@@ -197,7 +196,15 @@ def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) ->
     for pod in getattr(sight.snapshot, "pods", ()):
         if (document := documents.get(pod.name)) is None:
             continue  # the kind is about pods of others
-        cause = _cause(sight, document, pod, strategy, now)
+        cause = cause_of(
+            document,
+            pod,
+            now=now,
+            lifecycle=strategy.lifecycle if strategy else None,
+            min_ready_s=strategy.min_ready_s if strategy else 0,
+            lost_nodes=sight.lost_nodes,
+            claims=sight.claim_problems,
+        )
         if cause is not None and (pod.is_active or pod.is_deleting):
             causes[pod.name] = cause
             if pod.is_active:
@@ -215,20 +222,6 @@ def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) ->
             has_pods = insight is None or bool(insight.containers)
             words = f"no pod yet: {reason.message}" if has_pods else reason.message
             yield Wait(code=reason.code, words=words, pods=(node,), remedy=remedy_of(reason))
-
-
-def _cause(
-    sight: Sight, document: Document, pod: PodView, strategy: Strategy | None, now: Instant
-) -> Cause | None:
-    return cause_of(
-        document,
-        pod,
-        now=now,
-        lifecycle=strategy.lifecycle if strategy else None,
-        min_ready_s=strategy.min_ready_s if strategy else 0,
-        lost_nodes=sight.lost_nodes,
-        claims=sight.claim_problems,
-    )
 
 
 def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[Wait]:
@@ -459,7 +452,7 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
     for stage in plan.stages:
         reasons: dict[str, list[str]] = {}
         for chain in stage.chains:
-            reasons.setdefault(_because(chain.steps), []).append(chain.subject)
+            reasons.setdefault(chain.steps[-1].because, []).append(chain.subject)
         for because, subjects in reasons.items():
             yield f"{stage.purpose}: {_listed([one for one in subjects if one])}{because}"
     if plan.stages:
@@ -468,10 +461,6 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
         yield f"it looks again in {shown_age(plan.requeue_after_s)}"
     elif any(wait.code not in _KEPT for wait in waits):
         yield "nothing, until one of these changes"
-
-
-def _because(steps: Sequence[Step]) -> str:
-    return steps[-1].because
 
 
 def _listed(names: Sequence[str]) -> str:

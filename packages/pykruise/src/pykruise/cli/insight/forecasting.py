@@ -16,7 +16,7 @@ import msgspec
 
 from pykruise.cli.insight.admitted import asked
 from pykruise.cli.insight.budgets import gone_below, read_budgets
-from pykruise.cli.insight.known import of_document, workload_insight
+from pykruise.cli.insight.known import bare, of_document, workload_insight
 from pykruise.cli.insight.look import Sight, look, nodes_of
 from pykruise.cli.insight.outlook import Batch, Fate, Foreseen, by_reason
 from pykruise.cli.insight.playing import Play, Played, World, play, room_for
@@ -78,7 +78,7 @@ async def forecast_and_play(
     if live is None:
         nodes = await nodes_of(client) if insight.is_per_node else {}
         given = Play(
-            change=_bare(wanted),
+            change=bare(wanted),
             is_admitted=True,
             namespace=namespace,
             start=now,
@@ -113,7 +113,7 @@ async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant,
     unknown = [name for name in used if name not in sight.nodes]
     specs = [*_specs(sight.nodes[name] for name in used if name in sight.nodes), *room_for(unknown)]
     return Play(
-        change=_bare(wanted),
+        change=bare(wanted),
         is_admitted=True,
         namespace=namespace,
         start=now,
@@ -136,17 +136,6 @@ def _specs(nodes: Iterable[NodeView]) -> list[NodeSpec]:
         msgspec.structs.replace(spec, labels=dict(view.labels), taints=view.taints)
         for view, spec in zip(views, room_for([view.name for view in views]), strict=True)
     ]
-
-
-def _bare(document: Document) -> Document:
-    kept = ("name", "namespace", "labels", "annotations")
-    metadata = {name: value for name, value in document["metadata"].items() if name in kept}
-    return {
-        "apiVersion": document["apiVersion"],
-        "kind": document["kind"],
-        "metadata": metadata,
-        "spec": document["spec"],
-    }
 
 
 # What is shown

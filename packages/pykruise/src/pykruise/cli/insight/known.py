@@ -16,6 +16,7 @@ from pykruise.plans.insight import ClockInsight, Insight, JobInsight, WorkloadIn
 from pykruise.plans.kind import Kind
 
 __all__ = [
+    "bare",
     "clocks",
     "hub_form",
     "insight_of",
@@ -120,6 +121,13 @@ def hub_form(document: Mapping[str, Any]) -> Document:
         return convert(document, kind.resource.api_version, conversions())
     except ConversionError as error:
         raise CommandError(f"{document['kind']} {document['metadata'].get('name')}: {error}") from error
+
+
+def bare(document: Mapping[str, Any]) -> Document:
+    """Without what a cluster adds to a manifest: status, and all metadata but what a person writes."""
+    kept = ("name", "namespace", "labels", "annotations")
+    metadata = {name: value for name, value in document["metadata"].items() if name in kept}
+    return {**{name: value for name, value in document.items() if name != "status"}, "metadata": metadata}
 
 
 def is_of(kind: Kind, document: Mapping[str, Any]) -> bool:

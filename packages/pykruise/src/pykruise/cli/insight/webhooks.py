@@ -1,23 +1,31 @@
 """Whether the cluster shows new pods to webhooks, and what events say of an object.
 
-Client ──▶ reviews_pods(), events_about()
+Client ──▶ reviews_pods(), events_about() ──▶ unreviewed(), fresh_warnings(): what an explanation says of them
 
 Reads only. What may not be read is no error here: an explanation goes without it.
 """
 
+from collections.abc import Collection, Iterable, Iterator
+from typing import Final
+
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME
+from pykruise.cli.insight.explaining import Wait
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, ForbiddenError, NotFoundError
 from pykruise.kube.resources import EVENTS
 from pykruise.kube.transport import Request
+from pykruise.pods.reasons import Code
 from pykruise.sandbox.version import VERSION
 
-__all__ = ["POD_WEBHOOK", "events_about", "is_fresh", "reviews_pods"]
+__all__ = ["events_about", "fresh_warnings", "is_fresh", "reviews_pods", "unreviewed"]
 
 POD_WEBHOOK = "mpod.kb.io"
 """The webhook that new pods are shown to."""
+
+_FRESH_S: Final = 600.0
+"""An older event is no news."""
 
 
 async def reviews_pods(client: Client) -> bool | None:
@@ -39,6 +47,15 @@ async def _reviews_by_itself(client: Client) -> bool:
     return str(version.get("gitVersion") or "").endswith(VERSION["gitVersion"].partition("-")[2])
 
 
+def unreviewed() -> Wait:
+    """That new pods are not shown to webhooks."""
+    return Wait(
+        code=Code.NO_WEBHOOK,
+        words=f"API servers do not ask about new pods: there is no webhook {POD_WEBHOOK}",
+        remedy="pykruise install | kubectl apply --server-side -f -, then pykruise doctor",
+    )
+
+
 async def events_about(client: Client, namespace: str, uid: str) -> list[Document]:
     """Events about the object with this uid, oldest first; none when they may not be read."""
     try:
@@ -49,6 +66,16 @@ async def events_about(client: Client, namespace: str, uid: str) -> list[Documen
         event for event in map(decode, listed.items) if (event.get("involvedObject") or {}).get("uid") == uid
     ]
     return sorted(about, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+
+
+def fresh_warnings(
+    events: Iterable[Document], reasons: Collection[str], *, now: Instant
+) -> Iterator[tuple[str, str]]:
+    """Reason and message of the latest event of each of these reasons that something did not work, while it is news."""
+    latest = {str(one.get("reason")): one for one in events if one.get("type") == "Warning"}
+    for reason in reasons:
+        if reason in latest and is_fresh(latest[reason], now=now, within_s=_FRESH_S):
+            yield reason, str(latest[reason].get("message") or "")
 
 
 def is_fresh(event: Document, *, now: Instant, within_s: float) -> bool:

@@ -9,6 +9,7 @@ from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.manager.doctor.findings import Finding, Level, fine, warning
 from pykruise.manager.doctor.live import Live
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, related_budget
+from pykruise.pods.views import is_active
 
 __all__ = ["budget_findings", "check_budgets"]
 
@@ -29,7 +30,7 @@ def budget_findings(
     unavailable: Sequence[Document], disruption: Sequence[Document], pods: Sequence[Document]
 ) -> list[Finding]:
     """What is wrong with PodUnavailableBudgets, and pods that have several budgets. Pure."""
-    doubled = list(_doubled(unavailable, disruption, [pod for pod in pods if _is_active(pod)]))
+    doubled = list(_doubled(unavailable, disruption, [pod for pod in pods if is_active(pod)]))
     found = [*_useless(unavailable), *(one for one in doubled if one.level != Level.OK)]
     count = len(unavailable)
     nothing = f"nothing is wrong with {count} PodUnavailableBudget{'s' * (count != 1)}"
@@ -102,11 +103,6 @@ def _covers(budget: Document, pod: Document) -> bool:
         return selector_from(get_path(budget, "spec", "selector")).matches(labels_of(pod))
     except SelectorError:
         return False
-
-
-def _is_active(pod: Document) -> bool:
-    phase = get_path(pod, "status", "phase")
-    return not pod["metadata"].get("deletionTimestamp") and phase not in ("Succeeded", "Failed")
 
 
 def _name(budget: Document) -> str:

@@ -23,11 +23,9 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import GateError
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.errors import (
-    ForbiddenError,
     InternalError,
     InvalidError,
     KubeError,
-    NotFoundError,
     ServerTimeoutError,
 )
 from pykruise.kube.program.flags import FlagError
@@ -231,10 +229,6 @@ async def check_admission(live: Live) -> Sequence[Finding]:
         return [
             fault("admission", f"a CloneSet cannot be written: {error}", _fix_of(str(error), live.namespace))
         ]
-    except NotFoundError as error:
-        return [unknown("admission", f"cannot be tried: {error}")]
-    except ForbiddenError as error:
-        return [unknown("admission", f"cannot be tried: {error}")]
     except InvalidError as error:
         return [
             warning("admission", f"a plain CloneSet is refused: {error}", "look at who else admits CloneSets")

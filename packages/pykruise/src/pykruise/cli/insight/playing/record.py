@@ -22,10 +22,10 @@ from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION, SIDECARSET_HASH_ANNOTA
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.names import short_hash
 from pykruise.pods.pod_decoding import PodProjector
-from pykruise.pods.views import PodView
+from pykruise.pods.views import FINISHED, PodView
 from pykruise.sandbox.apiserver.storage import Change
 
-__all__ = ["Record", "acting"]
+__all__ = ["Record", "acting", "loop_time"]
 
 _IS_MANAGER: ContextVar[bool] = ContextVar("is_manager", default=False)
 
@@ -90,7 +90,7 @@ class Record:
 
     def begin(self) -> None:
         """The clock of the result starts; the pods there are so far are the starting point."""
-        self._zero = self.last = _now()
+        self._zero = self.last = loop_time()
         self.actions.clear()
         self.events.clear()
         self.samples.clear()
@@ -127,7 +127,7 @@ class Record:
     def on_pod(self, change: Change) -> None:
         """A pod was stored or removed."""
         try:
-            now = _now()
+            now = loop_time()
         except RuntimeError:
             return  # what is there before the play
         stored = change.new or change.old
@@ -161,7 +161,7 @@ class Record:
     # ── inside ───────────────────────────────────────────────────────────────
 
     def _at(self) -> float:
-        return round(_now() - (self._zero or 0.0), 3)
+        return round(loop_time() - (self._zero or 0.0), 3)
 
     def _note_deed(self, before: PodView | None, after: PodView | None) -> None:
         if before is None and after is not None:
@@ -203,7 +203,7 @@ class Record:
             self.tell(f"{after.name} is {'ready' if after.is_ready else 'not ready'}")
         elif before.is_deleting != after.is_deleting:
             self._has_moved = True
-        if self._is_job and before.phase != after.phase and after.phase in ("Succeeded", "Failed"):
+        if self._is_job and before.phase != after.phase and after.phase in FINISHED:
             self._has_moved = True
             self.tell(f"{after.name} on {after.node_name} has {after.phase.lower()}")
         self.restarts += max(_restart_count(after) - _restart_count(before), 0)
@@ -227,9 +227,7 @@ class Record:
     def _count(self, uid: str, pod: PodView | None) -> None:
         """Count the pod as it is now, and no longer as it was."""
         if self._is_job:
-            self._ended = Counter(
-                one.phase for one in self.pods.values() if one.phase in ("Succeeded", "Failed")
-            )
+            self._ended = Counter(one.phase for one in self.pods.values() if one.phase in FINISHED)
         new: tuple[str, str, bool] | None = None
         if pod is not None and pod.is_active and pod.controller is not None:
             new = (self.revision_of(pod), _subset_of(pod), pod.is_serving)
@@ -251,7 +249,8 @@ def _subset_of(pod: PodView) -> str:
     return matched.subset if matched is not None else pod.labels.get(SUBSET_LABEL, "")
 
 
-def _now() -> float:
+def loop_time() -> float:
+    """Now, in the loop's time."""
     return asyncio.get_running_loop().time()
 
 

@@ -25,7 +25,7 @@ from pykruise.cli.insight.playing.copies import (
     peopled,
 )
 from pykruise.cli.insight.playing.others import Others
-from pykruise.cli.insight.playing.record import Record
+from pykruise.cli.insight.playing.record import Record, loop_time
 from pykruise.cli.insight.playing.values import Play, Played
 from pykruise.cli.insight.sidecars.explaining import explain_sidecars
 from pykruise.cli.insight.sidecars.look import sight_of
@@ -176,7 +176,7 @@ class _Stage:
 
     async def _until_quiet(self, client: Client, limit_s: float) -> bool:
         """True once nothing has happened for long; False at the limit."""
-        end = _now() + limit_s
+        end = loop_time() + limit_s
         longest = max(self._given.ready_after_s[1], self._given.stop_s, QUIET_S) + QUIET_S
         if self._job is not None:
             longest += self._given.takes_s[1]
@@ -186,13 +186,13 @@ class _Stage:
             moments += [one.until_s or one.at_s for one in self._given.outages]
             longest += max(moments, default=0.0)
         looks = 1  # of how many it is clear what they would see
-        while _now() < end:
+        while loop_time() < end:
             await asyncio.sleep(looks * LOOK_EVERY_S)
             longest = max(longest, await self._longest(client))
-            left = self._record.last + longest - _now()
+            left = self._record.last + longest - loop_time()
             if left < 0:
                 return True
-            looks = int(min(left, end - _now()) // LOOK_EVERY_S) + 1
+            looks = int(min(left, end - loop_time()) // LOOK_EVERY_S) + 1
         return False
 
     async def _longest(self, client: Client) -> float:
@@ -268,7 +268,7 @@ class _Stage:
                 kept.setdefault(budget, {})[pod] = count
         found: list[Explanation] = []
         for budget, pods in sorted(kept.items()):
-            key, now = Key(self._given.namespace, budget), self._given.start + _now()
+            key, now = Key(self._given.namespace, budget), self._given.start + loop_time()
             try:
                 sight = await look_at_budget(client, key, now=now, settings=self._given.settings)
             except NotFoundError:
@@ -278,7 +278,7 @@ class _Stage:
 
     async def _last_sight(self, client: Client, name: str) -> Sight:
         key = Key(self._given.namespace, name)
-        now = self._given.start + _now()
+        now = self._given.start + loop_time()
         return await look(client, self._kind, key, now=now, settings=self._given.settings)
 
 
@@ -298,10 +298,6 @@ def _end(found: Sequence[Explanation]) -> Explanation:
     """The first that waits for something, else the first. Without ages: they are of the play, not of the rollout."""
     one = next((one for one in found if one.verdict != "done"), found[0])
     return replace(one, waits=tuple(replace(wait, since="") for wait in one.waits))
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def _moves_after_s(document: Document) -> float:

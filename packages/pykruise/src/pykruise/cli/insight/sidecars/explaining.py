@@ -26,7 +26,7 @@ from pykruise.cli.insight.explaining import (
 )
 from pykruise.cli.insight.sidecars.differences import forcing_fields, revision_of
 from pykruise.cli.insight.sidecars.look import SidecarSight
-from pykruise.cli.insight.webhooks import POD_WEBHOOK, is_fresh
+from pykruise.cli.insight.webhooks import fresh_warnings, unreviewed
 from pykruise.kinds.sidecarset.conflicts import conflict_errors
 from pykruise.kinds.sidecarset.contents import sidecars_in_pod
 from pykruise.kinds.sidecarset.errors import InjectionError
@@ -164,20 +164,13 @@ _TOLD: Final = {
 }
 """Reasons of events → code and what a person can do."""
 
-_FRESH_S: Final = 600.0
-"""An older event is no news."""
-
 
 def _failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
-    """The latest event of each reason that something did not work, while it may still be so."""
-    latest = {str(one.get("reason")): one for one in sight.events if one.get("type") == "Warning"}
-    for reason, (code, remedy) in _TOLD.items():
-        event = latest.get(reason)
-        if event is None or not is_fresh(event, now=sight.snapshot.now, within_s=_FRESH_S):
-            continue
-        if code == Code.WRITE_FAILED and not plan.stages:
-            continue
-        yield Wait(code=code, words=str(event.get("message") or ""), remedy=remedy)
+    """What events say did not work, while it may still be so."""
+    for reason, message in fresh_warnings(sight.events, _TOLD, now=sight.snapshot.now):
+        code, remedy = _TOLD[reason]
+        if code != Code.WRITE_FAILED or plan.stages:
+            yield Wait(code=code, words=message, remedy=remedy)
 
 
 # ── pods with sidecars ───────────────────────────────────────────────────────
@@ -246,11 +239,7 @@ def _without_sidecars(sight: SidecarSight) -> Iterator[Wait]:
     missed = why_without(sight)
     yield from missed
     if sight.are_reviewed is False and any(one.code == Code.NOT_INJECTED for one in missed):
-        yield Wait(
-            code=Code.NO_WEBHOOK,
-            words=f"API servers do not ask about new pods: there is no webhook {POD_WEBHOOK}",
-            remedy="pykruise install | kubectl apply --server-side -f -, then pykruise doctor",
-        )
+        yield unreviewed()
 
 
 def _why_without(pod: PodView, sight: SidecarSight) -> Wait:

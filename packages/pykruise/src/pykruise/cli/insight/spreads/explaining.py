@@ -7,6 +7,7 @@ why a pod finds no node is said by the pod.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from pykruise.cli.insight.causes import cause_of
@@ -20,7 +21,7 @@ from pykruise.cli.insight.explaining import (
     wait_of,
 )
 from pykruise.cli.insight.spreads.look import SpreadSight
-from pykruise.cli.insight.webhooks import POD_WEBHOOK, is_fresh
+from pykruise.cli.insight.webhooks import fresh_warnings, unreviewed
 from pykruise.kinds.workloadspread.grouping import Grouped, grouped
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
 from pykruise.kinds.workloadspread.patch_validation import patch_errors
@@ -40,10 +41,7 @@ from pykruise.kube.durations import short_duration
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.runtime.plan import Plan
 
-__all__ = ["explain_spread"]
-
-_FRESH_S: Final = 600.0
-"""An older event is no news."""
+__all__ = ["explain_spread", "limited"]
 
 _TOLD: Final = {
     "CreatePodFailed": "see why its workload does not create it: a quota, or another webhook",
@@ -88,19 +86,17 @@ def _headline(sight: SpreadSight, status: WorkloadSpreadStatus) -> str:
 
 
 def _done(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[str]:
-    for subset, entry in _pairs(sight, status):
-        try:
-            limit = limit_of(subset, replicas=sight.snapshot.replicas)
-        except LimitError:
-            continue
+    for entry, limit in () if sight.problem else limited(sight, status):
         room = "takes any number" if limit == ANY_NUMBER else f"takes {limit}"
         closed = "" if is_schedulable(entry) else ", passed over now"
         yield f"subset {entry.name} has {entry.replicas} pods, and {room}{closed}"
 
 
-def _pairs(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[tuple[Subset, SubsetStatus]]:
-    if not sight.problem:
-        yield from zip(sight.view.subsets, status.subset_statuses or (), strict=True)
+def limited(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[tuple[SubsetStatus, int]]:
+    """Each subset and how many pods it takes; without those whose limit means no number."""
+    for subset, entry in zip(sight.view.subsets, status.subset_statuses or (), strict=True):
+        with suppress(LimitError):
+            yield entry, limit_of(subset, replicas=sight.snapshot.replicas)
 
 
 # ── what is waited for ───────────────────────────────────────────────────────
@@ -126,7 +122,8 @@ def _waits(sight: SpreadSight, plan: Plan, groups: Grouped, status: WorkloadSpre
     yield from _pods(sight, groups)
     yield from _nowhere(sight, plan)
     yield from _subsets(sight, status)
-    yield from _failures(sight)
+    for reason, message in fresh_warnings(sight.events, _TOLD, now=sight.snapshot.now):
+        yield Wait(code=Code.WRITE_FAILED, words=message, remedy=_TOLD[reason])
 
 
 def _of_the_target(sight: SpreadSight) -> Iterator[Wait]:
@@ -197,24 +194,17 @@ def _nowhere(sight: SpreadSight, plan: Plan) -> Iterator[Wait]:
         words = f"of no subset: {reason.message}"
         yield Wait(code=reason.code, words=words, pods=(name,), remedy=reason.remedy)
     if plan.skipped and sight.are_reviewed is False:
-        yield Wait(
-            code=Code.NO_WEBHOOK,
-            words=f"API servers do not ask about new pods: there is no webhook {POD_WEBHOOK}",
-            remedy="pykruise install | kubectl apply --server-side -f -, then pykruise doctor",
-        )
+        yield unreviewed()
 
 
 def _subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]:
-    for subset, entry in _pairs(sight, status):
+    for entry in status.subset_statuses or ():
         since = closed_at(entry)
         if since is not None:
             words = f"subset {entry.name} is passed over, since pods found no node there"
             remedy = f"make room on its nodes; it is tried again {WINDOW_S:g} s after it was closed"
             yield Wait(code=Code.CLOSED, words=words, since=_time_of(entry), remedy=remedy)
-        try:
-            limit = limit_of(subset, replicas=sight.snapshot.replicas)
-        except LimitError:
-            continue
+    for entry, limit in limited(sight, status):
         if limit != ANY_NUMBER and entry.replicas > limit:
             words = f"subset {entry.name} has {entry.replicas} pods for {limit} places: none is moved"
             remedy = (
@@ -244,15 +234,6 @@ def _noted(code: Code, subset: str, noted: dict[str, str]) -> Wait:
 def _versioned(status: WorkloadSpreadStatus) -> Iterator[SubsetStatus]:
     for entries in (status.versioned_subset_statuses or {}).values():
         yield from entries
-
-
-def _failures(sight: SpreadSight) -> Iterator[Wait]:
-    """The latest event of each reason that something did not work."""
-    latest = {str(one.get("reason")): one for one in sight.events if one.get("type") == "Warning"}
-    for reason, remedy in _TOLD.items():
-        event = latest.get(reason)
-        if event is not None and is_fresh(event, now=sight.snapshot.now, within_s=_FRESH_S):
-            yield Wait(code=Code.WRITE_FAILED, words=str(event.get("message") or ""), remedy=remedy)
 
 
 # ── what is due when ─────────────────────────────────────────────────────────

@@ -12,10 +12,10 @@ from itertools import groupby, islice
 
 from pykruise.cli.insight.admitted import asked
 from pykruise.cli.insight.outlook import Batch, Fate, Outlook, by_reason
+from pykruise.cli.insight.spreads.explaining import limited
 from pykruise.cli.insight.spreads.look import SpreadSight, sight_of
 from pykruise.kinds.workloadspread.costs import wanted_costs
 from pykruise.kinds.workloadspread.grouping import Grouped, grouped
-from pykruise.kinds.workloadspread.limits import LimitError, limit_of
 from pykruise.kinds.workloadspread.ordinals import numbering_of, ordinals_beyond, subset_by_ordinal
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.slots import allocate_slot, fresh_entries
@@ -136,10 +136,6 @@ def _notes(sight: SpreadSight, groups: Grouped) -> Iterator[str]:
     status = computed(snapshot, groups).status
     if status.spread:
         yield f"pods would count as {status.spread}"
-    for subset, entry in zip(sight.view.subsets, status.subset_statuses or (), strict=True):
-        try:
-            limit = limit_of(subset, replicas=snapshot.replicas)
-        except LimitError:
-            continue
+    for entry, limit in limited(sight, status):
         if 0 <= limit < entry.replicas:
             yield f"subset {entry.name} would have {entry.replicas - limit} pods too many: none is moved"
