@@ -15,6 +15,7 @@ import orjson
 from pykruise.kube.ids import Key
 
 __all__ = [
+    "LAST_APPLIED",
     "Document",
     "annotations_of",
     "bounded",
@@ -31,6 +32,9 @@ __all__ = [
 
 Document = dict[str, Any]
 """One JSON object: str keys, JSON values."""
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation in which kubectl keeps the manifest that it applied; it is as large as the object."""
 
 MOST_BYTES: Final = 3 * 1024 * 1024
 """What an API server takes as one object, in bytes of JSON."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import LAST_APPLIED
 from pykruise.pods import keys
 from pykruise.pods.containers import (
     ContainerFacts,
@@ -43,10 +44,7 @@ NEEDED_ANNOTATIONS: Final = (
     COMPLETED_ANNOTATION,
 )
 """The only annotations a view keeps; with an update in place also those that it is judged by, and with sidecars
-all, for SidecarSets may change any."""
-
-APPLIED_ANNOTATION: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""Never kept: it is as large as the pod."""
+all but the one that is as large as the pod, for SidecarSets may change any."""
 
 SHARED_VALUES: Final = 100_000
 """Entries of a projector's table; beyond that it starts afresh (views already made keep their values)."""
@@ -328,7 +326,7 @@ def project_pod(raw: bytes | msgspec.Raw) -> PodView:
 
 def _needed(annotations: dict[str, str], containers: tuple[ContainerFacts, ...]) -> dict[str, str]:
     if keys.SIDECARSET_LIST_ANNOTATION in annotations:
-        return {key: value for key, value in annotations.items() if key != APPLIED_ANNOTATION}
+        return {key: value for key, value in annotations.items() if key != LAST_APPLIED}
     found: dict[str, str] = {key: annotations[key] for key in NEEDED_ANNOTATIONS if key in annotations}
     if keys.IN_PLACE_STATE_ANNOTATION in found or keys.LEGACY_IN_PLACE_STATE_ANNOTATION in found:
         judged_by = {

@@ -11,7 +11,7 @@ import msgspec
 from pykruise.cli.insight.known import hub_form
 from pykruise.cli.insight.outlook import FieldChange
 from pykruise.kube.client import Client
-from pykruise.kube.documents import Document, decode, deep_copy, same
+from pykruise.kube.documents import LAST_APPLIED, Document, decode, deep_copy, same
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -21,8 +21,6 @@ __all__ = ["STRICT", "Verdict", "asked", "changed_paths", "errors_of", "patch_to
 
 STRICT: Final = "Strict"
 """Unknown fields are an error: one that is misspelt would change nothing, unseen."""
-
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,9 +21,10 @@ from pykruise.cli.kubectl.discovery import Served
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import KRUISE
 from pykruise.cli.kubectl.pods import pods_of
-from pykruise.cli.kubectl.resources import Error, Info
+from pykruise.cli.kubectl.resources import Error, Info, refuse_existing, reread
+from pykruise.cli.kubectl.scaling import HPAS
 from pykruise.cli.kubectl.session import Session, dry_run_of
-from pykruise.kube.documents import Document, deep_copy, get_path
+from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.owners import is_controlled_by
 from pykruise.kube.patches.types import PatchType
@@ -39,10 +40,9 @@ MANAGER: Final = "kubectl-kruise-migrate"
 HELD: Final[Mapping[str, Any]] = {"type": "OnDelete"}
 """The strategy under which no pod is replaced."""
 
-_HPAS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 _BOOKKEEPING: Final = frozenset(
     {
-        "kubectl.kubernetes.io/last-applied-configuration",
+        LAST_APPLIED,
         "deprecated.daemonset.template.generation",
     }
 )
@@ -233,12 +233,7 @@ async def _looked_at(session: Session, source: Resource, target: Resource) -> _M
         raise KubectlError(
             f"spec.reserveOrdinals of {source} {namespace}/{name}: {target} has no such field, and would move pods"
         )
-    try:
-        await client.get(target, namespace, target_name)
-    except NotFoundError:
-        pass
-    else:
-        raise KubectlError(f"{target} {namespace}/{target_name} already exists")
+    await refuse_existing(session, target, namespace, target_name, target)
     info = Info(resource=source, namespace=namespace, name=name, document=document)
     uid = document["metadata"]["uid"]
     own = [one for one in await pods_of(session, info) if is_controlled_by(one, uid)]
@@ -255,7 +250,7 @@ async def _looked_at(session: Session, source: Resource, target: Resource) -> _M
 async def _scalers(session: Session, info: Info) -> list[str]:
     client = await session.client()
     try:
-        listed = await client.list(_HPAS, info.namespace)
+        listed = await client.list(HPAS, info.namespace)
     except KubeError:
         return []  # not served, or not for this user: it is a hint only
     documents = [orjson.loads(bytes(raw)) for raw in listed.items]
@@ -342,22 +337,20 @@ async def _carry_out(session: Session, move: _Move) -> None:
 
 
 async def _until_gone(session: Session, info: Info) -> None:
-    client = await session.client()
     async with asyncio.timeout(ADOPTION_S):
         while True:
             try:
-                found = orjson.loads(await client.get(info.resource, info.namespace, info.name))
+                found = await reread(session, info)
             except NotFoundError:
                 return
-            if found["metadata"]["uid"] != info.document["metadata"]["uid"]:
+            if found.document["metadata"]["uid"] != info.document["metadata"]["uid"]:
                 raise KubectlError(f"{info.short} was made again by something else, which has to stop first")
             await asyncio.sleep(POLL_S)
 
 
 async def _is_untouched(session: Session, info: Info) -> bool:
-    client = await session.client()
     try:
-        meta = orjson.loads(await client.get(info.resource, info.namespace, info.name))["metadata"]
+        meta = (await reread(session, info)).document["metadata"]
     except NotFoundError:
         return False
     return bool(meta["uid"] == info.document["metadata"]["uid"] and not meta.get("deletionTimestamp"))

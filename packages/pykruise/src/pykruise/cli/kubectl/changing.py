@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.cli.kubectl.resources import Info
+from pykruise.cli.kubectl.resources import Info, reread
 from pykruise.cli.kubectl.session import Session, dry_run_of
 from pykruise.kube.documents import Document, deep_copy, same
 from pykruise.kube.errors import ConflictError
@@ -44,8 +44,7 @@ async def change(
         except ConflictError:
             if not left:
                 raise
-        client = await session.client()
-        info = info.with_document(orjson.loads(await client.get(info.resource, info.namespace, info.name)))
+        info = await reread(session, info)
     return None
 
 

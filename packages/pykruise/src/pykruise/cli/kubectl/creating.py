@@ -12,7 +12,7 @@ import orjson
 
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import KRUISE
-from pykruise.cli.kubectl.resources import Error, Info, get
+from pykruise.cli.kubectl.resources import Error, Info, get, reread
 from pykruise.cli.kubectl.scaling import create_and_show, put_last_applied
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
@@ -39,6 +39,15 @@ async def _resource(session: Session, kind: str) -> Resource:
     return served.resource
 
 
+def _document(resource: Resource, name: str, spec: Document) -> Document:
+    return {
+        "kind": resource.kind,
+        "apiVersion": resource.api_version,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
 async def _create(session: Session, resource: Resource, document: Document) -> list[Error]:
     call = session.call
     if call.is_on("save-config"):
@@ -53,17 +62,13 @@ async def _create(session: Session, resource: Resource, document: Document) -> l
 
 async def _until_done(session: Session, info: Info) -> None:
     """Until it has ended. Raises KubectlError when a container or node failed, or time is over."""
-    client, timeout_s = await session.client(), session.call.seconds("timeout")
+    timeout_s = session.call.seconds("timeout")
     try:
         async with asyncio.timeout(timeout_s or None):
             while True:
-                raw = await client.get(info.resource, info.namespace, info.name)
-                document = orjson.loads(raw)
-                if info.resource.kind == "ContainerRecreateRequest":
-                    is_done = _recreated(document)
-                else:
-                    is_done = status_of(document).is_done
-                if is_done:
+                document = (await reread(session, info)).document
+                is_request = info.resource.kind == "ContainerRecreateRequest"
+                if _recreated(document) if is_request else status_of(document).is_done:
                     return
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
@@ -320,13 +325,7 @@ async def _pull_job(session: Session, kind: str) -> list[Error]:
         )
     resource = await _resource(session, kind)
     own = {"image": images[0]} if kind == "ImagePullJob" else {"images": list(images)}
-    document = {
-        "kind": kind,
-        "apiVersion": resource.api_version,
-        "metadata": {"name": name},
-        "spec": {**own, **pull_spec(call)},
-    }
-    return await _create(session, resource, document)
+    return await _create(session, resource, _document(resource, name, {**own, **pull_spec(call)}))
 
 
 async def ephemeral_job(session: Session) -> list[Error]:
@@ -349,13 +348,7 @@ async def ephemeral_job(session: Session) -> list[Error]:
         "template": {"ephemeralContainers": [container]},
         **({"ttlSecondsAfterFinished": call.number("ttl")} if "ttl" in call.given else {}),
     }
-    document = {
-        "kind": resource.kind,
-        "apiVersion": resource.api_version,
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-    return await _create(session, resource, document)
+    return await _create(session, resource, _document(resource, name, spec))
 
 
 async def pod_probe_marker(session: Session) -> list[Error]:
@@ -378,10 +371,4 @@ async def pod_probe_marker(session: Session) -> list[Error]:
         "selector": {"matchLabels": labels_of(call.text("pod-selector"), "pod-selector")},
         "probes": [probe],
     }
-    document = {
-        "kind": resource.kind,
-        "apiVersion": resource.api_version,
-        "metadata": {"name": name},
-        "spec": spec,
-    }
-    return await _create(session, resource, document)
+    return await _create(session, resource, _document(resource, name, spec))

@@ -4,6 +4,7 @@ Info, revisions, pods, events ──▶ describe_lines(), rollout_lines() (pure)
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -13,8 +14,8 @@ import orjson
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.getting import table
 from pykruise.cli.kubectl.kinds import ROLLOUTS, group_of, kind_of
-from pykruise.cli.kubectl.pods import age, pods_of, ready_count, restarts_of, state_of
-from pykruise.cli.kubectl.resources import Error, Info, find
+from pykruise.cli.kubectl.pods import age, pods_of, ready_count, restarts_of, revision_of, state_of
+from pykruise.cli.kubectl.resources import Error, Info, find, reread
 from pykruise.cli.kubectl.revisions import Revision, read_revisions
 from pykruise.cli.kubectl.rollout import each, workload_of
 from pykruise.cli.kubectl.rollout_status import TimedOutError
@@ -106,15 +107,14 @@ def describe_lines(
     yield from _spec(info.document)
     yield from _conditions(info.document)
     if revisions:
-        yield "Revisions:"
-        rows = [["NUMBER", "NAME", "PODS", "CHANGE-CAUSE"]]
-        rows += [
-            [str(one.number), one.name, str(_of(pods, one.name)), one.cause or "<none>"] for one in revisions
+        counts = Counter(map(revision_of, pods))
+        rows = [
+            [str(one.number), one.name, str(counts[one.name.rpartition("-")[2]]), one.cause or "<none>"]
+            for one in revisions
         ]
-        yield from (f"  {line}" for line in table(rows))
+        yield from _table("Revisions", ["NUMBER", "NAME", "PODS", "CHANGE-CAUSE"], rows)
     if pods:
-        yield "Pods:"
-        yield from (f"  {line}" for line in table([_POD_HEAD, *(_pod_row(pod, now) for pod in pods)]))
+        yield from _table("Pods", _POD_HEAD, [_pod_row(pod, now) for pod in pods])
     yield from _event_lines(events, now)
 
 
@@ -125,6 +125,11 @@ def _pairs(title: str, values: Sequence[str]) -> Iterator[str]:
     for number, value in enumerate(values):
         start = f"{title}:" if not number else ""
         yield f"{start.ljust(14)}{value}"
+
+
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"{title}:"
+    yield from (f"  {line}" for line in table([head, *rows]))
 
 
 def _spec(document: Mapping[str, Any]) -> Iterator[str]:
@@ -152,32 +157,19 @@ def _conditions(document: Mapping[str, Any]) -> Iterator[str]:
     conditions = get_path(document, "status", "conditions") or ()
     if not conditions:
         return
-    yield "Conditions:"
-    rows = [["TYPE", "STATUS", "REASON", "MESSAGE"]]
-    rows += [
+    rows = [
         [str(one.get(name) or "") for name in ("type", "status", "reason", "message")] for one in conditions
     ]
-    yield from (f"  {line}" for line in table(rows))
-
-
-def _of(pods: Sequence[Document], revision: str) -> int:
-    def is_of(pod: Document) -> bool:
-        labels = pod["metadata"].get("labels") or {}
-        own = labels.get("controller-revision-hash") or labels.get("pod-template-hash") or ""
-        return bool(own) and own.rpartition("-")[2] == revision.rpartition("-")[2]
-
-    return sum(is_of(pod) for pod in pods)
+    yield from _table("Conditions", ["TYPE", "STATUS", "REASON", "MESSAGE"], rows)
 
 
 def _pod_row(pod: Document, now: float) -> list[str]:
     meta = pod["metadata"]
-    labels = meta.get("labels") or {}
-    revision = labels.get("controller-revision-hash") or labels.get("pod-template-hash") or "-"
     return [
         meta["name"],
         ready_count(pod),
         state_of(pod),
-        revision.rpartition("-")[2],
+        revision_of(pod),
         pod["spec"].get("nodeName") or "<none>",
         str(restarts_of(pod)),
         age(meta.get("creationTimestamp"), now),
@@ -188,9 +180,7 @@ def _event_lines(events: Sequence[Document], now: float) -> Iterator[str]:
     if not events:
         yield from _pairs("Events", ["<none>"])
         return
-    yield "Events:"
-    rows = [["TYPE", "REASON", "AGE", "COUNT", "MESSAGE"]]
-    rows += [
+    rows = [
         [
             str(one.get("type")),
             str(one.get("reason")),
@@ -200,7 +190,7 @@ def _event_lines(events: Sequence[Document], now: float) -> Iterator[str]:
         ]
         for one in events
     ]
-    yield from (f"  {line}" for line in table(rows))
+    yield from _table("Events", ["TYPE", "REASON", "AGE", "COUNT", "MESSAGE"], rows)
 
 
 # ── Rollouts ─────────────────────────────────────────────────────────────────
@@ -208,14 +198,8 @@ def _event_lines(events: Sequence[Document], now: float) -> Iterator[str]:
 
 async def _describe_rollout(session: Session, info: Info) -> None:
     call = session.call
-    colours = (
-        session.around.is_terminal
-        and not call.is_on("no-color")
-        and not session.around.environ.get("NO_COLOR")
-    )
-    ends = session.now + call.seconds("timeout") if call.seconds("timeout") else None
+    ends = session.ends
     shown: list[str] = []
-    client = await session.client()
     while True:
         pods: list[Document] = []
         workload: Info | None = None
@@ -225,7 +209,14 @@ async def _describe_rollout(session: Session, info: Info) -> None:
         except (KubeError, KubectlError):
             pass  # a Rollout may be there before its workload
         lines = list(
-            rollout_lines(info, workload, pods, now=session.now, colours=colours, wants_all=call.is_on("all"))
+            rollout_lines(
+                info,
+                workload,
+                pods,
+                now=session.now,
+                colours=session.has_colours,
+                wants_all=call.is_on("all"),
+            )
         )
         if lines != shown:
             clear = "\x1b[2J\x1b[H" if shown and session.around.is_terminal else ""
@@ -236,7 +227,7 @@ async def _describe_rollout(session: Session, info: Info) -> None:
         if ends is not None and session.now >= ends:
             raise TimedOutError("timed out waiting for the condition")
         await asyncio.sleep(1.0)
-        info = info.with_document(orjson.loads(await client.get(info.resource, info.namespace, info.name)))
+        info = await reread(session, info)
 
 
 def rollout_lines(
@@ -276,9 +267,8 @@ def rollout_lines(
     yield from _pairs("Revision", [f"current {own.get('stableRevision') or '-'}, update {update}"])
     rows = list(_rollout_pods(pods, own, now, wants_all))
     if rows:
-        yield "Pods:"
         head = ["NAME", "READY", "BATCH ID", "REVISION", "AGE", "RESTARTS", "STATUS"]
-        yield from (f"  {line}" for line in table([head, *rows]))
+        yield from _table("Pods", head, rows)
 
 
 def _step_text(step: Mapping[str, Any]) -> str:

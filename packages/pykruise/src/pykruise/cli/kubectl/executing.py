@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import orjson
 
 from pykruise.cli.kubectl.errors import ExitCode, KubectlError
-from pykruise.cli.kubectl.pods import pods_of
+from pykruise.cli.kubectl.pods import is_ready, pods_of
 from pykruise.cli.kubectl.resources import Error, Info, asked_for, get
 from pykruise.cli.kubectl.session import Session
 from pykruise.kube.documents import Document
@@ -134,10 +134,6 @@ async def _pod(session: Session, target: str, timeout_s: float) -> Document:
 
 
 async def _running(session: Session, info: Info) -> list[Document]:
-    def is_ready(pod: Document) -> bool:
-        conditions = (pod.get("status") or {}).get("conditions") or ()
-        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
     running = [
         one for one in await pods_of(session, info) if (one.get("status") or {}).get("phase") == "Running"
     ]

@@ -283,10 +283,12 @@ async def _get_all(session: Session, say: Callable[[str], None]) -> list[Error]:
             for line in table(rows_of(documents, columns, now=session.now, everywhere=is_wide)):
                 say(line)
     if call.text("output"):
-        _print(
-            session, {"apiVersion": "v1", "items": found, "kind": "List", "metadata": {"resourceVersion": ""}}
-        )
+        _print(session, _list_of(found))
     return errors
+
+
+def _list_of(documents: Sequence[Document]) -> Document:
+    return {"apiVersion": "v1", "items": documents, "kind": "List", "metadata": {"resourceVersion": ""}}
 
 
 def _print(session: Session, document: Any) -> None:
@@ -319,9 +321,7 @@ async def _get_types(session: Session, given: Sequence[str]) -> list[Error]:
         for word in asked.types:
             infos += await list_all(session, mapper.find(word), namespace)
         documents = [one.document for one in infos]
-        is_single = len(asked.pairs) == 1
-        listed = {"apiVersion": "v1", "items": documents, "kind": "List", "metadata": {"resourceVersion": ""}}
-        _print(session, documents[0] if is_single else listed)
+        _print(session, documents[0] if len(asked.pairs) == 1 else _list_of(documents))
         return []
     wanted = [*asked.pairs, *((word, "") for word in asked.types)]
     if call.is_on("watch") and len(wanted) > 1:

@@ -17,10 +17,10 @@ import orjson
 from pykruise.cli.kubectl.discovery import Served
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import KRUISE
-from pykruise.cli.kubectl.resources import Error
+from pykruise.cli.kubectl.resources import Error, refuse_existing
 from pykruise.cli.kubectl.session import Session, dry_run_of
-from pykruise.kube.documents import Document, deep_copy, get_path
-from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
+from pykruise.kube.errors import KubeError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS, Resource
 
@@ -29,9 +29,7 @@ __all__ = ["Counts", "Move", "cloneset_from", "migrate", "moves", "next_move"]
 MANAGER: Final = "kubectl-kruise-migrate"
 POLL_S: Final = 1.0
 
-_NOT_COPIED: Final = frozenset(
-    {"deployment.kubernetes.io/revision", "kubectl.kubernetes.io/last-applied-configuration"}
-)
+_NOT_COPIED: Final = frozenset({"deployment.kubernetes.io/revision", LAST_APPLIED})
 
 
 def cloneset_from(source: Document, *, name: str, api_version: str, copies_replicas: bool) -> Document:
@@ -211,22 +209,13 @@ async def _to_cloneset(session: Session, served: Served) -> list[Error]:
             api_version=served.resource.api_version,
             copies_replicas=call.is_on("copy"),
         )
-        await _refuse_existing(session, served.resource, namespace, target)
+        await refuse_existing(session, served.resource, namespace, target, "CloneSet")
         is_dry = call.is_on("plan") or dry_run_of(call, session.warn) != "none"
         await client.create(served.resource, namespace, made, dry_run=is_dry, field_manager=MANAGER)
         word = "Would create" if is_dry else "Successfully created"
         session.say(f"{word} from Deployment/{source} to CloneSet/{target}")
         return []
     return await _move(session, served.resource, deployment)
-
-
-async def _refuse_existing(session: Session, resource: Resource, namespace: str, name: str) -> None:
-    client = await session.client()
-    try:
-        await client.get(resource, namespace, name)
-    except NotFoundError:
-        return
-    raise KubectlError(f"CloneSet {namespace}/{name} already exists")
 
 
 async def _move(session: Session, resource: Resource, deployment: Document) -> list[Error]:

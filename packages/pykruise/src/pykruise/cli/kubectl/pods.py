@@ -14,7 +14,16 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import format_label_selector
 
-__all__ = ["age", "owners_of", "pods_of", "ready_count", "restarts_of", "state_of"]
+__all__ = [
+    "age",
+    "is_ready",
+    "owners_of",
+    "pods_of",
+    "ready_count",
+    "restarts_of",
+    "revision_of",
+    "state_of",
+]
 
 
 async def pods_of(session: Session, info: Info) -> list[Document]:
@@ -73,6 +82,19 @@ def ready_count(pod: Mapping[str, Any]) -> str:
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     total = len((pod.get("spec") or {}).get("containers") or ())
     return f"{sum(bool(one.get('ready')) for one in statuses)}/{total}"
+
+
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    """Whether its condition Ready is True."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def revision_of(pod: Mapping[str, Any]) -> str:
+    """Hash of its revision; empty: none."""
+    labels = pod["metadata"].get("labels") or {}
+    name: str = labels.get("controller-revision-hash") or labels.get("pod-template-hash") or ""
+    return name.rpartition("-")[2]
 
 
 def restarts_of(pod: Mapping[str, Any]) -> int:

@@ -6,6 +6,7 @@ Words of errors are kubectl's. One object that cannot be read does not keep the 
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.flags import Call
 from pykruise.cli.kubectl.session import Session
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import KubeError
+from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import Resource
 
 __all__ = ["Asked", "Found", "Info", "asked_for", "find", "read_files"]
@@ -181,6 +182,22 @@ async def _of_types(session: Session, words: Sequence[str]) -> Found:
     if not infos and not errors:
         session.note("No resources found" if everywhere else f"No resources found in {namespace} namespace.")
     return Found(infos=tuple(infos), errors=tuple(errors))
+
+
+async def reread(session: Session, info: Info) -> Info:
+    """The object as it is stored now. Raises NotFoundError when it is gone."""
+    client = await session.client()
+    return info.with_document(orjson.loads(await client.get(info.resource, info.namespace, info.name)))
+
+
+async def refuse_existing(
+    session: Session, resource: Resource, namespace: str, name: str, what: object
+) -> None:
+    """Raises KubectlError when there is such an object already; `what`: how its type is called."""
+    client = await session.client()
+    with suppress(NotFoundError):
+        await client.get(resource, namespace, name)
+        raise KubectlError(f"{what} {namespace}/{name} already exists")
 
 
 async def list_all(

@@ -13,15 +13,12 @@ from pykruise.cli.kubectl.kinds import WorkloadKind, group_of, kind_of
 from pykruise.cli.kubectl.resources import Info, list_all
 from pykruise.cli.kubectl.session import Session
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.errors import NotFoundError
-from pykruise.kube.go_text import quoted
 
 __all__ = [
     "Revision",
     "differences",
     "history_table",
     "of_number",
-    "previous",
     "read_revisions",
     "revisions_in",
     "templates",
@@ -119,11 +116,6 @@ def of_number(revisions: Sequence[Revision], number: int) -> Revision | None:
     return next((one for one in revisions if one.number == number), None)
 
 
-def previous(revisions: Sequence[Revision]) -> Revision | None:
-    """The second newest."""
-    return revisions[-2] if len(revisions) > 1 else None
-
-
 def templates(revision: Revision, known: WorkloadKind) -> list[Document]:
     """The pod templates in a revision."""
     document = {"spec": revision.content}
@@ -176,8 +168,3 @@ def _text(value: Any) -> str:
     from pykruise.kube.go_text import go_json
 
     return value if isinstance(value, str) else go_json(value)
-
-
-def not_there(error: NotFoundError, info: Info) -> str:
-    """Of something that went while it was looked at."""
-    return f"{info.resource} {quoted(info.name)}: {error}"

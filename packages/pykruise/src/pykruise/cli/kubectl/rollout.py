@@ -19,20 +19,18 @@ from pykruise.cli.kubectl.revisions import (
     differences,
     history_table,
     of_number,
-    previous,
     read_revisions,
     templates,
 )
 from pykruise.cli.kubectl.session import Session, dry_run_of
 from pykruise.cli.kubectl.template_text import described
 from pykruise.kube.clock import format_time
-from pykruise.kube.documents import Document, deep_copy, get_path
+from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.go_text import quoted
 from pykruise.kube.patches.types import PatchType
 
 MANAGER: Final = "kubectl-rollout"
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 RESTARTED_AT: Final = "RESTARTED_AT"
 
 
@@ -84,16 +82,22 @@ async def resume(session: Session) -> list[Error]:
 
 
 async def _set_paused(session: Session, *, is_paused: bool) -> list[Error]:
+    return await _change_each(
+        session,
+        "paused" if is_paused else "resumed",
+        lambda label, document: set_paused(document, label=label, is_paused=is_paused),
+    )
+
+
+async def _change_each(
+    session: Session, operation: str, mutate: Callable[[str, Document], None]
+) -> list[Error]:
+    """Change each object that is named, and show it. `mutate` gets its label and a copy."""
     found = await find(session, session.call.arguments)
-    show = _Show(session, "paused" if is_paused else "resumed")
+    show = _Show(session, operation)
 
     async def do(info: Info) -> None:
-        changed = await change(
-            session,
-            info,
-            lambda document: set_paused(document, label=info.label, is_paused=is_paused),
-            manager=MANAGER,
-        )
+        changed = await change(session, info, lambda document: mutate(info.label, document), manager=MANAGER)
         show(changed or info)
 
     return await each(session, found, do)
@@ -142,19 +146,10 @@ def restart_template(document: Document, *, label: str, at: str) -> None:
 
 async def restart(session: Session) -> list[Error]:
     """`rollout restart RESOURCE`."""
-    found = await find(session, session.call.arguments)
-    show, at = _Show(session, "restarted"), format_time(session.now)
-
-    async def do(info: Info) -> None:
-        changed = await change(
-            session,
-            info,
-            lambda document: restart_template(document, label=info.label, at=at),
-            manager=MANAGER,
-        )
-        show(changed or info)
-
-    return await each(session, found, do)
+    at = format_time(session.now)
+    return await _change_each(
+        session, "restarted", lambda label, document: restart_template(document, label=label, at=at)
+    )
 
 
 # ── approve ──────────────────────────────────────────────────────────────────
@@ -274,25 +269,23 @@ def target_of(document: Document, revisions: list[Revision], number: int) -> Rev
     """The revision that is rolled back to. Raises KubectlError."""
     known = kind_of(document)
     is_deployment = known is not None and known.history == "replicasets"
-    if number < 0 or (number and of_number(revisions, number) is None):
-        raise KubectlError(f"unable to find specified revision {number} in history")
     if number:
-        found = of_number(revisions, number)
-        assert found is not None
+        found = of_number(revisions, number) if number > 0 else None
+        if found is None:
+            raise KubectlError(f"unable to find specified revision {number} in history")
         return found
     if is_deployment and _is_in_canary(document) and revisions:
         newest = revisions[-1]
         is_same = _template_of(newest.content) == _template_of(document["spec"])
         return revisions[-2] if is_same and len(revisions) > 1 else newest
-    found = previous(revisions)
-    if found is None:
+    if len(revisions) < 2:
         name = quoted(document["metadata"]["name"])
         raise KubectlError(
             f"no rollout history found for deployment {name}"
             if is_deployment
             else "no last revision to roll back to"
         )
-    return found
+    return revisions[-2]
 
 
 def _is_in_canary(document: Document) -> bool:

@@ -16,7 +16,7 @@ import orjson
 from pykruise.cli.errors import CommandError
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import KRUISE, group_of, kind_of
-from pykruise.cli.kubectl.resources import Error, Info, find
+from pykruise.cli.kubectl.resources import Error, Info, find, reread
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.statuses import Progress, status_of
 from pykruise.kube.documents import Document
@@ -56,7 +56,7 @@ async def status(session: Session) -> list[Error]:
     found = await find(session, call.arguments)
     errors: list[Error] = []
     outcomes: list[_Outcome] = []
-    ends = session.now + call.seconds("timeout") if call.seconds("timeout") else None
+    ends = session.ends
     for info in found.infos:
         outcome, error = await _follow(
             session, info, None if ends is None else max(ends - session.now, 0.001)
@@ -137,7 +137,7 @@ async def changes_of(session: Session, info: Info) -> AsyncIterator[Document]:
         except (GoneError, TransportError):
             await asyncio.sleep(0.2)
         try:
-            document = orjson.loads(await client.get(info.resource, info.namespace, info.name))
+            document = (await reread(session, info)).document
         except NotFoundError:
             raise KubectlError("object has been deleted") from None
         yield document
@@ -147,7 +147,7 @@ async def _line(session: Session, info: Info, progress: Progress) -> str:
     """The line, with the updated pods where `--detail` asks for them."""
     if not session.call.is_on("detail") or info.resource.kind != "CloneSet":
         return progress.line
-    from pykruise.cli.kubectl.pods import pods_of
+    from pykruise.cli.kubectl.pods import is_ready, pods_of
 
     revision = (info.document.get("status") or {}).get("updateRevision", "")
     updated = [
@@ -155,17 +155,12 @@ async def _line(session: Session, info: Info, progress: Progress) -> str:
         for pod in await pods_of(session, info)
         if revision and (pod["metadata"].get("labels") or {}).get("controller-revision-hash") == revision
     ]
-    ready = [pod["metadata"]["name"] for pod in updated if _is_ready(pod)]
-    unready = [pod["metadata"]["name"] for pod in updated if not _is_ready(pod)]
+    ready = [pod["metadata"]["name"] for pod in updated if is_ready(pod)]
+    unready = [pod["metadata"]["name"] for pod in updated if not is_ready(pod)]
     return (
         f"{info.name}: {progress.line} Updated ready pods: [{' '.join(ready)}],"
         f" Updated not ready pods: [{' '.join(unready)}]"
     )
-
-
-def _is_ready(pod: Document) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 async def _say_why(session: Session, info: Info) -> tuple[dict[str, Any], ...]:

@@ -17,7 +17,7 @@ from pykruise.cli.kubectl.printing import printer_of
 from pykruise.cli.kubectl.resources import Error, Info, find
 from pykruise.cli.kubectl.rollout import each
 from pykruise.cli.kubectl.session import Session, dry_run_of
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import LAST_APPLIED, Document
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, SERVICES, Resource
@@ -452,4 +452,4 @@ def put_last_applied(document: Document) -> None:
 
     text = go_json(document, sort_keys=True) + "\n"
     annotations = document["metadata"].setdefault("annotations", {})
-    annotations["kubectl.kubernetes.io/last-applied-configuration"] = text
+    annotations[LAST_APPLIED] = text

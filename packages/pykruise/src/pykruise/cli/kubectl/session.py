@@ -153,6 +153,18 @@ class Session:
         """What time it is."""
         return self.around.clock()
 
+    @property
+    def has_colours(self) -> bool:
+        """Whether a person looks, and has nothing against colours."""
+        is_plain = self.call.is_on("no-color") or self.around.environ.get("NO_COLOR")
+        return self.around.is_terminal and not is_plain
+
+    @property
+    def ends(self) -> float | None:
+        """When the time of `--timeout` is over; None: never."""
+        timeout_s = self.call.seconds("timeout")
+        return self.now + timeout_s if timeout_s else None
+
     # ── the cluster ──────────────────────────────────────────────────────────
 
     async def transport(self) -> Transport:

@@ -86,7 +86,7 @@ def _daemon_set(document: Document, _: int) -> Progress:
     if not _is_observed(document):
         return Progress("Waiting for daemon set spec update to be observed...")
     desired = status.get("desiredNumberScheduled", 0)
-    return _of_nodes(f"daemon set {quoted(name)}", status, updated=_updated_nodes(status), target=desired)
+    return _of_nodes(f"daemon set {quoted(name)}", status, target=desired)
 
 
 def _stateful_set(document: Document, _: int) -> Progress:
@@ -167,17 +167,12 @@ def _advanced_daemon_set(document: Document, _: int) -> Progress:
         return Progress("Waiting for Advanced DaemonSet spec update to be observed...")
     desired = status.get("desiredNumberScheduled", 0)
     target = desired - partition_of(_field(document, "partition"), replicas=desired)
-    return _of_nodes(
-        f"Advanced DaemonSet {quoted(name)}", status, updated=_updated_nodes(status), target=target
-    )
+    return _of_nodes(f"Advanced DaemonSet {quoted(name)}", status, target=target)
 
 
-def _updated_nodes(status: Document) -> int:
-    return int(status.get("updatedNumberScheduled", 0))
-
-
-def _of_nodes(what: str, status: Document, *, updated: int, target: int) -> Progress:
+def _of_nodes(what: str, status: Document, *, target: int) -> Progress:
     desired, available = status.get("desiredNumberScheduled", 0), status.get("numberAvailable", 0)
+    updated = status.get("updatedNumberScheduled", 0)
     waiting = f"Waiting for {what} rollout to finish: "
     if updated < target:
         return Progress(f"{waiting}{updated} out of {target} new pods have been updated...")

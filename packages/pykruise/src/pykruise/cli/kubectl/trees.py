@@ -12,13 +12,12 @@ from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
-import orjson
 
 from pykruise.cli.kubectl.drawing import draw
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import KINDS, ROLLOUTS, group_of, kind_of
-from pykruise.cli.kubectl.pods import age, pods_of, ready_count, restarts_of, state_of
-from pykruise.cli.kubectl.resources import Error, Info, asked_for, get
+from pykruise.cli.kubectl.pods import age, pods_of, ready_count, restarts_of, revision_of, state_of
+from pykruise.cli.kubectl.resources import Error, Info, asked_for, get, reread
 from pykruise.cli.kubectl.revisions import Revision, read_revisions
 from pykruise.cli.kubectl.rollout_status import TimedOutError
 from pykruise.cli.kubectl.session import Session
@@ -116,7 +115,7 @@ def groups_of(
     """Pods by their revision, the newest first."""
     groups: dict[str, list[Document]] = {}
     for pod in pods:
-        groups.setdefault(_revision_of(pod), []).append(pod)
+        groups.setdefault(revision_of(pod), []).append(pod)
     numbers = {_hash(one.name): one.number for one in revisions}
     newest = _hash(status.get("updateRevision") or (revisions[-1].name if revisions else ""))
     found = [
@@ -180,12 +179,6 @@ def pod_wait(pod: Document) -> str:
     return ""
 
 
-def _revision_of(pod: Document) -> str:
-    labels = pod["metadata"].get("labels") or {}
-    found = labels.get("controller-revision-hash") or labels.get("pod-template-hash") or ""
-    return _hash(found)
-
-
 def _hash(name: str) -> str:
     return name.rpartition("-")[2]
 
@@ -220,17 +213,13 @@ def _colour(state: str) -> str:
 async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
     """`get rollout NAME [-w]`: of a workload, by name alone, or as `TYPE/NAME`, or of a Rollout."""
     info = await _found(session, arguments)
-    call = session.call
-    colours = (
-        session.around.is_terminal
-        and not session.around.environ.get("NO_COLOR")
-        and not call.is_on("no-color")
-    )
-    if not call.is_on("watch"):
-        for line in tree_lines(await _look(session, info), colours=colours):
+    colours = session.has_colours
+    if not session.call.is_on("watch"):
+        tree = tree_of(info, *await _around(session, info), now=session.now)
+        for line in tree_lines(tree, colours=colours):
             session.say(line)
         return []
-    ends = session.now + call.seconds("timeout") if call.seconds("timeout") else None
+    ends = session.ends
     drawn: list[str] = []
     async with changes(session, *_watched(info)) as changed:
         async for tree in _trees(session, info, changed):
@@ -260,14 +249,11 @@ def _watched(info: Info) -> Iterator[Watched]:
 
 async def _trees(session: Session, info: Info, changed: asyncio.Event) -> AsyncIterator[Tree]:
     """The tree after each change, but not more often than it is drawn; and each second, for the ages."""
-    client = await session.client()
     pace = REDRAW_S if session.around.is_terminal else AGES_S
     while True:
         changed.clear()
         try:
-            info = info.with_document(
-                orjson.loads(await client.get(info.resource, info.namespace, info.name))
-            )
+            info = await reread(session, info)
         except NotFoundError:
             raise KubectlError("object has been deleted") from None
         revisions, pods = await _around(session, info)
@@ -279,10 +265,6 @@ async def _trees(session: Session, info: Info, changed: asyncio.Event) -> AsyncI
                     await changed.wait()
             if not changed.is_set():
                 yield tree_of(info, revisions, pods, now=session.now)
-
-
-async def _look(session: Session, info: Info) -> Tree:
-    return tree_of(info, *await _around(session, info), now=session.now)
 
 
 async def _around(session: Session, info: Info) -> tuple[Sequence[Revision], list[Document]]:

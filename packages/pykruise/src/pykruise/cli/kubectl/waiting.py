@@ -56,17 +56,15 @@ async def wait(session: Session) -> list[Error]:
     printer = printer_of(call)
     if text == "delete":
         return await _until_gone(session, timeout_s)
-    is_met = None if text == "create" else read_condition(text)
-    found = await find(session, call.arguments) if is_met else None
-    if found is None:
-        infos = await _created(session, timeout_s)
-        for info in infos:
+    if text == "create":
+        for info in await _created(session, timeout_s):
             session.around.out(printer.text(info, "condition met"))
         return []
+    is_met = read_condition(text)
+    found = await find(session, call.arguments)
     errors: list[Error] = list(found.errors)
     for info in found.infos:
         try:
-            assert is_met is not None
             met = await _until(session, info, is_met, timeout_s)
             session.around.out(printer.text(met, "condition met"))
         except TimeoutError:

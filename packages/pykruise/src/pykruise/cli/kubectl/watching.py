@@ -77,24 +77,18 @@ async def changes(session: Session, *watched: Watched) -> AsyncIterator[asyncio.
 
 
 async def _tell(session: Session, watched: Watched, changed: asyncio.Event) -> None:
-    client = await session.client()
+    client, resource, namespace = await session.client(), watched.resource, watched.namespace
+    labels, fields = watched.labels, watched.query.get("fieldSelector", "")
     while True:
-        version = (
-            await client.list(
-                watched.resource,
-                watched.namespace,
-                label_selector=watched.query.get("labelSelector", ""),
-                field_selector=watched.query.get("fieldSelector", ""),
-            )
-        ).resource_version
+        listed = await client.list(resource, namespace, label_selector=labels, field_selector=fields)
         changed.set()
         try:
             async with client.watch(
-                watched.resource,
-                watched.namespace,
-                resource_version=version,
-                label_selector=watched.query.get("labelSelector", ""),
-                field_selector=watched.query.get("fieldSelector", ""),
+                resource,
+                namespace,
+                resource_version=listed.resource_version,
+                label_selector=labels,
+                field_selector=fields,
             ) as events:
                 async for event in events:
                     if event.type != "BOOKMARK":

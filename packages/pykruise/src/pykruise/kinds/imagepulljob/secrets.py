@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.documents import Document, decode
+from pykruise.kube.documents import LAST_APPLIED, Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -45,7 +45,6 @@ REFERENCES: Final = "imagepulljobs.kruise.io/references"
 MODE: Final = "imagepulljobs.kruise.io/mode"
 BATCH: Final = "batch"
 
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 LONGEST_NAME: Final = 253
 
 

@@ -12,7 +12,7 @@ import orjson
 
 from pykruise.kube import field_errors as causes
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.documents import Document, canonical, deep_copy
+from pykruise.kube.documents import LAST_APPLIED, Document, canonical, deep_copy
 from pykruise.kube.errors import Cause, Status, StatusDetails
 from pykruise.sandbox.apiserver import decoding, writes
 from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options, flag
@@ -42,7 +42,6 @@ from pykruise.sandbox.apiserver.storage import Stored
 
 __all__ = ["apply"]
 
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL: Final = "kubectl"
 
 
@@ -160,7 +159,7 @@ def _from_client_side(call: Call, live: Document, shape: Shape) -> FieldSet:
     """
     if call.query.get("fieldManager") != _KUBECTL:
         return EMPTY
-    text = ((live.get("metadata") or {}).get("annotations") or {}).get(_LAST_APPLIED)
+    text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
     try:
         applied = orjson.loads(text) if isinstance(text, str) else None
         if not isinstance(applied, dict) or applied.get("apiVersion") != call.entry.api_version:
@@ -174,13 +173,13 @@ def _from_client_side(call: Call, live: Document, shape: Shape) -> FieldSet:
 def _kept_for_client_side(call: Call, live: Document, config: Document, doc: Document) -> Document:
     """kubectl may go back to applying from the client's side: its annotation says what was applied last."""
     annotations = (live.get("metadata") or {}).get("annotations") or {}
-    if call.query.get("fieldManager") != _KUBECTL or _LAST_APPLIED not in annotations:
+    if call.query.get("fieldManager") != _KUBECTL or LAST_APPLIED not in annotations:
         return doc
     said = deep_copy(config)
     if isinstance(metadata := said.get("metadata"), dict):
-        (metadata.get("annotations") or {}).pop(_LAST_APPLIED, None)
+        (metadata.get("annotations") or {}).pop(LAST_APPLIED, None)
     text = f"{canonical(said).decode()}\n"
-    doc["metadata"].setdefault("annotations", {})[_LAST_APPLIED] = text
+    doc["metadata"].setdefault("annotations", {})[LAST_APPLIED] = text
     return doc
 
 

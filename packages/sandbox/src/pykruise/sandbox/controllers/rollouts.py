@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, canonical, deep_copy, same
+from pykruise.kube.documents import LAST_APPLIED, Document, canonical, deep_copy, same
 from pykruise.kube.hashing import fnv32a, hash_text
 from pykruise.kube.int_or_percent import Rounding, resolve
 from pykruise.kube.owners import owner_reference
@@ -38,7 +38,7 @@ HISTORY: Final = "deployment.kubernetes.io/revision-history"
 DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 MAX: Final = "deployment.kubernetes.io/max-replicas"
 _NOT_COPIED: Final = {
-    "kubectl.kubernetes.io/last-applied-configuration",
+    LAST_APPLIED,
     REVISION,
     HISTORY,
     DESIRED,
