@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from pykruise.kube.clock import parse_time
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, get_path
 from pykruise.manager.manager import Manager
 
 __all__ = ["TABLES", "StateCollector", "Table", "state_registry"]
@@ -220,14 +220,14 @@ def _table(table: Table, views: Sequence[Any]) -> Iterator[Metric]:
     for name, path in table.amounts.items():
         metric = _gauge(table, name, "unit")
         for view, document in found:
-            digits, unit = _amount(_at(document, path))
+            digits, unit = _amount(get_path(document, *path.split(".")))
             if digits is not None:
                 metric.add_metric([view.namespace, view.name, unit], digits)
         yield metric
     for name, path in table.texts.items():
         metric = _gauge(table, name, "value")
         for view, document in found:
-            if text := _at(document, path):
+            if text := get_path(document, *path.split(".")):
                 metric.add_metric([view.namespace, view.name, str(text)], 1)
         yield metric
     if table.has_conditions:
@@ -267,16 +267,8 @@ def _document(view: Any) -> Document:
     }
 
 
-def _at(document: Any, path: str) -> Any:
-    for name in path.split("."):
-        if not isinstance(document, Mapping):
-            return None
-        document = document.get(name)
-    return document
-
-
 def _count(document: Document, path: str) -> float:
-    value = _at(document, path)
+    value = get_path(document, *path.split("."))
     return float(value) if isinstance(value, int | float) else 0.0
 
 

@@ -145,17 +145,13 @@ class Mapper:
 
     def of_kind(self, api_version: str, kind: str) -> Served | None:
         """The resource of a manifest, in its own version."""
-        for one in self._served:
-            if one.resource.kind == kind and one.resource.api_version == api_version:
-                return one
-        return None
+        found = (one for one in self._served if one.resource.api_version == api_version)
+        return next((one for one in found if one.resource.kind == kind), None)
 
     def in_group(self, group: str, kind: str) -> Served | None:
         """The resource of a group and kind, in the version that the API server prefers."""
-        for one in self._served:
-            if one.resource.kind == kind and one.resource.group == group:
-                return one
-        return None
+        found = (one for one in self._served if one.resource.group == group)
+        return next((one for one in found if one.resource.kind == kind), None)
 
     def _of_short(self, name: str, rest: str) -> Served | None:
         if rest:

@@ -47,15 +47,17 @@ def generated(config: Mapping[str, Any], *, folder: Path) -> Document:
     return {
         "apiVersion": "apps.kruise.io/v1alpha1",
         "kind": "ResourceDistribution",
-        "metadata": {
-            "name": name,
-            **{field: dict(options[field]) for field in ("annotations", "labels") if options.get(field)},
-        },
+        "metadata": _metadata(name, options),
         "spec": {
             "resource": _resource(config.get("resource") or {}, folder),
             "targets": _targets(config.get("targets") or {}),
         },
     }
+
+
+def _metadata(name: str, options: Mapping[str, Any]) -> Document:
+    fields = {field: dict(options[field]) for field in ("annotations", "labels") if options.get(field)}
+    return {"name": name, **fields}
 
 
 def _resource(given: Mapping[str, Any], folder: Path) -> Document:
@@ -82,10 +84,7 @@ def _resource(given: Mapping[str, Any], folder: Path) -> Document:
     return {
         "apiVersion": "v1",
         "kind": kind,
-        "metadata": {
-            "name": name,
-            **{field: dict(options[field]) for field in ("annotations", "labels") if options.get(field)},
-        },
+        "metadata": _metadata(name, options),
         **({"data": data} if data else {}),
         **({"binaryData": binary} if binary else {}),
         **({"type": given.get("type") or "Opaque"} if kind == "Secret" else {}),

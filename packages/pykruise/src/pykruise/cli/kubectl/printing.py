@@ -108,8 +108,6 @@ def formatter(
 
 def _argument(name: str, argument: str) -> str:
     if not argument:
-        if name.startswith("jsonpath"):
-            raise KubectlError("template format specified but no template given")
         raise KubectlError("template format specified but no template given")
     if name not in ("jsonpath-file", "go-template-file", "templatefile"):
         return argument
