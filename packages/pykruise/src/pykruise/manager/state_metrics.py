@@ -23,10 +23,8 @@ __all__ = ["TABLES", "StateCollector", "Table", "state_registry"]
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """The metrics of one kind: `<prefix>_<name>`, labelled with namespace and `label`."""
+    """The metrics of one kind: `kruise_<controller>_<name>`, labelled with namespace and, as `<controller>`, name."""
 
-    prefix: str
-    label: str
     counts: Mapping[str, str]
     """Name → dotted path in `{spec, status}`."""
     amounts: Mapping[str, str] = {}
@@ -49,8 +47,6 @@ _POD_COUNTS: Final = {
 
 TABLES: Final[Mapping[str, Table]] = {
     "cloneset": Table(
-        prefix="kruise_cloneset",
-        label="cloneset",
         counts={
             **_POD_COUNTS,
             "status_replicas_unavailable": "",
@@ -64,8 +60,6 @@ TABLES: Final[Mapping[str, Table]] = {
         texts={"spec_strategy_type": "spec.updateStrategy.type"},
     ),
     "statefulset": Table(
-        prefix="kruise_statefulset",
-        label="statefulset",
         counts={**_POD_COUNTS, "status_replicas_current": "status.currentReplicas"},
         amounts={
             "spec_strategy_partition": f"{_BLOCK}.partition",
@@ -78,8 +72,6 @@ TABLES: Final[Mapping[str, Table]] = {
         },
     ),
     "daemonset": Table(
-        prefix="kruise_daemonset",
-        label="daemonset",
         counts={
             "status_observed_generation": "status.observedGeneration",
             "status_current_number_scheduled": "status.currentNumberScheduled",
@@ -97,8 +89,6 @@ TABLES: Final[Mapping[str, Table]] = {
         texts={"spec_strategy_type": "spec.updateStrategy.type"},
     ),
     "uniteddeployment": Table(
-        prefix="kruise_uniteddeployment",
-        label="uniteddeployment",
         counts={
             "spec_replicas": "spec.replicas",
             "status_observed_generation": "status.observedGeneration",
@@ -109,8 +99,6 @@ TABLES: Final[Mapping[str, Table]] = {
         },
     ),
     "sidecarset": Table(
-        prefix="kruise_sidecarset",
-        label="sidecarset",
         counts={
             "status_observed_generation": "status.observedGeneration",
             "status_replicas_matched": "status.matchedPods",
@@ -125,8 +113,6 @@ TABLES: Final[Mapping[str, Table]] = {
         texts={"spec_strategy_type": "spec.updateStrategy.type"},
     ),
     "broadcastjob": Table(
-        prefix="kruise_broadcastjob",
-        label="broadcastjob",
         counts={
             "status_active": "status.active",
             "status_desired": "status.desired",
@@ -135,8 +121,6 @@ TABLES: Final[Mapping[str, Table]] = {
         },
     ),
     "podunavailablebudget": Table(
-        prefix="kruise_podunavailablebudget",
-        label="podunavailablebudget",
         counts={
             "status_observed_generation": "status.observedGeneration",
             "status_current_available": "status.currentAvailable",
@@ -180,7 +164,7 @@ class StateCollector(Collector):
             if name == _SPREAD:
                 yield from _spreads(views)
             else:
-                yield from _table(TABLES[name], views)
+                yield from _table(name, TABLES[name], views)
         yield self._waiting()
 
     def _is_told(self, namespace: str) -> bool:
@@ -207,35 +191,35 @@ def state_registry(manager: Manager, *, namespaces: Collection[str] = ()) -> Col
     return made
 
 
-def _table(table: Table, views: Sequence[Any]) -> Iterator[Metric]:
+def _table(label: str, table: Table, views: Sequence[Any]) -> Iterator[Metric]:
     documents = [_document(view) for view in views]
     found = list(zip(views, documents, strict=True))
-    yield from _common(table.prefix, table.label, views)
+    yield from _common(label, views)
     for name, path in table.counts.items():
-        metric = _gauge(table, name)
+        metric = _gauge(label, name)
         for view, document in found:
             value = _count(document, path) if path else _unavailable(document)
             metric.add_metric([view.namespace, view.name], value)
         yield metric
     for name, path in table.amounts.items():
-        metric = _gauge(table, name, "unit")
+        metric = _gauge(label, name, "unit")
         for view, document in found:
             digits, unit = _amount(get_path(document, *path.split(".")))
             if digits is not None:
                 metric.add_metric([view.namespace, view.name, unit], digits)
         yield metric
     for name, path in table.texts.items():
-        metric = _gauge(table, name, "value")
+        metric = _gauge(label, name, "value")
         for view, document in found:
             if text := get_path(document, *path.split(".")):
                 metric.add_metric([view.namespace, view.name, str(text)], 1)
         yield metric
     if table.has_conditions:
-        yield _conditions(table, found)
+        yield _conditions(label, found)
 
 
-def _common(prefix: str, label: str, views: Sequence[Any]) -> Iterator[Metric]:
-    labels = ["namespace", label]
+def _common(label: str, views: Sequence[Any]) -> Iterator[Metric]:
+    prefix, labels = f"kruise_{label}", ["namespace", label]
     created = GaugeMetricFamily(f"{prefix}_created", "When it was created, Unix time.", labels=labels)
     generation = GaugeMetricFamily(f"{prefix}_metadata_generation", "The spec's number.", labels=labels)
     shown = GaugeMetricFamily(f"{prefix}_labels", "1, with its labels.", labels=labels)
@@ -253,9 +237,9 @@ def _created(view: Any) -> float:
     return parse_time(time) if time else float(getattr(view, "created_at", None) or 0.0)
 
 
-def _gauge(table: Table, name: str, *labels: str) -> GaugeMetricFamily:
-    what = f"{table.label}: {name.replace('_', ' ')}."
-    return GaugeMetricFamily(f"{table.prefix}_{name}", what, labels=["namespace", table.label, *labels])
+def _gauge(label: str, name: str, *labels: str) -> GaugeMetricFamily:
+    what = f"{label}: {name.replace('_', ' ')}."
+    return GaugeMetricFamily(f"kruise_{label}_{name}", what, labels=["namespace", label, *labels])
 
 
 def _document(view: Any) -> Document:
@@ -286,8 +270,8 @@ def _amount(value: Any) -> tuple[float | None, str]:
     return None, ""
 
 
-def _conditions(table: Table, found: Sequence[tuple[Any, Document]]) -> Metric:
-    metric = _gauge(table, "status_condition", "condition", "status")
+def _conditions(label: str, found: Sequence[tuple[Any, Document]]) -> Metric:
+    metric = _gauge(label, "status_condition", "condition", "status")
     for view, document in found:
         for one in document["status"]["conditions"]:
             for status in ("true", "false", "unknown"):
@@ -298,7 +282,7 @@ def _conditions(table: Table, found: Sequence[tuple[Any, Document]]) -> Metric:
 
 
 def _spreads(views: Sequence[Any]) -> Iterator[Metric]:
-    yield from _common("kruise_workloadspread", _SPREAD, views)
+    yield from _common(_SPREAD, views)
     labels = ["namespace", _SPREAD, "subset"]
     there = GaugeMetricFamily("kruise_workloadspread_status_subset_replicas", "Its pods.", labels=labels)
     missing = GaugeMetricFamily(
