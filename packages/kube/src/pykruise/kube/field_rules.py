@@ -33,6 +33,7 @@ from pykruise.kube.validation_rules import (
 )
 
 __all__ = [
+    "NOT_NEGATIVE",
     "Causes",
     "check_annotations",
     "check_at_most_100_percent",

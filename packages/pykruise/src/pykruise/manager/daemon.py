@@ -5,12 +5,13 @@ Installation ──▶ daemon_manifests() ──▶ install, chart (templates/da
 Pure. Object names, the label, the port and the host path are those of OpenKruise's daemon, which it replaces in place.
 """
 
+from functools import partial
 from typing import Any, Final
 
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
 from pykruise.kube.node_agent.rights import SECRET_RIGHTS, rights_of_agent
-from pykruise.kube.rbac import merged
+from pykruise.manager.roles import role_of
 from pykruise.manager.settings import SECRETS_NAMESPACE
 
 __all__ = ["DAEMON", "DAEMON_LABELS", "HEALTH_PORT", "daemon_manifests", "daemon_roles"]
@@ -18,7 +19,6 @@ __all__ = ["DAEMON", "DAEMON_LABELS", "HEALTH_PORT", "daemon_manifests", "daemon
 DAEMON: Final = "kruise-daemon"
 DAEMON_LABELS: Final = {"control-plane": "daemon"}
 HEALTH_PORT: Final = 10221
-RBAC: Final = "rbac.authorization.k8s.io"
 
 
 def daemon_manifests(
@@ -41,30 +41,10 @@ def daemon_manifests(
 def daemon_roles(gates: Gates, *, namespace: str) -> list[Document]:
     """What agents may do in the whole cluster, and the Role that opens the copied pull secrets to them."""
     wide = rights_of_agent(probes=gates["PodProbeMarkerGate"], watches_pods=gates["DaemonWatchingPod"])
-    subjects = [{"kind": "ServiceAccount", "name": DAEMON, "namespace": namespace}]
-    secret = {"name": "kruise-daemon-secret-role", "namespace": SECRETS_NAMESPACE}
+    role = partial(role_of, DAEMON, namespace)
     return [
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": "kruise-daemon-role"},
-            "rules": merged(wide),
-        },
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": "kruise-daemon-rolebinding"},
-            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "kruise-daemon-role"},
-            "subjects": subjects,
-        },
-        {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": secret, "rules": merged(SECRET_RIGHTS)},
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "RoleBinding",
-            "metadata": {**secret, "name": "kruise-daemon-secret-rolebinding"},
-            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": secret["name"]},
-            "subjects": subjects,
-        },
+        *role("kruise-daemon-role", wide),
+        *role("kruise-daemon-secret-role", SECRET_RIGHTS, within=SECRETS_NAMESPACE),
     ]
 
 

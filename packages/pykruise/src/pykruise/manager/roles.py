@@ -6,6 +6,7 @@ A kind that its gates switch off asks for nothing. Names of roles and bindings a
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
 from pykruise.kinds import conversions, crds, kinds
@@ -28,7 +29,7 @@ from pykruise.kube.resources import (
 )
 from pykruise.manager.settings import WebhookSettings
 
-__all__ = ["aggregated_roles", "needed", "roles"]
+__all__ = ["aggregated_roles", "needed", "role_of", "roles"]
 
 ACCOUNT = "kruise-manager"
 RBAC = "rbac.authorization.k8s.io"
@@ -124,19 +125,19 @@ def roles(gates: Gates, *, namespace: str) -> list[Document]:
     rights = needed(gates)
     wide = [right for right in rights if not right.in_namespace]
     own = [right for right in rights if right.in_namespace]
-    named = [right for right in wide if right.names]
+    role = partial(role_of, ACCOUNT, namespace)
     return [
-        *_cluster_role("kruise-manager-role", [right for right in wide if not right.names], namespace),
-        *_cluster_role("kruise-certs-role", named, namespace),
-        *_role(
+        *role("kruise-manager-role", [right for right in wide if not right.names]),
+        *role("kruise-certs-role", [right for right in wide if right.names]),
+        *role(
             "kruise-leader-election-role",
             [one for one in own if one.group != "" or one.plural not in _OF_WEBHOOKS],
-            namespace,
+            within=namespace,
         ),
-        *_role(
+        *role(
             "kruise-webhook-role",
             [one for one in own if one.group == "" and one.plural in _OF_WEBHOOKS],
-            namespace,
+            within=namespace,
         ),
     ]
 
@@ -193,41 +194,27 @@ def _converted() -> set[str]:
     }
 
 
-def _cluster_role(name: str, rights: Sequence[Right], namespace: str) -> list[Document]:
-    if not rights:
+def role_of(
+    account: str, namespace: str, name: str, rights: Iterable[Right], *, within: str = ""
+) -> list[Document]:
+    """A role and the binding that gives it to the account of this namespace; in the whole cluster, or `within` a
+    namespace. Nothing without rights."""
+    rules = merged(rights)
+    if not rules:
         return []
+    kind, place = ("Role", {"namespace": within}) if within else ("ClusterRole", {})
     return [
         {
             "apiVersion": f"{RBAC}/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": name},
-            "rules": merged(rights),
+            "kind": kind,
+            "metadata": {"name": name, **place},
+            "rules": rules,
         },
         {
             "apiVersion": f"{RBAC}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": f"{name}binding"},
-            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
-        },
-    ]
-
-
-def _role(name: str, rights: Sequence[Right], namespace: str) -> list[Document]:
-    if not rights:
-        return []
-    return [
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "Role",
-            "metadata": {"name": name, "namespace": namespace},
-            "rules": merged(rights),
-        },
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": f"{name}binding", "namespace": namespace},
-            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
+            "kind": f"{kind}Binding",
+            "metadata": {"name": f"{name}binding", **place},
+            "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
         },
     ]
