@@ -168,7 +168,7 @@ def _time(at: float, now: float, clock: float) -> str:
 
 
 def _dump(value: Any, now: float, clock: float, depth: int) -> str:
-    """Whatever somebody remembers."""
+    """Any value that a manager keeps in memory."""
     if depth > 8:
         return "…"
     if isinstance(value, float):

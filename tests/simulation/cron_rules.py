@@ -2,8 +2,8 @@
 
 Commit ──▶ CronRules.on_commit() ──▶ Violations          at the end ──▶ CronRules.at_rest() ──▶ Violations
 
-Schedules of scripts have a period, so a time of one is known without reading cron. Children are Jobs that nobody works
-on: scripts say when one ends.
+Schedules of scripts have a period, so a time of one is known without reading cron. Children are Jobs without a
+controller: scripts say when one ends.
 """
 
 import math

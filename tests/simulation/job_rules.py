@@ -96,7 +96,7 @@ class Node(msgspec.Struct, frozen=True):
     revision: int
     is_there: bool
     is_open: bool
-    """Neither cordoned nor with a taint: nobody here tolerates any."""
+    """Neither cordoned nor with a taint: no pod here tolerates any."""
     pool: str
 
     def fits(self, job: Job) -> bool:

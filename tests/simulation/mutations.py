@@ -183,14 +183,14 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     ),
     "the wrong revision loses its surplus pods": ((scale, "_victims", _swapped_victims),),
     "a lost answer counts as a failure": ((execute.Executor, "_write", _write_once),),
-    "nobody looks after a conflict": ((execute.Executor, "_look", _without_look),),
+    "a conflict is not followed by a read": ((execute.Executor, "_look", _without_look),),
     "what can be updated in place is recreated": (
         (in_place, "difference", always(NotInPlace("on purpose"))),
     ),
     "an update in place counts as complete at once": ((refreshing, "go_on", _refreshed_too_early),),
     "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
-    "nobody looks whether the owner is still there": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
-    # An announced claim is deleted later, whoever forgets it: both have to be missing.
+    "whether the owner is still there is not checked": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
+    # An announced claim is deleted later, even if it is forgotten here: both have to be missing.
     "claims stay when their pod is deleted": (
         (phase, "claims_to_delete", always(())),
         (phase, "claims_to_announce", always(())),
@@ -357,7 +357,7 @@ UNSEEN = frozenset(
         "writes go without preconditions",
         "a pod that does not serve is deleted as it was never seen",
         "tombstones are ignored",
-        "nobody looks whether the owner is still there",
+        "whether the owner is still there is not checked",
         "a lost answer counts as a failure",
         "a 410 is answered by watching on",
         "claims stay when their pod is deleted",

@@ -162,7 +162,7 @@ class Wire:
     def _arrived(self, task: "asyncio.Task[Any]") -> None:
         self._under_way.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited for it may be dead
+            task.exception()  # the manager that waited for it may be gone
 
     async def _travel(self, fault: Fault | None, forward: Callable[[], Any]) -> Response:
         SENDER.set(self._name)

@@ -142,7 +142,7 @@ class SpreadRules:
                 del self._open[place]
 
     def _still_promised(self, uid: str, subset: str, version: str, now: float) -> set[str]:
-        """Pods that nobody may have given up yet, whatever the status says."""
+        """Pods that neither webhook nor controller may have given up yet, whatever the status says."""
         latest = {pod.name: pod for pod in self._pods.latest()}
         own = {pod.name for pod in self._members()}
         return {
@@ -154,7 +154,7 @@ class SpreadRules:
         }
 
     def _limits(self, spec: Any, subset: str) -> list[int]:
-        """How many pods it takes, as whoever counted may have known the specs and the workload."""
+        """How many pods it takes, by each spec and size of the workload that the manager may have known."""
         basis = self._basis
         known = basis[0].get(TARGETS, 0) if basis else 0
         older = [replicas for revision, replicas in self._replicas if revision <= known][-1:]

@@ -39,13 +39,13 @@ from pykruise.runtime.reconcile import Reconciler
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
 from simulation.beside import Together
-from simulation.deeds import Deeds
 from simulation.history import SENDER, TURN, Commit, RecordingStorage, Turn
 from simulation.kinds import KINDS as SIMULATED
 from simulation.network import Weather, Wire
+from simulation.operations import Operations
 from simulation.pods import STATE
 from simulation.rules import Violation
-from simulation.script import Deed, Script
+from simulation.script import Operation, Script
 from simulation.webhooks import NAMESPACE as OWN_NAMESPACE
 from simulation.webhooks import Webhooks
 
@@ -156,7 +156,7 @@ class Stage:
             if webhooks is not None:
                 stack.enter_context(webhooks.running(cluster.transport_for))
             SENDER.set("user")
-            self._deeds = Deeds(
+            self._operations = Operations(
                 self._client,
                 cluster.kubelets,
                 resource=self._resource,
@@ -168,7 +168,7 @@ class Stage:
             for _ in range(script.managers):
                 self._start_manager()
             if script.beside:
-                await self._deeds.do(Deed(0.0, "create_beside"))
+                await self._operations.do(Operation(0.0, "create_beside"))
             await self._client.create(self._resource, NAMESPACE, script.object)
             try:
                 yield
