@@ -90,7 +90,7 @@ class Stream:
 
 
 class Visitor:
-    """Somebody with a browser. `token`: of the link, or a bearer token."""
+    """A user with a browser. `token`: of the link, or a bearer token."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
         self.http = http

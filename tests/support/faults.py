@@ -221,7 +221,7 @@ class Answer:
 
 
 def conflict() -> Answer:
-    """409: somebody else was faster."""
+    """409: another client was faster."""
     return Answer(409)
 
 

@@ -1,9 +1,9 @@
-"""Remedies of `explain`, followed to the letter by somebody who knows nothing else.
+"""Remedies of `explain`, followed to the letter by a person who knows nothing else.
 
 Explanation ──▶ ways_of() ──▶ Ways: what each remedy says can be done, one alternative each
 Way ──▶ followed(): done as it is written ──▶ pods available meanwhile, never fewer than before
 
-Every sentence has its entry in WAYS; one that nobody knows how to follow fails its test.
+Every sentence has its entry in WAYS; one without a way to follow it fails its test.
 """
 
 import asyncio
@@ -298,7 +298,7 @@ async def rename_the_container(person: Person, _match: re.Match[str]) -> None:
 
 
 async def part_the_selectors(person: Person, _match: re.Match[str]) -> None:
-    labels = {"selector": {"matchLabels": {"app": "nobody"}}}
+    labels = {"selector": {"matchLabels": {"app": "none"}}}
     await person.stage.merge("other", {"spec": labels}, resource=SIDECAR_SETS)
 
 
@@ -419,7 +419,7 @@ def _doing(sentence: str) -> list[tuple[Do, re.Match[str]]]:
     first = then["first"] if then else sentence
     found = [(doing, match) for pattern, doing in WAYS if (match := re.fullmatch(pattern, first))]
     if not found:
-        raise AssertionError(f"nobody knows how to follow this remedy: {sentence}")
+        raise AssertionError(f"no way to follow this remedy: {sentence}")
     return [(do, match) for doing, match in found for do in doing]
 
 

@@ -2,8 +2,8 @@
 
 case.stage_it(stage) ──▶ named(): explain, until it names the cause ──▶ its text
 
-On the real cluster nobody waits for hours, so there the cause is asked for until it is named, and once more a moment
-later; in virtual time a minute and a half have passed before.
+On the real cluster no test waits for hours, so there the cause is asked for until it is named, and once more a moment
+later; in virtual time a minute and a half has passed before.
 """
 
 import asyncio
@@ -74,8 +74,8 @@ async def named(
         await stage.until(names_it, within_s=5.0)  # and not only for a moment
     except AssertionError as error:
         assert found is not None
-        told = text(found, now=stage.clock())
-        raise AssertionError(f"{found.cause!r}, {found.verdict!r}, want {cause!r}\n{told}") from error
+        said = text(found, now=stage.clock())
+        raise AssertionError(f"{found.cause!r}, {found.verdict!r}, want {cause!r}\n{said}") from error
     assert found is not None
     return found, text(found, now=stage.clock())
 
@@ -104,7 +104,7 @@ class Refusal:
         self._made: list[tuple[Resource, str]] = []
 
     async def by_dead_webhook(self) -> None:
-        """A webhook that must be asked, and that nobody serves."""
+        """A webhook that must be asked, and that does not answer."""
         hook = {
             "name": "pods.example.com",
             "clientConfig": {"url": "https://127.0.0.1:1/"},
