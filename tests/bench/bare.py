@@ -386,7 +386,7 @@ def _other_image(image: str) -> dict[str, Any]:
 
 
 async def main() -> None:
-    """Orders, one after another, until nobody gives any."""
+    """Orders, one after another, until there is no further one."""
     transport = HttpTransport(load_kubeconfig(Path(sys.argv[1])), pool=MANAGERS_AT_ONCE)
     script = Script(transport, owner=sys.argv[2])
     watching = asyncio.create_task(script.watch())

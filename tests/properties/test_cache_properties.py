@@ -66,7 +66,7 @@ class World:
     # ── the claim ────────────────────────────────────────────────────────────
 
     def hear(self, change: Change[Item]) -> None:
-        assert self.replica.get(change.key) == change.old, "changes are told in order, none left out"
+        assert self.replica.get(change.key) == change.old, "changes come in order, none left out"
         if change.new is None:
             del self.replica[change.key]
         else:

@@ -1,4 +1,4 @@
-"""What is remembered of nodes never shows: a look and a plan are those of somebody who has just started.
+"""What is remembered of nodes never shows: a look and a plan are those of a manager that has just started.
 
 Documents of nodes and pods change by chance; after each change the snapshot with memory and the one without must
 be equal, and so must the plans made of them.

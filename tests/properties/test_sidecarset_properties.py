@@ -92,8 +92,8 @@ def test_injection_is_whole_repeatable_and_does_not_depend_on_the_order_of_sets(
     for one in found["spec"]["containers"]:
         paths = [mount["mountPath"] for mount in one.get("volumeMounts") or ()]
         assert len(paths) == len(set(paths))
-        told = [entry["name"] for entry in one.get("env") or ()]
-        assert len(told) == len(set(told))
+        variables = [entry["name"] for entry in one.get("env") or ()]
+        assert len(variables) == len(set(variables))
     # repeatable, in any order of the sets, and again on its own result
     assert injected(doc, *shuffled) == found
     assert names(injected(found, *given_sets) or {"spec": {"containers": []}}) == names(found)

@@ -39,9 +39,9 @@ class World:
 
     def store(self, entries: tuple[object, ...] | None) -> None:
         if entries is not None:
-            told = [orjson.loads(orjson.dumps(msgspec.to_builtins(one))) for one in entries]
+            stored = [orjson.loads(orjson.dumps(msgspec.to_builtins(one))) for one in entries]
             status: Document = self.document.setdefault("status", {})
-            status.setdefault("versionedSubsetStatuses", {})[UNVERSIONED] = told
+            status.setdefault("versionedSubsetStatuses", {})[UNVERSIONED] = stored
 
     def admit(self) -> None:
         found = self.view
