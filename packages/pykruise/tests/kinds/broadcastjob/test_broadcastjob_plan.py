@@ -318,7 +318,7 @@ def test_a_pod_that_a_person_deletes_is_run_again_case_31() -> None:
     assert world.counts["active"] == 1
 
 
-def test_a_failed_creation_is_told_and_stops_the_others_case_32() -> None:
+def test_a_failed_creation_is_reported_and_stops_the_others_case_32() -> None:
     plan = BroadcastWorld(5).plan()
 
     (stage,) = plan.stages
@@ -439,7 +439,7 @@ def test_a_pod_for_a_node_that_left_before_it_was_there_goes() -> None:
 
 
 @pytest.mark.parametrize("parallelism", ["many", -1])
-def test_what_cannot_be_read_is_told_and_nothing_is_touched(parallelism: int | str) -> None:
+def test_an_invalid_spec_is_reported_and_nothing_is_touched(parallelism: int | str) -> None:
     world = BroadcastWorld(2, parallelism=parallelism)
 
     plan = world.plan()
@@ -533,7 +533,7 @@ def test_a_nodes_pod_always_has_the_same_name_so_that_it_cannot_be_made_twice() 
     assert all(step.action.resource == PODS for step in world.plan().steps)
 
 
-def test_a_pod_of_somebody_else_with_that_name_is_no_obstacle() -> None:
+def test_a_pod_of_that_name_that_is_not_its_own_is_no_obstacle() -> None:
     world = BroadcastWorld(1).sync()
     (taken,) = world.pods
     world.pods[taken]["metadata"]["ownerReferences"] = []

@@ -81,7 +81,7 @@ def test_a_new_image_takes_the_pod_out_of_service_and_then_changes_it(policy: st
     assert {patch.uid for patch in (first, second)} == {"uid-a"}
 
 
-def test_the_event_is_told_once_after_the_last_write() -> None:
+def test_there_is_one_event_after_the_last_write() -> None:
     first, second = steps_named(planned(in_place()), "update pods")
     assert first.done is None
     assert second.done is not None

@@ -464,7 +464,7 @@ def test_paused_only_stops_updates() -> None:
     assert (len(gone), gone <= {*"abcde"}) == (3, True)
 
 
-# What is told
+# Events
 
 
 def test_events_say_what_was_created_and_deleted() -> None:

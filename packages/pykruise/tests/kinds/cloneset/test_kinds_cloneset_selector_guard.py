@@ -196,7 +196,7 @@ def test_a_selector_that_had_changed_before_the_take_over_touches_nothing() -> N
     assert reasons(plan) == {SELECTOR_MISMATCH}
 
 
-def test_one_pod_that_somebody_relabelled_is_released_as_ever() -> None:
+def test_one_pod_that_a_user_relabelled_is_released_as_usual() -> None:
     """cloneset case 44, daemonset case 72"""
     plan = planned(cloneset(3).labelled({"app": "other"}, "a"))
     assert steps_named(plan, "release pods")

@@ -99,7 +99,7 @@ def test_on_delete_changes_no_pod() -> None:
     assert not plan.stages
     assert (plan.status or {})["expectedUpdatedReplicas"] == 5
     assert "OnDelete" in left(plan)["a"]
-    # when somebody deletes one, it comes back new
+    # when a user deletes one, it comes back new
     builder.deleted("a")
     assert created_revisions_of_pods(planned(builder)) == [builder.update_revision]
 
@@ -169,7 +169,7 @@ def test_a_pod_that_may_go_at_once_is_deleted_without_being_marked() -> None:
     assert [note.reason for note in step.notes_when_failed] == ["FailedDelete", "FailedUpdatePodReCreate"]
 
 
-def test_replacing_a_pod_for_an_update_is_told_in_the_words_of_the_original() -> None:
+def test_replacing_a_pod_for_an_update_has_the_events_of_the_original() -> None:
     # given
     builder = cloneset(5, old=5, max_unavailable=1)
     held = cloneset(5, old=5, max_unavailable=1).with_hook("preDelete")
@@ -188,7 +188,7 @@ def test_replacing_a_pod_for_an_update_is_told_in_the_words_of_the_original() ->
         assert failed.message == f"failed to patch pod specified-delete web-a for update(revision {revision})"
 
 
-def test_a_pod_that_goes_for_another_reason_is_not_told_as_replaced_for_an_update() -> None:
+def test_a_pod_that_goes_for_another_reason_has_no_event_of_an_update() -> None:
     plan = planned(cloneset(2, pods=3, old=3).marked("a"))
     reasons = [note.reason for step in plan.steps for note in step.notes_when_done]
     assert deleted(plan) == {"a"}

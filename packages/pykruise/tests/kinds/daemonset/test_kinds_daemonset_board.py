@@ -35,12 +35,12 @@ def beat(builder: DaemonSetBuilder, node: str) -> None:
     metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
 
 
-def everybody_beats(builder: DaemonSetBuilder) -> None:
+def beat_all(builder: DaemonSetBuilder) -> None:
     for node in builder.nodes:
         beat(builder, node)
 
 
-def somebody(builder: DaemonSetBuilder) -> None:
+def unrelated_pod(builder: DaemonSetBuilder) -> None:
     builder.on("n2", called="n2b").orphaned("n2b").labelled({"app": "other"}, "n2b")
 
 
@@ -50,7 +50,7 @@ def set_aside(builder: DaemonSetBuilder) -> None:
 
 CHANGES: dict[str, tuple[Callable[[DaemonSetBuilder], object], list[str]]] = {
     "nothing": (lambda builder: None, []),
-    "a heartbeat of every node": (everybody_beats, []),
+    "a heartbeat of every node": (beat_all, []),
     "a label": (lambda builder: builder.node("n2", disk="ssd"), ["n2"]),
     "a taint": (lambda builder: builder.taint("n2", "x:NoExecute"), ["n2"]),
     "a node joins": (lambda builder: builder.node("n0"), ["n0"]),
@@ -58,8 +58,8 @@ CHANGES: dict[str, tuple[Callable[[DaemonSetBuilder], object], list[str]]] = {
     "a pod is not ready": (lambda builder: builder.not_ready("n2"), ["n2"]),
     "a pod goes": (lambda builder: builder.without_pod("n2"), ["n2"]),
     "a second pod": (lambda builder: builder.on("n2", called="n2b"), ["n2"]),
-    "a pod of nobody": (lambda builder: builder.on("n2", called="n2b").orphaned("n2b"), ["n2"]),
-    "a pod of nobody that is not its own kind": (somebody, []),
+    "an orphan": (lambda builder: builder.on("n2", called="n2b").orphaned("n2b"), ["n2"]),
+    "an orphan that the selector does not match": (unrelated_pod, []),
     "a pod is set aside": (set_aside, ["n2"]),
     "a pod comes to another node": (
         lambda builder: builder.without_pod("n2").on("n3", called="x"),

@@ -154,7 +154,7 @@ def test_after_an_orphaning_deletion_relabelled_pods_are_adopted_and_updated_wit
     assert deleted(plan) == {"n3"}
 
 
-def test_an_empty_selector_selects_nobody() -> None:
+def test_an_empty_selector_selects_no_pod() -> None:
     builder = daemonset(3).without_pod("n1").with_spec(selector={})
     plan = builder.plan()
     assert touches_nothing(plan)

@@ -97,7 +97,7 @@ def test_a_new_pod_that_is_leaving_counts_once() -> None:
 
 
 def test_a_pod_that_an_earlier_rollout_took_out_uses_up_the_budget() -> None:
-    """It is replaced all the same, and nobody goes with it."""
+    """It is replaced all the same, and no other pod with it."""
     # given a third template while the first pod of the second is not ready yet
     builder = daemonset(5, maxUnavailable=1).all_old()
     builder.without_pod("n5").on("n5", old=True).born(5, "n5").set_condition(
@@ -339,7 +339,7 @@ def test_new_pods_come_into_service_also_when_updates_are_stopped(stopped: str) 
     assert set(pod_patches(builder.plan())) == {"n1"}
 
 
-def test_an_update_in_place_that_cannot_be_read_is_told_of_and_left() -> None:
+def test_an_update_in_place_that_cannot_be_read_is_reported_and_left_alone() -> None:
     builder = updatable(2)
     builder.pods["n2"]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = "not JSON"
     builder.set_condition("n2", keys.IN_PLACE_READY, "False").not_ready("n2")

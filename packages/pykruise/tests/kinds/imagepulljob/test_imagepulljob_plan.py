@@ -85,7 +85,7 @@ def test_one_node_at_a_time_is_asked_where_nothing_else_is_said() -> None:
     assert plan.skipped_nodes["b"].code is Code.PARALLELISM
 
 
-def test_parallelism_0_asks_nobody() -> None:
+def test_parallelism_0_asks_no_node() -> None:
     """images case 22"""
     plan = planned(held(parallelism=0), *nodes("a", "b"))
     assert not asked(plan)
@@ -322,7 +322,7 @@ def secret_writes(plan: Plan) -> list[Any]:
     return [step.action for step in plan.steps if step.action.resource.plural == "secrets"]
 
 
-def test_a_secret_is_copied_with_what_it_is_a_copy_of_before_a_node_is_told() -> None:
+def test_a_secret_is_copied_and_says_its_source_before_a_node_is_asked() -> None:
     """images case 41"""
     plan = planned(held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": source()})
     (made,) = secret_writes(plan)

@@ -56,7 +56,7 @@ def test_other_secrets_of_an_image_wake_the_jobs_for_all_its_tags() -> None:
     assert woken(NODE_IMAGE_VIEWS, before, after) == {"mine", "tag"}
 
 
-def test_what_is_no_news_wakes_nobody() -> None:
+def test_an_unchanged_status_wakes_no_job() -> None:
     before = node_image("n1", entry())
     after = node_image("n1", entry(), metadata={"resourceVersion": "10"})
     assert woken(NODE_IMAGE_VIEWS, before, after) == set()

@@ -210,7 +210,7 @@ def test_a_secret_that_cannot_be_read_is_kept() -> None:
 # ── the status ───────────────────────────────────────────────────────────────
 
 
-def test_an_agent_that_never_answers_is_told_of_after_ten_minutes() -> None:
+def test_an_agent_that_never_answers_is_reported_after_ten_minutes() -> None:
     """images case 17"""
     wants = job()
     view = node_image("n1", entry(jobs=[wants]))
@@ -228,7 +228,7 @@ def test_an_agent_that_never_answers_is_told_of_after_ten_minutes() -> None:
     }
 
 
-def test_an_agent_that_does_not_end_is_told_of_ten_minutes_after_the_deadline() -> None:
+def test_a_pull_that_does_not_end_is_reported_ten_minutes_after_the_deadline() -> None:
     """images case 18"""
     wants = job()
     view = node_image(

@@ -52,8 +52,8 @@ class Mix:
     @staticmethod
     def _pod(model: ManagedPod, name: str, facts: dict[str, bool]) -> ManagedPod:
         view = msgspec.structs.replace(model.pod, name=name, uid=name)
-        told = {"is_ready": True, "is_consistent": True, "upgradable": "yes", **facts}
-        return msgspec.structs.replace(model, pod=view, **told)
+        fields = {"is_ready": True, "is_consistent": True, "upgradable": "yes", **facts}
+        return msgspec.structs.replace(model, pod=view, **fields)
 
 
 def taken(crowd: Mix, **strategy: Any) -> int:
@@ -364,7 +364,7 @@ def test_a_pod_that_does_not_tell_all_its_containers_is_not_consistent() -> None
     assert paper.status["readyPods"] == 0
 
 
-def test_two_tags_of_one_image_are_told_apart_by_their_names() -> None:
+def test_two_tags_of_one_image_differ_by_their_names() -> None:
     """pitfall 8"""
     paper = world(1)
     new_image(paper)
@@ -575,9 +575,9 @@ def hot_world(*more: Document, pods: int = 1) -> Paper:
 
 def versions(paper: Paper) -> dict[str, str]:
     """`1` and `2` with the version, `1alt` and `2alt` with that of the twin."""
-    told = paper.pods["web-0"]["metadata"]["annotations"]
+    annotations = paper.pods["web-0"]["metadata"]["annotations"]
     return {
-        f"{number}{alt}": told[f"version{alt}.sidecarset.kruise.io/mesh-{number}"]
+        f"{number}{alt}": annotations[f"version{alt}.sidecarset.kruise.io/mesh-{number}"]
         for number in (1, 2)
         for alt in ("", "alt")
     }
@@ -800,7 +800,7 @@ def test_the_status_has_all_its_fields() -> None:
     assert paper.plan().is_settled
 
 
-def test_a_spec_that_cannot_be_read_is_told_and_nothing_is_touched() -> None:
+def test_a_spec_that_cannot_be_read_is_reported_and_nothing_is_touched() -> None:
     paper = world(1)
     paper.doc["spec"]["updateStrategy"] = {"paused": "yes"}
     plan = paper.plan()

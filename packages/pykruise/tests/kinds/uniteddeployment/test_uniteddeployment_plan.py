@@ -160,7 +160,7 @@ def test_orphans_of_other_namespaces_are_ignored() -> None:
 
 
 def orphaned(world: UnitedWorld, name: str) -> dict[str, Any]:
-    """A workload that fits the subset, and that nobody controls."""
+    """A workload that fits the subset, and that has no controller."""
     spec = template_of(CLONE_SET)[CLONE_SET]["spec"]
     return {
         "metadata": {
@@ -194,7 +194,7 @@ def test_an_orphan_that_says_no_subset_is_left_alone() -> None:
     assert world.plan().is_settled
 
 
-def test_an_own_workload_that_says_no_subset_is_told_of_and_left_alone() -> None:
+def test_an_own_workload_that_says_no_subset_is_reported_and_left_alone() -> None:
     world = UnitedWorld("a", "b", replicas=2).settle()
     lost = world.of("a")
     del lost["metadata"]["labels"][SUBSET_LABEL]
@@ -383,7 +383,7 @@ def test_nothing_is_written_when_nothing_has_changed() -> None:
     assert plan.waiting is None
 
 
-def test_sizes_that_somebody_else_changed_are_put_right() -> None:
+def test_sizes_that_another_client_changed_are_put_right() -> None:
     world = UnitedWorld("a", "b", replicas=4).settle()
     world.of("a")["spec"]["replicas"] = 7
     assert world.sync().sizes() == {"a": 2, "b": 2}
@@ -753,7 +753,7 @@ def test_pods_of_a_new_subset_begin_in_reserve() -> None:
     assert world.condition("Schedulable", "c")["status"] == "False"
     world.act().sync()
     assert set(world.labels(RESERVED_LABEL, "c")) == {"true"}
-    assert world.sizes()["b"] == 2, "until then nobody gives up a working pod for them"
+    assert world.sizes()["b"] == 2, "until then no subset gives up a working pod for them"
     world.pass_time(61).settle()
     assert world.sizes() == {"a": 2, "b": 0, "c": 2}
 

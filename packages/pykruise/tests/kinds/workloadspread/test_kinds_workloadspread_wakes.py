@@ -83,7 +83,7 @@ def test_a_noted_pod_wakes_when_its_version_changes() -> None:
     assert Listening(spread(subset("a"))).pod(before, after) == ["ws"]
 
 
-def test_a_noted_pod_wakes_when_somebody_changes_its_cost() -> None:
+def test_a_noted_pod_wakes_when_its_cost_is_changed() -> None:
     before = pod("p", annotations={**NOTED, DELETION_COST_ANNOTATION: "200"})
     after = pod("p", annotations={**NOTED, DELETION_COST_ANNOTATION: "5"})
     listening = Listening(spread(subset("a")))
