@@ -136,11 +136,11 @@ def remembered(
         queue = controller.queue
         due = {str(key): round(at - now, 2) for key, at in queue._due.items()}
         flying = {str(key): again for key, again in queue._in_flight.items()}
-        troubles = {
+        backoffs = {
             str(key): (one.waits, _time(one.until, now, clock)) for key, one in queue._troubles.items()
         }
         row = {str(key): min(count, 4) for key, count in controller._conflicts_in_row.items()}
-        parts.append(f"{controller.name} {due} {flying} {troubles} {row}")
+        parts.append(f"{controller.name} {due} {flying} {backoffs} {row}")
     parts += [_dump(memory._of_objects, now, clock, 0) for memory in manager._operator._context.memories]
     return "\n".join(parts)
 

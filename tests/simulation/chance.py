@@ -13,7 +13,7 @@ __all__ = [
     "Chooser",
     "claim",
     "containers",
-    "image_trouble",
+    "image_faults",
     "kruise_object",
     "pace",
     "scripted",
@@ -142,7 +142,7 @@ def writers(chooser: Chooser) -> list[Callable[[], object]]:
     ]
 
 
-def image_trouble(chooser: Chooser, nodes: int) -> list[Callable[[], object]]:
+def image_faults(chooser: Chooser, nodes: int) -> list[Callable[[], object]]:
     """Nodes and images fail."""
     rng, add = chooser.rng, chooser.add
     ways = ("never ready", "pull", "crash", "slow")

@@ -13,7 +13,7 @@ from simulation.chance import (
     Chooser,
     claim,
     containers,
-    image_trouble,
+    image_faults,
     kruise_object,
     scripted,
     with_pods,
@@ -116,7 +116,7 @@ def _operations(rng: random.Random, length_s: float) -> list[Operation]:
         lambda: add("cost", pod=rng.randrange(8), cost=rng.choice((-5, 10))),
         *writers(chooser),
         lambda: add("drain", node=rng.randrange(4)),
-        *image_trouble(chooser, nodes=4),
+        *image_faults(chooser, nodes=4),
     ]
     chooser.some_of(rest)
     chooser.maybe_deleted(0.12)

@@ -6,7 +6,7 @@ seed ──▶ generate() ──▶ Script
 import random
 from typing import Any
 
-from simulation.chance import Chooser, containers, image_trouble, kruise_object, scripted, with_pods, writers
+from simulation.chance import Chooser, containers, image_faults, kruise_object, scripted, with_pods, writers
 from simulation.faults_by_chance import faults_by_chance
 from simulation.script import Operation, Script
 
@@ -107,7 +107,7 @@ def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -
         lambda: add("label_node", node=rng.randrange(6), value=rng.choice(("a", "b", None))),
         lambda: add("join", number=rng.randrange(3)),
         lambda: add("leave", node=rng.randrange(6)),
-        *image_trouble(chooser, nodes=6),
+        *image_faults(chooser, nodes=6),
     ]
     if _pool(document):
         rest += [lambda: add("node_selector", pool=rng.choice(("a", "b", None)))]

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from simulation.chance import Chooser, image_trouble, kruise_object, scripted, with_pods, writers
+from simulation.chance import Chooser, image_faults, kruise_object, scripted, with_pods, writers
 from simulation.faults_by_chance import faults_by_chance
 from simulation.script import Fault, Operation, Script
 
@@ -99,7 +99,7 @@ def _operations(rng: random.Random, length_s: float, *, kind: str) -> list[Opera
     rest: list[Callable[[], object]] = [
         *with_pods(chooser),
         *writers(chooser),
-        *image_trouble(chooser, nodes=_NODES),
+        *image_faults(chooser, nodes=_NODES),
         lambda: add("image", tag=rng.choice((1, 2, 3))),
         lambda: add("image", tag=2),
         lambda: add("env", value=rng.choice((1, 2))),

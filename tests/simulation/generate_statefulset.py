@@ -10,7 +10,7 @@ from simulation.chance import (
     Chooser,
     claim,
     containers,
-    image_trouble,
+    image_faults,
     kruise_object,
     scripted,
     with_pods,
@@ -126,7 +126,7 @@ def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -
         *with_pods(chooser),
         *writers(chooser),
         lambda: add("drain", node=rng.randrange(4)),
-        *image_trouble(chooser, nodes=4),
+        *image_faults(chooser, nodes=4),
     ]
     if document["spec"]["podManagementPolicy"] == "Parallel":
         rest += [

@@ -296,13 +296,13 @@ async def test_too_many_unconfirmed_pods_refuse_further_ones_case_60() -> None:
     assert "DisruptedPods and UnavailablePods map too big" in refused.message
 
 
-async def test_a_refused_pod_is_told_of_case_65() -> None:
+async def test_a_refused_pod_is_reported_case_65() -> None:
     replica = with_allowed(0).replica()
     assert await replica.judge(deletion(POD)) is not None
-    (told,) = replica.prevented
-    assert (told.namespace, told.pod, told.username) == (NAMESPACE, "p1", "alice")
-    assert told.owner is not None
-    assert (told.owner.kind, told.owner.name) == ("CloneSet", "web")
+    (event,) = replica.prevented
+    assert (event.namespace, event.pod, event.username) == (NAMESPACE, "p1", "alice")
+    assert event.owner is not None
+    assert (event.owner.kind, event.owner.name) == ("CloneSet", "web")
 
 
 async def test_a_refused_eviction_is_to_be_tried_again_case_66() -> None:
@@ -415,5 +415,5 @@ def test_api_servers_ask_only_about_pods_that_a_budget_protects(
     assert not is_asked(eviction("p1"), namespaces=[])
 
 
-def test_with_its_gate_off_nobody_asks_about_updates() -> None:
+def test_with_its_gate_off_updates_are_not_asked_about() -> None:
     assert not is_asked(update(POD, of_image(POD, "nginx:2")), namespaces=[NAMESPACE], gates=Gates())

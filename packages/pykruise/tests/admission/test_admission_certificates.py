@@ -166,7 +166,7 @@ def test_keys_that_belong_to_others_are_found_out() -> None:
     assert problem(foreign) == "the authority did not sign the certificate"
 
 
-def test_a_pair_of_somebody_elses_making_is_as_good() -> None:
+def test_a_pair_that_another_program_made_is_as_good() -> None:
     """With elliptic keys, as cert-manager makes them."""
     authority = Authority()
     certificate, key = authority.issue("x", hosts=(HOST,))

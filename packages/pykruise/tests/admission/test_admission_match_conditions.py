@@ -163,7 +163,7 @@ async def test_without_sidecarsets_only_pods_of_own_workloads_are_asked_about_af
         assert replica.again_s is None
 
 
-async def test_no_api_server_ever_asks_about_an_update_of_a_pod_since_nobody_judges_them() -> None:
+async def test_no_api_server_ever_asks_about_an_update_of_a_pod_since_no_reviewer_judges_it() -> None:
     async with world() as it:
         replica = it.replica(known=lambda: {"WorkloadSpread": [meant("web")], "PodUnavailableBudget": ()})
         await replica.keep_up()
@@ -234,7 +234,7 @@ async def test_a_budget_is_allowed_when_api_servers_had_a_moment_to_hear_that_th
         assert await it.asked_about() == of_new_pods
 
 
-async def test_every_review_is_written_down_so_that_nobody_narrows_across_it() -> None:
+async def test_every_review_is_written_down_so_that_no_replica_narrows_across_it() -> None:
     async with world() as it:
         # given a replica that is about to narrow, while another one reviews a SidecarSet
         other, before = it.replica(), await it.live()

@@ -101,7 +101,7 @@ async def test_an_object_that_is_none_is_refused_with_the_uid_of_the_question(fi
     assert f"request.{field}" in found.message
 
 
-async def test_a_reviewer_is_told_everything_about_the_write() -> None:
+async def test_a_reviewer_gets_everything_about_the_write() -> None:
     # given
     witness = Witness()
     asked = request(
@@ -124,7 +124,9 @@ async def test_a_reviewer_is_told_everything_about_the_write() -> None:
         ({"options": {"dryRun": "All"}}, False),
     ],
 )
-async def test_a_dry_run_is_told_by_the_request_or_its_options(fields: dict[str, Any], is_dry: bool) -> None:
+async def test_a_dry_run_is_marked_in_the_request_or_its_options(
+    fields: dict[str, Any], is_dry: bool
+) -> None:
     """pitfall 12"""
     witness = Witness()
     await reply(serving(witness), posted(request(CONFIG_MAPS, {}, **fields)))

@@ -166,7 +166,7 @@ def test_an_upgrade_keeps_the_certificates() -> None:
     assert "data" not in by_name(render(CHART))["Secret", "kruise-webhook-certs"]
 
 
-def test_crds_and_namespace_can_be_somebody_else_s() -> None:
+def test_crds_and_namespace_can_be_left_to_other_programs() -> None:
     kinds = {
         doc["kind"] for doc in render(CHART, crds={"managed": False}, installation={"createNamespace": False})
     }
@@ -231,7 +231,7 @@ def test_without_the_gate_no_agent_is_rendered() -> None:
     }
 
 
-def test_argo_cd_is_told_of_the_kinds_where_the_values_say_so() -> None:
+def test_argo_cd_is_configured_for_the_kinds_where_the_values_say_so() -> None:
     values = {"argocd": {"enabled": True, "namespace": "gitops", "configMap": "cm"}}
     rendered = by_name(render(CHART, **values))
     assert ("ConfigMap", "argocd-cm") not in by_name(render(CHART))

@@ -136,7 +136,7 @@ def test_without_the_pod_webhook_none_is_registered() -> None:
 def test_for_managers_outside_the_cluster_everything_names_their_address_and_nothing_runs_inside() -> None:
     documents = manifests(Installation(webhook_host="192.0.2.10", webhook_port=9443))
     base = "https://192.0.2.10:9443"
-    told = {
+    endpoints = {
         **{entry["name"]: entry["clientConfig"] for doc in documents for entry in doc.get("webhooks") or ()},
         **{
             doc["metadata"]["name"]: doc["spec"]["conversion"]["webhook"]["clientConfig"]
@@ -144,8 +144,8 @@ def test_for_managers_outside_the_cluster_everything_names_their_address_and_not
             if get_path(doc, "spec", "conversion", "webhook")
         },
     }
-    assert {"mcloneset.kb.io", "clonesets.apps.kruise.io"} <= set(told)
-    for name, config in told.items():
+    assert {"mcloneset.kb.io", "clonesets.apps.kruise.io"} <= set(endpoints)
+    for name, config in endpoints.items():
         assert config["url"].startswith(f"{base}/"), name
         assert "service" not in config, name
     assert not {"Deployment", "Service", "PodDisruptionBudget"} & {kind for kind, _ in names(documents)}

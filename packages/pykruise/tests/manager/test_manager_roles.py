@@ -83,7 +83,7 @@ def test_what_is_not_the_manager_s_cannot_be_changed() -> None:
     group = "admissionregistration.k8s.io"
     configurations = "mutatingwebhookconfigurations"
     assert allowed.allows("patch", group, configurations, name="kruise-mutating-webhook-configuration")
-    assert not allowed.allows("patch", group, configurations, name="somebody-else")
+    assert not allowed.allows("patch", group, configurations, name="another-program")
     crds = ("apiextensions.k8s.io", "customresourcedefinitions")
     assert allowed.allows("patch", *crds, name="clonesets.apps.kruise.io")
     assert not allowed.allows("patch", *crds, name="certificates.cert-manager.io")

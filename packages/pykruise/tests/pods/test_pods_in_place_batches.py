@@ -124,7 +124,7 @@ def test_earlier_batches_and_records_of_the_same_update_are_kept() -> None:
     assert (second.revision, second.started_at) == ("r", NOW)
 
 
-def test_a_container_that_nobody_has_reported_yet_is_waited_for_too() -> None:
+def test_a_container_without_a_status_yet_is_waited_for_too() -> None:
     """Its status may only be late: taken for updated, it would still run the old image."""
     # given a pod whose container has no status yet
     document = pod_document("c1")

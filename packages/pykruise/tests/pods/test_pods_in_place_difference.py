@@ -133,7 +133,7 @@ def test_labels_and_finalizers_that_go_are_taken_off() -> None:
     }
 
 
-def test_a_key_that_goes_restarts_nobody() -> None:
+def test_a_key_that_goes_restarts_no_container() -> None:
     """inplace-update 6.1 step 7"""
     found = spec(template(FED, metadata={"labels": {"k": "v1"}}), template(FED))
     assert not found.ref_metadata

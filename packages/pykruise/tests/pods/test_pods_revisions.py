@@ -182,9 +182,9 @@ def test_a_name_taken_by_something_else_moves_the_collision_count() -> None:
     assert choice.create["metadata"]["labels"][keys.REVISION_HASH_LABEL] == choice.revision.hash
 
 
-def test_a_name_taken_in_the_namespace_by_somebody_else_counts_too() -> None:
+def test_a_name_taken_in_the_namespace_by_another_owner_counts_too() -> None:
     name = f"web-{revision_hash(revision_data(A), 0)}"
-    foreign = view(revision(C, 1, name=name, controller="somebody-else"))
+    foreign = view(revision(C, 1, name=name, controller="another-owner"))
     assert choose(A, others={name: foreign}).collision_count == 1
 
 
