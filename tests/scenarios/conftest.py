@@ -416,7 +416,7 @@ def nodes(plane: ControlPlane) -> Iterator[Nodes]:
 
 @pytest.fixture(scope="module")
 def quiet_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | None]:
-    """A real API server of the module's own, with the kinds and nobody at work; None: in the sandbox."""
+    """A real API server of the module's own, with the kinds and no controllers; None: in the sandbox."""
     if request.config.getoption("--cluster") != "real":
         yield None
         return
@@ -542,7 +542,7 @@ LEFT_BEHIND = (
 
 
 async def _leave(stage: Stage) -> None:
-    """Have a scenario's objects go; nobody waits for it: kubelets of later tests let the last pods go.
+    """Have a scenario's objects go, without waiting for it: kubelets of later tests let the last pods go.
 
     The namespace stays. Its end would cost the control plane two requests for each of sixty resources, more than
     many a scenario.

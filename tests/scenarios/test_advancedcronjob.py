@@ -128,7 +128,7 @@ async def test_replaced_jobs_take_their_pods_along(stage: Stage) -> None:
     assert len(await children(stage, JOBS)) == 1
 
 
-async def test_a_refused_child_is_told_and_a_later_one_made(stage: Stage) -> None:
+async def test_a_refused_child_is_reported_and_a_later_one_made(stage: Stage) -> None:
     """advancedcronjob case 71"""
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(posts("/broadcastjobs"), lambda _: Answer(403, reason="Forbidden", message="exceeded quota"))

@@ -189,7 +189,7 @@ async def test_a_creation_takes_effect_after_its_client_gave_up(
 
 @pytest.mark.virtual_time("a request is under way for an hour")
 async def test_a_creation_that_arrives_when_its_pod_is_gone_again_is_undone(stage: Stage) -> None:
-    """Nobody can take back a request that is under way; what it makes is one pod too many, and goes."""
+    """A request that is under way cannot be taken back; what it makes is one pod too many, and goes."""
     # given a rollout, one of whose creations arrives an hour later
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)
@@ -231,11 +231,11 @@ async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage:
     # when
     await stage.create(cloneset(replicas=3))
     await asyncio.sleep(stage.long_s)
-    # then the failure is told once, and no telling of it starts another try
+    # then the failure is reported once, and no report of it starts another try
     tries = [request for request in faulty.log if request.method == "POST" and "/pods" in request.path]
-    told = [request for request in faulty.log if request.path.endswith("/clonesets/web/status")]
+    reports = [request for request in faulty.log if request.path.endswith("/clonesets/web/status")]
     assert 5 < len(tries) < 40
-    assert len(told) <= 3
+    assert len(reports) <= 3
     conditions = {one["type"]: one for one in (await stage.status())["conditions"]}
     what, _, remedy = conditions["FailedScale"]["message"].partition("; ")
     assert what == 'create pods: pods "…" is forbidden: exceeded quota'

@@ -587,7 +587,7 @@ async def test_templates_that_follow_each_other_fast_end_with_the_last(stage: St
 async def test_the_in_place_update_hook_asks_a_finalizer_first_and_waits_for_it_afterwards(
     stage: Stage, seen: Audience
 ) -> None:
-    # given pods that somebody holds by a finalizer
+    # given pods that another program holds by a finalizer
     hook = {"finalizersHandler": [HOOK], "markPodNotReady": True}
     template = {
         "metadata": {"labels": {"app": "web"}, "finalizers": [HOOK]},

@@ -40,7 +40,7 @@ async def test_a_cloneset_gets_its_pods_and_says_so(stage: Stage) -> None:
 
 
 @pytest.mark.node
-async def test_creations_are_told_in_one_event(stage: Stage) -> None:
+async def test_creations_are_reported_in_one_event(stage: Stage) -> None:
     # given
     await stage.start_manager()
     # when
@@ -89,12 +89,12 @@ async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: Au
 
 @pytest.mark.node
 @pytest.mark.parametrize(
-    ("budget", "told"),
+    ("budget", "updates"),
     [({"maxUnavailable": 2}, 6), ({"maxUnavailable": 0, "maxSurge": 2}, 4)],
     ids=["without-surge", "with-surge"],
 )
-async def test_a_pod_that_is_replaced_for_an_update_is_told_as_such_and_costs_no_further_write(
-    stage: Stage, budget: dict[str, int], told: int
+async def test_a_pod_that_is_replaced_for_an_update_is_reported_as_such_and_costs_no_further_write(
+    stage: Stage, budget: dict[str, int], updates: int
 ) -> None:
     """With surge the last old pods go as surplus, as they do with the original."""
     # given
@@ -106,8 +106,8 @@ async def test_a_pod_that_is_replaced_for_an_update_is_told_as_such_and_costs_no
     # when
     await stage.set_image("web", "nginx:2")
     found = await stage.settled(replicas=6)
-    # then each is told, beside its deletion
-    for reason, count in (("SuccessfulUpdatePodReCreate", told), ("SuccessfulDelete", 6)):
+    # then each is reported, beside its deletion
+    for reason, count in (("SuccessfulUpdatePodReCreate", updates), ("SuccessfulDelete", 6)):
         events = await stage.until(partial(_events_of, stage, reason, count=count))
         assert {event["type"] for event in events} == {"Normal"}
         assert {event["involvedObject"]["name"] for event in events} == {"web"}

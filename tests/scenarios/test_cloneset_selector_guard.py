@@ -190,13 +190,13 @@ async def test_recovery_by_orphaning_the_pods_keeps_them_running(stage: Stage) -
     assert len(pods) == 4
     assert all(pod.controller is None for pod in pods if pod.uid in {one.uid for one in kept})
 
-    async def told() -> bool:  # of one of them first where a turn comes between the two relabellings
+    async def reported() -> bool:  # of one of them first where a turn comes between the two relabellings
         events = await stage.events("OrphansMatchSelector")
         return any(
             one["message"].startswith("2 pods match spec.selector but have no owner") for one in events
         )
 
-    await stage.until(told)
+    await stage.until(reported)
 
 
 async def is_available(stage: Stage, replicas: int) -> bool:

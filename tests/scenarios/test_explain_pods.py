@@ -93,7 +93,7 @@ async def test_it_says_who_has_spent_it_who_waits_and_when_the_next_may_go(stage
     first, second, third, _ = await four_pods(stage, budget(**SELECTED, maxUnavailable=1))
     stage.kubelets.set_rules([Rule(image="nginx:1", start_s=20)])
     await stage.delete(first.name, resource=PODS)
-    # and somebody who was refused another one
+    # and a user who was refused another one
     with pytest.raises(ForbiddenError):
         await stage.delete(second.name, resource=PODS)
     await refused(stage, second)
@@ -103,7 +103,7 @@ async def test_it_says_who_has_spent_it_who_waits_and_when_the_next_may_go(stage
 
     await stage.until(has_come, what="a successor that does not serve yet")
     successor = next(pod.name for pod in await stage.pods() if pod.is_active and not pod.is_serving)
-    # then a pod that serves has to wait, and is told why
+    # then a pod that serves has to wait, and it is said why
     found = await of_pod(stage, third.name)
     assert found.verdict == "waiting"
     assert found.headline == "PodUnavailableBudget pub covers it: 3 of 4 pods serve, 3 must: none may go"
@@ -194,4 +194,4 @@ async def test_a_pod_without_budgets_is_covered_by_none_and_one_that_is_not_ther
         f"Pod {stage.namespace}/lonely: done. No PodUnavailableBudget covers it.\n"
     )
     with pytest.raises(CommandError, match="there is no Pod"):
-        await of_pod(stage, "nobody")
+        await of_pod(stage, "none")

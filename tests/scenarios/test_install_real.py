@@ -398,7 +398,7 @@ async def sides(client: Client, managers: dict[str, ManagerProcess]) -> tuple[Ma
 
 
 async def configured(client: Client) -> dict[str, dict[str, Any]]:
-    """What API servers are told of where webhooks are, by the webhook's or the CRD's name."""
+    """What API servers know of where webhooks are, by the webhook's or the CRD's name."""
     found: dict[str, dict[str, Any]] = {}
     for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME)):
         entries = decode(await client.get(resource, "", name))["webhooks"]
@@ -410,7 +410,7 @@ async def configured(client: Client) -> dict[str, dict[str, Any]]:
 
 
 def address_of(configs: dict[str, dict[str, Any]]) -> tuple[str, ...]:
-    """The options of `pykruise install` for the address that is told."""
+    """The options of `pykruise install` for the address that is configured."""
     (address,) = {urlsplit(config["url"]).netloc for config in configs.values()}
     host, _, port = address.partition(":")
     return ("--webhook-host", host, "--webhook-port", port)
@@ -468,7 +468,7 @@ async def until(claim: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def created_pods(kubectl: Kubectl) -> int:
-    """From the revision that each pod's node was told: one binding event a pod, whatever made it."""
+    """From the events of bindings: one binding event a pod, whatever made it."""
     await asyncio.sleep(1.0)
     listed = yaml.safe_load(kubectl.says("get", "events", "-n", "default", "-o", "yaml"))["items"]
     return len(

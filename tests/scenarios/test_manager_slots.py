@@ -215,7 +215,7 @@ async def test_a_further_member_stands_by(stage: Stage) -> None:
     await stage.until(lambda: len(stats_of(idle).held) == SLOTS // 2)
 
 
-async def test_when_another_program_takes_the_leaders_lease_nobody_works(stage: Stage) -> None:
+async def test_when_another_program_takes_the_leaders_lease_no_manager_works(stage: Stage) -> None:
     # given
     transports = [FaultyTransport(stage.manager_transport()) for _ in range(2)]
     managers = [

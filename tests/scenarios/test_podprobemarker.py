@@ -306,10 +306,10 @@ async def test_of_two_markers_with_one_condition_the_first_shows_and_an_event_na
     stage.kubelets.set_rules([Rule(fails_probe="second#*")])
     await mark(stage, marker(name="second"))
 
-    async def is_told() -> list[Object]:
+    async def is_reported() -> list[Object]:
         return await stage.events("PodConditionConflict")
 
-    (event,) = await stage.until(is_told)
+    (event,) = await stage.until(is_reported)
     assert event["involvedObject"]["name"] == "second"
     assert "first#idle" in event["message"]
     (pod,) = await stage.stored(PODS)

@@ -140,7 +140,7 @@ async def test_a_bad_image_takes_one_pod_and_the_rollout_waits_for_a_good_one(st
     stage.kubelets.set_rules([Rule(image="nginx:bad", never_ready=True)])
     await stage.set_image("web", "nginx:bad")
     await becomes(stage, 4, 3, 3, 0)
-    # then it is told who has spent the budget
+    # then it is said what has spent the budget
     key = Key(stage.namespace, "pub")
     found = await explained(stage.client, key, now=stage.clock(), kind=KIND, settings=BOTH_GATES)
     assert "was let be updated" in found.done[0]
@@ -290,8 +290,8 @@ async def test_a_sidecarset_and_a_cloneset_that_update_the_same_pods_stay_within
     # given pods with sidecars, of which one may be out; both would update them all at once
     await stage.start_manager(settings=BOTH_GATES)
     own = {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}}
-    everybody = {"type": "RollingUpdate", "maxUnavailable": "100%"}
-    log = sidecarset("log", container("log", "log:1"), namespaceSelector=own, updateStrategy=everybody)
+    all_at_once = {"type": "RollingUpdate", "maxUnavailable": "100%"}
+    log = sidecarset("log", container("log", "log:1"), namespaceSelector=own, updateStrategy=all_at_once)
     await stage.create(log, resource=SIDECAR_SETS)
     await stage.create(budget(maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
     workload = cloneset(replicas=4)

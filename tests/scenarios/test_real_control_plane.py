@@ -83,7 +83,7 @@ async def test_a_manager_whose_token_is_refused_waits_until_it_is_accepted_again
     assert seen.created == 4
 
 
-async def test_a_used_up_quota_is_told_and_waited_for(stage: Stage, seen: Audience) -> None:
+async def test_a_used_up_quota_is_reported_and_waited_for(stage: Stage, seen: Audience) -> None:
     # given a namespace in which two pods may be
     quota = {"metadata": {"name": "two"}, "spec": {"hard": {"pods": "2"}}}
     await stage.create(quota, resource=RESOURCE_QUOTAS)
@@ -97,11 +97,11 @@ async def test_a_used_up_quota_is_told_and_waited_for(stage: Stage, seen: Audien
     await stage.create(cloneset(replicas=3))
 
     # then
-    async def told() -> str:
+    async def reported() -> str:
         conditions = (await stage.status()).get("conditions") or []
         return "".join(one["message"] for one in conditions if one["type"] == "FailedScale")
 
-    assert "exceeded quota: two" in await stage.until(told)
+    assert "exceeded quota: two" in await stage.until(reported)
     assert await stage.until(lambda: stage.events("FailedCreate"))
     # when there is room
     await stage.merge("two", {"spec": {"hard": {"pods": "5"}}}, resource=RESOURCE_QUOTAS)

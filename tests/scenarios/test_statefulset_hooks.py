@@ -164,7 +164,7 @@ async def test_a_rollout_is_taken_back_while_a_pod_prepares(stage: Stage, sets: 
 @pytest.mark.node
 @BOTH
 async def test_finalizers_hold_a_recreation(stage: Stage, sets: Sets, parallel: bool) -> None:
-    # given pods with a finalizer that somebody takes off when he has done his part
+    # given pods with a finalizer that another program takes off when it has done its part
     finalizer = "example.com/drain"
     await stage.start_manager()
     template = hooked_template()

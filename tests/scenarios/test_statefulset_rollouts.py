@@ -142,7 +142,7 @@ async def test_a_partition_keeps_the_lowest_and_a_lost_pod_comes_back_as_it_was(
     await sets.settled(replicas=3)
 
 
-async def test_on_delete_waits_for_somebody(stage: Stage, sets: Sets) -> None:
+async def test_on_delete_waits_for_a_deletion(stage: Stage, sets: Sets) -> None:
     """statefulset case 42"""
     # given
     await stage.start_manager()

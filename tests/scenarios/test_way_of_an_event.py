@@ -107,7 +107,7 @@ async def client_of(sandbox: HttpSandbox) -> AsyncIterator[Client]:
 
 
 async def serve(sandbox: HttpSandbox, name: str, *, serves: bool) -> None:
-    """Say of a pod whether it serves; in another thread, whose calls are nobody's concern."""
+    """Say of a pod whether it serves; in another thread, whose calls are not counted."""
 
     async def say() -> None:
         async with client_of(sandbox) as client:

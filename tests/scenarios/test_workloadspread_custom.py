@@ -1,4 +1,4 @@
-"""Workloads of kinds that nobody knew when this was built: through the white list, their scale, or paths."""
+"""Workloads of kinds that were not known when this was built: through the white list, their scale, or paths."""
 
 import asyncio
 import contextlib
