@@ -151,7 +151,7 @@ async def test_a_record_lets_its_pod_go_again_for_half_of_its_time(
     assert (await refusal(server, deletion(POD)) is None) is is_free
 
 
-async def test_a_budget_that_the_cache_has_not_heard_of_is_asked_all_the_same() -> None:
+async def test_a_budget_that_is_not_in_the_cache_yet_is_asked_all_the_same() -> None:
     # given a replica whose cache is older than the budget
     server = BudgetServer()
     replica = server.replica(is_stale=True)
@@ -359,7 +359,7 @@ async def test_many_at_once_cost_few_writes_and_never_more_than_allowed() -> Non
 # ── new pods ─────────────────────────────────────────────────────────────────
 
 
-async def test_a_new_pod_is_tied_to_the_budget_that_means_it() -> None:
+async def test_a_new_pod_is_tied_to_the_budget_that_selects_it() -> None:
     """admission case 25"""
     replica_set = ("apps/v1", "ReplicaSet", "web-1")
     by_target = budget("by-target", target=DEPLOYMENT, maxUnavailable=1)

@@ -252,7 +252,7 @@ def test_only_new_pods_are_changed(operation: str, subresource: str) -> None:
         {"spec": {"readinessGates": [3]}},
     ],
 )
-def test_what_is_no_pod_is_a_bad_request(doc: dict[str, Any] | None) -> None:
+def test_a_body_that_is_no_pod_is_a_bad_request(doc: dict[str, Any] | None) -> None:
     refusal = answer(doc).refusal
     assert refusal is not None
     assert refusal.code == 400
@@ -307,7 +307,7 @@ def test_api_servers_ask_about_the_pods_that_some_step_wants() -> None:
     assert OF_KRUISE_WORKLOAD not in for_all
 
 
-def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_mean() -> None:
+def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_select() -> None:
     # given
     [without_interests] = asked_about(NO_INTERESTS)
     web = Meant(selector=selector_from({"matchLabels": {"app": "web"}}))
@@ -389,7 +389,7 @@ def test_a_deletion_without_the_old_object_is_allowed() -> None:
     assert judge.seen == []
 
 
-def test_updates_of_pods_are_allowed_without_a_look_at_budgets_while_their_gate_is_off() -> None:
+def test_updates_of_pods_are_allowed_without_reading_budgets_while_their_gate_is_off() -> None:
     """admission case 33"""
     review = chain.judging(chain.judging_steps(AdmissionSettings()))
     assert at_once(review, request(PODS, pod(), old=pod())) == ALLOWED

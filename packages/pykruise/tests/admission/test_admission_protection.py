@@ -147,7 +147,7 @@ def test_cascading_protects_workloads_that_want_replicas(resource: Resource) -> 
 
 
 @pytest.mark.parametrize("resource", [SERVICES, INGRESSES], ids=str)
-def test_cascading_means_nothing_for_services_and_ingresses(resource: Resource) -> None:
+def test_cascading_has_no_effect_on_services_and_ingresses(resource: Resource) -> None:
     """admission case 42"""
     assert deleting(resource, labelled("Cascading", replicas=3)) == ALLOWED
 

@@ -77,7 +77,7 @@ LOG = sidecarset("log", container("log"))
 GOLD = sidecarset("log", container("log"), namespaceSelector={"matchLabels": {"tier": "gold"}})
 
 
-def test_a_pod_that_is_meant_gets_its_sidecars_and_others_cost_one_question() -> None:
+def test_a_selected_pod_gets_its_sidecars_and_others_cost_one_read() -> None:
     reader = Reader(LOG)
     found = answer(reader, pod()).object
     assert found is not None

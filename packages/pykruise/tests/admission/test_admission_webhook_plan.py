@@ -230,7 +230,7 @@ def test_a_write_by_another_replica_begins_the_wait_anew() -> None:
     assert cluster.expression() == ""
 
 
-def test_conditions_that_are_not_those_of_what_is_stored_go_at_once() -> None:
+def test_match_conditions_that_miss_a_stored_object_are_removed_at_once() -> None:
     cluster = Cluster()
     at = cluster.settle(0.0)
     assert "apps.kruise.io/" in cluster.expression()

@@ -177,7 +177,7 @@ async def test_a_webhook_is_registered_when_the_kind_that_it_is_about_is_there()
         assert "mpod.kb.io" in await registered()
 
 
-async def test_configurations_that_stand_are_written_once_more_and_then_never_again() -> None:
+async def test_unchanged_configurations_are_written_once_more_and_then_never_again() -> None:
     """An API server that read entries while the next write came in may go on with the old ones until the next."""
     rules = [rule for rule in reviewers() if rule.needs is None]
     async with sync_of(rules=rules) as (sync, client):

@@ -110,7 +110,7 @@ def test_a_name_loads_no_other_kind(said: str, monkeypatch: pytest.MonkeyPatch) 
     assert of_document(document).resource.kind == "CloneSet"
 
 
-def test_a_nickname_is_looked_for_among_all_kinds() -> None:
+def test_a_short_name_is_looked_up_among_all_kinds() -> None:
     assert named("asts/web")[0].resource.kind == "StatefulSet"
 
 
@@ -178,7 +178,7 @@ def test_a_plan_reads_well() -> None:
     same_as("plan.txt", "\n".join(described(found)) + "\n")
 
 
-def test_exit_codes_tell_nothing_changes_and_refusals_apart() -> None:
+def test_exit_codes_differ_for_nothing_changes_and_refusals() -> None:
     nothing = forecast_of(change="unchanged")
     refused = forecast_of(change="refused", errors=("spec.replicas: must not be negative",))
     assert exit_code([nothing]) == 0
@@ -205,7 +205,7 @@ def test_set_changes_the_fields_that_it_names() -> None:
         ("replicas", "want field=value"),
     ],
 )
-def test_a_set_that_cannot_be_meant_is_refused(said: str, problem: str) -> None:
+def test_a_wrong_set_is_refused(said: str, problem: str) -> None:
     with pytest.raises(CommandError, match=problem):
         changed_by(app_yaml(), [said])
 
@@ -338,7 +338,7 @@ def test_every_field_of_the_json_is_documented(struct: type[msgspec.Struct]) -> 
 
 
 @pytest.mark.parametrize("gates", ["NoSuchGate=true", "CloneSetShortHash=perhaps"])
-def test_gates_that_cannot_be_meant_are_one_line(gates: str) -> None:
+def test_wrong_gates_are_one_line(gates: str) -> None:
     for arguments in (("explain", "clonesets/web"), ("plan", "clonesets/web", "--set", "replicas=2")):
         code, output = run(*arguments, "--feature-gates", gates)
         assert (code, len(output.splitlines())) == (1, 1), output
@@ -388,7 +388,7 @@ def test_a_rollout_of_another_kind_that_stops_is_not_called_complete(
     assert any("NotReady: web-" in line for line in lines[lines.index("Waiting for") :])
 
 
-def test_a_partition_that_is_reached_is_complete_and_says_who_stays() -> None:
+def test_a_partition_that_is_reached_is_complete_and_names_the_pods_that_stay() -> None:
     # given
     change = app_yaml(image="nginx:2")
     change["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 3
@@ -446,9 +446,7 @@ def test_the_command_plays_files(tmp_path: Path) -> None:
         (("-o", "wide"), "text, json and yaml"),
     ],
 )
-def test_flags_that_cannot_be_meant_are_one_line(
-    arguments: tuple[str, ...], problem: str, tmp_path: Path
-) -> None:
+def test_wrong_flags_are_one_line(arguments: tuple[str, ...], problem: str, tmp_path: Path) -> None:
     first = written(tmp_path / "app.yaml", app_yaml())
     code, output = run("simulate", "-f", str(first), *arguments)
     assert (code, len(output.splitlines())) == (1, 1), output

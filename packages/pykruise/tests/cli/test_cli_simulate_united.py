@@ -85,7 +85,7 @@ def test_a_rollout_is_played_through_all_subsets(tmp_path: Path) -> None:
     ("text", "why"),
     [("c@1s", "no subset 'c'"), ("a", "want subset and time"), ("a@5s..1s", "must not be less")],
 )
-def test_an_outage_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, why: str) -> None:
+def test_a_wrong_outage_is_refused(tmp_path: Path, text: str, why: str) -> None:
     done = CliRunner().invoke(
         app, ["simulate", "-f", written(tmp_path / "ud.yaml", adaptive()), "--outage", text]
     )

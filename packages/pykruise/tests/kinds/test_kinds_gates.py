@@ -123,7 +123,7 @@ def test_spellings_of_the_documentation_are_understood_and_noted() -> None:
     assert gates.notes == ("gate EnhancedLivenessProbeGate is spelled EnhancedLivenessProbe",)
 
 
-def test_gates_print_as_a_text_that_means_the_same() -> None:
+def test_gates_print_as_a_text_that_parses_to_the_same() -> None:
     gates = parse(["AllAlpha=true,PodWebhook=false"])
     assert on(parse([str(gates)])) == on(gates)
     assert str(Gates()) == ""

@@ -178,7 +178,7 @@ def test_the_timeout_of_all_webhooks_is_a_value() -> None:
     assert {entry["timeoutSeconds"] for entry in entries} == {30}
 
 
-def test_who_may_reach_the_webhooks_is_the_same_as_install_prints() -> None:
+def test_the_network_policy_of_webhooks_is_the_one_that_install_prints() -> None:
     # given
     wanted = Installation(api_servers=("10.0.0.0/24", "fd00::/64"), client_authority="api-server-clients")
     # when

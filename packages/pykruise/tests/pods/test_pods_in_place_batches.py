@@ -36,7 +36,7 @@ ALL = UpdateSpec(images={"c1": "c1:v2", "c2": "c2:v2", "c3": "c3:v2"})
         ((5, 5, 1), {"c1", "c2"}),
     ],
 )
-def test_the_highest_priority_goes_first_and_those_without_one_go_along(
+def test_the_highest_priority_goes_first_together_with_containers_without_one(
     priorities: tuple[int | None, ...], now: set[str]
 ) -> None:
     """inplace-update cases 32, 35"""

@@ -82,7 +82,7 @@ def test_an_image_without_a_tag_is_the_latest() -> None:
         (f"app:v2@{DIGEST}", f"docker.io/library/app@{DIGEST}"),
     ],
 )
-def test_names_are_compared_by_what_they_mean(spec: str, shown: str) -> None:
+def test_image_names_are_compared_in_their_full_form(spec: str, shown: str) -> None:
     """inplace-update pitfall 12: registry prefixes, ports, digests"""
     assert mean_the_same(spec, shown)
     assert judge(spec, shows=shown).is_complete
@@ -99,7 +99,7 @@ def test_names_are_compared_by_what_they_mean(spec: str, shown: str) -> None:
         (f"app@{DIGEST}", "app:latest"),
     ],
 )
-def test_other_names_mean_other_images(one: str, other: str) -> None:
+def test_other_names_are_other_images(one: str, other: str) -> None:
     assert not mean_the_same(one, other)
 
 
@@ -266,7 +266,7 @@ def expected_hashes(pod: PaperPod) -> dict[str, int]:
     }
 
 
-def test_an_environment_fed_from_labels_needs_the_word_of_the_agent() -> None:
+def test_an_environment_from_labels_needs_the_agents_report() -> None:
     """inplace-update case 49"""
     assert "agent" in verdict(fed_pod()).because
 

@@ -559,7 +559,7 @@ def test_a_rollback_during_the_grace_period_brings_the_pod_straight_back() -> No
     assert completes(pod, after=5).conditions[0]["status"] == "True"
 
 
-def test_another_update_during_the_grace_period_holds_what_the_first_one_meant_to_do() -> None:
+def test_another_update_during_the_grace_period_holds_what_the_first_one_was_to_do() -> None:
     """inplace-update pitfall 6"""
     # given
     pod = PaperPod(pod_document("c1", "c2"))

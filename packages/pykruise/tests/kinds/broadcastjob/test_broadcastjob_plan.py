@@ -272,7 +272,7 @@ def test_a_job_that_is_not_finished_is_kept_case_26() -> None:
     assert not world.is_gone
 
 
-def test_a_job_that_is_born_paused_waits_case_27() -> None:
+def test_a_job_that_is_created_paused_waits_case_27() -> None:
     world = BroadcastWorld(2, paused=True).sync()
     assert (world.pods, world.status["phase"]) == ({}, "paused")
     assert world.plan().waiting is not None
@@ -353,7 +353,7 @@ def test_a_job_that_is_being_deleted_does_nothing_case_37() -> None:
     assert world.plan().is_settled
 
 
-def test_a_pod_of_another_owner_is_none_of_ours_case_38() -> None:
+def test_a_pod_of_another_owner_is_not_counted_case_38() -> None:
     world = BroadcastWorld(1).sync()
     (pod,) = world.pods.values()
     pod["metadata"]["ownerReferences"][0]["uid"] = "another"
@@ -483,7 +483,7 @@ def test_a_job_that_was_taken_over_in_the_middle_runs_no_node_twice() -> None:
     assert world.placed == ["n1", "n2", "n3"]
 
 
-def test_ten_times_the_same_look_writes_nothing() -> None:
+def test_ten_further_reconciles_write_nothing() -> None:
     world = BroadcastWorld(3).sync().run().sync()
 
     assert all(world.plan().is_settled for _ in range(10))

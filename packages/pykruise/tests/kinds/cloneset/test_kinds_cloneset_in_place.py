@@ -418,7 +418,7 @@ def test_an_annotation_that_cannot_be_read_is_reported() -> None:
     assert states(planned(builder)) == {"a": "Updating"}
 
 
-def test_an_update_that_another_manager_left_half_done_is_gone_on_with() -> None:
+def test_an_update_that_another_manager_left_half_done_is_continued() -> None:
     """taken over: the condition and the annotation in its older spelling, before the containers ran"""
     builder = in_place(2, old=0).in_state("Updating", "a")
     state = '{"revision":"x","updateTimestamp":"2026-01-31T11:00:00Z","lastContainerStatuses":{"main":{"imageID":"x"}}}'
@@ -471,9 +471,9 @@ def test_an_environment_that_is_fed_from_metadata_waits_for_the_agent_and_says_s
         assert states(plan) == {"a": "Normal"}
 
 
-def test_a_pod_set_aside_goes_on_although_pods_lost_meanwhile_have_used_the_budget_up() -> None:
+def test_a_pod_that_is_prepared_is_updated_although_lost_pods_have_used_the_budget_up() -> None:
     """Found by the simulator: creation waited for the pod, and the pod for the budget."""
-    # given three pods, one of them aside and released by the hook; one more was lost, none may be unavailable
+    # given three pods, one prepared for its update and let go by the hook; one more was lost, none may be unavailable
     builder = cloneset(3, old=3, pods=3, max_unavailable=0, max_surge=2, image="nginx:2")
     builder.with_rolling(podUpdatePolicy="InPlaceIfPossible").with_hook("inPlaceUpdate")
     builder.with_spec(scaleStrategy={"maxUnavailable": 1}).in_state("PreparingUpdate", "b")
@@ -483,7 +483,7 @@ def test_a_pod_set_aside_goes_on_although_pods_lost_meanwhile_have_used_the_budg
     assert states(plan) == {"b": "Updating"}
 
 
-def test_only_one_pod_set_aside_goes_on_beyond_the_budget() -> None:
+def test_only_one_prepared_pod_is_updated_beyond_the_budget() -> None:
     """... so that a new revision that does not work takes one pod and not all that were chosen."""
     builder = cloneset(4, old=4, pods=4, max_unavailable=0, max_surge=2, image="nginx:2")
     builder.with_rolling(podUpdatePolicy="InPlaceIfPossible").with_hook("inPlaceUpdate")

@@ -121,7 +121,7 @@ def test_deleting_it_is_not_held_up() -> None:
 # The record
 
 
-def test_a_new_revision_is_born_with_the_record() -> None:
+def test_a_new_revision_is_created_with_the_record() -> None:
     builder = cloneset(2).with_revisions(revision(template("nginx:0"), 1))
     (step,) = steps_named(planned(builder), "store revision")
     assert isinstance(step.action, Create)

@@ -256,7 +256,7 @@ def test_taking_over_objects_of_another_manager_changes_nothing() -> None:
     assert (plan.status or {})["updateRevision"] == stored["metadata"]["name"]
 
 
-def test_a_revision_that_meant_the_same_under_another_hash_is_used_with_its_name() -> None:
+def test_an_equal_revision_with_another_hash_is_used_with_its_name() -> None:
     # given a revision as an older library would have written it: other bytes, other name, same meaning
     builder = cloneset(2)
     stored = revision(builder.spec["template"], 5, name="web-otherhash")

@@ -74,7 +74,7 @@ def test_another_template_makes_no_revision(labels: dict[str, str]) -> None:
     assert touches_nothing(builder.plan())
 
 
-def test_the_old_selector_back_ends_it_without_a_restart_and_makes_good_what_was_missed() -> None:
+def test_the_old_selector_back_ends_it_without_a_restart_and_creates_the_missing_pods() -> None:
     """daemonset case 66"""
     builder = changed(daemonset(3))
     builder.with_status(**(builder.plan().status or {}))
@@ -179,7 +179,7 @@ def test_a_spec_that_bypassed_admission_touches_nothing(spec: dict[str, Any], fi
     assert len(left(plan)) == 2
 
 
-def test_every_new_revision_is_born_with_the_record() -> None:
+def test_every_new_revision_is_created_with_the_record() -> None:
     plan = daemonset(1, pods=False).with_revisions().plan()
     body = next(iter(plan.steps)).action.body  # type: ignore[union-attr]  # it is a creation
     assert keys.MANAGED_SELECTOR_ANNOTATION in body["metadata"]["annotations"]

@@ -206,7 +206,7 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_goes_on_by_itself_says_so(builder: DaemonSetBuilder, reason: str, words: str) -> None:
+def test_a_wait_that_needs_no_action_says_so(builder: DaemonSetBuilder, reason: str, words: str) -> None:
     found = says(builder)
     assert found[0] == reason
     assert words in found[1]
@@ -295,7 +295,7 @@ def test_tidying_up_that_fails_is_not_in_the_status() -> None:
 # ── beside the guard; reasons of pods ────────────────────────────────────────
 
 
-def test_under_the_selector_guard_only_the_guard_speaks() -> None:
+def test_under_the_selector_guard_there_is_only_its_condition() -> None:
     builder = daemonset(paused=True).old("n1")
     assert says(builder)[0] == "Paused"
     builder.with_revisions(*builder.stored_revisions()).with_spec(selector={"matchLabels": {"app": "other"}})

@@ -85,7 +85,7 @@ CANARY = view(
         (node("x:NoExecute"), None, []),
     ],
 )
-def test_a_node_wakes_those_for_which_it_is_something_else(
+def test_a_node_wakes_the_sets_for_which_its_change_matters(
     old: NodeView | None, new: NodeView | None, expected: list[str]
 ) -> None:
     """daemonset cases 22 and 38"""
@@ -141,7 +141,7 @@ def test_a_revision_wakes_the_set_it_is_named_after() -> None:
     assert woken == ["web"]
 
 
-def test_a_thousand_heartbeats_cost_no_look_at_any_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thousand_heartbeats_examine_no_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work for a node's event is done for that node only, and for a heartbeat none"""
     woken = Listening(EVERYWHERE).woken
     asked = 0

@@ -259,7 +259,7 @@ def test_the_job_that_takes_the_place_of_another_has_its_own_policy() -> None:
         assert [ref["name"] for ref in tag["ownerReferences"]] == left
 
 
-def test_a_status_that_is_left_over_is_not_mistaken_for_an_answer() -> None:
+def test_a_status_of_an_earlier_pull_is_no_answer() -> None:
     """images case 40"""
     world = node_image("a", statuses=[said(version=4)])
     assert the_entry(planned(held(), world))["version"] == 5

@@ -43,7 +43,7 @@ def woken(on: Views[Any], old: Any, new: Any, jobs: Iterable[PullJobView] = JOBS
     return found
 
 
-def test_news_about_one_tag_wakes_the_jobs_for_it_alone() -> None:
+def test_a_status_of_one_tag_wakes_the_jobs_for_it_alone() -> None:
     """images, pitfall 4"""
     before = node_image("n1", entry(), entry("2"))
     after = node_image("n1", entry(), entry("2"), statuses=[said("Pulling")])

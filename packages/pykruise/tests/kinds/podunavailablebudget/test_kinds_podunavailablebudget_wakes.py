@@ -73,7 +73,7 @@ def woken(
     return [key for wake in wakes(settings) if wake.on is views for key in wake.keys(change, around)]
 
 
-def test_a_new_pod_is_about_the_budget_that_it_names_or_that_means_it() -> None:
+def test_a_new_pod_wakes_the_budget_that_it_names_or_that_selects_it() -> None:
     assert woken(None, tied("p1")) == [KEY]
     assert woken(None, pod("p1")) == [KEY]
     assert woken(None, pod("p1", labels={"app": "other"})) == []

@@ -53,7 +53,7 @@ def test_a_secret_for_all_namespaces_is_accepted() -> None:
     assert errors(distribution(), old=distribution()) == []
 
 
-def test_a_namespace_in_the_resource_means_nothing() -> None:
+def test_a_namespace_in_the_resource_is_ignored() -> None:
     """admission case 48"""
     resource = {**SECRET, "metadata": {"name": "pull", "namespace": "foo"}}
     assert errors(distribution(resource)) == []
@@ -84,7 +84,7 @@ def test_a_namespace_in_the_resource_means_nothing() -> None:
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_its_field(doc: Document, wanted: list[str]) -> None:
+def test_wrong_fields_are_refused_by_name(doc: Document, wanted: list[str]) -> None:
     assert errors(doc) == wanted
 
 

@@ -56,22 +56,22 @@ class Mix:
         return msgspec.structs.replace(model, pod=view, **fields)
 
 
-def taken(crowd: Mix, **strategy: Any) -> int:
+def taken(mix: Mix, **strategy: Any) -> int:
     paper = world(1, **strategy)
-    return len(choose(paper.view, crowd.pods).pods)
+    return len(choose(paper.view, mix.pods).pods)
 
 
 def test_upgraded_pods_that_are_not_ready_use_up_the_budget() -> None:
     """case 57"""
-    crowd = Mix(world(1), waiting=70, ready=26, busy=4)
-    assert taken(crowd, maxUnavailable=10) == 6
+    mix = Mix(world(1), waiting=70, ready=26, busy=4)
+    assert taken(mix, maxUnavailable=10) == 6
 
 
 @pytest.mark.parametrize(("partition", "expected"), [(180, 20), ("18%", 20), (100, 60)])
 def test_the_partition_counts_waiting_pods(partition: int | str, expected: int) -> None:
     """case 58"""
-    crowd = Mix(world(1), waiting=200, ready=760, busy=40)
-    assert taken(crowd, maxUnavailable=100, partition=partition) == expected
+    mix = Mix(world(1), waiting=200, ready=760, busy=40)
+    assert taken(mix, maxUnavailable=100, partition=partition) == expected
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_the_condition_stays_false_while_another_sidecarset_cannot_upgrade() -> 
     assert (condition["status"], condition["message"]) == ("False", '{"log":true,"other":false}')
 
 
-def test_a_bad_image_breaks_one_pod_which_a_good_one_heals() -> None:
+def test_a_bad_image_breaks_one_pod_and_a_good_one_repairs_it() -> None:
     """case 62"""
     paper = world(3)
     new_image(paper, "log:bad")
@@ -355,7 +355,7 @@ def test_images_by_digest_are_compared_with_what_runs(image_id: str, *, consiste
     assert paper.managed()["web-0"].is_consistent is consistent
 
 
-def test_a_pod_that_does_not_tell_all_its_containers_is_not_consistent() -> None:
+def test_a_pod_without_a_status_of_each_container_is_not_consistent() -> None:
     """case 69"""
     paper = world(1)
     paper.edit("web-0", lambda pod: pod["status"]["containerStatuses"].pop())
@@ -456,9 +456,9 @@ def test_annotations_are_patched_with_the_upgrade() -> None:
     assert "oom" in plan.skipped["shop/web-0"].message
 
 
-def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_look_says() -> None:
+def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_read_says() -> None:
     paper = world(3)
-    crowd = ManagedPodCache()
+    cache = ManagedPodCache()
 
     def views() -> list[PodView]:
         return [paper.pod_view(name) for name in paper.pods]
@@ -467,16 +467,16 @@ def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_look_says() -> N
         return [managed_pod(pod, paper.view) for pod in pods if is_managed(pod, paper.view)]
 
     pods = views()
-    first = crowd.of(pods, paper.view)
-    again = crowd.of(pods, paper.view)
+    first = cache.of(pods, paper.view)
+    again = cache.of(pods, paper.view)
     assert all(one is other for one, other in zip(first, again, strict=True))
     # when the spec, a pod, and which pods there are change
     new_image(paper)
-    assert crowd.of(pods, paper.view) == fresh(pods) != first
+    assert cache.of(pods, paper.view) == fresh(pods) != first
     paper.runs("web-0", ready=False)
     pods = views()[:2]
-    assert crowd.of(pods, paper.view) == fresh(pods)
-    assert len(crowd.of(pods, paper.view)) == 2
+    assert cache.of(pods, paper.view) == fresh(pods)
+    assert len(cache.of(pods, paper.view)) == 2
 
 
 # ── order ────────────────────────────────────────────────────────────────────
@@ -574,7 +574,7 @@ def hot_world(*more: Document, pods: int = 1) -> Paper:
 
 
 def versions(paper: Paper) -> dict[str, str]:
-    """`1` and `2` with the version, `1alt` and `2alt` with that of the twin."""
+    """`1` and `2` with the version, `1alt` and `2alt` with that of the other container."""
     annotations = paper.pods["web-0"]["metadata"]["annotations"]
     return {
         f"{number}{alt}": annotations[f"version{alt}.sidecarset.kruise.io/mesh-{number}"]
@@ -583,7 +583,7 @@ def versions(paper: Paper) -> dict[str, str]:
     }
 
 
-def test_the_idle_twin_takes_over_and_the_other_becomes_idle() -> None:
+def test_the_idle_container_takes_over_and_the_other_becomes_idle() -> None:
     """case 73"""
     # given
     paper = hot_world()
@@ -643,7 +643,7 @@ def test_hot_upgrades_one_after_another_take_turns() -> None:
     assert working == ["mesh-2", "mesh-1", "mesh-2", "mesh-1"]
 
 
-def test_a_change_in_the_middle_of_a_hot_upgrade_ends_with_one_idle_twin() -> None:
+def test_a_change_in_the_middle_of_a_hot_upgrade_ends_with_one_idle_container() -> None:
     """case 75, pitfall 2"""
     paper = hot_world()
     paper.change(hot("mesh", "mesh:2"))

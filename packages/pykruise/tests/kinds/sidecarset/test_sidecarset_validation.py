@@ -306,7 +306,7 @@ def test_a_policy_that_could_not_be_carried_out_is_refused(sidecar: Document, fi
     assert errors(sidecarset("s", sidecar)) == [("Invalid", f"spec.containers[0].resourcesPolicy{field}")]
 
 
-def test_an_empty_expression_of_targets_means_all() -> None:
+def test_an_empty_expression_of_targets_selects_all() -> None:
     """section 5.4"""
     assert errors(sidecarset("s", policy("", limits={"cpu": "cpu"}))) == []
 

@@ -227,7 +227,7 @@ def test_claims_that_are_retained_again_lose_the_set_as_owner() -> None:
     }
 
 
-def test_new_claims_are_born_with_their_owner() -> None:
+def test_new_claims_are_created_with_their_owner() -> None:
     builder = statefulset(1, pods=False).with_claims(claim_template()).retaining(deleted="Delete")
     body = next(iter(builder.plan().steps)).action.body  # type: ignore[union-attr]
     assert body["metadata"]["ownerReferences"] == [SET_REFERENCE]

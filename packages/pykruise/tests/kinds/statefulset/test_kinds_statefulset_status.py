@@ -303,7 +303,7 @@ def test_a_bad_range_is_left_out_and_is_reported() -> None:
 # ── whose pods ───────────────────────────────────────────────────────────────
 
 
-def test_an_orphan_with_its_labels_and_name_is_adopted_after_a_look_at_the_set() -> None:
+def test_an_orphan_with_its_labels_and_name_is_adopted_after_the_set_is_read_again() -> None:
     """statefulset case 84"""
     plan = statefulset(3).orphaned(1).plan()
     assert [stage.purpose for stage in plan.stages] == ["check before adoption", "adopt"]

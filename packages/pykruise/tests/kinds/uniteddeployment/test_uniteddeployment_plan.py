@@ -309,7 +309,7 @@ def test_a_patch_that_cannot_be_merged_fails_only_its_subset() -> None:
     assert world.status.get("observedGeneration", 0) == 0, "not all of the spec is done"
 
 
-def test_a_patch_that_goes_bad_later_lets_the_subset_scale_and_the_others_update() -> None:
+def test_a_patch_that_becomes_invalid_lets_the_subset_scale_and_the_others_update() -> None:
     world = UnitedWorld("a", "b", replicas=4).settle()
     world.set_subsets(subset("a", patch=BAD), "b").change(replicas=6).set_image("nginx:2").settle()
     assert world.sizes() == {"a": 3, "b": 3}
@@ -495,7 +495,7 @@ def test_a_revision_holds_the_template_and_is_found_by_its_labels() -> None:
     assert "topology" not in revision["data"]["spec"]
 
 
-def test_old_revisions_go_but_not_those_that_are_lived_in() -> None:
+def test_old_revisions_go_but_not_those_that_have_pods() -> None:
     """case 42"""
     world = UnitedWorld("a", "b", replicas=2, revisionHistoryLimit=2).settle()
     first = world.status["currentRevision"]
@@ -670,7 +670,7 @@ def test_pods_that_wait_for_something_else_are_not_counted() -> None:
     assert world.sizes() == {"a": 4, "b": 0}
 
 
-def test_after_growing_it_looks_again_by_itself() -> None:
+def test_after_growing_it_is_requeued() -> None:
     """case 51"""
     world = two_zones().change(replicas=8)
     assert world.plan().requeue_after_s == 30
@@ -700,7 +700,7 @@ def test_every_pod_says_whether_it_works_and_the_selector_leaves_the_others_out(
     assert world.status["labelSelector"] == f"app=web,{RESERVED_LABEL}=false"
 
 
-def test_others_stand_in_for_pods_without_a_node_until_those_have_proved_themselves() -> None:
+def test_pods_without_a_node_have_substitutes_until_they_have_been_ready_for_long_enough() -> None:
     """cases 52 and 53"""
     world = reserve("a", "b", replicas=2).settle()
     assert world.sizes() == {"a": 2, "b": 0}

@@ -460,7 +460,7 @@ def test_a_subset_is_closed_before_its_pod_is_moved_case_61() -> None:
     assert (delete.uid, delete.resource_version) == ("uid-p1", "7")
 
 
-def test_a_pod_may_look_for_a_node_as_long_as_the_strategy_says() -> None:
+def test_a_pod_may_be_unschedulable_as_long_as_the_strategy_says() -> None:
     document = adaptive(subset("a", 3), subset("b"))
     plan = plan_spread(world(document, stored("p1", "a", age=20, unschedulable=True)))
     assert status_of(plan)["a"]["conditions"][0]["status"] == "True"
@@ -563,7 +563,7 @@ def test_one_that_is_on_its_way_out_does_nothing_case_70() -> None:
     assert plan.is_settled
 
 
-def test_the_second_look_writes_nothing_case_71() -> None:
+def test_the_second_reconcile_writes_nothing_case_71() -> None:
     document = spread(
         subset("a", 3),
         subset("b"),

@@ -137,7 +137,7 @@ def test_statefulsets_wake_too_lift_14(owner: Any) -> None:
     assert listening.target(kind, target(owner), None) == ["ws"]
 
 
-def test_a_replicaset_wakes_who_spreads_its_deployment() -> None:
+def test_a_replicaset_wakes_the_spread_of_its_deployment() -> None:
     listening = Listening(spread(subset("a"), target=DEPLOYMENT))
     owned = target(("apps/v1", "ReplicaSet", "web-h1"), controller_uid="uid-web")
     assert listening.target(REPLICA_SETS, None, owned) == ["ws"]
