@@ -1,4 +1,4 @@
-"""Ways in which the original waits for ever, or loses what was written: the cure taken out, and where that shows.
+"""Ways in which the original waits for ever, or loses what was written: our remedy removed, and where that shows.
 
 Pitfall.changes ──▶ mutated() ──▶ explore(Pitfall.scope) ──▶ a rule that is broken, or a state without a way to rest
 

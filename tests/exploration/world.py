@@ -256,7 +256,7 @@ class World(Stage):
         return GatedWire(
             self._cluster.transport_for(name),
             name=name,
-            weather=self._weather,
+            network_faults=self._network_faults,
             rng=self._branch(),
             latency_s=0.0,
             gates=self._gates,

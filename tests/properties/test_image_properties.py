@@ -206,5 +206,5 @@ def test_what_is_settled_stays_settled(operations: list[tuple[str, Any]]) -> Non
         assert world.nodes[name] == before
 
 
-def test_a_nodeimage_on_paper_is_one() -> None:
+def test_a_simulated_nodeimage_is_a_valid_one() -> None:
     assert node_image("x").name == "x"

@@ -98,7 +98,7 @@ from support.control_plane import connection, running_plane
 from support.daemonsets import Pool, node_pool
 from support.rbac import Authorizer, AuthorizingTransport
 from support.real_webhooks import webhooks_in_thread
-from support.scenario import AdmissionSwitch, Audience, Stage, audience
+from support.scenario import AdmissionSwitch, PodWatch, Stage, pod_watch
 from support.stored_kinds import storage_with_kinds
 from support.webhooks import GATES, webhook_settings
 from testbed.control_plane import API_SERVER, ControlPlane
@@ -277,9 +277,9 @@ async def stage(
 
 
 @pytest.fixture
-async def seen(stage: Stage) -> AsyncIterator[Audience]:
+async def seen(stage: Stage) -> AsyncIterator[PodWatch]:
     """Who watches the pods of the CloneSet `web` all the time."""
-    async with audience(stage) as watching:
+    async with pod_watch(stage) as watching:
         yield watching
 
 

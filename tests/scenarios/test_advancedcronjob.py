@@ -15,9 +15,9 @@ from pykruise.kube.errors import ForbiddenError, InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import JOBS, Resource
 from pykruise.sandbox.faults import Rule
+from support.common_faults import WRITE_FAULTS, changes_of, the_writes
 from support.faults import Answer, FaultyTransport, conflict, posts, workload_writes, writes
 from support.kills import Kill
-from support.mishaps import WRITE_FAULTS, changes_of, the_writes
 from support.scenario import Object, Stage
 
 NAME = "often"

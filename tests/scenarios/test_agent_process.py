@@ -51,7 +51,7 @@ async def install_definitions(cluster: Cluster) -> None:
         await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
 
 
-async def test_an_agent_tells_how_it_is_works_and_ends_as_it_should(tmp_path: Path) -> None:
+async def test_an_agent_reports_its_health_works_and_ends_cleanly(tmp_path: Path) -> None:
     async with (
         world(tmp_path) as (cluster, runtime, kubeconfig),
         agent_process(kubeconfig, f"--runtime-dir={tmp_path}", environment=ENVIRONMENT) as process,

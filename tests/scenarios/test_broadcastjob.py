@@ -12,10 +12,10 @@ from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import PODS
 from pykruise.sandbox.faults import Rule
 from support.broadcastjobs import NAME, Broadcast
+from support.common_faults import WRITE_FAULTS, changes_of, the_writes
 from support.daemonsets import Pool
 from support.faults import Answer, DropAnswer, FaultyTransport, Request, conflict, posts, workload_writes
 from support.kills import Kill
-from support.mishaps import WRITE_FAULTS, changes_of, the_writes
 from support.scenario import Stage
 
 pytestmark = pytest.mark.few_controllers

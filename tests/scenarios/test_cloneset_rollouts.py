@@ -17,7 +17,7 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, NAMESPACES, PODS
 from pykruise.pods import keys
 from pykruise.pods.waiting import condition_of
 from pykruise.sandbox.faults import Rule
-from support.scenario import Audience, Stage, cloneset, rolling
+from support.scenario import PodWatch, Stage, cloneset, rolling
 
 pytestmark = pytest.mark.few_controllers
 
@@ -71,7 +71,7 @@ async def test_scaling_up_and_down_through_the_scale_subresource(stage: Stage) -
 
 
 @pytest.mark.node
-async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: Audience) -> None:
+async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: PodWatch) -> None:
     """cloneset case 62 with partition 0"""
     # given
     await stage.start_manager()
@@ -120,7 +120,7 @@ async def test_a_pod_that_is_replaced_for_an_update_is_reported_as_such_and_cost
 
 
 @pytest.mark.node
-async def test_surge_never_gives_up_a_pod_before_its_successor_serves(stage: Stage, seen: Audience) -> None:
+async def test_surge_never_gives_up_a_pod_before_its_successor_serves(stage: Stage, seen: PodWatch) -> None:
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=4, updateStrategy=rolling(maxUnavailable=0, maxSurge=2)))
@@ -215,7 +215,7 @@ async def test_going_back_to_a_template_finds_its_revision_again(stage: Stage) -
 
 @pytest.mark.node
 async def test_marked_pods_go_one_after_another_and_their_names_leave_the_list(
-    stage: Stage, seen: Audience
+    stage: Stage, seen: PodWatch
 ) -> None:
     """cloneset case 35"""
     # given

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import pytest
 
+from support.common_faults import WRITE_FAULTS, at_random, changes_of, the_writes
 from support.daemonsets import Pool, Watcher, watching
 from support.faults import (
     Answer,
@@ -32,7 +33,6 @@ from support.faults import (
     workload_writes,
 )
 from support.kills import Kill
-from support.mishaps import WRITE_FAULTS, at_random, changes_of, the_writes
 from support.scenario import Object, Stage, rolling
 
 pytestmark = pytest.mark.few_controllers

@@ -239,7 +239,7 @@ async def test_objects_are_said_as_to_kubectl_and_the_worst_gives_the_exit_code(
     assert (await explain(stage, "clone/bad", watch=True, timeout_s=0.1))[0] == 3
 
 
-def test_targets_that_cannot_be_meant_are_one_line() -> None:
+def test_wrong_targets_are_one_line() -> None:
     for words in ((), ("clone/a", "b"), ("ships",)):
         with pytest.raises(CommandError):
             read_targets(words)

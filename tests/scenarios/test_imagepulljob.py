@@ -17,10 +17,10 @@ from pykruise.kube.resources import PODS
 from pykruise.pods.node_images import NODE_IMAGES
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.faults import Rule
+from support.common_faults import WRITE_FAULTS, the_writes
 from support.daemonsets import POOL_LABEL, Pool
 from support.faults import FaultyTransport, writes
 from support.kills import Kill
-from support.mishaps import WRITE_FAULTS, the_writes
 from support.pulls import NAME, PULLING, Pulls, with_agents
 from support.scenario import Stage, cloneset, rolling
 
@@ -157,7 +157,9 @@ async def test_a_job_that_never_ends_covers_nodes_that_come(stage: Stage, pool: 
     assert "completionTime" not in status
 
 
-async def test_nodes_of_pods_are_meant_and_new_ones_at_once(stage: Stage, pool: Pool, pulls: Pulls) -> None:
+async def test_nodes_of_selected_pods_are_asked_and_new_ones_at_once(
+    stage: Stage, pool: Pool, pulls: Pulls
+) -> None:
     """images cases 26 and 27"""
 
     async def run(name: str, node: str) -> None:
@@ -218,7 +220,7 @@ async def test_a_pull_that_fails_is_tried_again_and_then_given_up(
 
 
 @pytest.mark.virtual_time("a deadline of ten minutes")
-async def test_after_the_deadline_every_node_that_has_it_not_has_failed(
+async def test_after_the_deadline_every_node_without_the_image_has_failed(
     stage: Stage, pool: Pool, pulls: Pulls
 ) -> None:
     """images case 36"""

@@ -120,7 +120,7 @@ async def test_standard_input_and_a_field_that_is_set_say_the_same(
     assert "spec.template.spec.containers[main].image: nginx:1 → nginx:2" in piped[1]
 
 
-async def test_watching_tells_each_change_until_it_is_done(stage: Stage) -> None:
+async def test_watching_prints_each_change_until_it_is_done(stage: Stage) -> None:
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=2))
@@ -152,7 +152,9 @@ async def test_json_has_what_the_text_has(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("what", ["clonesets", "pods", "controllerrevisions"])
-async def test_who_may_not_read_something_gets_one_line_that_names_it(stage: Stage, what: str) -> None:
+async def test_a_user_who_may_not_read_a_resource_gets_one_line_that_names_it(
+    stage: Stage, what: str
+) -> None:
     # given a user without a right
     await stage.create(cloneset())
     transport = FaultyTransport(stage.client.transport)

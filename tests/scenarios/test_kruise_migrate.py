@@ -208,7 +208,7 @@ async def test_pods_that_would_be_replaced_are_not(stage: Stage) -> None:
 
 
 @pytest.mark.sandbox_only
-async def test_what_cannot_be_meant_is_refused_before_anything_is_done(stage: Stage) -> None:
+async def test_wrong_arguments_are_refused_before_anything_is_done(stage: Stage) -> None:
     await rolled_out(stage, "StatefulSet")
     scaler = {
         "metadata": {"name": "load"},

@@ -138,7 +138,7 @@ async def _waits_for_image(kruise: Kruise) -> bool:
 @pytest.mark.parametrize(
     "fault", [{"image_pull_error": True}, {"exit_code": 3, "after_s": 0.0}, {"never_ready": True}]
 )
-async def test_who_follows_each_remedy_to_the_letter_never_has_fewer_pods(stage: Stage, fault: Any) -> None:
+async def test_each_remedy_followed_to_the_letter_never_takes_pods_away(stage: Stage, fault: Any) -> None:
     # given a rollout that is stuck within its budget
     kruise = await started(stage, cloneset(replicas=5, updateStrategy=rolling(maxUnavailable=1)))
     stage.kubelets.set_rules([Rule(image="nginx:2", **fault)])

@@ -50,7 +50,7 @@ async def pods(cluster: Cluster) -> int:
     return len((await cluster.client.list(PODS, "default")).items)
 
 
-async def test_a_manager_tells_how_it_is_works_and_ends_as_it_should(tmp_path: Path) -> None:
+async def test_a_manager_reports_its_health_works_and_ends_cleanly(tmp_path: Path) -> None:
     """operations case_13 case_17 case_43 case_45"""
     async with world(tmp_path) as (cluster, kubeconfig), manager_process(kubeconfig, *HERE) as process:
         # when it has started

@@ -181,7 +181,7 @@ async def test_only_namespaces_that_are_listed_have_metrics(stage: Stage) -> Non
     assert 'cloneset="web"' not in prometheus.pages(manager, "elsewhere")[1]
 
 
-async def test_a_manager_that_stands_by_tells_nothing_of_objects(stage: Stage) -> None:
+async def test_a_standby_manager_has_no_metrics_of_objects(stage: Stage) -> None:
     # given two managers, of which one works
     prometheus = Prometheus(stage)
     managers = [await stage.start_manager(identity=name) for name in ("one", "two")]

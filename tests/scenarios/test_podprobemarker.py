@@ -328,7 +328,7 @@ async def test_explain_says_how_many_pods_and_probes_there_are(stage: Stage) -> 
     assert "1 succeed" in str(found)
 
 
-async def test_what_cannot_be_meant_is_refused(stage: Stage) -> None:
+async def test_wrong_markers_are_refused(stage: Stage) -> None:
     """containers cases 53 and 54"""
     await stage.start_manager()
     with pytest.raises(InvalidError, match=r"spec\.probes\[1\]\.name.*Duplicate"):

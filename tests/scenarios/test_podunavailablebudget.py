@@ -19,7 +19,7 @@ from pykruise.manager.settings import Settings
 from pykruise.pods.budgets import UPDATED_S, budget_name_of
 from pykruise.pods.views import PodView
 from pykruise.sandbox.faults import Rule
-from support.scenario import Object, Stage, audience, cloneset, rolling
+from support.scenario import Object, Stage, cloneset, pod_watch, rolling
 from support.sidecarsets import container, sidecarset
 
 BOTH_GATES = Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
@@ -271,7 +271,7 @@ async def test_after_a_scale_down_the_surplus_goes_in_the_steps_that_the_budget_
     await becomes(stage, replicas, replicas * 9 // 10, replicas, replicas // 10)
     half = replicas // 2
     desired = half - (half + 9) // 10
-    async with audience(stage) as seen:
+    async with pod_watch(stage) as seen:
         seen.watch_from_now()
         # when half of them are wanted
         await stage.scale("web", half)
@@ -298,7 +298,7 @@ async def test_a_sidecarset_and_a_cloneset_that_update_the_same_pods_stay_within
     workload["spec"]["updateStrategy"] = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable="100%")
     await stage.create(workload)
     await becomes(stage, 4, 3, 4, 1)
-    async with audience(stage) as seen:
+    async with pod_watch(stage) as seen:
         seen.watch_from_now()
         # when both change
         await stage.merge("log", {"spec": {"containers": [container("log", "log:2")]}}, resource=SIDECAR_SETS)

@@ -185,8 +185,8 @@ async def test_a_creation_that_is_refused_is_reported_and_tried_again(stage: Sta
 async def test_a_pod_that_is_there_already_is_no_failure(stage: Stage, sets: Sets) -> None:
     """statefulset case 33: a pod of another owner has the name; the set waits, and goes on when it is free"""
     # given
-    squatter = {"metadata": {"name": "web-0"}, "spec": {"containers": [{"name": "x", "image": "x:1"}]}}
-    await stage.create(squatter, resource=PODS)
+    occupant = {"metadata": {"name": "web-0"}, "spec": {"containers": [{"name": "x", "image": "x:1"}]}}
+    await stage.create(occupant, resource=PODS)
     await stage.start_manager()
     # when
     await sets.create(replicas=1)

@@ -16,11 +16,11 @@ from pykruise.kinds.uniteddeployment.workloads import (
 )
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
+from support.common_faults import WRITE_FAULTS, the_writes
 from support.daemonsets import Pool
 from support.faults import Answer, DropAnswer, FaultyTransport, StallAfter, posts, watches, workload_writes
 from support.kills import Kill
 from support.kstatus import other_conditions
-from support.mishaps import WRITE_FAULTS, the_writes
 from support.scenario import Object, Stage
 from support.uniteddeployments import ALL_TEMPLATES, NAME, United, template_of
 
@@ -382,7 +382,7 @@ async def test_a_workload_that_is_refused_is_reported_and_tried_again(stage: Sta
 
 
 @pytest.mark.node
-async def test_what_was_stored_counts_though_the_watch_does_not_tell(stage: Stage, united: United) -> None:
+async def test_what_was_stored_counts_although_the_watch_is_silent(stage: Stage, united: United) -> None:
     """uniteddeployment case 62: own writes are known at once, so nothing is decided on what was before"""
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(watches("/uniteddeployments"), StallAfter(1))

@@ -72,7 +72,7 @@ def test_a_token_that_is_refused_is_one_line(up: Kubectl, command: tuple[str, ..
     assert "Unauthorized" in line
 
 
-def test_commands_act_as_who_is_named(up: Kubectl, tmp_path: Path) -> None:
+def test_commands_act_as_the_named_user(up: Kubectl, tmp_path: Path) -> None:
     who = ("--kubeconfig", str(up.kubeconfig))
     done = pykruise("explain", "clonesets", *who, "--as", "viewer")
     assert (done.returncode, done.stdout) == (0, "Nothing is there to be explained.\n")

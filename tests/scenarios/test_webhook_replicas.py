@@ -280,7 +280,7 @@ async def test_a_short_window_leaves_a_pair_alone(tmp_path: Path) -> None:
             assert await stored_data(client) == before
 
 
-async def test_a_replica_whose_clock_is_behind_does_not_quarrel(tmp_path: Path) -> None:
+async def test_a_replica_whose_clock_is_behind_does_not_replace_the_pair(tmp_path: Path) -> None:
     """Certificates are valid from an hour before they were made; a clock further behind changes nothing either."""
     behind = WrongClock()
     behind.off_s = -3 * DAY_S

@@ -264,7 +264,7 @@ async def test_a_place_is_free_again_when_its_pod_goes(
 
 @pytest.mark.node
 @kinds(CLONE_SETS)
-async def test_managers_may_end_at_any_time(spread: Spread, stage: Stage, resource: Resource) -> None:
+async def test_managers_may_be_killed_at_any_time(spread: Spread, stage: Stage, resource: Resource) -> None:
     # given
     await stage.start_manager()
     await spread.create(resource, spread.subset("a", 5), spread.subset("b", 3), {"name": "anywhere"})

@@ -56,7 +56,7 @@ class Chooser:
         elif operation.do == "node_down" and rng.random() < 0.7:
             self.found.append(Operation(later, "node_up", operation.args))
         elif operation.do == "bad_image" and rng.random() < 0.5:
-            self.found.append(Operation(later, "cure"))
+            self.found.append(Operation(later, "fix_images"))
 
     def maybe_deleted(self, share: float) -> None:
         """The workload is deleted, and sometimes comes back."""

@@ -187,15 +187,15 @@ class CloneSetRules(WorkloadRules[Workload]):
                     "partition",
                     f"{pod.name} is the new pod no. {len(new)}, at most {allowed} may be new",
                 )
-        twins = [
+        duplicates = [
             one.name
             for one in self.pods.latest()
             if one.uid != pod.uid
             and one.owner == pod.owner
             and one.labels.get(INSTANCE) == pod.labels[INSTANCE]
         ]
-        if twins:
-            yield self._broken(commit, "claims", f"{pod.name} and {twins} have the same instance id")
+        if duplicates:
+            yield self._broken(commit, "claims", f"{pod.name} and {duplicates} have the same instance id")
         if self._is_calm and pod.labels.get(INSTANCE) in self._deleted_ids:
             yield self._broken(
                 commit, "claims", f"{pod.name} has the id of a pod that was deleted with its claims"

@@ -135,7 +135,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
         nodes = self._nodes_since(pod.target, turn)
         if not any(node.runs(workload) for node in nodes for workload in workloads):
             yield self._broken(commit, "placement", f"{pod.name} is made for {pod.target}, which runs no pod")
-        twins = [
+        duplicates = [
             versions[-1].name
             for versions in self._on_node(turn, pod.target)
             if versions[0].uid != pod.uid
@@ -143,11 +143,11 @@ class DaemonSetRules(WorkloadRules[Workload]):
             and all(self._is_member(one, workloads[-1]) for one in versions)
         ]
         most = 2 if any(workload.max_surge for workload in workloads) else 1
-        if len(twins) >= most:
-            yield self._broken(commit, "too many", f"{pod.name} is made for {pod.target} beside {twins}")
+        if len(duplicates) >= most:
+            yield self._broken(commit, "too many", f"{pod.name} is made for {pod.target} beside {duplicates}")
         if pod.hash not in {self._hash_of(workload) for workload in workloads}:
             yield self._broken(commit, "revision", f"{pod.name} is of {pod.hash}, which is not wanted")
-        surging = [name for name in twins if most == 2]
+        surging = [name for name in duplicates if most == 2]
         if surging and all(workload.paused or workload.on_delete for workload in workloads):
             yield self._broken(commit, "update", f"{pod.name} is a surge while updates are off")
 

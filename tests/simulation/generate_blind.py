@@ -75,7 +75,7 @@ def _lost_answers(rng: random.Random, at: float) -> tuple[list[Operation], list[
     )
     kind = rng.choice(("answer lost", "no answer", "timeout after the fact", "error after the fact"))
     lost = Fault(round(at - 0.5, 2), kind, "/pods", rng.choice((1, 2, 4)), 1.0)
-    return [operation, Operation(at + 30, "cure")], [
+    return [operation, Operation(at + 30, "fix_images")], [
         lost,
         Fault(round(at - 0.5, 2), "delay", "/pods", 12, rng.choice((5.0, 20.0))),
     ]
@@ -102,7 +102,7 @@ def _recovery_unseen(rng: random.Random, at: float) -> tuple[list[Operation], li
     )
     operations = [
         Operation(at, "bad_image", {"tag": 1, "how": "never ready"}),
-        Operation(at + 2, "cure"),
+        Operation(at + 2, "fix_images"),
         change,
     ]
     return operations, [Fault(round(at + 1.5, 2), "delay", "/pods", 8, 5.0)]

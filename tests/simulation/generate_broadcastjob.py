@@ -94,7 +94,7 @@ def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -
             *with_pods(chooser)[:3],
         ]
     )
-    # A person who sees it paused cures what was wrong, and lets it go on.
+    # A user who sees it paused corrects what was wrong, and resumes it.
     for operation in tuple(chooser.found):
         if operation.do == "spec" and operation.args.get("paused") and rng.random() < 0.7:
             chooser.found.append(
@@ -103,13 +103,13 @@ def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -
     if document["spec"]["failurePolicy"]["type"] == "Pause" or document["spec"].get("paused"):
         late = round(length_s + 20, 2)
         chooser.found += [
-            Operation(late, "cure"),
+            Operation(late, "fix_images"),
             Operation(round(late + 1, 2), "remove_failed"),
             Operation(round(late + 2, 2), "spec", {"paused": False}),
         ]
     if rng.random() < 0.2:
         chooser.found.append(Operation(0.0, "bad_image", {"tag": 1, "how": "crash"}))
-        chooser.found.append(Operation(round(rng.uniform(10, 60), 2), "cure"))
+        chooser.found.append(Operation(round(rng.uniform(10, 60), 2), "fix_images"))
     if rng.random() < 0.2:
         chooser.found += [
             Operation(0.0, "original_pod", {"node": number}) for number in range(rng.choice((1, 2)))

@@ -2,8 +2,7 @@
 
 seed ──▶ generate() ──▶ Script
 
-Seeds come in moods, so that not every run drowns in everything at once: calm ones, where rules bite hardest,
-are as frequent as wild ones.
+Some seeds have many faults and some hardly any: calm ones, in which rules are strictest, are as frequent as wild ones.
 """
 
 import random
@@ -130,7 +129,7 @@ def _recovery_unseen(rng: random.Random) -> tuple[list[Operation], list[Fault]]:
     pods = rng.sample(range(8), 3)
     operations = [
         Operation(at, "bad_image", {"tag": 1, "how": "never ready"}),
-        Operation(at + 2, "cure"),
+        Operation(at + 2, "fix_images"),
         Operation(at + 3.5, "list_to_delete", {"pods": pods}),
     ]
     return operations, [Fault(at + 1.5, "delay", "/pods", 8, 5.0)]

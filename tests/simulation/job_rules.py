@@ -263,13 +263,13 @@ class JobRules:
         if any(job.is_over for job in jobs):
             return
         nodes = self._nodes_since(pod.target, turn.known.get(NODES, 0))
-        twins = [
+        duplicates = [
             one
             for versions in self._believed(turn)
             for one in versions[-1:]
             if one.target == pod.target and one.uid != pod.uid and one.owner == pod.owner
         ]
-        if not twins and all(node.fits(job) for node in nodes for job in jobs) and nodes:
+        if not duplicates and all(node.fits(job) for node in nodes for job in jobs) and nodes:
             yield self._broken(commit, "deletion", f"{pod.name} on {pod.target} is deleted for nothing")
 
     # ── at rest ──────────────────────────────────────────────────────────────

@@ -61,7 +61,7 @@ class Operations:
         """Those of the beginning: numbers in scripts are about them."""
 
     async def do(self, operation: Operation) -> None:
-        """Do it; an API server that refuses it is answered with a shrug."""
+        """Do it; a refusal by the API server is ignored."""
         action: Callable[..., Awaitable[None]] = getattr(self, f"_{operation.do}")
         try:
             await action(**operation.args)
@@ -69,7 +69,7 @@ class Operations:
             return
 
     async def heal(self) -> None:
-        """Everything that machines suffer from ends."""
+        """Every fault of nodes and images ends."""
         for node in sorted(self._nodes_down - self._left):
             self._kubelets.start_node(node)
         for node in sorted(self._tainted - self._left):
@@ -393,7 +393,7 @@ class Operations:
         self._rules.append(Rule(image=f"{name}:{tag}", **ways[how]))
         self._kubelets.set_rules(self._rules)
 
-    async def _cure(self) -> None:
+    async def _fix_images(self) -> None:
         self._rules = []
         self._kubelets.set_rules(())
 

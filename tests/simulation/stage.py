@@ -41,7 +41,7 @@ from pykruise.sandbox.pod_state import KubeletSettings
 from simulation.beside import Together
 from simulation.history import SENDER, TURN, Commit, RecordingStorage, Turn
 from simulation.kinds import KINDS as SIMULATED
-from simulation.network import Weather, Wire
+from simulation.network import NetworkFaults, Wire
 from simulation.operations import Operations
 from simulation.pods import STATE
 from simulation.rules import Violation
@@ -129,7 +129,7 @@ class Stage:
         )
         self._storage = self._new_storage()
         self._storage.listen = self._on_commit
-        self._weather = Weather(script.faults, now=self._now)
+        self._network_faults = NetworkFaults(script.faults, now=self._now)
         kubelet = msgspec.convert({"lease_s": None, "heartbeat_s": 1e9, **script.kubelet}, KubeletSettings)
         settings = ClusterSettings(
             nodes=script.nodes,
@@ -206,7 +206,7 @@ class Stage:
             return Wire(
                 inner,
                 name=name,
-                weather=self._weather,
+                network_faults=self._network_faults,
                 rng=self._branch(),
                 latency_s=self._script.latency_s,
                 decides=False,
@@ -238,7 +238,7 @@ class Stage:
         return Wire(
             self._cluster.transport_for(name),
             name=name,
-            weather=self._weather,
+            network_faults=self._network_faults,
             rng=self._branch(),
             latency_s=self._script.latency_s,
         )
@@ -368,7 +368,7 @@ class Stage:
 
     async def _end(self) -> None:
         await self._kill()
-        self._weather.clear()
+        self._network_faults.clear()
         for task in tuple(self._helpers):
             task.cancel()
         if self._helpers:

@@ -157,10 +157,10 @@ class _World(Stage):
 
     async def _come_to_rest(self) -> None:
         """Heal everything, wait until nothing changes any more, and look."""
-        self._weather.clear()
+        self._network_faults.clear()
         while self._helpers:
             await asyncio.wait(self._helpers)
-        await asyncio.sleep(max(0.0, self._weather.last_arrival - self._now()))
+        await asyncio.sleep(max(0.0, self._network_faults.last_arrival - self._now()))
         self._skew_s = 0.0  # the clock is set right
         await self._operations.heal()
         if not self._lives:

@@ -30,7 +30,7 @@ from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PERSISTENT_V
 from pykruise.plans.kind import Kind
 from pykruise.pods.white_list import CONFIGURATION
 from support.kruise import Kruise
-from support.scenario import Object, Stage, audience, cloneset
+from support.scenario import Object, Stage, cloneset, pod_watch
 from support.sidecarsets import container
 from support.stuck import Stuck
 
@@ -470,7 +470,7 @@ async def followed(
     """
     said = text(found, now=stage.clock())
     do, match = _doing(way.sentence)[way.number]
-    async with audience(stage) as seen:
+    async with pod_watch(stage) as seen:
         seen.watch_from_now()
         before, there = seen.fewest_available or 0, seen.most
         floor = min(before, max(there - 1, 0))
