@@ -52,6 +52,7 @@ from pykruise.manager.process import USER_AGENT
 from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
+from pykruise.sandbox.pod_state import KubeletSettings
 
 FLAGS = (
     "--enable-webhooks=false",
@@ -112,7 +113,11 @@ class _Slow:
 async def serve(folder: Path, *, sets: int, pods: int, delay_s: float, is_full: bool) -> None:
     """A sandbox, with the CloneSets and their pods where it is to be full, until killed."""
     nodes = max(50, sets * pods // 100)
-    settings = ClusterSettings(nodes=nodes, pods_per_node=250, start_s=0.0, ready_s=0.0, stop_s=0.0)
+    # Leases of a thousand nodes would keep the server busy, and no manager reads them.
+    kubelet = KubeletSettings(lease_s=None)
+    settings = ClusterSettings(
+        nodes=nodes, kubelet=kubelet, pods_per_node=250, start_s=0.0, ready_s=0.0, stop_s=0.0
+    )
     certificate = issue(now=system_clock())
     async with Cluster(settings, clock=system_clock, rng=random.Random(1)) as cluster:
         for crd in crds():
@@ -122,7 +127,7 @@ async def serve(folder: Path, *, sets: int, pods: int, delay_s: float, is_full: 
             manager = Manager(client, rng=random.Random(4))
             running = asyncio.create_task(manager.run())
             await make_sets(cluster.client, sets, pods)
-            await settled(cluster.client, sets, pods)
+            await settled(cluster.client, sets, pods, look_s=10.0)
             manager.stop()
             await running
         slow: Any = _Slow(cluster.server, delay_s)
@@ -151,7 +156,9 @@ def _cloneset(number: int, pods: int) -> dict[str, Any]:
     return document
 
 
-async def settled(client: Client, sets: int, pods: int, *, updated: bool = False) -> None:
+async def settled(
+    client: Client, sets: int, pods: int, *, updated: bool = False, look_s: float = LOOK_S
+) -> None:
     """Return when all have their pods, of the newest revision where that is asked for."""
     wanted = ("replicas", "availableReplicas", *(("updatedAvailableReplicas",) if updated else ()))
     async with asyncio.timeout(PATIENCE_S):
@@ -159,7 +166,7 @@ async def settled(client: Client, sets: int, pods: int, *, updated: bool = False
             listed = decode(await client.get_path(CLONE_SETS.path("default"), timeout_s=120.0))["items"]
             if len(listed) == sets and all(_is_done(one, pods, wanted) for one in listed):
                 return
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(look_s)
 
 
 def _is_done(found: Mapping[str, Any], pods: int, fields: Sequence[str]) -> bool:

@@ -157,6 +157,12 @@ class Cache(Generic[T]):
             self._inbox.empty()
         return self._store.by_index(index, value)
 
+    def count(self, index: str, value: Hashable) -> int:
+        """How many objects `by_index` gives; O(1). Raises KeyError for an index this cache does not have."""
+        if self._inbox.waiting:
+            self._inbox.empty()
+        return self._store.count(index, value)
+
     def values(self) -> Sequence[T]:
         """All objects; a snapshot."""
         self._inbox.empty()

@@ -189,6 +189,10 @@ class Selector(msgspec.Struct, frozen=True, dict=True):
                 return requirement.values[0] if exact and len(requirement.values) == 1 else None
         return None
 
+    def listed_values(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Labels that must be there with one of some values, and these values."""
+        return ((one.key, one.values) for one in self.requirements if one.operator in _ONE_OF)
+
     def __str__(self) -> str:
         """Canonical text, `a=b,c in (x,y),!d,e`, as it goes into a query or `status.labelSelector`."""
         return ",".join(map(str, self.requirements))

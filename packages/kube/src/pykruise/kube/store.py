@@ -122,6 +122,10 @@ class _Index(Generic[T]):
             bucket.snapshot = tuple(bucket.members.values())
         return bucket.snapshot
 
+    def count(self, value: Hashable) -> int:
+        bucket = self.buckets.get(value)
+        return 0 if bucket is None else len(bucket.members)
+
     def swap(self, key: Key, old: T | None, new: T | None, values: tuple[Hashable, ...]) -> None:
         """Put `new`, whose values are `values`, in the place of `old`."""
         if old is not None:
@@ -196,6 +200,10 @@ class Store(Generic[T]):
     def by_index(self, index: str, value: Hashable) -> tuple[T, ...]:
         """The objects for which the index function gave `value`; a snapshot. Raises KeyError for no such index."""
         return self._indexes[index].get(value)
+
+    def count(self, index: str, value: Hashable) -> int:
+        """How many objects `by_index` gives. Raises KeyError for no such index."""
+        return self._indexes[index].count(value)
 
     def values(self) -> tuple[T, ...]:
         """All objects; a snapshot."""

@@ -83,6 +83,10 @@ class Listed(Generic[T]):
                     known.setdefault(each, []).append(one)
         return tuple(known.get(value, ()))
 
+    def count(self, index: str, value: Hashable) -> int:
+        """How many have this value. Raises KeyError for an index that the views do not have."""
+        return len(self.by_index(index, value))
+
     def owned(self, uid: str) -> Sequence[T]:
         """Those whose managing owner has this uid."""
         return self.by_index(BY_CONTROLLER, uid)

@@ -45,6 +45,8 @@ class Mirror(Protocol[T_co]):
 
     def by_index(self, index: str, value: Hashable) -> Sequence[T_co]: ...
 
+    def count(self, index: str, value: Hashable) -> int: ...
+
 
 class Mirrors:
     """What can be looked up of a cluster. Only views that the kind says it reads: KeyError for others."""
@@ -83,6 +85,10 @@ class Mirrors:
     def by_index(self, views: Views[T], index: str, value: Hashable) -> Sequence[T]:
         """The objects that have this value under an index of the views."""
         return self.of(views).by_index(index, value)
+
+    def count(self, views: Views[Any], index: str, value: Hashable) -> int:
+        """How many objects have this value under an index of the views."""
+        return self.of(views).count(index, value)
 
     def owned(self, views: Views[T], uid: str) -> Sequence[T]:
         """Those whose managing owner has this uid."""

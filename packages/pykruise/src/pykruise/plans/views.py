@@ -20,6 +20,7 @@ from pykruise.kube.resources import (
     PODS,
     SECRETS,
 )
+from pykruise.pods import keys
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
 from pykruise.pods.claims import ClaimView, project_claim
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
@@ -37,13 +38,14 @@ from pykruise.pods.probes import (
 from pykruise.pods.revisions import RevisionView, project_revision
 from pykruise.pods.secrets import CopyView, project_copy
 from pykruise.pods.sidecars import injected_sets
-from pykruise.pods.views import PodProjector, PodView
+from pykruise.pods.views import LABELS_OF_ONE_POD, PodProjector, PodView
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAME, BY_NAMESPACE, ORPHANS, Views
 
 __all__ = [
     "ACTIVE_JOBS",
     "BUDGET_VIEWS",
     "BY_IMAGE",
+    "BY_LABEL",
     "BY_MARKER",
     "BY_NAME_PREFIX",
     "BY_PODS_OF",
@@ -62,6 +64,7 @@ __all__ = [
     "REVISION_VIEWS",
     "SECRET_VIEWS",
     "SHARED",
+    "UNINDEXED_LABELS",
     "NamespaceView",
     "NodeView",
     "owner_name",
@@ -71,6 +74,12 @@ __all__ = [
 
 BY_NAME_PREFIX = "name-prefix"
 """Index of revisions: (namespace, name without its hash): which owner they may belong to."""
+
+BY_LABEL = "label"
+"""Index of pods: (namespace, key, value) of their labels, but for UNINDEXED_LABELS. See plans/selected_pods.py."""
+
+UNINDEXED_LABELS: Final = LABELS_OF_ONE_POD | {keys.REVISION_LABEL, keys.STATE_LABEL, "pod-template-hash"}
+"""Which say how far a pod is, and not what it is of."""
 
 BY_SIDECARSET = "sidecarset"
 """Index of pods: names of the SidecarSets that they list."""
@@ -137,6 +146,12 @@ def owner_name(revision: RevisionView) -> str:
     return revision.name.rpartition("-")[0]
 
 
+def labels_looked_up(pod: PodView) -> list[tuple[str, str, str]]:
+    """For the index BY_LABEL."""
+    namespace = pod.namespace
+    return [(namespace, key, value) for key, value in pod.labels.items() if key not in UNINDEXED_LABELS]
+
+
 POD_VIEWS: Final = Views[PodView](
     resource=PODS,
     projector=PodProjector,
@@ -144,6 +159,7 @@ POD_VIEWS: Final = Views[PodView](
         BY_CONTROLLER: lambda pod: (pod.controller.uid,) if pod.controller else (),
         ORPHANS: lambda pod: () if pod.controller else (pod.namespace,),
         BY_NAMESPACE: lambda pod: (pod.namespace,),
+        BY_LABEL: labels_looked_up,
         BY_SIDECARSET: lambda pod: injected_sets(pod.annotations) if pod.annotations else (),
     },
 )

@@ -270,9 +270,10 @@ _RESIZE_PENDING: Final = ("Deferred", "Infeasible")
 """In `status.resize`: what kubelets before 1.33 say where later ones have a condition."""
 _GRACE: Final = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
 _IN_PLACE: Final = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION, *_GRACE)
-_UNSHARED_LABELS: Final = frozenset(
+LABELS_OF_ONE_POD: Final = frozenset(
     {keys.INSTANCE_ID_LABEL, "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
 )
+"""Labels whose values no two pods of a workload share."""
 
 
 class PodProjector:
@@ -371,7 +372,7 @@ class PodProjector:
     def _labels(self, labels: dict[str, str]) -> dict[str, str]:
         share = self._shared.setdefault
         return {
-            share(key, key): value if key in _UNSHARED_LABELS else share(value, value)
+            share(key, key): value if key in LABELS_OF_ONE_POD else share(value, value)
             for key, value in labels.items()
         }
 

@@ -8,14 +8,11 @@ import pytest
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.selector_overlap import LOOK_AGAIN_S, overlapping_pods
 from pykruise.kube.documents import encode
-from pykruise.kube.selectors import selector_from
 from pykruise.pods.views import PodView, project_pod
 from support.cloneset_builder import NAME, NAMESPACE, UID, cloneset
 
-SELECTOR = selector_from({"matchLabels": {"app": "web"}})
 
-
-def pod(*, owner: str = "rival", app: str = "web", namespace: str = NAMESPACE, **metadata: Any) -> PodView:
+def pod(*, owner: str = "rival", **metadata: Any) -> PodView:
     reference = {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -28,8 +25,8 @@ def pod(*, owner: str = "rival", app: str = "web", namespace: str = NAMESPACE, *
             {
                 "metadata": {
                     "name": "x",
-                    "namespace": namespace,
-                    "labels": {"app": app},
+                    "namespace": NAMESPACE,
+                    "labels": {"app": "web"},
                     "ownerReferences": [reference] if owner else [],
                     **metadata,
                 }
@@ -38,15 +35,13 @@ def pod(*, owner: str = "rival", app: str = "web", namespace: str = NAMESPACE, *
     )
 
 
-def test_only_pods_that_another_owner_manages_and_that_match_count() -> None:
+def test_only_active_pods_that_another_owner_manages_count() -> None:
     others = [
         pod(owner=UID),
         pod(owner=""),
-        pod(app="shop"),
-        pod(namespace="elsewhere"),
         pod(deletionTimestamp="2026-01-31T12:00:00Z"),
     ]
-    found = overlapping_pods([*others, pod()], cloneset(2).view(), SELECTOR)
+    found = overlapping_pods([*others, pod()], cloneset(2).view())
     assert [one.controller.name for one in found if one.controller] == ["rival"]
 
 
@@ -65,7 +60,7 @@ def test_pods_of_an_earlier_cloneset_of_this_name_do_not_overlap(
 ) -> None:
     """It was deleted, and garbage collection has not come to them yet."""
     one = pod(ownerReferences=[{**reference, "uid": "before", "controller": True}])
-    found = overlapping_pods([one], cloneset(2).view(), SELECTOR)
+    found = overlapping_pods([one], cloneset(2).view())
     assert len(found) == count
 
 

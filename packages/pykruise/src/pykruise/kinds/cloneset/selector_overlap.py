@@ -14,7 +14,7 @@ from typing import Final
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.clock import Instant
 from pykruise.kube.selectors import Selector
-from pykruise.plans.views import POD_VIEWS
+from pykruise.plans.selected_pods import selected_pods
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import ControllerView, PodView
 from pykruise.pods.workloads import WorkloadView
@@ -41,7 +41,7 @@ REMEDY: Final = "give one of them other labels and another selector"
 
 
 class OverlapMemory:
-    """What was found when it was last looked: every look goes over all pods there are."""
+    """What was found when it was last looked: every look goes over all pods that the selector means."""
 
     def __init__(self) -> None:
         self._generation = -1
@@ -56,23 +56,21 @@ class OverlapMemory:
             return self._found
         if selector is None or selector.is_empty:
             return ()
-        self._found = overlapping_pods(read.all(POD_VIEWS), view, selector)
+        self._found = overlapping_pods(selected_pods(selector, view.namespace, read), view)
         self._generation, self._looked_at = view.generation, now
         return self._found
 
 
-def overlapping_pods(pods: Iterable[PodView], view: WorkloadView, selector: Selector) -> list[PodView]:
-    """Active pods of the namespace that match, and that another owner manages. Pods of an earlier CloneSet of this
-    name do not overlap: they are on their way out."""
+def overlapping_pods(selected: Iterable[PodView], view: WorkloadView) -> list[PodView]:
+    """Active ones that another owner manages. Pods of an earlier CloneSet of this name do not overlap: they are on
+    their way out."""
     return [
         pod
-        for pod in pods
-        if pod.namespace == view.namespace
-        and pod.controller is not None
+        for pod in selected
+        if pod.controller is not None
         and pod.controller.uid != view.uid
         and pod.is_active
         and not _is_of(pod.controller, view.name)
-        and selector.matches(pod.labels)
     ]
 
 

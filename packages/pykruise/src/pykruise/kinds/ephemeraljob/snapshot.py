@@ -13,7 +13,7 @@ from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec, 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.selectors import NOTHING, Selector
-from pykruise.plans.views import POD_VIEWS
+from pykruise.plans.selected_pods import selected_pods
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import Projector, WorkloadView, selector_of, spec_reader
 from pykruise.runtime.read import Read
@@ -71,11 +71,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 async def snapshot(view: EphemeralJobView, read: Read[Any]) -> Snapshot:
     """The job with the pods that it is for, as they are known now."""
-    matching = [
-        pod
-        for pod in read.by_index(POD_VIEWS, BY_NAMESPACE, view.namespace)
-        if pod.is_active and view.selector.matches(pod.labels)
-    ]
+    matching = [pod for pod in selected_pods(view.selector, view.namespace, read) if pod.is_active]
     return Snapshot(
         job=view,
         pods=sorted(matching, key=lambda pod: (pod.created_at or 0.0, pod.name)),

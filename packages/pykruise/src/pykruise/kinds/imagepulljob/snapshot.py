@@ -18,14 +18,14 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
-from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
+from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.secrets import CopyView
 from pykruise.pods.settings import FromFlag, FromManager
 from pykruise.pods.views import PodView
 from pykruise.runtime.read import Read
-from pykruise.runtime.views import BY_NAMESPACE
 
 __all__ = ["LONGEST_TTL_S", "Settings", "Snapshot", "snapshot"]
 
@@ -150,11 +150,7 @@ def _known(names: Iterable[str], read: Read[Settings]) -> tuple[list[NodeImageVi
 async def _nodes_of_pods(view: PullJobView, read: Read[Settings]) -> Sequence[str]:
     selector = view.pod_selector
     assert selector is not None
-    pods = [
-        pod
-        for pod in read.by_index(POD_VIEWS, BY_NAMESPACE, view.namespace)
-        if pod.is_active and pod.node_name and selector.matches(pod.labels)
-    ]
+    pods = [pod for pod in selected_pods(selector, view.namespace, read) if pod.is_active and pod.node_name]
     pods.sort(key=lambda pod: pod.name)
     return tuple(dict.fromkeys(pod.node_name for pod in await _ordered(view, pods, read)))
 

@@ -12,12 +12,12 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.plans.pod_annotations import annotations_of
-from pykruise.plans.views import BY_MARKER, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
+from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.views import BY_MARKER, NODE_PROBES_VIEWS, NODE_VIEWS
 from pykruise.pods.probes import MarkerView, NodeProbesView
 from pykruise.pods.settings import OnGate
 from pykruise.pods.views import PodView
 from pykruise.runtime.read import Read
-from pykruise.runtime.views import BY_NAMESPACE
 
 __all__ = ["Settings", "Snapshot", "is_probed", "snapshot"]
 
@@ -76,9 +76,7 @@ async def snapshot(view: MarkerView, read: Read[Settings]) -> Snapshot | None:
 def _selected(view: MarkerView, read: Read[Settings]) -> Iterator[PodView]:
     if view.is_deleting or view.selector is None:
         return
-    for pod in read.by_index(POD_VIEWS, BY_NAMESPACE, view.namespace):
-        if is_probed(pod) and view.selector.matches(pod.labels):
-            yield pod
+    yield from filter(is_probed, selected_pods(view.selector, view.namespace, read))
 
 
 def _node_probes(view: MarkerView, pods: Sequence[PodView], read: Read[Settings]) -> Iterator[NodeProbesView]:

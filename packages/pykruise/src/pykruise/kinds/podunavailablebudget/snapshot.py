@@ -20,6 +20,7 @@ from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, parse_label_selector
+from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.targets import (
     DEPLOYMENT,
     REPLICA_SET,
@@ -195,8 +196,7 @@ def _total(budget: BudgetView, workloads: Iterable[_Workload]) -> int:
 
 
 def _selected(view: BudgetView, read: Read[Settings]) -> list[PodView]:
-    pods = read.by_index(POD_VIEWS, BY_NAMESPACE, view.namespace)
-    return [pod for pod in pods if pod.is_active and view.selector.matches(pod.labels)]
+    return [pod for pod in selected_pods(view.selector, view.namespace, read) if pod.is_active]
 
 
 def _pods_of(namespace: str, workload: _Workload, read: Read[Settings]) -> list[PodView]:
@@ -204,8 +204,7 @@ def _pods_of(namespace: str, workload: _Workload, read: Read[Settings]) -> list[
         return []
     owned = [pod for uid in workload.owners for pod in read.owned(POD_VIEWS, uid)]
     if not owned:
-        pods = read.by_index(POD_VIEWS, BY_NAMESPACE, namespace)
-        owned = [pod for pod in pods if workload.selector.matches(pod.labels)]
+        owned = list(selected_pods(workload.selector, namespace, read))
     return [pod for pod in owned if pod.is_active]
 
 

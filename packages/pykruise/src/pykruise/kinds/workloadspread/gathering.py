@@ -25,6 +25,7 @@ from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import SelectorError, parse_label_selector
+from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
@@ -195,7 +196,7 @@ def _selected(namespace: str, text: str, read: Read[Settings]) -> list[PodView]:
         selector = parse_label_selector(text)
     except SelectorError:
         return []
-    return [pod for pod in read.all(POD_VIEWS) if pod.namespace == namespace and selector.matches(pod.labels)]
+    return list(selected_pods(selector, namespace, read))
 
 
 def _pods(facts: Facts, read: Read[Settings]) -> list[PodView]:

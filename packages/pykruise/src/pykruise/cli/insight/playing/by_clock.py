@@ -139,6 +139,10 @@ class _Paper(Generic[T]):
         values_of = self._indexes[index]
         return [one for one in self._found.values() if value in values_of(one)]
 
+    def count(self, index: str, value: Hashable) -> int:
+        """How many have this value."""
+        return len(self.by_index(index, value))
+
 
 class _Run(msgspec.Struct, kw_only=True):
     """Something that was made, on its way."""
