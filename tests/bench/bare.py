@@ -228,7 +228,7 @@ class Script:
         self._at_once = asyncio.Semaphore(MANAGERS_AT_ONCE)
 
     async def watch(self) -> None:
-        """Hear of all pods, until cancelled. A server that is pressed ends watches: then from the beginning."""
+        """Watch all pods, until cancelled. A server that is pressed ends watches: then from the beginning."""
         path = PODS.path(NAMESPACE)
         decode_list, decode = msgspec.json.Decoder(_List).decode, msgspec.json.Decoder(_Event).decode
         while True:

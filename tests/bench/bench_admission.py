@@ -75,7 +75,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 async def serve(folder: Path) -> None:
-    """The server's process: tells its port and its CPU seconds whenever it reads a line."""
+    """The server's process: prints its port and its CPU seconds whenever it reads a line."""
     server = WebhookServer(review_paths(Reviews(reviewers())), host="127.0.0.1", port=0)
     server.load_certificate(folder / "tls.crt", folder / "tls.key")
     await server.start()

@@ -151,7 +151,7 @@ async def _ready(found: Victim) -> None:
 
 
 async def _leader(client: Client) -> tuple[str, int]:
-    """Who holds the lease, and how often it has changed hands."""
+    """The holder of the lease, and how often it has changed hands."""
     lease = decode(await client.get(LEASES, MANAGER_NAMESPACE, "kruise-manager"))
     return lease["spec"]["holderIdentity"], lease["spec"].get("leaseTransitions", 0)
 

@@ -61,7 +61,7 @@ class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
     """Of the process that is measured: a manager, or the bare script in its place."""
     manager_rss_mb: float
     api_server_cpu_ms_per_pod: float
-    """For all who ask it: manager, kubelets, scheduler, controllers."""
+    """For all its clients: manager, kubelets, scheduler, controllers."""
     writes_per_pod: float
     """By it."""
     writes: Mapping[str, int]
@@ -240,7 +240,7 @@ class Bench:
 _WHO = {"admin": "kubelets"}  # the bench itself writes next to nothing
 
 
-# ── who takes part ───────────────────────────────────────────────────────────
+# ── processes that take part ─────────────────────────────────────────────────
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
@@ -301,7 +301,7 @@ async def bench_on(
 
 
 async def _published(client: Client, folder: Path) -> dict[str, str]:
-    """Webhook configurations that name this machine's loopback; returns what tells the manager to serve there."""
+    """Webhook configurations that name this machine's loopback; returns the manager's flags for that."""
     settings = webhook_settings(folder)
     await install_namespace(client, settings)
     await install_configurations(client, settings)

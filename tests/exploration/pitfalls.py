@@ -107,7 +107,7 @@ def _plain(
 def _status_under_way() -> Scope:
     """A status has been worked out and not written yet, when pods are created for a scaling.
 
-    Nothing that nodes do and nothing that the controller hears afterwards comes before the pods.
+    Nothing that nodes do and no event that the controller gets afterwards comes before the pods.
     """
     scope = scopes("workloadspread", pods=2)[0]
     script = deepcopy(scope.script)

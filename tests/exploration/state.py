@@ -4,7 +4,7 @@ API server's objects ─┐
 caches, queues, memory ├──▶ State.text() ──names, uids, times, versions replaced──▶ digest
 what waits, budgets ──┘
 
-What tells two runs apart and changes nothing is left out: uids and random names are numbered in the order in which
+What differs between two runs and changes nothing is left out: uids and random names are numbered in the order in which
 their objects were created, versions and times are not there; times to come count in hundredths of a second.
 So states that differ in nothing else are one, and of what only the order of random names decides one order is tried.
 """
@@ -126,7 +126,7 @@ def digest_of(text: str) -> int:
 def remembered(
     manager: Manager, versions: Versions, plurals: Collection[str], *, now: float, clock: float
 ) -> str:
-    """What a manager knows and has in mind: of these resources, whose events it hears late, and of its own."""
+    """What a manager knows and has in mind: of these resources, whose events it gets late, and of its own."""
     parts = [
         f"{resource.plural} {_known(cache._store, resource, versions)}"
         for resource, cache in manager._sources.by_resource.items()
@@ -146,7 +146,7 @@ def remembered(
 
 
 def _known(store: Any, resource: Resource, versions: Versions) -> str:
-    """What a cache holds: `=` where that is what is stored, and what it has not heard of yet."""
+    """What a cache holds: `=` where that is what is stored, and what it has not received yet."""
     shelf = str(resource)
     held = sorted(store._objects.items(), key=lambda one: versions.order.get((shelf, one[0]), 0))
     parts = []

@@ -3,7 +3,7 @@
 manager ──▶ GatedWire ──write: goes out, or with one fault; its answer; the next event of a watch──▶ API server
 kubelets ──▶ GatedNodes ──each report of a pod, each removal──▶ API server
 
-Reads, events (the resource) and what a manager hears of other resources go through at once.
+Reads, events (the resource) and events of other resources go through at once.
 """
 
 import asyncio

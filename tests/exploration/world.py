@@ -73,7 +73,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One way in which a world may go on. `label` tells it from others, and is the same in equal states."""
+    """One way in which a world may go on. `label` distinguishes it from others, and is the same in equal states."""
 
     label: str
     go: Callable[[], None]

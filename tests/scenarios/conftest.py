@@ -109,7 +109,7 @@ START = parse_time("2026-01-31T12:00:00Z")
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
 
 OWNERS_ARE_CHECKED = {API_SERVER: ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]}
-"""As some distributions have it: who makes an owner block deletions needs the right to its finalizers."""
+"""As some distributions have it: a client that makes an owner block deletions needs the right to its finalizers."""
 
 POD_CONTROLLERS = (
     "claims",
@@ -248,7 +248,7 @@ def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
     few: Mapping[str, Any] = {}
     if request.node.get_closest_marker("few_controllers"):
         few = {"controllers": POD_CONTROLLERS, "collected": COLLECTED}
-    # Leases tell which node is dead; where none dies, renewing them is what an hour costs.
+    # Leases say which node is dead; where none dies, renewing them is what an hour costs.
     kubelet = KubeletSettings(lease_s=None)
     return ClusterSettings(nodes=4, kubelet=kubelet, start_s=delay_s, ready_s=delay_s, stop_s=delay_s, **few)
 
@@ -278,7 +278,7 @@ async def stage(
 
 @pytest.fixture
 async def seen(stage: Stage) -> AsyncIterator[PodWatch]:
-    """Who watches the pods of the CloneSet `web` all the time."""
+    """A watch of the pods of the CloneSet `web` all the time."""
     async with pod_watch(stage) as watching:
         yield watching
 

@@ -1,4 +1,4 @@
-"""Pods with volume claims: who gets which claim, and what becomes of it when its pod goes."""
+"""Pods with volume claims: which pod gets which claim, and what becomes of it when its pod goes."""
 
 import asyncio
 from collections.abc import Callable

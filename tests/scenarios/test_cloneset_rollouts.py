@@ -422,6 +422,6 @@ async def _reasons_of_progress(stage: Stage) -> AsyncIterator[list[str]]:
 
 
 async def _events_of(stage: Stage, reason: str, *, count: int) -> list[dict[str, Any]]:
-    """The events of a reason once they tell of so many pods; else none."""
+    """The events of a reason once they report so many pods; else none."""
     events = await stage.events(reason)
     return events if sum(event["count"] for event in events) == count else []

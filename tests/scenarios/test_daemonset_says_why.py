@@ -96,7 +96,7 @@ async def test_a_node_that_is_lost_holds_a_rollout_up_and_is_named(stage: Stage,
     await pool.set_image("nginx:2")
     await pool.settled(updated=1)
     last = max(pool.nodes)
-    # when the node of the first updated pod is not heard of any more
+    # when the node of the first updated pod is lost
     stage.kubelets.stop_node(last)
     (pod,) = (await pool.by_node())[last]
 

@@ -81,7 +81,7 @@ class Patient:
         self.admission: Answer | None = None
         self.faulty.on(requests("POST", path="/clonesets"), self._admit)
 
-    # ── what the sandbox does not tell ───────────────────────────────────────
+    # ── what the sandbox does not report ─────────────────────────────────────
 
     def _review(self, request: Request) -> Answer:
         attributes = request.document["spec"]["resourceAttributes"]

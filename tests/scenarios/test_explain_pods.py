@@ -1,4 +1,4 @@
-"""`pykruise explain pod/NAME`: which budgets hold a pod, who has spent them, and when it may go."""
+"""`pykruise explain pod/NAME`: which budgets hold a pod, which requests have spent them, and when it may go."""
 
 import asyncio
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ async def test_it_says_which_budget_covers_a_pod_and_what_a_request_would_be_ans
     assert found.next[:1] == ("deletion, update, eviction, resize: would be let through, and spend one of 1",)
 
 
-async def test_it_says_who_has_spent_it_who_waits_and_when_the_next_may_go(stage: Stage) -> None:
+async def test_it_says_which_pods_have_spent_it_which_wait_and_when_the_next_may_go(stage: Stage) -> None:
     # given a budget of one that a deleted pod has used up, whose successor takes its time
     await stage.start_manager()
     first, second, third, _ = await four_pods(stage, budget(**SELECTED, maxUnavailable=1))
@@ -123,7 +123,7 @@ async def test_it_says_who_has_spent_it_who_waits_and_when_the_next_may_go(stage
 
 
 async def refused(stage: Stage, pod: PodView) -> None:
-    """What the webhooks tell of a pod that a budget kept."""
+    """What the webhooks report of a pod that a budget kept."""
     recorder = EventRecorder(stage.client, PUB_COMPONENT, clock=stage.clock, rng=stage.rng)
     PreventionEvents(recorder).tell(
         PreventedDisruption(

@@ -235,7 +235,7 @@ async def test_objects_are_said_as_to_kubectl_and_the_worst_gives_the_exit_code(
         assert (await explain(stage, *words))[1].count(f"CloneSet {stage.namespace}/") == 2
     assert "good" in (await explain(stage, "clone", everywhere=True))[1]
     assert (await explain(stage, "clone", selector="app=none"))[0] == 0
-    # and who watches is not kept for ever
+    # and a watch ends after its timeout
     assert (await explain(stage, "clone/bad", watch=True, timeout_s=0.1))[0] == 3
 
 

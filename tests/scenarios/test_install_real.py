@@ -166,7 +166,7 @@ async def test_a_leader_killed_in_mid_rollout_is_followed_and_nothing_is_lost_or
             await until(lambda: is_settled(client))
             refused = [line for line in follower.lines + leader.lines if "a right is missing" in line]
             assert refused == []
-            # and each pod was replaced once: events tell of all of them
+            # and each pod was replaced once: events report all of them
             created = await created_pods(kubectl)
             assert created == 2 * REPLICAS
             # when the other one is stopped too, the lease is free
@@ -381,7 +381,7 @@ async def client_of(plane: ControlPlane) -> AsyncIterator[Client]:
 
 
 async def sides(client: Client, managers: dict[str, ManagerProcess]) -> tuple[ManagerProcess, ManagerProcess]:
-    """Who leads, and who waits."""
+    """The manager that leads, and the one that waits."""
 
     async def holder() -> str:
         try:

@@ -63,7 +63,7 @@ async def uids(stage: Stage) -> dict[str, str]:
 
 
 async def owners(stage: Stage) -> set[str]:
-    """apiVersion of who controls the pods."""
+    """apiVersion of the pods' controller."""
     listed = await stage.client.list(PODS, stage.namespace)
     found = [controller_of(decode(raw)) for raw in listed.items]
     return {one.api_version if one else "" for one in found}

@@ -151,7 +151,7 @@ async def test_each_remedy_followed_to_the_letter_never_takes_pods_away(stage: S
     await asyncio.sleep(stage.long_s / 5)
     found = await explained(stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET)
     said = text(found, now=stage.clock())
-    # then nothing tells to raise a limit
+    # then no remedy says to raise a limit
     assert not any("raise" in wait.remedy for wait in found.waits), said
     # and the command that is written out brings all pods back
     (command,) = {
@@ -431,7 +431,7 @@ async def test_rollouts_are_approved_paused_shown_and_undone_through_their_workl
     assert "⟳ web" in await kruise.says("get", "rollout", "r")
 
 
-# ── completion, and questions to no cluster ───────────────────────────────────
+# ── completion, and questions to no cluster ──────────────────────────────────
 
 
 async def test_words_are_completed_from_the_cluster(stage: Stage) -> None:

@@ -63,7 +63,7 @@ def busy_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | None]:
 
 
 class Fleet:
-    """Managers of one cluster, and who asks for reviews meanwhile."""
+    """Managers of one cluster, and clients that ask for reviews meanwhile."""
 
     def __init__(self, stack: AsyncExitStack, folder: Path, kubeconfig: Path, own: Path, port: int) -> None:
         self._stack = stack
@@ -115,7 +115,7 @@ class Fleet:
         return Counter(one["spec"].get("holderIdentity", "") for one in slots)
 
     async def leader(self) -> str:
-        """Who assigns slots."""
+        """The manager that assigns slots."""
         lease = decode(await self.client.get(LEASES, OWN_NAMESPACE, "kruise-manager"))
         return str(lease["spec"].get("holderIdentity", ""))
 

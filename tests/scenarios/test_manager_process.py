@@ -1,4 +1,4 @@
-"""`pykruise manager` as a process: it tells how it is, works, and ends as it should. In real time, on the sandbox."""
+"""`pykruise manager` as a process: it reports its health, works, and ends cleanly. In real time, on the sandbox."""
 
 import asyncio
 import json

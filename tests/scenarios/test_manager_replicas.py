@@ -136,7 +136,7 @@ async def test_an_outage_longer_than_the_lease_ends_with_one_leader(stage: Stage
 async def test_a_successor_whose_watch_of_pods_is_silent_makes_no_pod_twice(
     stage: Stage, seen: PodWatch, is_killed: bool
 ) -> None:
-    # given a standby that hears nothing more of pods
+    # given a standby that gets no more events of pods
     first = await stage.start_manager(identity="first")
     await stage.until(lambda: first.is_leading)
     lagging = SilencedTransport(stage.manager_transport(), "/pods")

@@ -124,7 +124,7 @@ async def test_a_member_that_is_killed_is_followed_within_the_lease_time(
 async def test_of_members_that_stop_at_one_moment_none_is_left_the_leadership(
     stage: Stage, other: int
 ) -> None:
-    # given a leader that is slow to name who follows it
+    # given a leader that is slow to name its successor
     slow = FaultyTransport(stage.manager_transport())
     leader = await stage.start_manager(slow, identity="manager-0", members=4)
     await stage.until(lambda: leader.is_leading)
@@ -170,7 +170,7 @@ async def test_a_member_that_is_cut_off_writes_nothing_more_and_takes_part_again
 async def test_a_member_whose_watch_of_pods_is_silent_makes_no_pod_twice(
     stage: Stage, is_killed: bool
 ) -> None:
-    # given a member that hears nothing more of pods
+    # given a member that gets no more events of pods
     first = await stage.start_manager(identity="manager-0", members=2)
     await stage.until(lambda: first.is_leading)
     lagging = SilencedTransport(stage.manager_transport(), "/pods")

@@ -324,7 +324,7 @@ async def test_an_api_server_comes_back_to_webhooks_that_have_too_much_to_do(
 async def is_narrow(client: Client) -> bool:
     """Whether API servers ask only about the pods that an object selects."""
     conditions = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))["/mutate-pod"]
-    await asyncio.sleep(0.5)  # they have to hear of it
+    await asyncio.sleep(0.5)  # API servers have to load it
     return bool(conditions)
 
 

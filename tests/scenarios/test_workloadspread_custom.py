@@ -60,7 +60,7 @@ READERS: tuple[Object, ...] = (
         "subjects": [{"kind": "ServiceAccount", "name": "kruise-manager", "namespace": NAMESPACE}],
     },
 )
-"""What docs/workloadspread.md tells administrators to do."""
+"""What docs/workloadspread.md asks of administrators."""
 
 
 def definition() -> Object:

@@ -235,7 +235,7 @@ class CloneSetRules(WorkloadRules[Workload]):
         *,
         is_prepared: bool = False,
     ) -> Iterator[Violation]:
-        """Someone has to have asked for it, it is surplus, or it has to be recreated."""
+        """A user has to have asked for it, it is surplus, or it has to be recreated."""
         if not is_prepared:
             self._deleted_ids.add(pod.labels.get(INSTANCE, ""))
         versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))

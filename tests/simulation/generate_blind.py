@@ -130,7 +130,7 @@ def _in_order(rng: random.Random, at: float) -> tuple[list[Operation], list[Faul
 
 
 def _gone_owner(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:
-    """The workload is deleted, and watches that would tell of it and of its pods hang."""
+    """The workload is deleted, and watches that would report it and its pods hang."""
     operations = [
         Operation(at, "delete_set", {"policy": "Background"}),
         Operation(round(at + 30, 2), "create_set"),

@@ -24,7 +24,7 @@ def generate(seed: int) -> Script:
     operations, faults = [], []
     for number in range(rng.choice((1, 2, 3))):
         operations.append(_change(rng, at, number))
-        # The leader goes in the middle of what follows, and who stands by hears late of it.
+        # The leader goes in the middle of what follows, and the standby gets the events late.
         moment = round(at + rng.uniform(0.0, 1.5), 2)
         if rng.random() < 0.8:
             kind, seconds = rng.choice((("delay", 5.0), ("delay", 30.0), ("stall", 0.0)))

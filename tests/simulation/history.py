@@ -1,9 +1,9 @@
-"""What the API server has stored, write by write, and who wrote it on what knowledge.
+"""What the API server has stored, write by write, and which client wrote it on what knowledge.
 
 manager's turn begins ──▶ TURN (what its caches knew) ─┐ carried by contextvars with every request
 request ──▶ API server ──▶ RecordingStorage.commit() ──┴──▶ Commit ──▶ rules of the kind
 
-Rules look at commits and not at caches: a commit is what counts, whatever anyone believes. What the writer
+Rules look at commits and not at caches: a commit is what counts, whatever a manager's cache holds. What the writer
 could know is recorded too, for a rule can only ask for what was knowable: every change that the writer's
 caches had not seen when its turn began may or may not have been known to it.
 """
@@ -35,7 +35,7 @@ TURN: ContextVar[Turn | None] = ContextVar("turn", default=None)
 """The turn in which a request is sent; None outside of managers."""
 
 SENDER: ContextVar[str] = ContextVar("sender", default="")
-"""Who sent the request that is being carried out: a manager's name, `user`, or empty for the cluster itself."""
+"""The sender of the request that is being carried out: a manager's name, `user`, or empty for the cluster itself."""
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class Commit(msgspec.Struct, frozen=True):
 
 
 class RecordingStorage(MemoryStorage):
-    """Memory that tells `listen` of each commit to the shelves it was asked about, and keeps a trace of all."""
+    """Memory that calls `listen` with each commit to the shelves it was asked about, and keeps a trace of all."""
 
     def __init__(self, *, clock: Callable[[], float], start: float, shelves: frozenset[str]) -> None:
         super().__init__()

@@ -140,7 +140,7 @@ def _gone_is_ignored(original: Any) -> Any:
 
 
 MUTATIONS: dict[str, tuple[Change, ...]] = {
-    "own writes are not seen until the watch tells them": ((cache.Cache, "observe_written", _tombless),),
+    "own writes are not seen until the watch sends them": ((cache.Cache, "observe_written", _tombless),),
     "maxUnavailable is always rounded up": ((limits, "resolve", _round(Rounding.UP)),),
     "percentages are always rounded down": ((limits, "resolve", _round(Rounding.DOWN)),),
     "the partition is one less": (_limits(partition=lambda limits: max(limits.partition - 1, 0)),),
@@ -257,7 +257,7 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
     "DaemonSet: pods count as available at once": (
         (daemon_working_set.WorkingSet, "is_available", always(True)),
     ),
-    "DaemonSet: own writes are not seen until the watch tells them": (
+    "DaemonSet: own writes are not seen until the watch sends them": (
         (cache.Cache, "observe_written", _tombless),
     ),
 }
@@ -325,7 +325,7 @@ HANDOVER: dict[str, tuple[Change, ...]] = {
 
 
 SLOTS: dict[str, tuple[Change, ...]] = {
-    "Slots: who gets a slot does not wait for what the one before wrote": (
+    "Slots: a member does not wait for the writes of the slot's former member": (
         (hand_over.HandOver, "_catch_up", lambda _original: _at_once),
     ),
     "Slots: two managers mean different slots": (

@@ -232,7 +232,7 @@ class Wire:
     ) -> AsyncGenerator[bytes, None]:
         held: bytes | None = None
         async for line in lines:
-            if self.dead:  # what is cut off hears of it by the silence
+            if self.dead:  # a client that is cut off gets nothing
                 await asyncio.sleep(idle_timeout_s or 300.0)
                 raise ConnectionLostError("cut off on purpose")
             if self._rng.random() < 0.3:

@@ -55,7 +55,7 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True):
     latency_s: float = 0.02
     """Requests take up to this long each way."""
     reads_in_portions: bool = False
-    """Whether the manager lets what it hears of pods wait for more (kube/event_batching.py)."""
+    """Whether the manager collects events of pods before it reads them (kube/event_batching.py)."""
     hook_s: float = 3.0
     """How long the handler of lifecycle hooks takes."""
     kubelet: dict[str, float] = {}

@@ -25,7 +25,7 @@ SETS = "sidecarsets.apps.kruise.io"
 HASH, IMAGELESS = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
 LISTED = "kruise.io/sidecarset-injected-list"
 SEEN_S = 2.0
-"""So soon webhooks have heard of what is new, when nothing goes wrong."""
+"""So soon webhooks know what is new, when nothing goes wrong."""
 
 
 class SidecarSet(msgspec.Struct, frozen=True):

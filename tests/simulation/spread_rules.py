@@ -26,7 +26,7 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 ALL_VERSIONS = "versionIgnored"
 ANY_NUMBER = -1
 SEEN_S = 2.0
-"""So soon webhooks have heard of what is new, when nothing goes wrong."""
+"""So soon webhooks know what is new, when nothing goes wrong."""
 PATIENCE_S = 29.0
 """So long a promised place is kept for its pod: 30 s, of which times in whole seconds may take one."""
 
@@ -136,7 +136,7 @@ class SpreadRules:
             pod = first.get(place[2])
             if pod is None or place[1:] in promised:
                 continue
-            # Its own creations it may know before the watch tells; pods without a note it waits for.
+            # Its own creations it may know before the watch sends them; pods without a note it waits for.
             is_own = pod.sender == turn.manager and (pod.at - self._start <= turn.at or has_homeless)
             if pod.revision <= known or is_own:
                 del self._open[place]

@@ -53,7 +53,7 @@ class Webhooks:
 
     `kind` is what they are there for: the plural of WorkloadSpreads, SidecarSets or PodUnavailableBudgets.
     `wire(name, transport)` makes the way to the API server; `versioned`: see the flag --ws-enabled-versioned-status.
-    `revision()` is what is stored now; `on_prevented` hears of each pod that a budget kept.
+    `revision()` is what is stored now; `on_prevented` is called for each pod that a budget kept.
     """
 
     def __init__(

@@ -121,7 +121,7 @@ class _World(Stage):
                 await asyncio.sleep(fault.seconds)
                 self._start_manager()
             case "cut leader" if (leader := self._leader()) is not None:
-                # A network that comes back: what was sent travels on, and who was cut off stands again.
+                # A network that comes back: what was sent travels on, and a manager that was cut off may lead again.
                 leader.cut(is_cut=True)
                 await asyncio.sleep(fault.seconds)
                 leader.cut(is_cut=False)
@@ -143,7 +143,7 @@ class _World(Stage):
     # ── managers ─────────────────────────────────────────────────────────────
 
     def _leader(self) -> Life | None:
-        """Who works on the workload."""
+        """The manager that works on the workload."""
         return next((life for life in self._lives if self._works(life.manager)), None)
 
     def _works(self, manager: Manager) -> bool:

@@ -1,4 +1,4 @@
-"""A dashboard in the test's process, and who asks it: a browser without a screen, on the level of HTTP.
+"""A dashboard in the test's process, and its client: a browser without a screen, on the level of HTTP.
 
 HttpSandbox ──▶ dashboard_at() ──▶ Visitor: log_in(), rows of a stream as they are after so many events
 """

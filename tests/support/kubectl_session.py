@@ -215,7 +215,7 @@ SESSION: Final = (
     Step(
         "rollout status of the restart", "rollout status deployment/web --timeout=60s", until="successfully"
     ),
-    # ── telling ──
+    # ── describing ──
     Step("describe a deployment", "describe deployment web"),
     Step("describe a node", "describe node node-3"),
     Step("describe what is not there", "describe pod none"),

@@ -73,7 +73,7 @@ class Life:
         """All of it, as a document."""
         return {"settled": self.settled, "values": dict(_values(self.seen))}
 
-    def hear(self, change: Change[Stored]) -> None:
+    def on_change(self, change: Change[Stored]) -> None:
         """A change of the pod."""
         if change.key.name != self.name:
             return
@@ -90,7 +90,7 @@ async def life(stage: Stage, pod: Document) -> AsyncIterator[Life]:
     cache: Cache[Stored] = Cache(
         stage.client, PODS, project=project, namespace=stage.namespace, clock=stage.clock, rng=stage.rng
     )
-    cache.subscribe(watched.hear)
+    cache.subscribe(watched.on_change)
     running = asyncio.create_task(cache.run())
     try:
         await cache.wait_synced()

@@ -38,7 +38,7 @@ __all__ = ["Way", "each_case", "each_way", "follow_way", "followed", "ways_of"]
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """Who follows a remedy, of this object."""
+    """A person who follows a remedy, of this object."""
 
     stage: Stage
     kind: Kind

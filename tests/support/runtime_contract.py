@@ -143,7 +143,7 @@ async def check_a_pull_that_takes_too_long_is_given_up(client: CriClient, hands:
 
 async def check_events_name_the_pod_or_there_are_none(client: CriClient, hands: Hands) -> None:
     about = asyncio.create_task(_first_about(client.events(), "uid-events"))
-    # When the runtime begins to tell of what happens is not known.
+    # When the runtime begins to send events is not known.
     for attempt in range(20):
         await hands.run_container("app", pod_uid="uid-events", attempt=attempt)
         if (await asyncio.wait({about}, timeout=0.5))[0]:

@@ -116,7 +116,7 @@ class Stage:
     @property
     def kubelets(self) -> Kubelets:
         """Of simulated nodes."""
-        assert self._kubelets, "this scenario tells kubelets what to do, so it is not for real nodes"
+        assert self._kubelets, "this scenario changes what kubelets do, so it is not for real nodes"
         return self._kubelets
 
     @property

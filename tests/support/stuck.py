@@ -1,4 +1,4 @@
-"""Stuck rollouts: what `explain` has to say of them, and who refuses the manager's writes in them.
+"""Stuck rollouts: what `explain` has to say of them, and what refuses the manager's writes in them.
 
 case.stage_it(stage) ──▶ named(): explain, until it names the cause ──▶ its text
 
@@ -80,7 +80,7 @@ async def named(
     return found, text(found, now=stage.clock())
 
 
-# ── who refuses, on real API servers ─────────────────────────────────────────
+# ── refusals by real API servers ─────────────────────────────────────────────
 
 
 async def used_up_quota(stage: Stage, *, pods: int) -> None:
@@ -166,7 +166,7 @@ class Refusal:
             await self._stage.client.create(resource, "", body)
 
     async def _until_refused(self) -> None:
-        """API servers hear of new rules after a while."""
+        """API servers load new rules after a while."""
         pod = {
             "metadata": {"name": "try"},
             "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},

@@ -294,7 +294,7 @@ async def test_a_configuration_that_never_stops_changing_refuses_the_sidecarset(
             await ConditionRemover(Busy(it.client.transport)).remove(asked("log"))
 
 
-# ── who announces ────────────────────────────────────────────────────────────
+# ── reviews that announce ────────────────────────────────────────────────────
 
 SPEC = {"selector": {"matchLabels": {"app": "web"}}, "containers": []}
 

@@ -1,4 +1,4 @@
-"""Pod admission: who changes a new pod, in which order, and how."""
+"""Pod admission: which steps change a new pod, in which order, and how."""
 
 import random
 from typing import Any

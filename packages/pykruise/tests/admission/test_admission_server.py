@@ -39,7 +39,7 @@ BODY = posted(request(CONFIG_MAPS, {"a": 1}))
 
 
 class Gate:
-    """A review that waits until it may go on; it counts who waits."""
+    """A review that waits until it may go on; it counts the requests that wait."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()

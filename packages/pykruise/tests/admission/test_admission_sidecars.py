@@ -1,4 +1,4 @@
-"""The step of pod admission that puts sidecars in: what it reads, whom it tells, and when it refuses."""
+"""The step of pod admission that puts sidecars in: what it reads, what it reports, and when it refuses."""
 
 import asyncio
 import random

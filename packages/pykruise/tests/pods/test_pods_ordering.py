@@ -1,4 +1,4 @@
-"""Who goes first."""
+"""Which pods are deleted or updated first."""
 
 import random
 from typing import Any

@@ -384,7 +384,7 @@ def leaves_with(uid: str) -> dict[str, Any]:
 
 
 def test_with_reuse_it_is_said_beforehand_that_the_claim_goes_too() -> None:
-    """So that who goes on after a crash in between does not hand old data to a successor"""
+    """So that a manager that goes on after a crash in between does not hand old data to a successor"""
     # given a pod too many, and claims that a successor would take over
     builder = cloneset(1, pods=2).with_templates("data", reuse=True).claim("a", "b").not_ready("a")
     # when

@@ -106,7 +106,7 @@ def test_a_share_of_ready_pods_is_resolved_against_replicas(
     # then
     rolling = found["spec"]["updateStrategy"]["rollingUpdate"]
     assert rolling["inPlaceUpdateStrategy"] == {"imagePreDownloadMinUpdatedReadyPods": pods}
-    # and it stays a share for who wrote it
+    # and it stays a percentage for the client that wrote it
     assert to_old(found)["metadata"] == doc["metadata"]
 
 

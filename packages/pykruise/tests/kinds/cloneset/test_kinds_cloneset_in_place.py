@@ -1,4 +1,4 @@
-"""Updates in place in a CloneSet's plans: who can, what the hooks do, how they go on and end."""
+"""Updates in place in a CloneSet's plans: which pods can, what the hooks do, how they go on and end."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def updating(
     return builder.set_condition(name, keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
 
 
-# Who, and what is written
+# Which pods, and what is written
 
 
 @pytest.mark.parametrize("policy", ["InPlaceIfPossible", "InPlaceOnly"])

@@ -1,4 +1,4 @@
-"""Which events an ImagePullJob hears: few."""
+"""Which events wake an ImagePullJob: few."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which events a NodeImage hears."""
+"""Which events wake a NodeImage."""
 
 from typing import Any
 

@@ -175,7 +175,7 @@ def test_the_total_of_the_annotation_is_a_number_and_that_of_the_field() -> None
     assert fields(doc("many")) == [TOTAL]
     assert fields(doc("9", protectTotalReplicas=8)) == [TOTAL]
     assert fields(doc("9", protectTotalReplicas=9)) == []
-    # and who changes the field need not know of an annotation that was there before (pitfall 14)
+    # and a client that changes the field need not know of an annotation that was there before (pitfall 14)
     assert fields(doc("9", protectTotalReplicas=8), old=doc("9", protectTotalReplicas=9)) == []
 
 

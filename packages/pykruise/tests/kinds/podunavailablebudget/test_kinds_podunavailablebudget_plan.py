@@ -1,4 +1,4 @@
-"""What the controller of a budget counts, marks and tells. Numbers are cases of the specification."""
+"""What the controller of a budget counts, marks and reports. Numbers are cases of the specification."""
 
 from collections.abc import Iterable
 from typing import Any

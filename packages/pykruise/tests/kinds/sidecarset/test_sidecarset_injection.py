@@ -90,7 +90,7 @@ def test_a_second_pass_changes_nothing_but_the_time() -> None:
     assert after(once, sets) == once
 
 
-# ── who injects ──────────────────────────────────────────────────────────────
+# ── which SidecarSets inject ─────────────────────────────────────────────────
 
 
 def test_a_paused_injection_puts_nothing_in() -> None:

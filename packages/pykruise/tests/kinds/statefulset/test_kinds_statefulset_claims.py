@@ -412,7 +412,7 @@ def claim_view(name: str = "data-web-1", **fields: Any) -> ClaimView:
 
 
 def test_a_claim_of_another_size_is_in_the_status_a_little_later() -> None:
-    # given a claim whose volume came late, so that no pod's start tells of it
+    # given a claim whose volume came late, so that no pod's start reports it
     pending, bound = claim_view(requested=1), claim_view(requested=1, capacity=1)
     # then
     assert woken_by(pending, bound, at_once=False) == [statefulset(3).view().key]

@@ -117,7 +117,7 @@ def test_a_missing_pod_is_made_and_costs_a_place() -> None:
     assert (created(plan), deleted(plan)) == ([0], [])
 
 
-# ── who goes first ───────────────────────────────────────────────────────────
+# ── which pod goes first ─────────────────────────────────────────────────────
 
 
 def test_weights_put_pods_first_and_the_highest_ordinal_breaks_ties() -> None:
