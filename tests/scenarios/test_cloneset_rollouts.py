@@ -1,4 +1,4 @@
-"""A CloneSet lives: created, scaled, updated, paused, rolled back, deleted."""
+"""The life of a CloneSet: created, scaled, updated, paused, rolled back, deleted."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A DaemonSet lives: its pods come to nodes, are updated in every way there is, and go with it."""
+"""The life of a DaemonSet: its pods come to nodes, are updated in every way there is, and go with it."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What only a real control plane can do: die for a moment, and forget a token. The manager lives through it."""
+"""What only a real control plane can do: die for a moment, and forget a token. The manager survives it."""
 
 import asyncio
 

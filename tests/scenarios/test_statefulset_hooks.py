@@ -23,7 +23,7 @@ def hook(turn: str, **fields: bool) -> dict[str, object]:
 
 
 def hooked_template(image: str = "nginx:1") -> dict[str, object]:
-    """Pods that are born with the hook."""
+    """Pods that are created with the hook."""
     return {
         "metadata": {"labels": {"app": "web", HOOK: "1"}},
         "spec": {

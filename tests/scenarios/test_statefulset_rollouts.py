@@ -1,4 +1,4 @@
-"""A StatefulSet lives: its pods come and go in order or at once, and are updated in every way there is."""
+"""The life of a StatefulSet: its pods come and go in order or at once, and are updated in every way there is."""
 
 import pytest
 

@@ -110,7 +110,7 @@ async def test_the_scale_of_v1alpha1_is_the_same_scale(stage: Stage) -> None:
 
 
 async def test_pods_whose_owner_is_named_in_the_old_version_belong_to_it_all_the_same(stage: Stage) -> None:
-    """A manager of before made them: nothing is created twice, and their changes are noticed."""
+    """An earlier manager made them: nothing is created twice, and their changes are noticed."""
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=3))

@@ -107,7 +107,7 @@ async def bundles(client: Client) -> set[str]:
 
 
 async def review(port: int, bundle: str) -> bool:
-    """Ask as an API server that believes `bundle`."""
+    """Ask as an API server that trusts `bundle`."""
     context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
     url = f"https://127.0.0.1:{port}/mutate-apps-kruise-io-cloneset"
     connector = aiohttp.TCPConnector(ssl=context, force_close=True)

@@ -123,7 +123,7 @@ def _terminating_is_ignored(original: Any) -> Any:
 
 
 def _tombless(_original: Any) -> Any:
-    """The answer to a DELETE is not believed; only the watch is."""
+    """The answer to a DELETE does not count; only the watch does."""
     return lambda *_args, **_kwargs: None
 
 

@@ -203,7 +203,7 @@ class Stage:
         return taken
 
     async def close(self) -> None:
-        """What a fixture calls at the end: a manager that died of a bug fails the test."""
+        """What a fixture calls at the end: a manager that ended with an error fails the test."""
         try:
             self._raise_what_managers_died_of()
         finally:

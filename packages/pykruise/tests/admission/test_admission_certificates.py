@@ -1,4 +1,4 @@
-"""Certificates: what is made, when it is renewed, and what of it other programs believe."""
+"""Certificates: what is made, when it is renewed, and what of it other programs accept."""
 
 import ipaddress
 import ssl

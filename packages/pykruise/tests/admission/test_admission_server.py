@@ -197,7 +197,7 @@ async def test_more_requests_than_there_is_room_for_are_asked_to_come_back(tmp_p
             # then
             assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
         assert (server.is_overloaded, server.shed) == (True, 1)
-        # and it says that it lives, finishes what it began, and takes more
+        # and it reports that it is alive, finishes what it began, and takes more
         async with session.get("/healthz") as answer:
             assert answer.status == 200
         gate.open.set()

@@ -94,7 +94,7 @@ def planned_certificates(
         ("old", "", NOW, "", True),
         ("old", "old", NOW, "", False),
         ("pair", "old", NOW, "", True),  # the same authority
-        ("new", "old", NOW, "", False),  # API servers believe only the old one yet
+        ("new", "old", NOW, "", False),  # API servers trust only the old one yet
         ("foreign", "old", NOW, "", True),  # no client that trusts it trusts what is served
         ("old", "old", NOW + 9.6 * YEAR_S, "the certificate expires", False),
     ],

@@ -435,7 +435,7 @@ def test_pods_that_were_updated_long_ago_are_at_rest() -> None:
 
 
 def test_rolled_back_in_the_grace_period_it_ends_with_the_old_image() -> None:
-    # given a pod in grace to a revision that is no longer wanted: the period is lived out
+    # given a pod in grace to a revision that is no longer wanted: the period is waited for to its end
     builder = in_place(1).with_rolling(inPlaceUpdateStrategy={"gracePeriodSeconds": 20})
     begun = writes(planned(builder))[-1].body["metadata"]
     builder.labelled(begun["labels"], "a")

@@ -187,7 +187,7 @@ def test_a_terminating_revision_is_not_adopted() -> None:
 
 def test_a_selector_that_had_changed_before_the_take_over_touches_nothing() -> None:
     """daemonset case 71, for CloneSet"""
-    # given no record, and a newest revision with the labels of before
+    # given no record, and a newest revision with the earlier labels
     builder = cloneset(3).managed_by(None).with_spec(selector=OTHER)
     # when
     plan = planned(builder)

@@ -22,7 +22,7 @@ A, B = template("nginx:1"), template("nginx:2")
 
 
 def changed(builder: DaemonSetBuilder, selector: dict[str, Any] | None = None) -> DaemonSetBuilder:
-    """The selector is another one, the record is the one of before, and the status is what it was."""
+    """The selector is another one, the record is the earlier one, and the status is what it was."""
     status = builder.plan().status or {}
     revisions = builder.stored_revisions()
     builder.with_status(**{**status, "observedGeneration": 2}).with_revisions(*revisions)

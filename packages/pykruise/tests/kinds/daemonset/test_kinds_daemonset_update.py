@@ -77,7 +77,7 @@ def test_a_pod_that_goes_because_it_does_not_serve_must_still_be_as_it_was_seen(
     ("change", "expected"),
     [
         (lambda one: one.without_pod("n2").on("n2").not_ready("n2"), set()),  # a new pod is not ready
-        (lambda one: one.deleted("n2"), set()),  # nothing lives on n2
+        (lambda one: one.deleted("n2"), set()),  # no active pod on n2
         (lambda one: one.on("n2", called="b"), {"n2"}),  # an old and a new one: manage keeps the first
         (lambda one: one.with_hook().leaving("n2").hooked("n2"), set()),  # the old one is on its way out
     ],

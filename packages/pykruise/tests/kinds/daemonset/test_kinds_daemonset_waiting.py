@@ -214,7 +214,7 @@ def test_a_wait_that_needs_no_action_says_so(builder: DaemonSetBuilder, reason: 
 
 
 def test_an_update_in_place_under_way_is_no_gate_that_a_user_has_to_open() -> None:
-    # given a pod whose container still runs the image of before, which is not all there is to do
+    # given a pod whose container still runs the earlier image, which is not all there is to do
     builder = being_updated(updatable(3).old("n1"), "n3")
     status = builder.pods["n3"]["status"]["containerStatuses"][0]
     status |= {"image": "nginx:0", "imageID": "sha256:nginx:0"}

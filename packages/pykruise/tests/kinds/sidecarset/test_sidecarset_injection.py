@@ -402,7 +402,7 @@ def test_without_a_target_or_with_a_negative_result_the_pod_is_refused() -> None
     """case 55"""
     doc = pod(limited("x", {"cpu": "1"}), initContainers=[limited("init", {"cpu": "1"})])
     for sidecar, problem in (
-        (expressed(regex="^nobody$", limits={"cpu": "cpu"}), "no containers match the regex pattern"),
+        (expressed(regex="^missing$", limits={"cpu": "cpu"}), "no containers match the regex pattern"),
         (expressed(regex="^init$", limits={"cpu": "cpu"}), "no containers match"),
         (expressed(limits={"cpu": "cpu - 2"}), "must not be negative"),
     ):

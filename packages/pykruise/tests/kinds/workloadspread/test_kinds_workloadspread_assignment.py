@@ -540,7 +540,7 @@ async def test_pods_of_a_subset_behind_one_with_room_are_not_read() -> None:
 
 
 async def test_a_pod_that_cannot_be_looked_at_refuses_its_successor() -> None:
-    """No pod is placed by guess: the workload's controller tries again."""
+    """No pod is placed without that read: the workload's controller tries again."""
     server, document = await full()
     replica = server.replica()
     await replica.delete(document)

@@ -587,7 +587,7 @@ def test_an_empty_map_is_an_absent_one_lift_18() -> None:
 # ── versions ─────────────────────────────────────────────────────────────────
 
 
-def test_pods_are_told_apart_by_their_hash_if_their_kind_is() -> None:
+def test_pods_are_distinguished_by_their_hash_if_their_kind_is() -> None:
     kinds = versioned_kinds(["Deployment", " CloneSet"])
     assert kinds == {"deployment", "replicaset", "cloneset"}
     assert version_of({"pod-template-hash": "h"}, owner_kind="ReplicaSet", versioned=kinds) == "h"
