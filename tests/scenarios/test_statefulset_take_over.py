@@ -1,7 +1,7 @@
 """A StatefulSet that another manager kept is taken over, in the middle of a rollout too: no pod is restarted.
 
 Objects are written as OpenKruise's manager leaves them. No manager works on them before pykruise does. And the guard: a
-selector that was changed behind admission's back orphans no pod.
+selector that was changed past admission orphans no pod.
 """
 
 import asyncio
@@ -291,7 +291,7 @@ async def test_a_changed_selector_touches_no_pod_and_is_put_back(stage: Stage, s
     await sets.create(replicas=2)
     await sets.settled(replicas=2)
     before = await facts(stage)
-    # when it is changed behind admission's back
+    # when it is changed past admission
     other = {"matchLabels": {"app": "other"}}
     with stage.past_admission():
         await sets.change(selector=other, template={"metadata": {"labels": {"app": "other"}}})

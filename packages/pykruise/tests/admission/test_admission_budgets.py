@@ -80,7 +80,7 @@ async def refusal(
 
 @pytest.mark.parametrize(("replicas", "is_stale"), [(1, False), (2, False), (2, True)])
 async def test_of_two_deletions_at_once_one_is_admitted_case_36(replicas: int, is_stale: bool) -> None:
-    # given a budget of one, and replicas whose caches do not hear of each other's writes
+    # given a budget of one, and replicas whose caches do not get each other's writes
     server = with_allowed(1)
     found = [server.replica(seed=seed, is_stale=is_stale) for seed in range(replicas)]
     # when

@@ -1,4 +1,4 @@
-"""The guard against a selector that changed behind admission's back."""
+"""The guard against a selector that was changed past admission."""
 
 from typing import Any
 

@@ -233,7 +233,7 @@ def test_a_pod_that_an_update_in_place_has_something_to_do_for_shows_it(
 
 
 def test_what_an_update_in_place_is_judged_by_is_kept_only_with_one() -> None:
-    # given a container that is fed from an annotation, and a word of the node's agent
+    # given a container that is fed from an annotation, and a report of the node's agent
     env = [{"name": "FED", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['example.com/a']"}}}]
     containers = [{"name": "main", "image": "nginx:1", "env": env}]
     said = {"example.com/a": "1", "example.com/b": "2", keys.RUNTIME_META_ANNOTATION: "{}"}

@@ -461,7 +461,7 @@ def test_an_environment_that_is_fed_from_metadata_waits_for_the_agent_and_says_s
     # then without an agent it is metadata like any other: no restart, in service
     assert len(written) == (2 if has_agent else 1)
     assert written[-1].body["metadata"]["labels"]["tier"] == "b"
-    # and with one the pod waits for its word
+    # and with one the pod waits for its report
     metadata = written[-1].body["metadata"]
     builder.labelled(metadata["labels"], "a").annotated(metadata["annotations"], "a")
     plan = planned(builder)

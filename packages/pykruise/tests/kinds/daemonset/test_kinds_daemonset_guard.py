@@ -55,7 +55,7 @@ def test_a_changed_selector_touches_nothing_and_says_what_happened() -> None:
     assert plan.status["desiredNumberScheduled"] == 6
     assert plan.status["currentNumberScheduled"] == 4  # owned ones, whatever the selector says
     assert plan.status["updatedNumberScheduled"] == 3
-    # and one look in ten minutes is all there is to come
+    # and the next reconcile is due in ten minutes
     assert plan.requeue_after_s == LOOK_AGAIN_S
     assert set(left(plan)) == {"n1", "n2", "n3", "n6"}
 

@@ -224,7 +224,7 @@ def test_a_limit_that_cannot_be_read_stops_updates_and_not_pods_on_new_nodes(
     plan = builder.plan()
     assert not plan.stages
     assert reasons(plan) == {"InvalidSpec"}
-    assert plan.notes[0].again_after_s > 0  # and not with every look
+    assert plan.notes[0].again_after_s > 0  # and not with every reconcile
     assert f"spec.updateStrategy.rollingUpdate.{field}" in plan.notes[0].message
     assert all(field in why for why in left(plan).values())
     assert created_on(builder.node("n6").plan()) == ["n6"]

@@ -175,7 +175,7 @@ def test_changes_that_are_not_of_sidecars_upgrade_no_pod_but_make_a_revision() -
 
 def test_pods_whose_sidecars_changed_otherwise_are_left_with_a_condition_and_one_event() -> None:
     """case 60"""
-    # given a pod that another SidecarSet is content with
+    # given a pod that another SidecarSet need not change
     paper = world(2)
 
     def other(pod: Document) -> None:

@@ -325,7 +325,7 @@ def test_a_pod_whose_labels_no_longer_match_is_let_go() -> None:
 
 def test_another_selector_stops_everything() -> None:
     """The guard: nothing is released, nothing is made."""
-    # given a selector that was changed behind admission's back
+    # given a selector that was changed past admission
     builder = statefulset(3).with_spec(selector={"matchLabels": {"app": "other"}})
     builder.spec["template"]["metadata"]["labels"] = {"app": "other"}
     builder.with_revisions(revision(template(), 1))

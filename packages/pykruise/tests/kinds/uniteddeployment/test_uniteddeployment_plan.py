@@ -732,7 +732,7 @@ def test_a_recovered_subset_that_grows_begins_with_pods_in_reserve() -> None:
     assert world.sizes() == {"a": 2, "b": 2}
     world.change(replicas=4).settle()
     assert world.sizes() == {"a": 2, "b": 4}
-    # when the nodes are back, and its pods have proved themselves
+    # when the nodes are back, and its pods have been ready for long enough
     world.open("a").act().sync().pass_time(61).sync()
     # then it grows, its new pods are in reserve, and the substitutes stay
     assert world.sizes()["a"] == 4

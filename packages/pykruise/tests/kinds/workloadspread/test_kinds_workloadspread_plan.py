@@ -225,7 +225,7 @@ def test_the_surplus_stays_the_surplus_when_pods_are_equally_ready() -> None:
 
 
 def test_a_line_of_the_status_shows_where_pods_are() -> None:
-    # given a subset with more pods than it takes, one with a limit that means nothing, and one without
+    # given a subset with more pods than it takes, one with an invalid limit, and one without
     document = spread(subset("a", 1), subset("b", "some"), subset("c"))
     pods = [stored("p1", "a"), stored("p2", "a"), stored("p3", "b")]
     # then
