@@ -125,13 +125,13 @@ def planned(pods: int) -> tuple[float, float]:
     paper.add(1)
     paper.settle()
     model = paper.pod_view("web-0")
-    crowd = [msgspec.structs.replace(model, name=f"web-{one}", uid=str(one)) for one in range(pods)]
+    pod_views = [msgspec.structs.replace(model, name=f"web-{one}", uid=str(one)) for one in range(pods)]
 
     memories = Memories()
 
     def measured() -> float:
         """With what is looked up indexed before, as in a cache."""
-        objects: OnPaper = {POD_VIEWS: crowd, REVISION_VIEWS: paper.revision_views()}
+        objects: OnPaper = {POD_VIEWS: pod_views, REVISION_VIEWS: paper.revision_views()}
         view = paper.view
         read = read_of(KIND, view, objects, settings=Settings(), now=NOW, memories=memories)
         read.by_index(POD_VIEWS, BY_SIDECARSET, view.name)
