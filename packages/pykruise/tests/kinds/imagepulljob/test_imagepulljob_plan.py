@@ -18,7 +18,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.secrets import CopyView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
-from support.image_paper import NOW, at, entry, job, node_image, said
+from support.image_objects import NOW, at, entry, job, node_image, said
 
 HOME = "kruise-daemon-config"
 HELD = {"finalizers": [FINALIZER]}

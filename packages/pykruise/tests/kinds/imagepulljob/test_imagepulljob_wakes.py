@@ -17,7 +17,7 @@ from pykruise.pods.views import PodView, project_pod
 from pykruise.runtime.assemble import views_of
 from pykruise.runtime.read import Around, Memories
 from pykruise.runtime.views import Views
-from support.image_paper import at, entry, job, node_image, said
+from support.image_objects import at, entry, job, node_image, said
 from support.snapshots import control_of, listed
 
 MINE, OTHER_TAG, OTHER_IMAGE = job("mine"), job("tag", image="nginx:2"), job("image", image="redis:1.9")

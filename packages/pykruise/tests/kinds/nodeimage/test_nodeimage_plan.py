@@ -18,7 +18,7 @@ from pykruise.pods.nodes import NodeView
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
-from support.image_paper import NOW, at, entry, job, node, node_image, reference, said
+from support.image_objects import NOW, at, entry, job, node, node_image, reference, said
 from support.snapshots import control_of, read_of
 
 

@@ -19,7 +19,7 @@ from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Memories
-from support.probe_paper import NOW, entry, marker, node, node_probes, pod, probe, result
+from support.probe_objects import NOW, entry, marker, node, node_probes, pod, probe, result
 from support.snapshots import control_of, read_of
 
 IDLE = {"state": "Succeeded", "labels": {"idle": "yes"}, "annotations": {"cost": "-10"}}

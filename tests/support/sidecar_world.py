@@ -1,6 +1,6 @@
 """A SidecarSet with its pods on paper: plans are carried out on documents, and the kubelet has its turn.
 
-world = Paper(sidecarset("log", container("log"))); world.add(3); world.change(container("log", "log:2")); world.round()
+world = SidecarWorld(sidecarset("log", container("log"))); world.add(3); world.change(container("log", "log:2"))
 
 Patches go through the real strategic merge, so a patch that would destroy something does so here too.
 """
@@ -33,7 +33,7 @@ POD = definition_for(PODS) or ""
 CREATED = "2026-01-31T12:00:00Z"
 
 
-class Paper:
+class SidecarWorld:
     """One SidecarSet, its pods and its revisions."""
 
     def __init__(
