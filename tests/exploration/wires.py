@@ -21,10 +21,10 @@ from simulation.history import SENDER
 from simulation.network import Wire
 from simulation.script import Fault
 
-__all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "TurnLog"]
+__all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "ReconcileLog"]
 
 
-class TurnLog:
+class ReconcileLog:
     """One reconcile that is under way: what it is about to write, and what came of its writes so far."""
 
     def __init__(self, key: str) -> None:
@@ -33,7 +33,7 @@ class TurnLog:
         self.came: list[str] = []
 
 
-LOG: ContextVar[TurnLog | None] = ContextVar("log", default=None)
+LOG: ContextVar[ReconcileLog | None] = ContextVar("log", default=None)
 
 
 class Faults:

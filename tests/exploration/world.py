@@ -16,7 +16,7 @@ import msgspec
 
 from exploration.choices import ChoosingLoop, Gates
 from exploration.state import Names, Versions, digest_of, remembered
-from exploration.wires import LOG, Faults, GatedNodes, GatedWire, TurnLog
+from exploration.wires import LOG, Faults, GatedNodes, GatedWire, ReconcileLog
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.runtime.execute import Outcome
@@ -116,7 +116,7 @@ class World(Stage):
         self._faults = Faults(scope.faults, 1)
         self._operations_left: tuple[Operation, ...] = scope.operations
         self._hand_overs = scope.hand_overs
-        self._logs: list[TurnLog] = []
+        self._logs: list[ReconcileLog] = []
         self._has_begun = False
         self._quiet_since = 0.0
         self._is_waiting_chosen = False
@@ -265,17 +265,17 @@ class World(Stage):
             are_answers_apart=self._scope.are_answers_apart,
         )
 
-    def _watch_turns(self, name: str, manager: Any, wire: Wire, controller: Any) -> None:
-        super()._watch_turns(name, manager, wire, controller)
-        turn = controller._reconcile
+    def _watch_reconciles(self, name: str, manager: Any, wire: Wire, controller: Any) -> None:
+        super()._watch_reconciles(name, manager, wire, controller)
+        reconcile = controller._reconcile
 
         async def gated(key: Any) -> float | None:
             await self._gates.wait(f"reconcile {controller.name} {key.name}")
-            log = TurnLog(f"{controller.name} {key}")
+            log = ReconcileLog(f"{controller.name} {key}")
             LOG.set(log)
             self._logs.append(log)
             try:
-                found: float | None = await turn(key)
+                found: float | None = await reconcile(key)
                 return found
             finally:
                 self._logs.remove(log)

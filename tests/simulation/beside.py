@@ -75,8 +75,8 @@ class Together:
 
 
 def _by(controller: str, commit: Commit) -> Commit:
-    """The commit as the rules of this controller see it: what another one decided is no turn to them, and comes
+    """The commit as the rules of this controller see it: what another one decided is no reconcile to them, and comes
     from another client: it may be under way while they decide."""
-    if commit.turn is None or commit.turn.controller == controller:
+    if commit.reconcile is None or commit.reconcile.controller == controller:
         return commit
-    return replace(commit, turn=None, sender=f"{commit.sender}/{commit.turn.controller}")
+    return replace(commit, reconcile=None, sender=f"{commit.sender}/{commit.reconcile.controller}")

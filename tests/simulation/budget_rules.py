@@ -113,8 +113,8 @@ class BudgetRules:
         self._budgets.append(Stored(commit.revision, commit.new))
         if commit.old is None or commit.new is None or _uid(commit.old) != _uid(commit.new):
             self._bases = []
-        elif commit.turn is not None:
-            self._bases.append(Basis(commit.revision, commit.turn.known))
+        elif commit.reconcile is not None:
+            self._bases.append(Basis(commit.revision, commit.reconcile.known))
         before = _records(commit.old)
         for name, since in _records(commit.new).items():
             if before.get(name) != since:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import INSTANCE, Version
 from simulation.rules import (
     PODS,
@@ -124,11 +124,11 @@ class CloneSetRules(WorkloadRules[Workload]):
         was = commit.old is not None and "deletionTimestamp" not in commit.old["metadata"]
         if commit.new is not None and not began:
             self._claims_made.add(commit.key.name)
-        if commit.turn is None or not (began and was) or commit.old is None:
+        if commit.reconcile is None or not (began and was) or commit.old is None:
             return
         self._claims_made.discard(commit.key.name)
         instance = (commit.old["metadata"].get("labels") or {}).get(INSTANCE)
-        known = commit.turn.known.get(PODS, 0)
+        known = commit.reconcile.known.get(PODS, 0)
         for pod in self.pods.latest():
             if pod.labels.get(INSTANCE) == instance and self._is_always_member(pod, known, commit.sender):
                 yield self._broken(
@@ -143,27 +143,29 @@ class CloneSetRules(WorkloadRules[Workload]):
         return all(self._is_member(one, workload) for one in self.pods.since(pod.uid, known))
 
     def on_changed(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         yield from self._on_completed(commit, before, after)
         if not after.is_active:
-            yield from self._on_deleted(commit, turn, before, workloads)
+            yield from self._on_deleted(commit, reconcile, before, workloads)
         elif after.hash != before.hash:
-            yield from self._on_relabelled(commit, turn, before, after, workloads)
+            yield from self._on_relabelled(commit, reconcile, before, after, workloads)
         elif after.is_marked and not before.is_marked:
-            yield from self._on_marked(commit, turn, before, workloads)
+            yield from self._on_marked(commit, reconcile, before, workloads)
         elif after.state == "PreparingDelete" != before.state:
-            yield from self._on_deleted(commit, turn, before, workloads, is_prepared=True)
-        yield from self._on_taken_out(commit, turn, before, after, workloads)
+            yield from self._on_deleted(commit, reconcile, before, workloads, is_prepared=True)
+        yield from self._on_taken_out(commit, reconcile, before, after, workloads)
 
     # ── single rules ─────────────────────────────────────────────────────────
 
     def on_created(
-        self, commit: Commit, turn: Turn, pod: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        known = turn.known.get(PODS, 0)
+        known = reconcile.known.get(PODS, 0)
         mine = [
-            one for one in self._members(workloads[-1]) if one.uid == pod.uid or self._is_known(turn, one.uid)
+            one
+            for one in self._members(workloads[-1])
+            if one.uid == pod.uid or self._is_known(reconcile, one.uid)
         ]
         most = max(workload.replicas + workload.max_surge for workload in workloads)
         if len(mine) > most:
@@ -209,7 +211,7 @@ class CloneSetRules(WorkloadRules[Workload]):
             yield self._broken(commit, "claims", f"{pod.name} is created before {missing}")
         down = sum(
             1
-            for versions in self.pods.all_since(known, turn.manager)
+            for versions in self.pods.all_since(known, reconcile.manager)
             if all(
                 self._is_member(one, workloads[-1])
                 and not self._maybe_available(one, workloads, until=commit.at)
@@ -229,7 +231,7 @@ class CloneSetRules(WorkloadRules[Workload]):
     def _on_deleted(
         self,
         commit: Commit,
-        turn: Turn,
+        reconcile: Reconcile,
         pod: Version,
         workloads: list[Workload],
         *,
@@ -238,51 +240,53 @@ class CloneSetRules(WorkloadRules[Workload]):
         """A user has to have asked for it, it is surplus, or it has to be recreated."""
         if not is_prepared:
             self._deleted_ids.add(pod.labels.get(INSTANCE, ""))
-        versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+        versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         if not is_prepared:
             yield from self._is_hook_heeded(commit, pod, versions, workloads)
         if any(one.is_marked or one.state == "PreparingDelete" for one in versions):
             return
         if any(pod.name in workload.to_delete for workload in workloads):
             return
-        left = self._lenient_members(turn, workloads[-1], without=pod.uid)
+        left = self._lenient_members(reconcile, workloads[-1], without=pod.uid)
         if any(left >= workload.replicas for workload in workloads):
-            if not self._wrong_group(turn, pod, workloads, left):
+            if not self._wrong_group(reconcile, pod, workloads, left):
                 return
             yield self._broken(
                 commit, "partition", f"{pod.name} is surplus and old, but the partition keeps it"
             )
             return
-        problems = [self._why_not_recreated(turn, pod, workload) for workload in workloads]
+        problems = [self._why_not_recreated(reconcile, pod, workload) for workload in workloads]
         if all(problems):
             yield self._broken(
                 commit, "deletion", f"{pod.name} ({pod.hash}) goes for no reason: {problems[-1]}"
             )
 
     def _on_marked(
-        self, commit: Commit, turn: Turn, pod: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        problems = [self._why_not_recreated(turn, pod, workload) for workload in workloads]
+        problems = [self._why_not_recreated(reconcile, pod, workload) for workload in workloads]
         if all(problems):
             yield self._broken(commit, "deletion", f"{pod.name} is marked for no reason: {problems[-1]}")
 
     def _on_relabelled(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        problems = [self._why_not_updated(turn, before, after, workload) for workload in workloads]
+        problems = [self._why_not_updated(reconcile, before, after, workload) for workload in workloads]
         if all(problems):
             yield self._broken(
                 commit, "update", f"{after.name} is updated {before.hash} → {after.hash}: {problems[-1]}"
             )
 
-    def _why_not_updated(self, turn: Turn, before: Version, after: Version, workload: Workload) -> str:
+    def _why_not_updated(
+        self, reconcile: Reconcile, before: Version, after: Version, workload: Workload
+    ) -> str:
         if workload.policy == "ReCreate":
             return "the policy is ReCreate"
         if after.hash != self._hash_of(workload):
             return f"{self._hash_of(workload)} is wanted"
-        return self._why_update_waits(turn, before, workload)
+        return self._why_update_waits(reconcile, before, workload)
 
-    def _why_not_recreated(self, turn: Turn, pod: Version, workload: Workload) -> str:
+    def _why_not_recreated(self, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
         """Empty when an update by recreation may take this pod."""
         if workload.policy == "InPlaceOnly":
             return "the policy is InPlaceOnly"
@@ -293,9 +297,9 @@ class CloneSetRules(WorkloadRules[Workload]):
             return f"it can be updated in place to {target}"
         if pod.hash == target:
             return f"it is of {target}, as wanted"
-        return self._why_update_waits(turn, pod, workload)
+        return self._why_update_waits(reconcile, pod, workload)
 
-    def _why_update_waits(self, turn: Turn, pod: Version, workload: Workload) -> str:
+    def _why_update_waits(self, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
         if workload.is_deleting:
             return "the CloneSet terminates"
         if workload.paused:
@@ -305,7 +309,7 @@ class CloneSetRules(WorkloadRules[Workload]):
         target = self._hash_of(workload)
         old = sum(
             1
-            for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
             if versions[0].uid != pod.uid
             and any(self._is_member(one, workload) and one.hash != target for one in versions)
         )
@@ -313,14 +317,14 @@ class CloneSetRules(WorkloadRules[Workload]):
             return f"the partition keeps {workload.partition} old pods, {old} are left"
         return ""
 
-    def _wrong_group(self, turn: Turn, pod: Version, workloads: list[Workload], left: int) -> bool:
+    def _wrong_group(self, reconcile: Reconcile, pod: Version, workloads: list[Workload], left: int) -> bool:
         """Whether an old pod goes as surplus although the partition wants it and a new one could go."""
 
         def is_wrong(workload: Workload) -> bool:
             target = self._hash_of(workload)
             if pod.hash == target or workload.partition == 0 or left < workload.replicas:
                 return False
-            histories = list(self.pods.all_since(turn.known.get(PODS, 0), turn.manager))
+            histories = list(self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager))
             others = [one for one in histories if one[0].uid != pod.uid]
             old = sum(any(self._is_member(v, workload) and v.hash != target for v in one) for one in others)
             new = sum(all(self._is_member(v, workload) and v.hash == target for v in one) for one in others)
@@ -329,7 +333,7 @@ class CloneSetRules(WorkloadRules[Workload]):
         return all(is_wrong(workload) for workload in workloads)
 
     def _on_taken_out(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         """A manager takes a pod out of service only when enough others serve, as far as it can know."""
 
@@ -338,7 +342,7 @@ class CloneSetRules(WorkloadRules[Workload]):
                 return ""
             left = sum(
                 1
-                for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
+                for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
                 if any(
                     self._is_member(one, workload) and self._maybe_available(one, [workload], until=commit.at)
                     for one in versions
@@ -419,11 +423,11 @@ class CloneSetRules(WorkloadRules[Workload]):
 
     # ── what is known ────────────────────────────────────────────────────────
 
-    def _lenient_members(self, turn: Turn, workload: Workload, *, without: str) -> int:
+    def _lenient_members(self, reconcile: Reconcile, workload: Workload, *, without: str) -> int:
         """Pods that the manager may count, apart from one."""
         return sum(
             1
-            for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
             if versions[0].uid != without and any(self._is_member(one, workload) for one in versions)
         )
 

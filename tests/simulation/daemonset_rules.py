@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import Version
 from simulation.rules import (
     PODS,
@@ -119,27 +119,27 @@ class DaemonSetRules(WorkloadRules[Workload]):
         yield from ()
 
     def on_changed(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         if not after.is_active:
-            yield from self._on_deleted(commit, turn, before, workloads)
+            yield from self._on_deleted(commit, reconcile, before, workloads)
         elif after.hash != before.hash:
-            yield from self._on_updated(commit, turn, before, after, workloads)
-        yield from self._on_taken_out(commit, turn, before, after, workloads)
+            yield from self._on_updated(commit, reconcile, before, after, workloads)
+        yield from self._on_taken_out(commit, reconcile, before, after, workloads)
 
     # ── single rules ─────────────────────────────────────────────────────────
 
     def on_created(
-        self, commit: Commit, turn: Turn, pod: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        nodes = self._nodes_since(pod.target, turn)
+        nodes = self._nodes_since(pod.target, reconcile)
         if not any(node.runs(workload) for node in nodes for workload in workloads):
             yield self._broken(commit, "placement", f"{pod.name} is made for {pod.target}, which runs no pod")
         duplicates = [
             versions[-1].name
-            for versions in self._on_node(turn, pod.target)
+            for versions in self._on_node(reconcile, pod.target)
             if versions[0].uid != pod.uid
-            and self._is_known(turn, versions[0].uid)
+            and self._is_known(reconcile, versions[0].uid)
             and all(self._is_member(one, workloads[-1]) for one in versions)
         ]
         most = 2 if any(workload.max_surge for workload in workloads) else 1
@@ -152,20 +152,20 @@ class DaemonSetRules(WorkloadRules[Workload]):
             yield self._broken(commit, "update", f"{pod.name} is a surge while updates are off")
 
     def _on_deleted(
-        self, commit: Commit, turn: Turn, pod: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+        versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         yield from self._is_hook_heeded(commit, pod, versions, workloads)
         if any(one.state == "PreparingDelete" or not one.is_active for one in versions):
             return
-        problems = [self._why_not_gone(turn, pod, workload) for workload in workloads]
+        problems = [self._why_not_gone(reconcile, pod, workload) for workload in workloads]
         if all(problems):
             yield self._broken(
                 commit, "deletion", f"{pod.name} on {pod.target} goes for no reason: {problems[-1]}"
             )
 
     def _on_updated(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         """Updated in place."""
 
@@ -174,19 +174,19 @@ class DaemonSetRules(WorkloadRules[Workload]):
                 return f"{self._hash_of(workload)} is wanted"
             if not workload.in_place and before.images != after.images:
                 return "the type is not InPlaceIfPossible"
-            return self._why_update_waits(turn, before, workload)
+            return self._why_update_waits(reconcile, before, workload)
 
         problems = [problem(workload) for workload in workloads]
         if all(problems):
             yield self._broken(commit, "update", f"{after.name} is updated to {after.hash}: {problems[-1]}")
 
-    def _why_not_gone(self, turn: Turn, pod: Version, workload: Workload) -> str:
+    def _why_not_gone(self, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
         """Empty when the pod may be deleted."""
-        if any(node.expels(workload) for node in self._nodes_since(pod.target, turn)):
+        if any(node.expels(workload) for node in self._nodes_since(pod.target, reconcile)):
             return ""
         others = [
             versions
-            for versions in self._on_node(turn, pod.target)
+            for versions in self._on_node(reconcile, pod.target)
             if versions[0].uid != pod.uid and any(self._is_member(one, workload) for one in versions)
         ]
         if others and not workload.max_surge:
@@ -196,47 +196,47 @@ class DaemonSetRules(WorkloadRules[Workload]):
             return ""
         if pod.hash == target:
             return f"it is of {target}, as wanted"
-        return self._why_update_waits(turn, pod, workload)
+        return self._why_update_waits(reconcile, pod, workload)
 
-    def _why_update_waits(self, turn: Turn, pod: Version, workload: Workload) -> str:
+    def _why_update_waits(self, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
         if workload.paused:
             return "updates are paused"
         if workload.on_delete:
             return "updates are OnDelete"
         target = self._hash_of(workload)
         if workload.max_surge and not isinstance(workload.max_surge, str):
-            versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+            versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
             if all(one.is_ready for one in versions):
                 return "with surge the new pod comes first"
         partition = number(workload.partition, len(self._running(workload)), up=False)
         old = {
             versions[0].target
-            for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
             if versions[0].target != pod.target
             and any(self._is_member(one, workload) and one.hash != target for one in versions)
         }
-        if len(old) < partition and self._nodes_are_known(turn):
+        if len(old) < partition and self._nodes_are_known(reconcile):
             return f"the partition keeps {partition} nodes on older revisions, {len(old)} are left"
         return ""
 
     def _on_taken_out(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         """A pod that serves goes out of service for an update only while few enough nodes are on their way."""
 
         def breaks(workload: Workload) -> str:
             if not self._is_taken_out(commit, before, after, workload):
                 return ""
-            versions = self.pods.since(before.uid, turn.known.get(PODS, 0))
+            versions = self.pods.since(before.uid, reconcile.known.get(PODS, 0))
             if not all(
-                one.is_available(min_ready_s=workload.min_ready_s, at=turn.at) for one in versions[:1]
+                one.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at) for one in versions[:1]
             ):
                 return ""
-            if any(node.expels(workload) for node in self._nodes_since(before.target, turn)):
+            if any(node.expels(workload) for node in self._nodes_since(before.target, reconcile)):
                 return ""
-            if self._others_on(turn, before, workload) or workload.max_surge:
+            if self._others_on(reconcile, before, workload) or workload.max_surge:
                 return ""
-            busy = self._busy(turn, before.target, workload, until=commit.at)
+            busy = self._busy(reconcile, before.target, workload, until=commit.at)
             most = number(workload.max_unavailable, max(len(self._nodes), 1), up=True)
             return f"{sorted(busy)} are on their way already, {most} may be" if len(busy) >= most else ""
 
@@ -246,26 +246,26 @@ class DaemonSetRules(WorkloadRules[Workload]):
                 commit, "availability", f"{before.name} is taken out of service: {problems[-1]}"
             )
 
-    def _others_on(self, turn: Turn, pod: Version, workload: Workload) -> bool:
+    def _others_on(self, reconcile: Reconcile, pod: Version, workload: Workload) -> bool:
         return any(
             versions[0].uid != pod.uid and any(self._is_member(one, workload) for one in versions)
-            for versions in self._on_node(turn, pod.target)
+            for versions in self._on_node(reconcile, pod.target)
         )
 
-    def _busy(self, turn: Turn, node: str, workload: Workload, *, until: float) -> set[str]:
+    def _busy(self, reconcile: Reconcile, node: str, workload: Workload, *, until: float) -> set[str]:
         """Other nodes that surely are between two pods, or whose new pod surely is not available."""
         target = self._hash_of(workload)
         found: set[str] = set()
         for name in self._nodes:
-            states = self._nodes_since(name, turn)
-            if states and states[0].revision > turn.known.get(NODES, 0):
+            states = self._nodes_since(name, reconcile)
+            if states and states[0].revision > reconcile.known.get(NODES, 0):
                 continue  # a node that has just joined cannot be known
             if name == node or not states or not all(one.runs(workload) for one in states):
                 continue
             may_serve = any(
                 self._is_member(one, workload)
                 and (one.hash != target or self._maybe_available(one, [workload], until=until))
-                for versions in self._on_node(turn, name)
+                for versions in self._on_node(reconcile, name)
                 for one in versions
             )
             if not may_serve:
@@ -318,19 +318,19 @@ class DaemonSetRules(WorkloadRules[Workload]):
     def _running(self, workload: Workload) -> set[str]:
         return {name for name, states in self._nodes.items() if states[-1].runs(workload)}
 
-    def _nodes_since(self, name: str, turn: Turn) -> list[Node]:
+    def _nodes_since(self, name: str, reconcile: Reconcile) -> list[Node]:
         """What a manager may take for the present state of a node."""
         states = self._nodes.get(name) or []
-        known = turn.known.get(NODES, 0)
+        known = reconcile.known.get(NODES, 0)
         first = max(0, bisect_right(states, known, key=lambda one: one.revision) - 1)
         return states[first:]
 
-    def _nodes_are_known(self, turn: Turn) -> bool:
-        """Whether no node has changed since the turn began: only then nodes can be counted."""
-        return all(len(self._nodes_since(name, turn)) == 1 for name in self._nodes)
+    def _nodes_are_known(self, reconcile: Reconcile) -> bool:
+        """Whether no node has changed since the reconcile began: only then nodes can be counted."""
+        return all(len(self._nodes_since(name, reconcile)) == 1 for name in self._nodes)
 
-    def _on_node(self, turn: Turn, node: str) -> Iterator[list[Version]]:
+    def _on_node(self, reconcile: Reconcile, node: str) -> Iterator[list[Version]]:
         """Pods of one node, each with the versions that the manager may take for the present one."""
-        for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager):
+        for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager):
             if versions[0].target == node:
                 yield versions

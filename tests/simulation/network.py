@@ -18,7 +18,7 @@ import msgspec
 
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError, error_for
 from pykruise.kube.transport import Request, Response, Transport
-from simulation.history import SENDER, TURN
+from simulation.history import RECONCILE, SENDER
 from simulation.script import Fault
 from support.faults import Answer
 
@@ -167,7 +167,7 @@ class Wire:
     async def _travel(self, fault: Fault | None, forward: Callable[[], Any]) -> Response:
         SENDER.set(self._name)
         if not self._decides:
-            TURN.set(None)
+            RECONCILE.set(None)
         await asyncio.sleep(self._rng.uniform(0, self._latency_s))
         if self.dead and self._rng.random() < 0.5:
             raise ConnectionLostError("the sender is dead")

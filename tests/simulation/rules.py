@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 
 __all__ = [
@@ -102,12 +102,14 @@ class WorkloadRules(Generic[W]):
         """The object as stored. Fields that admission defaults are there."""
         raise NotImplementedError
 
-    def on_created(self, commit: Commit, turn: Turn, pod: Version, workloads: list[W]) -> Iterator[Violation]:
+    def on_created(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[W]
+    ) -> Iterator[Violation]:
         """A manager made a pod; it has to be right under one of these versions of the workload."""
         raise NotImplementedError
 
     def on_changed(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, workloads: list[W]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[W]
     ) -> Iterator[Violation]:
         """A manager wrote to a pod of the workload, or deleted it."""
         raise NotImplementedError
@@ -156,18 +158,18 @@ class WorkloadRules(Generic[W]):
 
     def _on_pod(self, commit: Commit) -> Iterator[Violation]:
         before, after = self.pods.take(commit)
-        turn = commit.turn
-        if turn is None or not self.workloads:
+        reconcile = commit.reconcile
+        if reconcile is None or not self.workloads:
             return
         for found in self._concerned(commit, after, before):
             if isinstance(found, Violation):
                 yield found
             elif before is None:
                 yield from self._is_built_right(commit, after)
-                yield from self.on_created(commit, turn, after, found)
+                yield from self.on_created(commit, reconcile, after, found)
             elif before.owner == after.owner and self._is_member(before, found[-1]):
                 yield from self._on_images(commit, before, after, found)
-                yield from self.on_changed(commit, turn, before, after, found)
+                yield from self.on_changed(commit, reconcile, before, after, found)
 
     def _on_set(self, commit: Commit) -> None:
         if commit.key.name != self._name:
@@ -184,9 +186,9 @@ class WorkloadRules(Generic[W]):
             )
             return
         removed = commit.key.name.rpartition("-")[2]
-        if commit.turn is not None and self.workloads:
+        if commit.reconcile is not None and self.workloads:
             used = [pod.name for pod in self._members(self.workloads[-1]) if pod.hash == removed]
-            known = commit.turn.known.get(PODS, 0)
+            known = commit.reconcile.known.get(PODS, 0)
             sure = [name for name in used if self._is_sure(name, removed, known)]
             if sure:
                 yield self._broken(commit, "history", f"revision {removed} is deleted, but {sure} are of it")
@@ -201,8 +203,8 @@ class WorkloadRules(Generic[W]):
         self, commit: Commit, after: Version, before: Version | None
     ) -> Iterator[Violation | list[W]]:
         """The versions of the workload under which a manager's write to a pod has to be right, if there are any."""
-        assert commit.turn is not None
-        workloads = self._workloads_since(commit.turn.known.get(self.shelf, 0))
+        assert commit.reconcile is not None
+        workloads = self._workloads_since(commit.reconcile.known.get(self.shelf, 0))
         if not workloads or after.owner not in {workload.uid for workload in workloads}:
             if before is None:
                 yield self._broken(commit, "owner", f"pod {after.name} is created for no workload there is")
@@ -238,7 +240,7 @@ class WorkloadRules(Generic[W]):
         self, commit: Commit, before: Version, after: Version, workloads: list[W]
     ) -> Iterator[Violation]:
         """No container is restarted twice for one revision, none under its hook, none to another image."""
-        assert commit.turn is not None
+        assert commit.reconcile is not None
         if after.hash != before.hash:
             self._image_writes = {
                 key: count for key, count in self._image_writes.items() if key[0] != after.uid
@@ -250,7 +252,7 @@ class WorkloadRules(Generic[W]):
             if self._image_writes[key] > 1:
                 what = f"container {name} of {after.name} is restarted twice for {after.hash}"
                 yield self._broken(commit, "restarts", what)
-        versions = self.pods.since(before.uid, commit.turn.known.get(PODS, 0))
+        versions = self.pods.since(before.uid, commit.reconcile.known.get(PODS, 0))
         if (
             changed
             and before.state != "Updating"
@@ -329,10 +331,10 @@ class WorkloadRules(Generic[W]):
 
     # ── what is known ────────────────────────────────────────────────────────
 
-    def _is_known(self, turn: Turn, uid: str) -> bool:
+    def _is_known(self, reconcile: Reconcile, uid: str) -> bool:
         """Whether the manager has to know that there is such a pod."""
         first = self.pods.created_at(uid)
-        return first.revision <= turn.known.get(PODS, 0) or first.sender == turn.manager
+        return first.revision <= reconcile.known.get(PODS, 0) or first.sender == reconcile.manager
 
     def _workloads_since(self, known: int) -> list[W]:
         """Versions that a manager with this knowledge may take for the present one."""

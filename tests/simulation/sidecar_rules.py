@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version, is_injected
 from simulation.rules import PODS, REVISIONS, Violation, number
 
@@ -128,7 +128,7 @@ class SidecarRules:
         self._made_at = 0.0
         self._stored: set[str] = set()
         self._free: dict[str, tuple[str, int]] = {}
-        """Pods that were upgraded when they did not serve, with the turn: they cost that turn nothing."""
+        """Pods that were upgraded when they did not serve, with the reconcile: they cost that reconcile nothing."""
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
         """Called for each commit to `shelves`, in order; after the pods have taken it."""
@@ -143,8 +143,8 @@ class SidecarRules:
         elif commit.shelf == PODS and commit.key.namespace == self._namespace and commit.new is not None:
             if commit.old is None:
                 yield from self._is_injected(commit)
-            elif commit.turn is not None:
-                yield from self._on_written(commit, commit.turn)
+            elif commit.reconcile is not None:
+                yield from self._on_written(commit, commit.reconcile)
 
     # ── injection ────────────────────────────────────────────────────────────
 
@@ -162,10 +162,10 @@ class SidecarRules:
 
     # ── upgrades ─────────────────────────────────────────────────────────────
 
-    def _on_written(self, commit: Commit, turn: Turn) -> Iterator[Violation]:
+    def _on_written(self, commit: Commit, reconcile: Reconcile) -> Iterator[Violation]:
         yield from self._is_nothing_else_touched(commit)
         before, after = self._pods.since(self._now(commit).uid, 0)[-2:]
-        known = turn.known.get(SETS, 0)
+        known = reconcile.known.get(SETS, 0)
         first = max(0, sum(sidecarset.revision <= known for sidecarset in self._sidecarsets) - 1)
         sidecarsets = self._sidecarsets[first:]
         if not sidecarsets:
@@ -176,13 +176,13 @@ class SidecarRules:
         )
         if not is_upgrade:
             return
-        problems = [self._why_not(commit, turn, before, after, sidecarset) for sidecarset in sidecarsets]
+        problems = [self._why_not(commit, reconcile, before, after, sidecarset) for sidecarset in sidecarsets]
         rule, what = problems[-1]
         if all(one for one, _ in problems):
             yield self._broken(commit, rule, f"sidecars of {after.name} are changed: {what}")
 
     def _why_not(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, sidecarset: SidecarSet
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, sidecarset: SidecarSet
     ) -> tuple[str, str]:
         """The rule that it breaks and how; empty: it is right."""
         if sidecarset.is_deleting:
@@ -191,10 +191,10 @@ class SidecarRules:
             return "paused", "upgrades are paused, or there are none"
         if sidecarset.hash_on(after) != sidecarset.hash or dict(after.sidecars) != dict(sidecarset.images):
             return "template", f"to {dict(after.sidecars)}, wanted {dict(sidecarset.images)}"
-        versions = self._pods.since(before.uid, turn.known.get(PODS, 0))[:-1]
+        versions = self._pods.since(before.uid, reconcile.known.get(PODS, 0))[:-1]
         if not any(sidecarset.upgrades(one) for one in versions):
             return "selector", "it is not to be upgraded, or cannot be in place"
-        known, writer = turn.known.get(PODS, 0), f"{turn.manager}/{self.controller}"
+        known, writer = reconcile.known.get(PODS, 0), f"{reconcile.manager}/{self.controller}"
         others = [
             histories for histories in self._pods.all_since(known, writer) if histories[0].uid != before.uid
         ]
@@ -206,7 +206,7 @@ class SidecarRules:
         left = sum(any(sidecarset.upgrades(one) for one in histories) for histories in others)
         if left < (keep := min(sidecarset.kept(of) for of in range(fewest, most + 1))):
             return "partition", f"the partition keeps {keep}, {left} are left"
-        own = (turn.manager, turn.number)
+        own = (reconcile.manager, reconcile.number)
         busy = [
             histories[-1].name
             for histories in sure

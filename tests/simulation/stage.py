@@ -39,7 +39,7 @@ from pykruise.runtime.reconcile import Reconciler
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
 from simulation.beside import Together
-from simulation.history import SENDER, TURN, Commit, RecordingStorage, Turn
+from simulation.history import RECONCILE, SENDER, Commit, Reconcile, RecordingStorage
 from simulation.kinds import KINDS as SIMULATED
 from simulation.network import NetworkFaults, Wire
 from simulation.operations import Operations
@@ -115,7 +115,7 @@ class Stage:
         self._count = 0
         self._skew_s = 0.0
         self._writes = 0
-        self._turns = 0
+        self._reconciles = 0
         self._helpers: set[asyncio.Task[Any]] = set()
 
     @asynccontextmanager
@@ -290,25 +290,25 @@ class Stage:
             pace=PACE if self._script.reads_in_portions else None,
         )
         for controller in manager.controllers:
-            self._watch_turns(name, manager, wire, controller)
+            self._watch_reconciles(name, manager, wire, controller)
         life = Life(manager, wires, asyncio.get_running_loop().create_task(manager.run()))
         life.task.add_done_callback(self._ended)
         self._lives.append(life)
         return life
 
-    def _watch_turns(self, name: str, manager: Manager, wire: Wire, controller: Any) -> None:
-        """Note what the caches know whenever a turn begins: the turn's requests carry it along."""
-        turn: Reconciler = controller._reconcile
+    def _watch_reconciles(self, name: str, manager: Manager, wire: Wire, controller: Any) -> None:
+        """Note what the caches know whenever a reconcile begins: its requests carry that along."""
+        reconcile: Reconciler = controller._reconcile
 
         async def noted(key: Any) -> float | None:
-            self._turns += 1
+            self._reconciles += 1
             known = manager.positions()
             for path, version in wire.held.items():
                 for resource in known:
                     if path.endswith("/" + resource.partition(".")[0]):
                         known[resource] = min(known[resource], version - 1)
-            TURN.set(Turn(name, self._turns, self._now(), known, controller.name))
-            return await turn(key)
+            RECONCILE.set(Reconcile(name, self._reconciles, self._now(), known, controller.name))
+            return await reconcile(key)
 
         controller._reconcile = noted
 
@@ -331,7 +331,7 @@ class Stage:
     def _on_commit(self, commit: Commit) -> None:
         for violation in self._rules.on_commit(commit):
             self._found.append(violation)
-        if commit.turn is not None:
+        if commit.reconcile is not None:
             self._stop_if_it_never_ends()
         if commit.shelf == PODS.plural and commit.new is not None and commit.sender != "user":
             self._serve_hooks(commit)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import Version
 from simulation.rules import (
     PODS,
@@ -168,25 +168,25 @@ class StatefulSetRules(WorkloadRules[Workload]):
     def on_other(self, commit: Commit) -> Iterator[Violation]:
         if commit.shelf == CLAIMS and commit.key.namespace == self._namespace:
             self._claims.setdefault(commit.key.name, []).append((commit.revision, commit.new))
-            if commit.turn is not None and commit.new is not None and self.workloads:
-                yield from self._are_owners_right(commit, commit.turn)
+            if commit.reconcile is not None and commit.new is not None and self.workloads:
+                yield from self._are_owners_right(commit, commit.reconcile)
 
     def on_changed(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         yield from self._on_completed(commit, before, after)
         if not after.is_active:
-            yield from self._on_deleted(commit, turn, before, workloads)
+            yield from self._on_deleted(commit, reconcile, before, workloads)
         elif after.hash != before.hash:
-            yield from self._on_updated(commit, turn, before, after, workloads)
+            yield from self._on_updated(commit, reconcile, before, after, workloads)
         elif after.state == "PreparingDelete" != before.state:
-            yield from self._is_wanted_gone(commit, turn, before, workloads)
-        yield from self._on_taken_out(commit, turn, before, after, workloads)
+            yield from self._is_wanted_gone(commit, reconcile, before, workloads)
+        yield from self._on_taken_out(commit, reconcile, before, after, workloads)
 
     # ── pods that come ───────────────────────────────────────────────────────
 
     def on_created(
-        self, commit: Commit, turn: Turn, pod: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         if all(workload.rank(pod.name) < 0 for workload in workloads):
             yield self._broken(
@@ -196,25 +196,29 @@ class StatefulSetRules(WorkloadRules[Workload]):
         if pod.labels.get(POD_NAME) != pod.name:
             yield self._broken(commit, "ordinals", f"{pod.name} lacks the label with its name")
         workloads = [workload for workload in workloads if workload.rank(pod.name) >= 0]
-        problems = [self._why_not_its_turn(commit, turn, pod, workload) for workload in workloads]
+        problems = [self._why_not_its_turn(commit, reconcile, pod, workload) for workload in workloads]
         if all(problems):
             rule = "scale limit" if workloads[-1].is_parallel else "order"
             yield self._broken(commit, rule, f"{pod.name} is made: {problems[-1]}")
-        problems = [self._why_not_of_its_revision(turn, pod, workload, workloads) for workload in workloads]
+        problems = [
+            self._why_not_of_its_revision(reconcile, pod, workload, workloads) for workload in workloads
+        ]
         if all(problems):
             yield self._broken(commit, "partition", f"{pod.name} is made of {pod.hash}: {problems[-1]}")
-        yield from self._are_claims_there(commit, turn, pod, workloads)
+        yield from self._are_claims_there(commit, reconcile, pod, workloads)
 
-    def _why_not_its_turn(self, commit: Commit, turn: Turn, pod: Version, workload: Workload) -> str:
+    def _why_not_its_turn(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload
+    ) -> str:
         """Empty when the pods before it let it be made."""
-        down = self._surely_down(turn, workload.lower(pod.name), workload, until=commit.at)
+        down = self._surely_down(reconcile, workload.lower(pod.name), workload, until=commit.at)
         if not workload.is_parallel:
             return f"{down} come first" if down else ""
         limit = workload.scale_max_unavailable
         return f"{down} are down, the limit is {limit}" if len(down) >= limit else ""
 
     def _why_not_of_its_revision(
-        self, turn: Turn, pod: Version, workload: Workload, workloads: list[Workload]
+        self, reconcile: Reconcile, pod: Version, workload: Workload, workloads: list[Workload]
     ) -> str:
         update = self._hash_of(workload)
         currents = {one.current if one.current in self._templates else update for one in workloads}
@@ -225,7 +229,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
             return "" if pod.hash in wanted else f"its place wants {wanted}"
         if currents == {update} == {pod.hash}:
             return ""
-        histories = [self._of_name(turn, name) for name in workload.others(pod.name)]
+        histories = [self._of_name(reconcile, name) for name in workload.others(pod.name)]
         if pod.hash == update:
             new = sum(
                 self._all_members(one, workload) and all(v.hash == update for v in one[-1])
@@ -245,14 +249,14 @@ class StatefulSetRules(WorkloadRules[Workload]):
         )
 
     def _are_claims_there(
-        self, commit: Commit, turn: Turn, pod: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         """Its claims are there, and none is about to go with a pod that had the name before."""
         if len(workloads) != 1:
             return
         for template in workloads[0].claim_templates:
             name = f"{template}-{pod.name}"
-            versions = self._claim_since(name, turn)
+            versions = self._claim_since(name, reconcile)
             if not any(versions):
                 yield self._broken(commit, "claims", f"{pod.name} is made before claim {name}")
             elif all(_pod_owners(one) for one in versions if one) and all(versions):
@@ -262,31 +266,31 @@ class StatefulSetRules(WorkloadRules[Workload]):
     # ── pods that go ─────────────────────────────────────────────────────────
 
     def _on_deleted(
-        self, commit: Commit, turn: Turn, pod: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+        versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         yield from self._is_hook_heeded(commit, pod, versions, workloads)
         if all(workload.rank(pod.name) < 0 for workload in workloads):
-            yield from self._do_claims_go(commit, turn, pod, workloads)
+            yield from self._do_claims_go(commit, reconcile, pod, workloads)
         if not any(one.state == "PreparingDelete" for one in versions):
-            yield from self._is_wanted_gone(commit, turn, pod, workloads)
+            yield from self._is_wanted_gone(commit, reconcile, pod, workloads)
 
     def _is_wanted_gone(
-        self, commit: Commit, turn: Turn, pod: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         """A user asked for it, it is surplus and it is its turn, or it has to be recreated."""
-        versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+        versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         if any(one.is_marked for one in versions):
             return
-        problems = [self._why_not_gone(commit, turn, pod, workload) for workload in workloads]
+        problems = [self._why_not_gone(commit, reconcile, pod, workload) for workload in workloads]
         if all(problems):
             surplus = all(workload.rank(pod.name) < 0 for workload in workloads)
             rule = "order" if surplus else "deletion"
             yield self._broken(commit, rule, f"{pod.name} ({pod.hash}) goes: {problems[-1]}")
 
-    def _why_not_gone(self, commit: Commit, turn: Turn, pod: Version, workload: Workload) -> str:
+    def _why_not_gone(self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
         if workload.rank(pod.name) < 0:
-            return "" if workload.is_parallel else self._why_surplus_waits(commit, turn, pod, workload)
+            return "" if workload.is_parallel else self._why_surplus_waits(commit, reconcile, pod, workload)
         if workload.policy == "InPlaceOnly":
             return "the policy is InPlaceOnly"
         target = self._hash_of(workload)
@@ -296,43 +300,45 @@ class StatefulSetRules(WorkloadRules[Workload]):
             return f"it can be updated in place to {target}"
         if pod.hash == target:
             return f"it is of {target}, as wanted"
-        return self._why_update_waits(turn, pod, workload)
+        return self._why_update_waits(reconcile, pod, workload)
 
-    def _why_surplus_waits(self, commit: Commit, turn: Turn, pod: Version, workload: Workload) -> str:
+    def _why_surplus_waits(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload
+    ) -> str:
         """In order, the highest goes, when nothing is missing below."""
         if down := self._surely_down(
-            turn, [_named(pod.name, one) for one in workload.slots], workload, until=commit.at
+            reconcile, [_named(pod.name, one) for one in workload.slots], workload, until=commit.at
         ):
             return f"it is surplus, but {down} come first"
         higher = [
             versions[-1].name
-            for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
             if workload.rank(versions[-1].name) < 0
             and _ordinal(versions[-1].name) > _ordinal(pod.name)
             and versions[0].owner == workload.uid
             and not any(one.gone for one in versions)
-            and self._is_known(turn, versions[0].uid)
+            and self._is_known(reconcile, versions[0].uid)
         ]
         return f"it is surplus, but {higher} go first" if higher else ""
 
     def _do_claims_go(
-        self, commit: Commit, turn: Turn, pod: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         """Claims that are to go with a pod that is scaled away know it before the pod is deleted."""
         if any(workload.when_scaled != "Delete" for workload in workloads):
             return
         for template in workloads[-1].claim_templates:
             name = f"{template}-{pod.name}"
-            versions = self._claim_since(name, turn)
+            versions = self._claim_since(name, reconcile)
             if versions and all(one and pod.uid not in _pod_owners(one) for one in versions):
                 yield self._broken(commit, "claims", f"{pod.name} is deleted, {name} does not go with it")
             elif versions and versions[-1]:
                 self._scaled_away[name] = versions[-1]["metadata"]["uid"]
 
-    def _are_owners_right(self, commit: Commit, turn: Turn) -> Iterator[Violation]:
+    def _are_owners_right(self, commit: Commit, reconcile: Reconcile) -> Iterator[Violation]:
         """Owners that a manager gives to a claim are those that some retention policy wants."""
         name = commit.key.name
-        workloads = self._workloads_since(turn.known.get(SETS, 0))
+        workloads = self._workloads_since(reconcile.known.get(SETS, 0))
         before = set(_pod_owners(commit.old)) if commit.old else set()
         if set(_pod_owners(commit.new)) - before and not any(
             workload.when_scaled == "Delete" and workload.rank(name) < 0 for workload in workloads
@@ -348,21 +354,21 @@ class StatefulSetRules(WorkloadRules[Workload]):
     # ── updates ──────────────────────────────────────────────────────────────
 
     def _on_updated(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         def problem(workload: Workload) -> str:
             if workload.policy == "ReCreate":
                 return "the policy is ReCreate"
             if after.hash != self._hash_of(workload):
                 return f"{self._hash_of(workload)} is wanted"
-            return self._why_update_waits(turn, before, workload)
+            return self._why_update_waits(reconcile, before, workload)
 
         problems = [problem(workload) for workload in workloads]
         if all(problems):
             what = f"{after.name} is updated {before.hash} → {after.hash}: {problems[-1]}"
             yield self._broken(commit, "update", what)
 
-    def _why_update_waits(self, turn: Turn, pod: Version, workload: Workload) -> str:
+    def _why_update_waits(self, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
         if workload.is_deleting:
             return "the StatefulSet terminates"
         if workload.paused:
@@ -373,19 +379,21 @@ class StatefulSetRules(WorkloadRules[Workload]):
         if not workload.is_unordered:
             if workload.rank(pod.name) < workload.partition:
                 return f"the partition keeps {workload.partition} pods"
-            versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+            versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
             if not workload.is_parallel and any(one.state in _TAKEN_OUT for one in versions):
                 return ""  # in order, everything waits for it: only its update ends that
-            first = [name for name in workload.higher(pod.name) if self._is_surely_idle(turn, name, workload)]
+            first = [
+                name for name in workload.higher(pod.name) if self._is_surely_idle(reconcile, name, workload)
+            ]
             costs = all(
-                one.is_available(min_ready_s=workload.min_ready_s, at=turn.at - self._skew_s)
+                one.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at - self._skew_s)
                 for one in versions
             )
             most = workload.max_unavailable - costs
             return f"{first} come first" if len(first) > most else ""
         old = sum(
             not histories or any(one.hash != target for versions in histories for one in versions)
-            for histories in (self._of_name(turn, name) for name in workload.others(pod.name))
+            for histories in (self._of_name(reconcile, name) for name in workload.others(pod.name))
         )
         return (
             f"the partition keeps {workload.partition} old pods, {old} are left"
@@ -393,25 +401,25 @@ class StatefulSetRules(WorkloadRules[Workload]):
             else ""
         )
 
-    def _is_surely_idle(self, turn: Turn, name: str, workload: Workload) -> bool:
+    def _is_surely_idle(self, reconcile: Reconcile, name: str, workload: Workload) -> bool:
         """Whether this pod surely is old and serves: no manager has begun with it."""
-        histories = self._of_name(turn, name)
+        histories = self._of_name(reconcile, name)
         target = self._hash_of(workload)
         return self._all_members(histories, workload) and all(
             one.hash != target
-            and one.is_available(min_ready_s=workload.min_ready_s, at=turn.at - self._skew_s)
+            and one.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at - self._skew_s)
             for one in histories[-1]
         )
 
     def _on_taken_out(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, workloads: list[Workload]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         """A wanted pod that serves goes out of service only while few enough others are out."""
 
         def breaks(workload: Workload) -> str:
             if workload.rank(before.name) < 0 or not self._is_taken_out(commit, before, after, workload):
                 return ""
-            down = self._surely_down(turn, workload.others(before.name), workload, until=commit.at)
+            down = self._surely_down(reconcile, workload.others(before.name), workload, until=commit.at)
             most = workload.max_unavailable
             return f"{down} are out already, {most} may be" if len(down) >= most else ""
 
@@ -508,12 +516,12 @@ class StatefulSetRules(WorkloadRules[Workload]):
 
     # ── what is known ────────────────────────────────────────────────────────
 
-    def _of_name(self, turn: Turn, name: str) -> list[list[Version]]:
+    def _of_name(self, reconcile: Reconcile, name: str) -> list[list[Version]]:
         """Pods of this name, each with the versions that the manager may take for the present one; the last of
         them is the one that is there now."""
         return [
             versions
-            for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
             if versions[-1].name == name
         ]
 
@@ -521,22 +529,24 @@ class StatefulSetRules(WorkloadRules[Workload]):
         """Whether it surely is a pod of the set that lives."""
         return len(histories) == 1 and all(self._is_member(one, workload) for one in histories[0])
 
-    def _surely_down(self, turn: Turn, names: list[str], workload: Workload, *, until: float) -> list[str]:
+    def _surely_down(
+        self, reconcile: Reconcile, names: list[str], workload: Workload, *, until: float
+    ) -> list[str]:
         """Those of these pods that are missing or out of service, whatever the manager may take for the present."""
         return [
             name
             for name in names
             if not any(
                 self._is_member(one, workload) and self._maybe_available(one, [workload], until=until)
-                for versions in self._of_name(turn, name)
+                for versions in self._of_name(reconcile, name)
                 for one in versions
             )
         ]
 
-    def _claim_since(self, name: str, turn: Turn) -> list[Any]:
+    def _claim_since(self, name: str, reconcile: Reconcile) -> list[Any]:
         """What a manager may take for the present state of a claim."""
         versions = self._claims.get(name) or []
-        known = turn.known.get(CLAIMS, 0)
+        known = reconcile.known.get(CLAIMS, 0)
         first = max(0, bisect_right(versions, known, key=lambda one: one[0]) - 1)
         return [one for _, one in versions[first:]]
 

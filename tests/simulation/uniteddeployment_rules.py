@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 from simulation.rules import PODS, REVISIONS, Violation
 
@@ -29,7 +29,7 @@ SUBSET = "apps.kruise.io/subset-name"
 REVISION = "apps.kruise.io/controller-revision-hash"
 TEMPLATE = "cloneSetTemplate"
 UNBOUNDED = 1_000_000
-MOST_TURNS = 8
+MOST_SCALINGS = 8
 """So often a workload may be scaled for no new reason: a zone goes, and comes back."""
 
 
@@ -59,7 +59,7 @@ class UnitedDeploymentRules:
         self._versions: list[_Seen] = []
         self._workloads: dict[str, list[_Seen]] = {}
         """By uid."""
-        self._turns: Counter[str] = Counter()
+        self._scalings: Counter[str] = Counter()
         """How often the controller has scaled a workload since another client changed anything."""
 
     # ── every commit ─────────────────────────────────────────────────────────
@@ -68,10 +68,10 @@ class UnitedDeploymentRules:
         """Called for each commit to `shelves`, in order."""
         if commit.key.namespace != self._namespace:
             return
-        is_ours = commit.turn is not None and commit.turn.controller == CONTROLLER
+        is_ours = commit.reconcile is not None and commit.reconcile.controller == CONTROLLER
         if commit.shelf == UNITED and commit.key.name == self._name:
-            if commit.turn is None:
-                self._turns.clear()
+            if commit.reconcile is None:
+                self._scalings.clear()
             self._versions.append(_Seen(commit.revision, commit.new))
         elif commit.shelf == PODS:
             self.pods.take(commit)
@@ -86,19 +86,17 @@ class UnitedDeploymentRules:
         history = self._workloads.setdefault(uid, [])
         before = history[-1] if history else None
         history.append(_Seen(commit.revision, commit.new))
-        if commit.turn is None:
-            self._turns.clear()
+        if commit.reconcile is None:
+            self._scalings.clear()
         if not is_ours or not self._versions:
             return
         if before is not None and commit.new is not None and before.replicas != history[-1].replicas:
-            self._turns[uid] += 1
-            if self._turns[uid] > MOST_TURNS:
-                what = (
-                    f"{commit.key.name} is scaled for the {self._turns[uid]}th time, and nothing asked for it"
-                )
+            self._scalings[uid] += 1
+            if self._scalings[uid] > MOST_SCALINGS:
+                what = f"{commit.key.name} is scaled for the {self._scalings[uid]}th time, and nothing asked for it"
                 yield self._broken(commit, "restless", what)
-        assert commit.turn is not None
-        united_versions = self._united_since(commit.turn)
+        assert commit.reconcile is not None
+        united_versions = self._united_since(commit.reconcile)
         if not united_versions:
             yield self._broken(commit, "owner", f"{commit.key.name} is written to for nothing that is there")
         elif before is None:
@@ -122,18 +120,18 @@ class UnitedDeploymentRules:
             for other, one in self._live(owners)
             if other != uid and one["metadata"]["labels"].get(SUBSET) == subset
         ]
-        if orphans := list(self._orphans(commit.turn, subset)):
+        if orphans := list(self._orphans(commit.reconcile, subset)):
             what = f"subset {subset} gets {commit.key.name}, and {orphans} could have been adopted"
             yield self._broken(commit, "adoption", what)
         if others:
             yield self._broken(commit, "twice", f"subset {subset} has {others}, and gets {commit.key.name}")
 
-    def _orphans(self, turn: Turn | None, subset: str) -> Iterator[str]:
+    def _orphans(self, reconcile: Reconcile | None, subset: str) -> Iterator[str]:
         """Names of workloads of the subset that surely are there, and that have no controller."""
-        assert turn is not None
+        assert reconcile is not None
         for history in self._workloads.values():
-            seen = _since(history, turn.known.get(WORKLOADS, 0))
-            if seen[0].revision <= turn.known.get(WORKLOADS, 0) and all(
+            seen = _since(history, reconcile.known.get(WORKLOADS, 0))
+            if seen[0].revision <= reconcile.known.get(WORKLOADS, 0) and all(
                 one.document is not None
                 and not _is_going(one.document)
                 and not _owner(one.document)
@@ -183,12 +181,12 @@ class UnitedDeploymentRules:
         self, commit: Commit, old: Any | None, new: Any, united_versions: list[Any]
     ) -> Iterator[Violation]:
         """What grows leaves all together within the replicas."""
-        assert commit.turn is not None
+        assert commit.reconcile is not None
         size = int(new["spec"]["replicas"])
         if size <= (int(old["spec"]["replicas"]) if old is not None else 0):
             return
         uid = new["metadata"]["uid"]
-        known = commit.turn.known.get(WORKLOADS, 0)
+        known = commit.reconcile.known.get(WORKLOADS, 0)
         owners = {united["metadata"]["uid"] for united in united_versions}
         names = {name for united in united_versions for name in _subsets(united)}
         others = sum(
@@ -208,9 +206,9 @@ class UnitedDeploymentRules:
             if document is not None and not _is_going(document) and _owner(document) in owners:
                 yield uid, document
 
-    def _united_since(self, turn: Turn) -> list[Any]:
+    def _united_since(self, reconcile: Reconcile) -> list[Any]:
         """Versions of the UnitedDeployment that the manager may take for the present one."""
-        found = _since(self._versions, turn.known.get(UNITED, 0))
+        found = _since(self._versions, reconcile.known.get(UNITED, 0))
         return [one.document for one in found if one.document is not None]
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
