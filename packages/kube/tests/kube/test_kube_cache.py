@@ -200,7 +200,7 @@ async def test_what_an_index_returned_does_not_change_and_is_shared_until_someth
         assert [item.value for item in mirror.cache.by_index("owner", "x")] == [3, 2]
 
 
-async def test_handlers_find_store_and_indexes_up_to_date_and_one_that_fails_harms_nobody() -> None:
+async def test_handlers_find_store_and_indexes_up_to_date_and_one_that_fails_harms_no_other() -> None:
     # given
     server = ModelServer()
     server.create("a", 1, owner="x")
@@ -826,7 +826,7 @@ async def test_a_tombstone_made_during_a_list_that_lacks_the_object_goes_with_th
         assert mirror.shown() == {}
 
 
-async def test_changes_and_deletions_during_a_gap_are_told() -> None:
+async def test_changes_and_deletions_during_a_gap_are_delivered() -> None:
     server = ModelServer()
     for name in ("kept", "changed", "deleted", "replaced"):
         server.create(name, 1)

@@ -571,7 +571,7 @@ async def test_a_watch_yields_events_until_the_server_ends_it() -> None:
     assert transport.open_streams == 0
 
 
-async def test_a_watch_can_be_told_its_times() -> None:
+async def test_a_watch_can_be_given_its_times() -> None:
     # given
     transport = ScriptedTransport(streams=[[]])
     # when

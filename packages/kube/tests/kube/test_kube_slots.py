@@ -94,7 +94,7 @@ def test_a_slot_moves_from_who_lives_only_to_who_has_settled(first: list[int], s
     assert set(said.values()) <= set(second)
 
 
-def test_without_members_nobody_should_hold_anything() -> None:
+def test_without_members_no_slot_has_a_holder() -> None:
     assert assign({0: 1}, {0: 1}, seats=[], settled=frozenset()) == {}
     with pytest.raises(ValueError, match="no member"):
         rendezvous([])

@@ -67,7 +67,7 @@ async def test_answers_of_writes_are_in_the_cache_before_the_call_returns() -> N
     assert json.loads(raw) == POD
 
 
-async def test_a_subresource_is_told_only_when_its_answer_is_the_object() -> None:
+async def test_a_subresource_is_observed_only_when_its_answer_is_the_object() -> None:
     # given
     scale = {"kind": "Scale", "metadata": POD["metadata"]}
     ours, ear = writer(answer(200, scale), answer(201, EVICTION), answer(200, POD))

@@ -49,7 +49,7 @@ async def test_every_cache_of_a_resource_hears_of_own_writes() -> None:
         await asyncio.wait([running])
 
 
-async def test_who_waits_for_what_is_not_served_is_told_when_the_answer_comes() -> None:
+async def test_a_wait_for_a_resource_that_is_not_served_ends_when_the_answer_comes() -> None:
     async with small_cluster() as place:
         # given an API server that takes a while to say that it does not know the resource
         faulty = FaultyTransport(place.cluster.transport_for("manager"))

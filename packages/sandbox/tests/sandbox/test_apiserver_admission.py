@@ -59,7 +59,7 @@ async def test_mutating_reviewers_run_in_order_and_validating_ones_see_the_resul
     assert last.object["metadata"]["uid"], "the validating ones see the object as it will be stored"
 
 
-async def test_reviewers_are_told_what_the_write_is() -> None:
+async def test_reviewers_get_what_the_write_is() -> None:
     # given
     witness = Witness()
     api = Api.fresh(reviewers=[rule("w", witness, mutating=False)])

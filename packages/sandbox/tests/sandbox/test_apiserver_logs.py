@@ -52,7 +52,7 @@ async def test_the_log_of_the_container_before_it_tells_how_that_ended() -> None
     assert lines[1] == f"ended with exit code 1 at {STARTED}"
 
 
-async def test_only_what_was_written_since_then_is_told() -> None:
+async def test_only_what_was_written_since_then_is_returned() -> None:
     # given
     ended = {"exitCode": 1, "startedAt": ENDED, "finishedAt": STARTED}
     api = await with_pod({"terminated": ended})

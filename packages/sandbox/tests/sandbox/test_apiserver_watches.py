@@ -307,7 +307,7 @@ async def test_initial_events_end_with_a_bookmark_that_says_so() -> None:
     assert events[1][1]["metadata"]["resourceVersion"] == str(int(api.now()) - 1)
 
 
-async def test_a_reader_that_does_not_read_is_cut_off_and_slows_nobody() -> None:
+async def test_a_reader_that_does_not_read_is_cut_off_and_slows_no_other() -> None:
     # given
     api = Api.fresh(watch_buffer=5)
     lazy = await api.watch(CONFIG_MAPS, resourceVersion=api.now())
