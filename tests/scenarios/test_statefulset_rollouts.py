@@ -237,7 +237,7 @@ async def test_a_pod_that_is_specified_for_deletion_is_made_anew(stage: Stage, s
     assert (await sets.images())[1] == "nginx:1"
 
 
-async def test_priorities_say_who_is_updated_first(stage: Stage, sets: Sets) -> None:
+async def test_priorities_say_which_pod_is_updated_first(stage: Stage, sets: Sets) -> None:
     """statefulset case 43"""
     # given
     await stage.start_manager()

@@ -279,7 +279,7 @@ async def test_an_event_that_only_shows_an_own_write_is_not_read_again() -> None
         assert mirror.cache.stats().pending == 0
 
 
-async def test_in_a_crowd_handlers_hear_a_moment_later_and_who_asks_sees_all_at_once() -> None:
+async def test_of_many_events_handlers_are_called_a_moment_later_and_readers_see_all_at_once() -> None:
     # given
     server = ModelServer()
     server.create("a", 1)
@@ -753,7 +753,9 @@ async def test_a_list_does_not_undo_writes_that_were_answered_after_it_began() -
         assert (stats.pending, stats.tombstones, stats.relists) == (0, 0, 1)
 
 
-async def test_neither_a_list_nor_later_events_bring_back_who_was_there_before_an_own_object() -> None:
+async def test_neither_a_list_nor_later_events_bring_back_an_earlier_object_of_the_name_of_an_own_one() -> (
+    None
+):
     # given an object that others changed and deleted after the list was made; then one's own of that name,
     # created and deleted again before the list arrives
     server = ModelServer()

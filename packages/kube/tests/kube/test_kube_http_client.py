@@ -196,7 +196,7 @@ async def test_waiting_for_a_connection_ends_too_and_nothing_was_sent(
     assert len(server[0].heard) == 1
 
 
-async def test_who_waits_for_a_connection_hears_that_the_transport_is_closed(
+async def test_a_request_that_waits_for_a_connection_fails_when_the_transport_is_closed(
     server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
     async def never(_: bytes, writer: asyncio.StreamWriter) -> None:

@@ -176,7 +176,7 @@ async def test_a_refused_client_is_answered_before_the_body_is_sent() -> None:
         assert await talk.ends() == b""
 
 
-async def test_who_is_refused_without_a_body_may_ask_again() -> None:
+async def test_a_client_that_is_refused_without_a_body_may_ask_again() -> None:
     async with talking() as talk:
         talk.send("GET /a HTTP/1.1\nHost: x\nRefuse-Me: 1\n\n")
         assert (await talk.answer())[0] == 401

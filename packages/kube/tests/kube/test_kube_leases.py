@@ -125,7 +125,7 @@ async def test_a_lease_given_back_is_taken_within_seconds() -> None:
         assert (found["holderIdentity"], found["leaseTransitions"]) == ("b", 1)
 
 
-async def test_a_leader_that_ends_tells_the_next_one_what_it_has_written() -> None:
+async def test_a_leader_that_ends_leaves_to_the_next_one_what_it_has_written() -> None:
     async with stand() as (place, candidate):
         a = candidate("a")
         await a.elector.wait_leading()

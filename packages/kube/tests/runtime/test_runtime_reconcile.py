@@ -251,7 +251,7 @@ async def test_a_refused_write_is_in_the_status_and_comes_back_with_backoff(worl
     assert world.stored == {"failed": "exceeded quota"}
 
 
-async def test_a_kind_whose_status_has_no_place_for_failures_tells_the_status_of_its_plan(
+async def test_a_kind_whose_status_has_no_place_for_failures_writes_the_status_of_its_plan(
     world: World,
 ) -> None:
     # given
@@ -432,7 +432,7 @@ async def test_nothing_is_made_again_at_once_for_an_owner_that_is_not_there(
     assert world.writes == ["create a"]
 
 
-async def test_who_makes_objects_now_and_then_does_not_look_at_its_owner(world: World) -> None:
+async def test_a_kind_that_rarely_makes_objects_does_not_read_its_owner(world: World) -> None:
     # given
     reconcile = turn(world)
     world.plan_now = creating("a")

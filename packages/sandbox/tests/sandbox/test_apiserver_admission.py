@@ -86,7 +86,7 @@ async def test_reviewers_get_what_the_write_is() -> None:
     assert delete.options["propagationPolicy"] == "Background"
 
 
-async def test_a_refusal_names_who_refused_and_keeps_code_and_causes() -> None:
+async def test_a_refusal_names_the_reviewer_and_keeps_code_and_causes() -> None:
     # given
     async def no(_: AdmissionRequest) -> AdmissionAnswer:
         return AdmissionAnswer(refusal=Status(message="not on my watch", code=403, reason="Forbidden"))

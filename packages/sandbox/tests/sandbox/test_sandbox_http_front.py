@@ -201,7 +201,7 @@ async def test_a_protobuf_body_that_is_none_is_a_400_status() -> None:
                 assert (await answer.json())["reason"] == "BadRequest"
 
 
-async def test_a_watch_tells_changes_line_by_line_as_they_happen() -> None:
+async def test_a_watch_sends_changes_line_by_line_as_they_happen() -> None:
     async with running() as front, client(front) as session, watching(session) as watch:
         # given
         assert watch.status == 200

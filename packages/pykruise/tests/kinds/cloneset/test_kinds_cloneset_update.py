@@ -121,7 +121,7 @@ def test_paused_still_brings_pods_into_service() -> None:
     assert states(plan) == {"e": "Normal"}
 
 
-def test_priority_by_weight_decides_who_is_first() -> None:
+def test_priority_by_weight_decides_which_pod_is_first() -> None:
     """cloneset case 71"""
     builder = cloneset(3, old=3, max_unavailable=1).labelled({"foo": "x"}, "c").labelled({"bar": "x"}, "b")
     terms = [
