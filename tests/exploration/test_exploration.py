@@ -58,7 +58,7 @@ def test_every_order_of_events_comes_to_rest_as_it_was_asked_for(kind: str, name
 
 
 @pytest.mark.parametrize("pitfall", PITFALLS, ids=lambda pitfall: pitfall.name)
-def test_a_pitfall_of_the_original_is_found_when_its_remedy_is_removed(pitfall: Pitfall) -> None:
+def test_what_the_original_gets_wrong_is_found_when_its_cure_is_taken_out(pitfall: Pitfall) -> None:
     # when
     with mutated(pitfall.changes):
         graph = Graph(explore(pitfall.scope, most_states=6_000, until_broken=True, seed=pitfall.seed))
