@@ -166,7 +166,7 @@ image: $(VENV)/.ready-dev
 	@PYTHONPATH=. $(BIN)/python -m testbed.product_images $(or $(IMAGES),build/images)
 
 screenshots: $(VENV)/.ready-dev
-	@PYKRUISE_PICTURES=docs/dashboard $(BIN)/python -m pytest -q -n0 tests/scenarios/test_dashboard_pages.py -k pictures
+	@PYKRUISE_PICTURES=docs/dashboard $(BIN)/python -m pytest -q -n0 --exhaustive tests/scenarios/test_dashboard_pages.py -k pictures
 
 simulate: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m simulation --seeds $(SEEDS) --first $(FIRST) $(if $(PROCESSES),--processes $(PROCESSES))

@@ -59,6 +59,8 @@ class LoopWatch:
         self._turn = 0
         self._seen: tuple[int, str] = (0, "")
         self._collection_began = 0.0
+        self._looking_s = 0.0
+        """What looking has cost: no CPU of the manager's."""
         gc.callbacks.append(self._on_collection)
 
     async def run(self) -> None:
@@ -78,6 +80,7 @@ class LoopWatch:
         """What the loop is in, when it has been in it for a while."""
         turn, seen = self._turn, Counter[str]()
         while True:
+            self._looking_s = time.thread_time()
             time.sleep(0.005)
             if turn != self._turn:
                 turn, seen = self._turn, Counter()
@@ -100,7 +103,7 @@ class LoopWatch:
             "where": self.where,
             "collection_ms": self.collecting_s * 1000,
             "rss_mb": _rss_mb(),
-            "cpu_s": time.process_time(),
+            "cpu_s": time.process_time() - self._looking_s,
         }
         self.longest_s = self.collecting_s = self.waited_s = 0.0
         return found

@@ -23,8 +23,11 @@ scenarios those run that are marked
     @pytest.mark.node                 there too
     @pytest.mark.node_only            only there
 
-`--brief` runs each of them, but with parameters only an eighth of its sets. What cannot know on which cluster it runs
-is the same on both, and left out on a real one.
+What cannot know on which cluster it runs is the same on both, and left out on a real one. `--brief`, as continuous
+integration has it, runs what is marked `real`; of the others, which have passed in the sandbox, of each file a third of
+its scenarios, with an eighth of their sets of parameters; and not
+
+    @pytest.mark.not_in_brief("what proves it in a brief run")
 """
 
 import asyncio
@@ -32,10 +35,10 @@ import functools
 import math
 import random
 import secrets
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -104,6 +107,8 @@ from support.webhooks import GATES, webhook_settings
 from testbed.control_plane import API_SERVER, ControlPlane
 from testbed.images import busybox_image
 from testbed.node import Nodes
+
+T = TypeVar("T")
 
 START = parse_time("2026-01-31T12:00:00Z")
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
@@ -222,19 +227,34 @@ def _is_only_exhaustive(item: pytest.Item) -> bool:
 
 def _beyond_the_sample(items: list[pytest.Item], *, is_brief: bool) -> set[pytest.Item]:
     """What `few_on_real` leaves out, and `--brief`."""
-    groups: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
     unwanted: set[pytest.Item] = set()
-    for group in groups.values():
+    files: dict[Path, list[list[pytest.Item]]] = {}
+    for group in _grouped(items, lambda item: item.nodeid.partition("[")[0]):
         marker = group[0].get_closest_marker("few_on_real")
         count = min(marker.args[0], len(group)) if marker else len(group)
-        if is_brief and "stage" in getattr(group[0], "fixturenames", ()):
+        if is_brief and group[0].get_closest_marker("not_in_brief"):
+            count = 0
+        elif is_brief and not group[0].get_closest_marker("real"):
+            files.setdefault(group[0].path, []).append(group)
             count = math.ceil(count / 8)
-        if count < len(group):
-            kept = {int((number * _GOLDEN % 1) * len(group)) for number in range(count)}
-            unwanted |= {item for number, item in enumerate(group) if number not in kept}
+        unwanted.update(set(group).difference(_spread(group, count)))
+    for groups in files.values():
+        kept = _spread(groups, math.ceil(len(groups) / 3))
+        unwanted.update(item for group in groups if group not in kept for item in group)
     return unwanted
+
+
+def _grouped(items: Iterable[T], key: Callable[[T], str]) -> Iterable[list[T]]:
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups.values()
+
+
+def _spread(values: Sequence[T], count: int) -> list[T]:
+    """So many of them, spread evenly."""
+    places = {int((number * _GOLDEN % 1) * len(values)) for number in range(count)}
+    return [values[place] for place in sorted(places)]
 
 
 # ── both clusters ────────────────────────────────────────────────────────────

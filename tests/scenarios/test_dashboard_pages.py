@@ -424,6 +424,7 @@ def test_whatever_objects_say_is_text(tmp_path: Path) -> None:
 # ── pictures ─────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sandbox_only
 @pytest.mark.parametrize("scheme", ["light", "dark"] if PICTURES else ["light"])
 def test_pictures_of_the_pages(

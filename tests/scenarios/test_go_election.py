@@ -14,7 +14,11 @@ from support.go_programs import has_go
 from support.scenario import Stage, cloneset
 from testbed.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.real, pytest.mark.skipif(not has_go(), reason="there is no Go to build with")]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(not has_go(), reason="there is no Go to build with"),
+    pytest.mark.not_in_brief("test_kube_leases.py holds fields and times of the Lease to those of client-go"),
+]
 
 LEASE_S = 15.0
 LATE_S = 2 * 2.0 * 1.2 + 2.0

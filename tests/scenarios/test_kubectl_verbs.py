@@ -20,7 +20,11 @@ import pytest
 from support.kubectl_session import DIFFERENCES, DIFFERENCES_OF, SESSION, Answer, Step, play
 from support.up import Kubectl, running_real, running_up
 
-pytestmark = [pytest.mark.real_time, pytest.mark.timeout(600)]  # the first test waits for the whole session
+pytestmark = [
+    pytest.mark.real_time,
+    pytest.mark.timeout(600),  # the first test waits for the whole session
+    pytest.mark.not_in_brief("the sandbox is compared with the recordings"),
+]
 
 FOLDER = Path(__file__).parent / "recorded"
 MINORS = ("1.32", "1.37")

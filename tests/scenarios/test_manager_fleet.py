@@ -273,6 +273,7 @@ def nothing_twice(seen: Sequence[PodWatch]) -> None:
     assert max(one.most for one in seen) <= REPLICAS
 
 
+@pytest.mark.exhaustive(in_sandbox=True)
 async def test_a_rolling_update_of_four_managers_loses_no_review_and_doubles_nothing(
     busy_plane: ControlPlane | None, tmp_path: Path
 ) -> None:
@@ -304,7 +305,7 @@ async def test_a_rolling_update_of_four_managers_loses_no_review_and_doubles_not
         pytest.param(signal.SIGTERM, True, marks=pytest.mark.exhaustive),
         (signal.SIGKILL, True),
         pytest.param(signal.SIGKILL, False, marks=pytest.mark.exhaustive),
-        (signal.SIGSTOP, True),
+        pytest.param(signal.SIGSTOP, True, marks=pytest.mark.exhaustive(in_sandbox=True)),
         pytest.param(signal.SIGTERM, False, marks=pytest.mark.exhaustive),
         pytest.param(signal.SIGSTOP, False, marks=pytest.mark.exhaustive),
     ],

@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 from simulation.kinds import GENERATORS, generate
@@ -25,7 +26,7 @@ COLLECT_EVERY = 10
 
 
 def main() -> int:
-    """0: nothing was found."""
+    """0: nothing was found. Of several kinds each plays all the seeds."""
     arguments = _arguments()
     logging.disable(logging.CRITICAL)
     if arguments.replay:
@@ -34,16 +35,13 @@ def main() -> int:
         return bool(outcome.violations)
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     if arguments.trace:
-        for seed in seeds:
-            print(to_json(generate(seed, arguments.kind)))
-            _show(run(generate(seed, arguments.kind)), trace=True)
+        for kind, seed in product(arguments.kind, seeds):
+            print(to_json(generate(seed, kind)))
+            _show(run(generate(seed, kind)), trace=True)
         return 0
-    return _hunt(
-        seeds,
-        kind=arguments.kind,
-        processes=arguments.processes,
-        out=Path(arguments.out),
-        most=arguments.most,
+    out, most = Path(arguments.out), arguments.most
+    return max(
+        _hunt(seeds, kind=kind, processes=arguments.processes, out=out, most=most) for kind in arguments.kind
     )
 
 
@@ -51,7 +49,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--kind", default="cloneset", choices=sorted(GENERATORS))
+    parser.add_argument("--kind", nargs="+", default=["cloneset"], choices=sorted(GENERATORS))
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", default="simulation-found", help="where failing scripts are written to")
     parser.add_argument("--most", type=int, default=20, help="stop after so many failures")

@@ -67,37 +67,25 @@ def test_what_was_found_once_stays_fixed(path: Path) -> None:
     assert not outcome.violations, str(outcome.violations[0])
 
 
-@pytest.mark.parametrize("kind", SEEDS)
-def test_a_seed_gives_the_same_trace_each_time(kind: str) -> None:
-    # given
-    script = generate(7, kind)
-    # when
-    first, second = run(script), run(script)
-    # then
-    assert first.trace == second.trace
-    assert first.writes == second.writes
-
-
-@pytest.mark.parametrize("kind", SEEDS)
-def test_a_seed_gives_the_same_trace_in_every_process(kind: str) -> None:
+def test_a_seed_gives_the_same_trace_in_every_process() -> None:
     """Strings and objects hash differently there: no order may come of that."""
     # given
-    command = [sys.executable, "-m", "simulation", "--kind", kind, "--first", "7", "--seeds", "2", "--trace"]
+    options = ["--first", "7", "--seeds", "1", "--trace", "--kind", *SEEDS]
     path = os.pathsep.join(str(folder) for folder in sys.path if folder)
     # when
     first, second = (
         subprocess.run(
-            command,
+            [sys.executable, "-m", "simulation", *options],
             env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": number},
             capture_output=True,
             text=True,
             check=True,
-        )
+        ).stdout
         for number in ("1", "2")
     )
     # then
-    assert first.stdout == second.stdout
-    assert "virtual seconds" in first.stdout
+    assert first == second
+    assert first.count("virtual seconds") == len(SEEDS)
 
 
 def test_a_script_survives_being_written_down() -> None:
