@@ -279,7 +279,7 @@ async def _throughput(client: Client, fleet: Fleet, asked: argparse.Namespace) -
 async def _large(client: Client, fleet: Fleet, asked: argparse.Namespace) -> list[Phase]:
     began = time.perf_counter()
     count = len(fleet.managers)
-    # Something has to change in each, or nobody would see that it has been looked at.
+    # Something has to change in each, or its reconcile would leave no trace.
     await _at_once(range(asked.sets), lambda number: _merge(client, number, {"minReadySeconds": count}))
     await settled(client, asked.sets, asked.pods)
     found = [await fleet.phase("start, with all pods there", asked.sets * asked.pods, began)]
