@@ -6,7 +6,7 @@
 #   make demo REAL=1  the demo on a real control plane with real nodes (root)
 #   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: an eighth of their parameters
 #   make test-nodes  scenarios on real nodes too (root, and packages that it names); SELECTION=... for less
-#   make simulate SEEDS=100000  hunt for failures: random deeds and faults in virtual time
+#   make simulate SEEDS=100000  hunt for failures: random operations and faults in virtual time
 #   make explore KIND=cloneset PODS=3  everything that can happen in small worlds
 #   make mutate FILES=kinds/cloneset  mutants made by a tool of files that decide, and what no test notices
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each

@@ -101,7 +101,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--exhaustive"):
         settings.load_profile("exhaustive")
     # pytest-asyncio asks for the current loop to restore it later; where there never was one, asyncio would
-    # make one on demand that nobody closes (a ResourceWarning in whichever test comes next).
+    # make one on demand that is never closed (a ResourceWarning in whichever test comes next).
     asyncio.set_event_loop(None)
 
 

@@ -228,7 +228,7 @@ class Script:
         self._at_once = asyncio.Semaphore(MANAGERS_AT_ONCE)
 
     async def watch(self) -> None:
-        """Hear of all pods, until cancelled. A server that is pressed ends watches: then from the beginning."""
+        """Watch all pods, until cancelled. A server that is pressed ends watches: then from the beginning."""
         path = PODS.path(NAMESPACE)
         decode_list, decode = msgspec.json.Decoder(_List).decode, msgspec.json.Decoder(_Event).decode
         while True:
@@ -386,7 +386,7 @@ def _other_image(image: str) -> dict[str, Any]:
 
 
 async def main() -> None:
-    """Orders, one after another, until nobody gives any."""
+    """Orders, one after another, until there is no further one."""
     transport = HttpTransport(load_kubeconfig(Path(sys.argv[1])), pool=MANAGERS_AT_ONCE)
     script = Script(transport, owner=sys.argv[2])
     watching = asyncio.create_task(script.watch())

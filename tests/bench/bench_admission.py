@@ -75,7 +75,7 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 async def serve(folder: Path) -> None:
-    """The server's process: tells its port and its CPU seconds whenever it reads a line."""
+    """The server's process: prints its port and its CPU seconds whenever it reads a line."""
     server = WebhookServer(review_paths(Reviews(reviewers())), host="127.0.0.1", port=0)
     server.load_certificate(folder / "tls.crt", folder / "tls.key")
     await server.start()
@@ -116,9 +116,9 @@ async def measure(folder: Path, authority: Authority, *, count: int) -> list[Fig
             for _ in range(number):
                 begun = time.perf_counter()
                 async with session.post(f"{PATH}?timeout=10s", data=body) as answer:
-                    told = await answer.read()
+                    returned = await answer.read()
                 taken.append((time.perf_counter() - begun) * 1000)
-            assert read(told).patch
+            assert read(returned).patch
 
         await ask(200, [])
         for at_once in (1, 32):

@@ -151,7 +151,7 @@ async def _ready(found: Victim) -> None:
 
 
 async def _leader(client: Client) -> tuple[str, int]:
-    """Who holds the lease, and how often it has changed hands."""
+    """The holder of the lease, and how often it has changed hands."""
     lease = decode(await client.get(LEASES, MANAGER_NAMESPACE, "kruise-manager"))
     return lease["spec"]["holderIdentity"], lease["spec"].get("leaseTransitions", 0)
 
@@ -186,9 +186,9 @@ class Honest:
         began = time.perf_counter()
         try:
             async with session.post(self._url, data=self._body) as answer:
-                told = await answer.read()
-                if answer.status != 200 or not read(told).allowed:
-                    self.refused.append(f"{answer.status} {told[:80]!r}")
+                body = await answer.read()
+                if answer.status != 200 or not read(body).allowed:
+                    self.refused.append(f"{answer.status} {body[:80]!r}")
         except (aiohttp.ClientError, TimeoutError) as error:
             self.refused.append(repr(error))
         self.seconds.append(time.perf_counter() - began)

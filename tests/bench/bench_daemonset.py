@@ -285,7 +285,7 @@ async def measure_node_events(cluster: Cluster, counting: MeteredTransport, node
     taint = {"key": "example.com/x", "effect": "NoExecute"}
     steps = {
         "heartbeat": heartbeat(),
-        "a label that nobody asks for": change({"metadata": {"labels": {"a": "b"}}}),
+        "a label that no set asks for": change({"metadata": {"labels": {"a": "b"}}}),
         "a taint that expels its pod": change({"spec": {"taints": [taint]}}),
         "the end of that taint": change({"spec": {"taints": None}}),
         "a node joins": join(),

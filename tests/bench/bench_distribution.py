@@ -2,7 +2,7 @@
 
 PYTHONPATH=tests python -m bench.bench_distribution [--namespaces 2000] [--others 5000] [--kilobytes 4]
 
-Everything is in one process, the sandbox's API server too; memory of Python's objects is told of the manager's caches
+Everything is in one process, the sandbox's API server too; memory of Python's objects is that of the manager's caches
 alone, by what starting a manager adds. Prints; asserts nothing.
 """
 
@@ -65,13 +65,15 @@ class Bench:
         while not await self.is_done():
             await asyncio.sleep(0.02)
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-        told = {what: count for what, count in sorted(self.counting.requests.items()) if "WATCH" not in what}
+        counted = {
+            what: count for what, count in sorted(self.counting.requests.items()) if "WATCH" not in what
+        }
         copies = sum(
-            count for what, count in told.items() if what.split()[1] == "secrets" and "GET" not in what
+            count for what, count in counted.items() if what.split()[1] == "secrets" and "GET" not in what
         )
         print(
             f"{name:28} {seconds:6.2f} s  {copies / self.namespaces:.4f} writes a namespace  "
-            f"{1000 * cpu / self.namespaces:.2f} ms CPU each (API server too)  {told}"
+            f"{1000 * cpu / self.namespaces:.2f} ms CPU each (API server too)  {counted}"
         )
 
     async def is_done(self) -> bool:

@@ -302,7 +302,7 @@ async def watches(_: int) -> None:
     line(
         f"{WATCHES:,} watches, {events} writes",
         f"{events * WATCHES / (max(seen) - begun):8,.0f} events/s   {cpu / events / WATCHES * 1e6:.1f} us CPU each   "
-        f"written in {written:.2f} s, all told after {max(seen) - begun:.2f} s",
+        f"written in {written:.2f} s, all received after {max(seen) - begun:.2f} s",
     )
 
 

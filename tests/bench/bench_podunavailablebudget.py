@@ -3,7 +3,7 @@
 PYTHONPATH=tests:. python -m bench.bench_podunavailablebudget [--pods 200] [--going 64] [--let-go 20] [--replicas 3]
 
 Users, webhooks (over HTTPS, behind one address), the manager and the sandbox's API server are in one process. CPU is
-told beside that of the same race without a budget. Prints; asserts nothing.
+printed beside that of the same race without a budget. Prints; asserts nothing.
 """
 
 import argparse

@@ -36,7 +36,7 @@ from pykruise.plans.views import BY_SIDECARSET, POD_VIEWS, REVISION_VIEWS  # noq
 from pykruise.pods.revisions import RevisionView  # noqa: E402
 from pykruise.runtime.read import Memories  # noqa: E402
 from support.reviews import posted, request  # noqa: E402
-from support.sidecar_paper import Paper  # noqa: E402
+from support.sidecar_world import SidecarWorld  # noqa: E402
 from support.sidecarsets import NOW, container, sidecarset, view  # noqa: E402
 from support.snapshots import OnPaper, read_of, taken  # noqa: E402
 
@@ -121,25 +121,25 @@ def reviewed(views: Sequence[SidecarSetView]) -> float:
 
 def planned(pods: int) -> tuple[float, float]:
     """A snapshot and its plan with that many pods: settled, and in the middle of an upgrade."""
-    paper = Paper(sidecarset("log", container("log")))
-    paper.add(1)
-    paper.settle()
-    model = paper.pod_view("web-0")
-    crowd = [msgspec.structs.replace(model, name=f"web-{one}", uid=str(one)) for one in range(pods)]
+    world = SidecarWorld(sidecarset("log", container("log")))
+    world.add(1)
+    world.settle()
+    model = world.pod_view("web-0")
+    pod_views = [msgspec.structs.replace(model, name=f"web-{one}", uid=str(one)) for one in range(pods)]
 
     memories = Memories()
 
     def measured() -> float:
         """With what is looked up indexed before, as in a cache."""
-        objects: OnPaper = {POD_VIEWS: crowd, REVISION_VIEWS: paper.revision_views()}
-        view = paper.view
+        objects: OnPaper = {POD_VIEWS: pod_views, REVISION_VIEWS: world.revision_views()}
+        view = world.view
         read = read_of(KIND, view, objects, settings=Settings(), now=NOW, memories=memories)
         read.by_index(POD_VIEWS, BY_SIDECARSET, view.name)
         return cpu_ms(lambda: plan_sidecarset(taken(snapshot(view, read))), repeats=5)
 
     settled = measured()
-    paper.change(container("log", "log:2"))
-    paper.round()
+    world.change(container("log", "log:2"))
+    world.round()
     return settled, measured()
 
 

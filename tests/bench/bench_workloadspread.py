@@ -2,7 +2,7 @@
 
 PYTHONPATH=tests python -m bench.bench_workloadspread [--pods 500] [--at-once 64] [--replicas 2]
 
-Everything is in one process. CPU is told as the difference to the same burst without a WorkloadSpread. Prints;
+Everything is in one process. CPU is the difference to the same burst without a WorkloadSpread. Prints;
 asserts nothing.
 """
 

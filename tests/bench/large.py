@@ -195,7 +195,7 @@ async def _life(client: Client, manager: LoneManager, pods: int, touched: int) -
         return lambda: client.patch(CLONE_SETS, "default", "web", {"spec": spec}, patch_type=PatchType.MERGE)
 
     steps: list[tuple[str, Callable[[], Awaitable[Any]], int, int]] = [
-        # Something has to change, or nobody would see that the manager has looked.
+        # Something has to change, or the manager's reconcile would leave no trace.
         ("start, with all pods there", change({"minReadySeconds": 1}), pods, pods),
         ("in place", change(image(2, "InPlaceIfPossible")), pods, touched),
         ("recreate", change(image(3, "ReCreate")), pods, touched),

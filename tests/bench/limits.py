@@ -1,4 +1,4 @@
-"""What the API server alone takes: the writes that pods are made of, with nobody behind them.
+"""What the API server alone takes: the writes that pods are made of, without controllers, scheduler and nodes.
 
 Stage ──▶ bare_writes() ──▶ Limit (a second, CPU) of each kind ──▶ with_ratio() puts them beside a phase
 
@@ -28,7 +28,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def bare_writes(stage: Stage, pods: int) -> list[Limit]:
-    """The writes that pods are made of, with nobody behind them: no scheduler takes these pods."""
+    """The writes that pods are made of, alone: no scheduler takes these pods."""
     await asyncio.sleep(2)
     template = cloneset(1)["spec"]["template"]
     names = [f"bare-{number:05}" for number in range(pods)]
@@ -37,7 +37,7 @@ async def bare_writes(stage: Stage, pods: int) -> list[Limit]:
     async def post(name: str) -> None:
         body = {
             "metadata": {"name": name, "labels": template["metadata"]["labels"]},
-            "spec": {**template["spec"], "schedulerName": "nobody"},
+            "spec": {**template["spec"], "schedulerName": "none"},
         }
         await stage.client.create(PODS, NAMESPACE, body)
 

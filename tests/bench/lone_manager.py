@@ -165,14 +165,13 @@ class Samples:
 
     def write(self) -> None:
         """Add what was found since the last time."""
-        count = self._count or 1
+        # Samples go on while this writes.
+        count, own, whole = self._count or 1, self._own, self._whole
+        self._count, self._own, self._whole = 0, Counter(), Counter()
         with self._file.open("a") as file:
-            for title, found in (("whole", self._whole), ("own", self._own)):
+            for title, found in (("whole", whole), ("own", own)):
                 file.write(f"── {title}, of {count} samples\n")
                 file.writelines(f"{n / count:7.1%} {name}\n" for name, n in found.most_common(120))
-        self._own.clear()
-        self._whole.clear()
-        self._count = 0
 
 
 def _rss_mb() -> float:

@@ -199,7 +199,7 @@ def text(report: Report) -> str:
     for phase in report.phases:
         writes = ", ".join(f"{what} {count / phase.pods:.2f}" for what, count in phase.writes.items())
         lines.append(f"  {phase.name:<30}{writes}")
-    lines += ["", "writes by everybody else, a pod"]
+    lines += ["", "writes by all others, a pod"]
     for phase in report.phases:
         of_others = phase.writes_of_others.items()
         writes = ", ".join(f"{what} {count / phase.pods:.1f}" for what, count in of_others)

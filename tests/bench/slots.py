@@ -5,14 +5,15 @@ sandbox (a process of its own, HTTPS, writes answered after a fixed delay) ◀�
 
 PYTHONPATH=tests:. python -m bench.slots throughput [--sets 160] [--pods 20] [--delay 0.2] [--managers 1,4]
 PYTHONPATH=tests:. python -m bench.slots large      [--sets 1000] [--pods 100] [--touched 100] [--delay 0.2]
-                                                     [--managers 1,2,4]
+                                                     [--managers 1,2,4] [--real]
 
 throughput: `sets` CloneSets of `pods` pods are made, and then updated in place.
 large: the pods are there; managers start on them, rest, and update all pods of `touched` sets in place.
 
 An answer to a write takes `delay` seconds, so one manager is limited by how many writes it has under way, and neither
 by its processor nor by the server's: the machine need not have a processor for each manager. It shows how well the keys
-are shared, not what a processor can do. With --delay 0 it is the other way round.
+are shared, not what a processor can do. With --delay 0 it is the other way round. With --real the server is that of
+testbed/, with simulated kubelets, and answers as fast as it can; its writes are not counted.
 
 Prints; asserts nothing. CPU and memory are those of the managers, each and together.
 """
@@ -25,7 +26,8 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,6 +38,7 @@ import uvloop
 from bench.large import TOKEN, LoneManager
 from bench.orphans import end_with_parent
 from bench.sandbox import cloneset
+from bench.stage import on_stage
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
@@ -49,17 +52,20 @@ from pykruise.kube.slots import SLOTS
 from pykruise.kube.transport import Response
 from pykruise.manager.manager import Manager
 from pykruise.manager.process import USER_AGENT
+from pykruise.manager.settings import NAMESPACE
 from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
 from pykruise.sandbox.pod_state import KubeletSettings
+from support.control_plane import install_kinds
+from testbed.control_plane import ControlPlane
+from testbed.settings import MANAGER
 
 FLAGS = (
     "--enable-webhooks=false",
     "--metrics-addr=0",
     "--health-probe-addr=0",
     "--pprof-addr=0",
-    "--leader-election-namespace=default",
 )
 FIGURES = "/bench"
 PATIENCE_S = 3600.0
@@ -178,19 +184,37 @@ def _is_done(found: Mapping[str, Any], pods: int, fields: Sequence[str]) -> bool
 # ── the managers ─────────────────────────────────────────────────────────────
 
 
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster that managers are started on."""
+
+    client: Client
+    folder: Path
+    """Of a service account: token and ca.crt."""
+    url: str
+    namespace: str
+    """Of managers' Leases."""
+    figures: Callable[[], Awaitable[Mapping[str, Any]]]
+    """The server's CPU in seconds (`cpu_s`), and writes where they are counted (`writes`, `leases`)."""
+
+
 class Fleet:
     """So many managers at work on one cluster, and what they have used."""
 
-    def __init__(self, client: Client, managers: Sequence[LoneManager]) -> None:
-        self._client = client
+    def __init__(self, stage: Stage, managers: Sequence[LoneManager]) -> None:
+        self._client = stage.client
+        self._leases = LEASES.path(stage.namespace)
+        self._figures = stage.figures
         self.managers = managers
         self._before: dict[str, Any] = {"server": {}, "cpu": [0.0] * len(managers)}
 
     @classmethod
-    async def start(cls, client: Client, folder: Path, url: str, count: int) -> "Fleet":
-        """They have the slots shared out among them when this returns; their caches may not be full yet."""
-        flags = (*FLAGS, *((f"--shards={count}",) if count > 1 else ()))
-        found = cls(client, [await LoneManager.start(folder, url, flags=flags) for _ in range(count)])
+    async def start(cls, stage: Stage, count: int) -> "Fleet":
+        """When this returns they have just begun."""
+        flags = [*FLAGS, f"--leader-election-namespace={stage.namespace}"]
+        if count > 1:
+            flags.append(f"--shards={count}")
+        managers = [await LoneManager.start(stage.folder, stage.url, flags=flags) for _ in range(count)]
+        found = cls(stage, managers)
         found._before["server"] = await found._figures()
         return found
 
@@ -198,16 +222,13 @@ class Fleet:
         """Return when each has its share of the slots."""
         count = len(self.managers)
         while count > 1:
-            leases = decode(await self._client.get_path(LEASES.path("default")))["items"]
+            leases = decode(await self._client.get_path(self._leases))["items"]
             holders = Counter(
                 one["spec"].get("holderIdentity") for one in leases if "-slot-" in one["metadata"]["name"]
             )
             if len(holders) == count and max(holders.values()) <= -(-SLOTS // count) and None not in holders:
                 return
             await asyncio.sleep(LOOK_S)
-
-    async def _figures(self) -> dict[str, Any]:
-        return dict(json.loads(await self._client.get_path(FIGURES)))
 
     async def phase(self, name: str, pods: int, began: float) -> Phase:
         """What has been used since the last one."""
@@ -235,9 +256,9 @@ class Fleet:
         """All at once; Leases run out, so that the next ones can begin."""
         for one in self.managers:
             await one.end()
-        for one in decode(await self._client.get_path(LEASES.path("default")))["items"]:
+        for one in decode(await self._client.get_path(self._leases))["items"]:
             if one["metadata"]["name"].startswith("kruise-manager"):
-                await self._client.delete(LEASES, "default", one["metadata"]["name"])
+                await self._client.delete(LEASES, one["metadata"]["namespace"], one["metadata"]["name"])
 
 
 async def _throughput(client: Client, fleet: Fleet, asked: argparse.Namespace) -> list[Phase]:
@@ -258,7 +279,7 @@ async def _throughput(client: Client, fleet: Fleet, asked: argparse.Namespace) -
 async def _large(client: Client, fleet: Fleet, asked: argparse.Namespace) -> list[Phase]:
     began = time.perf_counter()
     count = len(fleet.managers)
-    # Something has to change in each, or nobody would see that it has been looked at.
+    # Something has to change in each, or its reconcile would leave no trace.
     await _at_once(range(asked.sets), lambda number: _merge(client, number, {"minReadySeconds": count}))
     await settled(client, asked.sets, asked.pods)
     found = [await fleet.phase("start, with all pods there", asked.sets * asked.pods, began)]
@@ -320,33 +341,70 @@ async def _at_once(numbers: Sequence[int], work: Callable[[int], Awaitable[None]
 
 async def run(asked: argparse.Namespace) -> None:
     """Each number of managers after the other; for throughput on a cluster of its own."""
+    part = _large if asked.part == "large" else _throughput
+    opened = _real if asked.real else _sandbox
     for counts in [asked.managers] if asked.part == "large" else [[one] for one in asked.managers]:
-        with TemporaryDirectory() as name:
-            folder = Path(name)
-            size = ("--sets", str(asked.sets), "--pods", str(asked.pods), "--delay", str(asked.delay))
-            server = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "bench.slots", asked.part, "--serve", name, *size),
-                stdout=asyncio.subprocess.PIPE,
-            )
-            try:
-                assert server.stdout is not None
-                began = time.perf_counter()
-                url = (await server.stdout.readline()).decode().strip()
-                print(f"the cluster is there after {time.perf_counter() - began:.0f} s", flush=True)
-                transport = HttpTransport(load_kubeconfig(folder / "kubeconfig"))
-                client = Client(transport, rng=random.Random(2))
-                for count in counts:
-                    fleet = await Fleet.start(client, folder, url, count)
-                    try:
-                        part = _large if asked.part == "large" else _throughput
-                        show(await part(client, fleet, asked))
-                    finally:
-                        await fleet.end()
-                await transport.close()
-            finally:
-                if server.returncode is None:
-                    server.kill()
-                await server.wait()
+        began = time.perf_counter()
+        async with opened(asked) as stage:
+            print(f"the cluster is there after {time.perf_counter() - began:.0f} s", flush=True)
+            for count in counts:
+                fleet = await Fleet.start(stage, count)
+                try:
+                    show(await part(stage.client, fleet, asked))
+                finally:
+                    await fleet.end()
+
+
+@asynccontextmanager
+async def _sandbox(asked: argparse.Namespace) -> AsyncIterator[Stage]:
+    """In a process of its own."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        size = ("--sets", str(asked.sets), "--pods", str(asked.pods), "--delay", str(asked.delay))
+        server = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bench.slots", asked.part, "--serve", name, *size),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        try:
+            assert server.stdout is not None
+            url = (await server.stdout.readline()).decode().strip()
+            transport = HttpTransport(load_kubeconfig(folder / "kubeconfig"))
+            client = Client(transport, rng=random.Random(2))
+
+            async def figures() -> Mapping[str, Any]:
+                return dict(json.loads(await client.get_path(FIGURES)))
+
+            yield Stage(client=client, folder=folder, url=url, namespace="default", figures=figures)
+            await transport.close()
+        finally:
+            if server.returncode is None:
+                server.kill()
+            await server.wait()
+
+
+@asynccontextmanager
+async def _real(asked: argparse.Namespace) -> AsyncIterator[Stage]:
+    """kube-apiserver and etcd, with the pods of CloneSets that another manager has made."""
+    pods = asked.sets * asked.pods
+    async with await ControlPlane.start() as plane:
+        await install_kinds(plane)
+        async with on_stage(plane, pods=pods, nodes=max(20, pods // 250)) as on_it:
+            with TemporaryDirectory() as name:
+                folder = Path(name)
+                (folder / "token").write_text(plane.settings.tokens[MANAGER])
+                (folder / "ca.crt").write_bytes(plane.ca_data)
+
+                async def figures() -> Mapping[str, Any]:
+                    return {"cpu_s": sum(map(plane.cpu_seconds, ("kube-apiserver", "etcd")))}
+
+                stage = Stage(
+                    client=on_it.client, folder=folder, url=plane.url, namespace=NAMESPACE, figures=figures
+                )
+                fleet = await Fleet.start(stage, 1)
+                await make_sets(stage.client, asked.sets, asked.pods)
+                await settled(stage.client, asked.sets, asked.pods, look_s=5.0)
+                await fleet.end()
+                yield stage
 
 
 def show(phases: Sequence[Phase]) -> None:
@@ -371,6 +429,7 @@ def main() -> None:
     parser.add_argument("--pods", type=int)
     parser.add_argument("--touched", type=int, default=100)
     parser.add_argument("--delay", type=float, default=0.2)
+    parser.add_argument("--real", action="store_true")
     parser.add_argument("--managers", type=lambda text: [int(one) for one in text.split(",")])
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()

@@ -61,7 +61,7 @@ class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
     """Of the process that is measured: a manager, or the bare script in its place."""
     manager_rss_mb: float
     api_server_cpu_ms_per_pod: float
-    """For all who ask it: manager, kubelets, scheduler, controllers."""
+    """For all its clients: manager, kubelets, scheduler, controllers."""
     writes_per_pod: float
     """By it."""
     writes: Mapping[str, int]
@@ -81,7 +81,7 @@ class RealPhase(msgspec.Struct, frozen=True, kw_only=True):
     cpu_ms_per_pod: Mapping[str, float] = {}
     """Of every process that takes part. The cores they share are the limit of all phases."""
     writes_of_others: Mapping[str, int] = {}
-    """By everybody but the manager, as `user verb resource[/subresource]`."""
+    """By all others than the manager, as `user verb resource[/subresource]`."""
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,7 +214,7 @@ class Bench:
 
     def writes(self) -> tuple[Counter[str], Counter[str]]:
         """The writes since this was last asked: the manager's as `verb resource[/subresource]`, and those of
-        everybody else, each after its user."""
+        all others, each after its user."""
         found: Counter[str] = Counter()
         of_others: Counter[str] = Counter()
         with self.stage.plane.audit_log.open("rb") as log:
@@ -240,7 +240,7 @@ class Bench:
 _WHO = {"admin": "kubelets"}  # the bench itself writes next to nothing
 
 
-# ── who takes part ───────────────────────────────────────────────────────────
+# ── processes that take part ─────────────────────────────────────────────────
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
@@ -301,7 +301,7 @@ async def bench_on(
 
 
 async def _published(client: Client, folder: Path) -> dict[str, str]:
-    """Webhook configurations that name this machine's loopback; returns what tells the manager to serve there."""
+    """Webhook configurations that name this machine's loopback; returns the manager's flags for that."""
     settings = webhook_settings(folder)
     await install_namespace(client, settings)
     await install_configurations(client, settings)
@@ -315,12 +315,12 @@ async def _published(client: Client, folder: Path) -> dict[str, str]:
 
 
 async def _narrowed(client: Client) -> None:
-    """Wait until API servers ask only about pods that somebody means, as they do in a cluster where no SidecarSet and
+    """Wait until API servers ask only about selected pods, as they do in a cluster where no SidecarSet and
     no WorkloadSpread has changed for two minutes."""
     async with asyncio.timeout(2 * QUIET_S):
         while True:
-            told = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))
-            if any(told.values()):
+            found = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))
+            if any(found.values()):
                 return
             await asyncio.sleep(1)
 

@@ -88,7 +88,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Watch:
-    """A watch of one second. `during`: requests made while it is open, whose answers nobody compares.
+    """A watch of one second. `during`: requests made while it is open, whose answers are not compared.
 
     The answer is the list of its events.
     """

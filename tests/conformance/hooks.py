@@ -67,13 +67,13 @@ def _admission(first: str, rest: list[str], request: dict[str, Any]) -> dict[str
             path, key = ("/metadata/annotations", rest[0])
             return _patched([*_annotations(request), {"op": "add", "path": f"{path}/{key}", "value": "yes"}])
         case "count":
-            # How often it was asked, as the object tells.
+            # How often it was asked, as the object says.
             annotations = (request["object"]["metadata"].get("annotations")) or {}
             seen = int(annotations.get("count", "0")) + 1
             value = {"op": "add", "path": "/metadata/annotations/count", "value": str(seen)}
             return _patched([*_annotations(request), value])
         case "tell":
-            told = {
+            fields = {
                 "kind": request["kind"]["kind"],
                 "version": request["kind"]["version"],
                 "resource": request["resource"]["resource"],
@@ -87,7 +87,7 @@ def _admission(first: str, rest: list[str], request: dict[str, Any]) -> dict[str
                 "object": (request.get("object") or {}).get("apiVersion", "none"),
                 "old": (request.get("oldObject") or {}).get("apiVersion", "none"),
             }
-            text = ", ".join(f"{name}={value}" for name, value in told.items() if name != "user")
+            text = ", ".join(f"{name}={value}" for name, value in fields.items() if name != "user")
             return {"allowed": True, "warnings": [text]}
         case "bad-patch":
             return _patched([{"op": "test", "path": "/metadata/name", "value": "never"}])

@@ -253,7 +253,7 @@ MINORS: Final = (
     MinorsDiffer("Templates are stored without a creationTimestamp of null.", r"creationTimestamp$"),
     MinorsDiffer(
         "Error texts show values as JSON instead of as Go does, some have other words or another place, and what "
-        "is wrong is told once instead of twice.",
+        "is wrong is said once instead of twice.",
         r"^body\.(message$|details\.causes|details\.kind$)",
     ),
     MinorsDiffer("A resize policy is not filled in.", r"resizePolicy$"),

@@ -10,8 +10,8 @@
 - continue tokens become `<token>`; the history that a text about versions mentions loses its numbers;
 - managedFields are left out, unless the step asks for them; then they are compared manager by manager: their order
   is that of seconds, so it depends on whether a second ends between two steps;
-- conflicts of managers are told in the order of a Go map, another one each time: they are sorted;
-- texts that show Go structs are cut there, and what a table tells about its columns is left out.
+- conflicts of managers come in the order of a Go map, another one each time: they are sorted;
+- texts that show Go structs are cut there, and what a table says about its columns is left out.
 
 Pure.
 """
@@ -92,7 +92,7 @@ def _by_manager(entries: list[Any]) -> list[Any]:
 
 
 def differences_from_all(wanted: Sequence[Any], found: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Where an answer differs from each of several wanted ones; what the first one wanted is told.
+    """Where an answer differs from each of several wanted ones; the value of the first one is reported.
 
     A place where it is like one of them is no difference, also when other places are like another one.
     """

@@ -84,7 +84,7 @@ class _Conversation:
                 await asyncio.sleep(step.seconds)
                 return Answer(0, None)
             case Forget():
-                assert self._compact is not None, "nobody says how this server is made to forget"
+                assert self._compact is not None, "no way is given to make this server forget"
                 await self._compact()
                 return Answer(0, None)
 
@@ -142,9 +142,9 @@ class _Conversation:
             while True:
                 served = await self._transport.request(HttpRequest("GET", path))
                 found = await self._transport.request(HttpRequest("GET", f"{crds}/{crd['metadata']['name']}"))
-                told = _read(found.body)
-                if served.status == 200 and _is_established(told):
-                    return Answer(found.status, told)
+                stored = _read(found.body)
+                if served.status == 200 and _is_established(stored):
+                    return Answer(found.status, stored)
                 await asyncio.sleep(0.05)
 
     # --- what steps leave open ----------------------------------------

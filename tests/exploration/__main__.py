@@ -31,13 +31,13 @@ def main() -> int:
     parser.add_argument("--lag", type=int, default=0, help="another bound than the scope's")
     parser.add_argument("--most", type=int, default=200_000, help="states of a scope")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    told = parser.parse_args()
+    options = parser.parse_args()
     found = 0
-    for kind in [told.kind] if told.kind else KINDS:
-        for scope in scopes(kind, pods=told.pods, is_large=not told.small):
-            if told.only in scope.name:
-                scope = msgspec.structs.replace(scope, lag=told.lag) if told.lag else scope
-                found += _explore(scope, most=told.most, processes=told.processes)
+    for kind in [options.kind] if options.kind else KINDS:
+        for scope in scopes(kind, pods=options.pods, is_large=not options.small):
+            if options.only in scope.name:
+                scope = msgspec.structs.replace(scope, lag=options.lag) if options.lag else scope
+                found += _explore(scope, most=options.most, processes=options.processes)
     return 1 if found else 0
 
 

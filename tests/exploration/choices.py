@@ -1,8 +1,8 @@
-"""What can happen next: everything that waits for somebody to decide, and one loop on which it waits.
+"""What can happen next: everything that waits for a decision, and one loop on which it waits.
 
 a request, an event, a reconcile ──▶ Gates.wait() ┐
                                                    ├──▶ ChoosingLoop: nothing runs any more ──▶ decide() ──▶ one goes on
-time, deeds, a hand-over ──────────────────────────┘
+time, operations, a hand-over ─────────────────────┘
 
 What is chosen runs until everything waits again. Time stands still meanwhile: it moves on only when `decide` says so.
 """
@@ -18,7 +18,7 @@ __all__ = ["ChoosingLoop", "Gates", "Waiting"]
 
 
 STEP_S = 1e-5
-"""What a step takes, so that rules can tell what came first. No state is told from another by so little."""
+"""What a step takes, so that rules can tell what came first. No two states differ by so little."""
 
 
 class Waiting(msgspec.Struct, frozen=True, eq=False):
@@ -29,7 +29,7 @@ class Waiting(msgspec.Struct, frozen=True, eq=False):
     outcomes: tuple[str, ...]
     """How it may go on; the first is the usual way, the others are faults."""
     detail: str
-    """What else tells it from another, such as the body of a request."""
+    """What else distinguishes it from another, such as the body of a request."""
     goes_on: "asyncio.Future[str]"
 
 
@@ -43,7 +43,7 @@ class Gates:
         self._count = 0
 
     def close(self) -> None:
-        """From now on somebody has to choose."""
+        """From now on `decide` has to choose."""
         self.are_closed = True
 
     async def wait(self, what: str, outcomes: tuple[str, ...] = ("",), *, detail: str = "") -> str:

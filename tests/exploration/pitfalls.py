@@ -1,4 +1,4 @@
-"""Ways in which the original waits for ever, or loses what was written: the cure taken out, and where that shows.
+"""Ways in which the original waits for ever, or loses what was written: our remedy removed, and where that shows.
 
 Pitfall.changes ──▶ mutated() ──▶ explore(Pitfall.scope) ──▶ a rule that is broken, or a state without a way to rest
 
@@ -24,7 +24,7 @@ from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.runtime.plan import Stage
 from simulation.mutating import Change, always
-from simulation.script import Deed, Script
+from simulation.script import Operation, Script
 
 __all__ = ["PITFALLS", "Pitfall"]
 
@@ -74,7 +74,7 @@ def _unheard(_original: Any) -> Any:
 
 
 def _hooked(
-    kind: str, pods: int, hook: str, *, begin: Deed, deeds: tuple[Deed, ...] = (), **spec: Any
+    kind: str, pods: int, hook: str, *, begin: Operation, operations: tuple[Operation, ...] = (), **spec: Any
 ) -> Scope:
     template: Object = {**TEMPLATE, "metadata": {"labels": {"app": "web", "hook": "on"}}}
     lifecycle = {hook: {"labelsHandler": {"hook": "on"}, "markPodNotReady": True}}
@@ -83,29 +83,31 @@ def _hooked(
         template["spec"] = {**template["spec"], "readinessGates": [{"conditionType": "InPlaceUpdateReady"}]}
     document = workload(kind, pods, rolling, template=template, lifecycle=lifecycle, **spec)
     script = Script(seed=1, kind=kind.lower(), object=document, nodes=1)
-    return Scope(name=f"{kind} with {hook}", script=script, begin=begin, deeds=deeds, lag=1)
+    return Scope(name=f"{kind} with {hook}", script=script, begin=begin, operations=operations, lag=1)
 
 
-def _image(tag: int) -> Deed:
-    return Deed(0.0, "image", {"tag": tag})
+def _image(tag: int) -> Operation:
+    return Operation(0.0, "image", {"tag": tag})
 
 
-def _scaled(replicas: int) -> Deed:
-    return Deed(0.0, "scale", {"replicas": replicas})
+def _scaled(replicas: int) -> Operation:
+    return Operation(0.0, "scale", {"replicas": replicas})
 
 
-def _plain(kind: str, name: str = "", *, pods: int, lag: int, deeds: tuple[Deed, ...] = ()) -> Scope:
+def _plain(
+    kind: str, name: str = "", *, pods: int, lag: int, operations: tuple[Operation, ...] = ()
+) -> Scope:
     """A small world in which nothing else happens besides."""
     scope = next(scope for scope in scopes(kind, pods=pods) if name in scope.name)
     return msgspec.structs.replace(
-        scope, name=f"{kind} {name}", deeds=deeds, faults=(), hand_overs=0, lag=lag
+        scope, name=f"{kind} {name}", operations=operations, faults=(), hand_overs=0, lag=lag
     )
 
 
 def _status_under_way() -> Scope:
     """A status has been worked out and not written yet, when pods are created for a scaling.
 
-    Nothing that nodes do and nothing that the controller hears afterwards comes before the pods.
+    Nothing that nodes do and no event that the controller gets afterwards comes before the pods.
     """
     scope = scopes("workloadspread", pods=2)[0]
     script = deepcopy(scope.script)
@@ -119,8 +121,8 @@ def _status_under_way() -> Scope:
         scope,
         name="WorkloadSpread, its status under way",
         script=script,
-        begin=Deed(0.0, "subset", {"number": 1, "most": 5}),
-        deeds=(_scaled(3),),
+        begin=Operation(0.0, "subset", {"number": 1, "most": 5}),
+        operations=(_scaled(3),),
         faults=(),
         hand_overs=0,
         lag=9,
@@ -148,13 +150,13 @@ PITFALLS = (
         "a pod that prepares for its deletion and is wanted again stays out of service",
         "statefulset.md LIFT-13",
         ((set_refresh, "_is_wanted_again", always(False)),),
-        _hooked("StatefulSet", 1, "preDelete", begin=_scaled(0), deeds=(_scaled(1),)),
+        _hooked("StatefulSet", 1, "preDelete", begin=_scaled(0), operations=(_scaled(1),)),
     ),
     Pitfall(
         "a pod that prepares for an update that is rolled back stays prepared",
         "lifecycle.md 9.1.2, cloneset.md 9.1.8",
         ((clone_refresh, "next_state", _stays_prepared),),
-        _hooked("CloneSet", 1, "inPlaceUpdate", begin=_image(2), deeds=(_image(1),)),
+        _hooked("CloneSet", 1, "inPlaceUpdate", begin=_image(2), operations=(_image(1),)),
     ),
     Pitfall(
         "a pod that prepares for its deletion holds back the creation that it waits for",
@@ -164,8 +166,8 @@ PITFALLS = (
             "CloneSet",
             1,
             "preDelete",
-            begin=Deed(0.0, "mark", {"pod": 0}),
-            deeds=(_scaled(2),),
+            begin=Operation(0.0, "mark", {"pod": 0}),
+            operations=(_scaled(2),),
             scaleStrategy={"maxUnavailable": 1},
         ),
     ),
@@ -173,7 +175,7 @@ PITFALLS = (
         "what a controller has written itself, it does not know until its watch says so",
         "cloneset.md 9.1.17",
         ((cache.Cache, "observe_written", _unheard),),
-        _plain("cloneset", "scaled", pods=1, lag=3, deeds=(Deed(0.0, "annotate", {"value": 1}),)),
+        _plain("cloneset", "scaled", pods=1, lag=3, operations=(Operation(0.0, "annotate", {"value": 1}),)),
         seed=6,
     ),
     Pitfall(

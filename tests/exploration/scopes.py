@@ -13,7 +13,7 @@ import msgspec
 from exploration.world import QUIET_S, Scope
 from simulation.chance import kruise_object
 from simulation.network import REQUEST_FAULTS
-from simulation.script import Deed, Script
+from simulation.script import Operation, Script
 
 __all__ = ["KINDS", "SMALL_FAULTS", "TEMPLATE", "Object", "scopes", "workload"]
 
@@ -27,13 +27,13 @@ LARGE_FAULTS = tuple(
 
 
 class Small(msgspec.Struct, frozen=True):
-    """A change of one kind, of the smallest size. `deeds`: what else may be done."""
+    """A change of one kind, of the smallest size. `operations`: what else may be done."""
 
     name: str
     script: Script
-    begin: Deed
-    deeds: tuple[Deed, ...] = ()
-    before: tuple[Deed, ...] = ()
+    begin: Operation
+    operations: tuple[Operation, ...] = ()
+    before: tuple[Operation, ...] = ()
     """What is done before anything is chosen."""
     settle_s: float = QUIET_S
     quiet_s: float = QUIET_S
@@ -49,7 +49,7 @@ def _small(small: Small) -> list[Scope]:
     plain = _scope(small, small.name)
     replace = msgspec.structs.replace
     return [
-        *(replace(plain, name=f"{small.name}, {_words(one)}", deeds=(one,)) for one in small.deeds),
+        *(replace(plain, name=f"{small.name}, {_words(one)}", operations=(one,)) for one in small.operations),
         *(replace(plain, name=f"{small.name}, {one}", faults=(one,)) for one in SMALL_FAULTS),
         replace(plain, name=f"{small.name}, hand-over", hand_overs=1),
     ]
@@ -60,8 +60,8 @@ def _large(small: Small) -> list[Scope]:
     large = msgspec.structs.replace(plain, lag=2, are_answers_apart=True)
     return [
         *(
-            msgspec.structs.replace(large, name=f"{small.name}, {_words(one)}", deeds=(one,))
-            for one in small.deeds
+            msgspec.structs.replace(large, name=f"{small.name}, {_words(one)}", operations=(one,))
+            for one in small.operations
         ),
         msgspec.structs.replace(large, name=f"{small.name}, faults", faults=LARGE_FAULTS),
         msgspec.structs.replace(large, name=f"{small.name}, hand-over", hand_overs=1),
@@ -81,12 +81,12 @@ def _scope(small: Small, name: str) -> Scope:
     )
 
 
-def _words(deed: Deed) -> str:
-    return " ".join([deed.do, *(str(value) for value in deed.args.values())])
+def _words(operation: Operation) -> str:
+    return " ".join([operation.do, *(str(value) for value in operation.args.values())])
 
 
-def _do(do: str, **args: Any) -> Deed:
-    return Deed(0.0, do, args)
+def _do(do: str, **args: Any) -> Operation:
+    return Operation(0.0, do, args)
 
 
 IMAGE, BACK = _do("image", tag=2), _do("image", tag=1)
@@ -110,11 +110,11 @@ def workload(kind: str, pods: int, rolling: Object, **spec: Any) -> Object:
 
 
 def _clonesets(pods: int) -> list[Small]:
-    deeds = (_do("scale", replicas=pods - 1), _do("scale", replicas=pods + 1), GONE, MARKED, BACK)
+    operations = (_do("scale", replicas=pods - 1), _do("scale", replicas=pods + 1), GONE, MARKED, BACK)
 
-    def small(name: str, begin: Deed = IMAGE, *, rolling: Object, **spec: Any) -> Small:
+    def small(name: str, begin: Operation = IMAGE, *, rolling: Object, **spec: Any) -> Small:
         document = workload("CloneSet", pods, rolling, **spec)
-        return Small(f"CloneSet {name}", Script(seed=1, object=document, nodes=1), begin, deeds)
+        return Small(f"CloneSet {name}", Script(seed=1, object=document, nodes=1), begin, operations)
 
     hooked = {"inPlaceUpdate": {"labelsHandler": {"hook": "on"}}}
     template = {**TEMPLATE, "metadata": {"labels": {"app": "web", "hook": "on"}}}
@@ -137,12 +137,15 @@ def _clonesets(pods: int) -> list[Small]:
 
 
 def _statefulsets(pods: int) -> list[Small]:
-    deeds = (_do("scale", replicas=pods - 1), _do("scale", replicas=pods + 1), GONE, BACK)
+    operations = (_do("scale", replicas=pods - 1), _do("scale", replicas=pods + 1), GONE, BACK)
 
-    def small(name: str, begin: Deed = IMAGE, *, rolling: Object, **spec: Any) -> Small:
+    def small(name: str, begin: Operation = IMAGE, *, rolling: Object, **spec: Any) -> Small:
         document = workload("StatefulSet", pods, rolling, serviceName="web", **spec)
         return Small(
-            f"StatefulSet {name}", Script(seed=1, kind="statefulset", object=document, nodes=1), begin, deeds
+            f"StatefulSet {name}",
+            Script(seed=1, kind="statefulset", object=document, nodes=1),
+            begin,
+            operations,
         )
 
     hooked = {**TEMPLATE, "metadata": {"labels": {"app": "web", "hook": "on"}}}
@@ -164,12 +167,12 @@ def _statefulsets(pods: int) -> list[Small]:
 
 
 def _daemonsets(pods: int) -> list[Small]:
-    deeds = (GONE, BACK, _do("taint", node=0, effect="NoExecute"))
+    operations = (GONE, BACK, _do("taint", node=0, effect="NoExecute"))
 
     def small(name: str, *, rolling: Object) -> Small:
         document = workload("DaemonSet", pods, rolling, replicas=None)
         script = Script(seed=1, kind="daemonset", object=document, nodes=pods)
-        return Small(f"DaemonSet {name}", script, IMAGE, deeds)
+        return Small(f"DaemonSet {name}", script, IMAGE, operations)
 
     return [
         small("recreated", rolling={"rollingUpdateType": "Standard"}),
@@ -192,8 +195,8 @@ def _sidecarsets(pods: int) -> list[Small]:
         nodes=1,
     )
     begin = _do("sidecar", field="image", value="log:2")
-    deeds = (GONE, _do("sidecar", field="image", value="log:1"), _do("sidecar_strategy", paused=True))
-    return [Small("SidecarSet", script, begin, deeds)]
+    operations = (GONE, _do("sidecar", field="image", value="log:1"), _do("sidecar_strategy", paused=True))
+    return [Small("SidecarSet", script, begin, operations)]
 
 
 def _workloadspreads(pods: int) -> list[Small]:
@@ -228,8 +231,8 @@ def _broadcastjobs(pods: int) -> list[Small]:
         "template": {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}},
     }
     script = Script(seed=1, kind="broadcastjob", object=kruise_object("BroadcastJob", spec), nodes=pods)
-    deeds = (GONE, _do("join", number=0), _do("spec", paused=True))
-    return [Small("BroadcastJob", script, _do("spec", paused=False), deeds[:2])]
+    operations = (GONE, _do("join", number=0), _do("spec", paused=True))
+    return [Small("BroadcastJob", script, _do("spec", paused=False), operations[:2])]
 
 
 def _budgets(pods: int) -> list[Small]:
@@ -263,8 +266,8 @@ def _uniteddeployments(pods: int) -> list[Small]:
     }
     script = Script(seed=1, kind="uniteddeployment", object=kruise_object("UnitedDeployment", spec), nodes=2)
     zones = tuple(_do("label_node", node=node, value="ab"[node]) for node in range(2))
-    deeds = (_do("scale", replicas=pods + 1), _do("delete_workload", number=0))
-    return [Small("UnitedDeployment", script, _do("united_image", tag=2), deeds, zones)]
+    operations = (_do("scale", replicas=pods + 1), _do("delete_workload", number=0))
+    return [Small("UnitedDeployment", script, _do("united_image", tag=2), operations, zones)]
 
 
 def _cronjobs(_pods: int) -> list[Small]:
@@ -277,13 +280,13 @@ def _cronjobs(_pods: int) -> list[Small]:
         "template": {"jobTemplate": {"spec": {"template": pod}}},
     }
     script = Script(seed=1, kind="advancedcronjob", object=kruise_object("AdvancedCronJob", spec), nodes=0)
-    deeds = (_do("end_child", number=0, how="Complete"), _do("delete_child", number=0))
+    operations = (_do("end_child", number=0, how="Complete"), _do("delete_child", number=0))
     return [
         Small(
             "AdvancedCronJob",
             script,
             _do("annotate", value=1),
-            deeds,
+            operations,
             settle_s=530.0,
             quiet_s=90.0,
             has_clock=True,

@@ -4,7 +4,7 @@ API server's objects ─┐
 caches, queues, memory ├──▶ State.text() ──names, uids, times, versions replaced──▶ digest
 what waits, budgets ──┘
 
-What tells two runs apart and changes nothing is left out: uids and random names are numbered in the order in which
+What differs between two runs and changes nothing is left out: uids and random names are numbered in the order in which
 their objects were created, versions and times are not there; times to come count in hundredths of a second.
 So states that differ in nothing else are one, and of what only the order of random names decides one order is tried.
 """
@@ -126,7 +126,7 @@ def digest_of(text: str) -> int:
 def remembered(
     manager: Manager, versions: Versions, plurals: Collection[str], *, now: float, clock: float
 ) -> str:
-    """What a manager knows and has in mind: of these resources, whose events it hears late, and of its own."""
+    """What a manager knows and has in mind: of these resources, whose events it gets late, and of its own."""
     parts = [
         f"{resource.plural} {_known(cache._store, resource, versions)}"
         for resource, cache in manager._sources.by_resource.items()
@@ -136,17 +136,17 @@ def remembered(
         queue = controller.queue
         due = {str(key): round(at - now, 2) for key, at in queue._due.items()}
         flying = {str(key): again for key, again in queue._in_flight.items()}
-        troubles = {
+        backoffs = {
             str(key): (one.waits, _time(one.until, now, clock)) for key, one in queue._troubles.items()
         }
         row = {str(key): min(count, 4) for key, count in controller._conflicts_in_row.items()}
-        parts.append(f"{controller.name} {due} {flying} {troubles} {row}")
+        parts.append(f"{controller.name} {due} {flying} {backoffs} {row}")
     parts += [_dump(memory._of_objects, now, clock, 0) for memory in manager._operator._context.memories]
     return "\n".join(parts)
 
 
 def _known(store: Any, resource: Resource, versions: Versions) -> str:
-    """What a cache holds: `=` where that is what is stored, and what it has not heard of yet."""
+    """What a cache holds: `=` where that is what is stored, and what it has not received yet."""
     shelf = str(resource)
     held = sorted(store._objects.items(), key=lambda one: versions.order.get((shelf, one[0]), 0))
     parts = []
@@ -168,7 +168,7 @@ def _time(at: float, now: float, clock: float) -> str:
 
 
 def _dump(value: Any, now: float, clock: float, depth: int) -> str:
-    """Whatever somebody remembers."""
+    """Any value that a manager keeps in memory."""
     if depth > 8:
         return "…"
     if isinstance(value, float):

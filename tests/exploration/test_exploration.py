@@ -68,7 +68,7 @@ def _pitfalls() -> Iterator[object]:
 
 
 @pytest.mark.parametrize("pitfall", list(_pitfalls()))
-def test_what_the_original_gets_wrong_is_found_when_its_cure_is_taken_out(pitfall: Pitfall) -> None:
+def test_a_pitfall_of_the_original_is_found_when_its_remedy_is_removed(pitfall: Pitfall) -> None:
     # when
     with mutated(pitfall.changes):
         graph = Graph(explore(pitfall.scope, most_states=6_000, until_broken=True, seed=pitfall.seed))

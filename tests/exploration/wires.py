@@ -3,7 +3,7 @@
 manager ──▶ GatedWire ──write: goes out, or with one fault; its answer; the next event of a watch──▶ API server
 kubelets ──▶ GatedNodes ──each report of a pod, each removal──▶ API server
 
-Reads, events (the resource) and what a manager hears of other resources go through at once.
+Reads, events (the resource) and events of other resources go through at once.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from simulation.history import SENDER
 from simulation.network import Wire
 from simulation.script import Fault
 
-__all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "TurnLog"]
+__all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "ReconcileLog"]
 
 
-class TurnLog:
+class ReconcileLog:
     """One reconcile that is under way: what it is about to write, and what came of its writes so far."""
 
     def __init__(self, key: str) -> None:
@@ -33,7 +33,7 @@ class TurnLog:
         self.came: list[str] = []
 
 
-LOG: ContextVar[TurnLog | None] = ContextVar("log", default=None)
+LOG: ContextVar[ReconcileLog | None] = ContextVar("log", default=None)
 
 
 class Faults:

@@ -16,7 +16,7 @@ import msgspec
 
 from exploration.choices import ChoosingLoop, Gates
 from exploration.state import Names, Versions, digest_of, remembered
-from exploration.wires import LOG, Faults, GatedNodes, GatedWire, TurnLog
+from exploration.wires import LOG, Faults, GatedNodes, GatedWire, ReconcileLog
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.runtime.execute import Outcome
@@ -25,7 +25,7 @@ from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.local import LocalTransport
 from simulation.network import Wire
 from simulation.rules import Violation
-from simulation.script import Deed, Script
+from simulation.script import Operation, Script
 from simulation.stage import START, Life, Stage
 
 __all__ = ["QUIET_S", "Choice", "Scope", "State", "World"]
@@ -42,12 +42,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     script: Script
-    """Its kind and its objects; without deeds and faults."""
-    before: tuple[Deed, ...] = ()
+    """Its kind and its objects; without operations and faults."""
+    before: tuple[Operation, ...] = ()
     """What is done before anything is chosen."""
-    begin: Deed
+    begin: Operation
     """What a person does first."""
-    deeds: tuple[Deed, ...] = ()
+    operations: tuple[Operation, ...] = ()
     """Of which one may happen at any time after that."""
     faults: tuple[str, ...] = ()
     """Of which one may happen at any write."""
@@ -73,7 +73,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One way in which a world may go on. `label` tells it from others, and is the same in equal states."""
+    """One way in which a world may go on. `label` distinguishes it from others, and is the same in equal states."""
 
     label: str
     go: Callable[[], None]
@@ -114,9 +114,9 @@ class World(Stage):
         self._scope = scope
         self._gates = Gates()
         self._faults = Faults(scope.faults, 1)
-        self._deeds_left: tuple[Deed, ...] = scope.deeds
+        self._operations_left: tuple[Operation, ...] = scope.operations
         self._hand_overs = scope.hand_overs
-        self._logs: list[TurnLog] = []
+        self._logs: list[ReconcileLog] = []
         self._has_begun = False
         self._quiet_since = 0.0
         self._is_waiting_chosen = False
@@ -127,8 +127,8 @@ class World(Stage):
         assert isinstance(loop, ChoosingLoop)
         self._choose = choose
         async with self.running():
-            for deed in self._scope.before:
-                await self._deeds.do(deed)
+            for operation in self._scope.before:
+                await self._operations.do(operation)
             for _ in range(60):
                 await asyncio.sleep(1.0)
                 if not self._found and not list(self._rules.at_rest(self._now())):
@@ -159,7 +159,7 @@ class World(Stage):
             is_rest = not must and self._has_begun and self._is_quiet()
             if must and self._is_moment_near():
                 may.append(Choice(MOMENT, lambda: None))
-        choices = _told_apart([*may, *must])
+        choices = _numbered([*may, *must])
         if is_rest:
             self._found += list(self._rules.at_rest(self._now()))[:1]
         names = self._names()
@@ -213,19 +213,19 @@ class World(Stage):
         """What may come besides, and need not."""
         if not self._has_begun:
             return []
-        found = [Choice(_words(deed), self._doing(deed)) for deed in self._deeds_left]
+        found = [Choice(_words(operation), self._doing(operation)) for operation in self._operations_left]
         if self._hand_overs > 0:
             found.append(Choice("the manager is killed, and another starts", self._hand_over))
         return found
 
     def _begin(self) -> None:
         self._has_begun = True
-        self._help(self._deeds.do(self._scope.begin))
+        self._help(self._operations.do(self._scope.begin))
 
-    def _doing(self, deed: Deed) -> Callable[[], None]:
+    def _doing(self, operation: Operation) -> Callable[[], None]:
         def do() -> None:
-            self._deeds_left = ()
-            self._help(self._deeds.do(deed))
+            self._operations_left = ()
+            self._help(self._operations.do(operation))
 
         return do
 
@@ -256,7 +256,7 @@ class World(Stage):
         return GatedWire(
             self._cluster.transport_for(name),
             name=name,
-            weather=self._weather,
+            network_faults=self._network_faults,
             rng=self._branch(),
             latency_s=0.0,
             gates=self._gates,
@@ -265,17 +265,17 @@ class World(Stage):
             are_answers_apart=self._scope.are_answers_apart,
         )
 
-    def _watch_turns(self, name: str, manager: Any, wire: Wire, controller: Any) -> None:
-        super()._watch_turns(name, manager, wire, controller)
-        turn = controller._reconcile
+    def _watch_reconciles(self, name: str, manager: Any, wire: Wire, controller: Any) -> None:
+        super()._watch_reconciles(name, manager, wire, controller)
+        reconcile = controller._reconcile
 
         async def gated(key: Any) -> float | None:
             await self._gates.wait(f"reconcile {controller.name} {key.name}")
-            log = TurnLog(f"{controller.name} {key}")
+            log = ReconcileLog(f"{controller.name} {key}")
             LOG.set(log)
             self._logs.append(log)
             try:
-                found: float | None = await turn(key)
+                found: float | None = await reconcile(key)
                 return found
             finally:
                 self._logs.remove(log)
@@ -321,7 +321,9 @@ class World(Stage):
         parts += [self._remembered_by(life.manager) for life in self._lives]
         parts += [f"{log.key} {log.plans} {log.came}" for log in self._logs]
         parts += [f"{one.what} {one.outcomes} {one.detail}" for one in self._gates.waiting.values()]
-        parts.append(f"{is_rest} {self._has_begun} {self._deeds_left} {self._hand_overs} {self._faults.left}")
+        parts.append(
+            f"{is_rest} {self._has_begun} {self._operations_left} {self._hand_overs} {self._faults.left}"
+        )
         if self._scope.has_clock:
             parts.append(f"{self._now():.2f}")
         return "\n".join(parts)
@@ -338,15 +340,15 @@ class World(Stage):
         return Names((end for end in ends if len(end) == 5), current)
 
 
-def _words(deed: Deed) -> str:
-    return f"a person: {deed.do} {deed.args}"
+def _words(operation: Operation) -> str:
+    return f"a person: {operation.do} {operation.args}"
 
 
 def _releasing(goes_on: "asyncio.Future[str]", outcome: str) -> Callable[[], None]:
     return lambda: goes_on.set_result(outcome)
 
 
-def _told_apart(choices: list[Choice]) -> list[Choice]:
+def _numbered(choices: list[Choice]) -> list[Choice]:
     """Labels that would be the same get a number."""
     counts: dict[str, int] = {}
     found = []

@@ -68,29 +68,29 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="tests of all kinds, for what they share")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", help="where survivors are written to, one line each")
-    told = parser.parse_args()
+    options = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    paths = [path for one in told.files for path in _files(one)]
+    paths = [path for one in options.files for path in _files(one)]
     cases = [
         Case(_short(path), path, mutant)
         for path in paths
         for mutant in mutants_of(path.read_text())
-        if told.only in mutant.name
+        if options.only in mutant.name
     ]
-    if told.source:
-        listed = {line.partition("  ")[2] for line in Path(told.source).read_text().splitlines()}
+    if options.source:
+        listed = {line.partition("  ")[2] for line in Path(options.source).read_text().splitlines()}
         cases = [case for case in cases if f"{case.file}: {case.mutant.name}" in listed]
     kinds = sorted({one.split("/")[1] for one in (case.file for case in cases) if one.startswith("kinds/")})
-    is_all = told.all or any(not case.file.startswith("kinds/") for case in cases)
+    is_all = options.all or any(not case.file.startswith("kinds/") for case in cases)
 
     def go_on(tests: list[Proof]) -> None:
-        _judge(cases, paths, tests, kinds, seeds=told.seeds, processes=told.processes)
+        _judge(cases, paths, tests, kinds, seeds=options.seeds, processes=options.processes)
 
-    collect(_tests(kinds, is_all=is_all, with_scenarios=told.scenarios), go_on)
+    collect(_tests(kinds, is_all=is_all, with_scenarios=options.scenarios), go_on)
     survivors = list(_report(cases))
     print(*survivors, sep="\n")
-    if told.out:
-        Path(told.out).write_text("\n".join(survivors) + "\n")
+    if options.out:
+        Path(options.out).write_text("\n".join(survivors) + "\n")
     return 1 if survivors else 0
 
 

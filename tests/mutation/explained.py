@@ -12,5 +12,5 @@ EXPLAINED = Path(__file__).parent / "explained.toml"
 
 
 def explained() -> dict[str, dict[str, str]]:
-    """By file and name of a mutant: why it changes nothing that anybody could ask for."""
+    """By file and name of a mutant: why it changes nothing that a test could ask for."""
     return tomllib.loads(EXPLAINED.read_text())

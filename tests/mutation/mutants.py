@@ -3,7 +3,7 @@
 source ──parse──▶ functions ──▶ mutants_of() ──▶ Mutants; Mutant.apply() changes the tree that they share
 
 Left alone is what only people read (messages, notes, docstrings), and what runs once, when a module is imported:
-tables, defaults, declarations. Not made is what no test could tell from another mutant that is: of `a and b` there are
+tables, defaults, declarations. A mutant that equals another one for every test is not made: of `a and b` there are
 `a`, `b` and False, and none of them lives where `a or b` would die; `x < 1` becomes `x <= 1` and not `x < 2` as well.
 """
 

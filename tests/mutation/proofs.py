@@ -46,7 +46,7 @@ class Proof(msgspec.Struct):
 
 
 class _Watcher:
-    """A plugin that hears of failures, and keeps what was collected."""
+    """A plugin that is called with failures, and keeps what was collected."""
 
     def __init__(self) -> None:
         self.items: list[pytest.Item] = []

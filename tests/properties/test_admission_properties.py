@@ -237,8 +237,8 @@ async def _started(folder: Path) -> WebhookServer:
 
 async def _send(server: WebhookServer, connections: list[list[bytes]]) -> None:
     context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
-    told = await asyncio.gather(*(_talk(server.port, context, pieces) for pieces in connections))
-    assert not any(b"Traceback" in answer or b" 500 " in answer[:20] for answer in told)
+    answers = await asyncio.gather(*(_talk(server.port, context, pieces) for pieces in connections))
+    assert not any(b"Traceback" in answer or b" 500 " in answer[:20] for answer in answers)
     body = posted(request(PODS, pod()))
     head = f"POST /mutate-pod HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
     answer = await _talk(server.port, context, [head.encode(), body], wait_s=5.0)
@@ -247,15 +247,15 @@ async def _send(server: WebhookServer, connections: list[list[bytes]]) -> None:
 
 async def _talk(port: int, context: ssl.SSLContext, pieces: list[bytes], *, wait_s: float = 0.05) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
-    told = b""
+    answers = b""
     try:
         for piece in pieces:
             writer.write(piece)
         async with asyncio.timeout(wait_s):
             while chunk := await reader.read(65536):
-                told += chunk
+                answers += chunk
     except (TimeoutError, ConnectionError):
         pass
     finally:
         writer.transport.abort()
-    return told
+    return answers

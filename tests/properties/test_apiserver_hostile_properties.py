@@ -155,7 +155,7 @@ def test_every_request_gets_an_answer_and_none_breaks_the_server(requests: list[
         for method, path, query, headers, body in requests:
             # when
             response = await api.server.handle(method, path, query=query, headers=headers, body=body)
-            # then: a 500 with this reason is an exception that was nobody's refusal
+            # then: a 500 with this reason is an exception and no refusal
             _check(response)
             assert b'"InternalError"' not in response.body, response.body
         # and what is stored can still be read

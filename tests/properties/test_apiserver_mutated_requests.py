@@ -247,7 +247,7 @@ def test_every_request_gets_an_answer_and_nothing_breaks_inside(
             if answer.status >= 400 and answer.headers["content-type"].startswith("application/json"):
                 status = orjson.loads(answer.body)
                 assert (status["kind"], status["code"]) == ("Status", answer.status)
-        # and what is stored can still be read, with who owns it
+        # and what is stored can still be read, with its owners
         for path in OBJECTS:
             answer = await server.handle("GET", path)
             assert answer.status == 200 or path == WIDGETS

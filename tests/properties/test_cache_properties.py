@@ -61,12 +61,12 @@ class World:
         self.stale_lists = 0
         self.values = 0
         self.gate_opens_in = 0
-        self.cache.subscribe(self.hear)
+        self.cache.subscribe(self.on_change)
 
     # ── the claim ────────────────────────────────────────────────────────────
 
-    def hear(self, change: Change[Item]) -> None:
-        assert self.replica.get(change.key) == change.old, "changes are told in order, none left out"
+    def on_change(self, change: Change[Item]) -> None:
+        assert self.replica.get(change.key) == change.old, "changes come in order, none left out"
         if change.new is None:
             del self.replica[change.key]
         else:

@@ -35,7 +35,7 @@ def holds(expression: str, labels: dict[str, str] | None, namespace: str = "shop
 
 
 @given(st.lists(MEANT, max_size=4), LABELS, PLACES)
-def test_an_object_is_meant_when_one_of_those_who_are_there_means_it(
+def test_an_object_matches_when_one_of_the_interests_selects_it(
     interests: list[Meant], labels: dict[str, str] | None, namespace: str
 ) -> None:
     expression = meant_by({"SidecarSet": interests}, "SidecarSet")
@@ -54,7 +54,7 @@ def test_the_text_does_not_depend_on_the_order_in_which_objects_come(interests: 
 
 
 @given(st.lists(st.sampled_from([ALWAYS, NEVER, '"app" in []', 'request.namespace in ["shop"]']), max_size=3))
-def test_any_and_both_are_or_and_and(terms: list[str]) -> None:
+def test_any_of_is_or_and_both_is_and(terms: list[str]) -> None:
     assert holds(any_of(terms), None) == any(holds(one, None) for one in terms)
     for one in terms:
         assert holds(both(one, terms[0]), None) == (holds(one, None) and holds(terms[0], None))

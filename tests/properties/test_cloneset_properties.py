@@ -383,7 +383,7 @@ class World:
                 old = store[name]
                 assert action.uid in ("", old["metadata"]["uid"])
                 version = old["metadata"]["resourceVersion"]
-                assert action.resource_version in ("", version), "nobody wrote in between but the plan itself"
+                assert action.resource_version in ("", version), "only the plan itself wrote in between"
                 if action.patch_type is PatchType.STRATEGIC:
                     new = apply_strategic_merge(old, action.body, definition=DEFINITIONS[action.resource])
                 else:
@@ -661,7 +661,7 @@ def test_new_pods_have_names_that_are_free(builder: CloneSetBuilder) -> None:
 
 
 @given(builders_with_claims())
-def test_a_claim_goes_after_its_pod_or_when_its_pod_is_gone_and_nobody_reuses_it(
+def test_a_claim_goes_after_its_pod_or_when_its_pod_is_gone_and_no_pod_reuses_it(
     builder: CloneSetBuilder,
 ) -> None:
     plan = plan_cloneset(builder.snapshot())

@@ -70,10 +70,10 @@ def of_list(items: Mapping[str, Any]) -> st.SearchStrategy[list[Any]]:
     if not identities:
         return values
 
-    def told_apart(found: list[Document]) -> list[Document]:
+    def numbered(found: list[Document]) -> list[Document]:
         return [{**item, identities[0]: f"Item{index}"} for index, item in enumerate(found)]
 
-    return values.map(told_apart)
+    return values.map(numbered)
 
 
 PARTS = {

@@ -144,10 +144,10 @@ def test_status_sums_agree(builder: DaemonSetBuilder) -> None:
 def test_it_has_converged_or_says_what_it_waits_for(builder: DaemonSetBuilder) -> None:
     plan = builder.plan()
     assert plan.status is not None
-    told = [one for one in plan.status.get("conditions", []) if one["type"] == "Waiting"]
-    if told:
-        words, _, remedy = told[0]["message"].partition("; ")
-        assert told[0]["reason"].isalpha()
+    waiting = [one for one in plan.status.get("conditions", []) if one["type"] == "Waiting"]
+    if waiting:
+        words, _, remedy = waiting[0]["message"].partition("; ")
+        assert waiting[0]["reason"].isalpha()
         assert words
         assert remedy
         return
@@ -248,7 +248,7 @@ class World:
             case Patch():
                 old = store[name]
                 version = old["metadata"]["resourceVersion"]
-                assert action.resource_version in ("", version), "nobody wrote in between but the plan itself"
+                assert action.resource_version in ("", version), "only the plan itself wrote in between"
                 if action.patch_type is PatchType.STRATEGIC:
                     new = apply_strategic_merge(old, action.body, definition=POD)
                 else:

@@ -22,7 +22,7 @@ from pykruise.pods.fan_out import State
 from pykruise.pods.image_pull_jobs import PullJobView, project_pull_job
 from pykruise.pods.node_images import NodeImageView, project_node_image
 from pykruise.runtime.actions import Delete, Patch
-from support.image_paper import NOW, job_document, node, node_image
+from support.image_objects import NOW, job_document, node, node_image
 
 IMAGE = parse_image("nginx:1.9")
 
@@ -206,5 +206,5 @@ def test_what_is_settled_stays_settled(operations: list[tuple[str, Any]]) -> Non
         assert world.nodes[name] == before
 
 
-def test_a_nodeimage_on_paper_is_one() -> None:
+def test_a_simulated_nodeimage_is_a_valid_one() -> None:
     assert node_image("x").name == "x"

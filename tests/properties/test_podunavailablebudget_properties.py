@@ -18,7 +18,7 @@ PODS = 6
 
 
 class World:
-    """A budget's server, its pods, and how many of them were let go."""
+    """A budget's server, its pods, and how many of them were allowed to go."""
 
     def __init__(self, **amount: Any) -> None:
         self.pods: dict[str, Document] = {f"p{number}": tied(f"p{number}") for number in range(PODS)}
@@ -88,7 +88,7 @@ def test_no_request_is_admitted_that_takes_more_pods_out_than_the_budget_lets(
 
 
 def ask(it: World, names: list[str], by: int, what: str, desired: int) -> None:
-    """Each pod is asked for through another replica; those that are let go never leave too few."""
+    """Each pod is asked for through another replica; those that are allowed to go never leave too few."""
 
     async def all_at_once() -> list[Any]:
         return await asyncio.gather(

@@ -86,8 +86,8 @@ def test_any_document_of_a_kind_is_read_filled_in_and_judged(name: str, data: st
     json.dumps(table_for(entry, [made], now=0.0))
     # and what may be created may be updated to itself
     again = strategy.prepare_update(deep_copy(made), made)
-    told = strategy.validate_update(again, made)
-    assert found or not told
+    problems = strategy.validate_update(again, made)
+    assert found or not problems
 
 
 @pytest.mark.parametrize("name", KINDS)

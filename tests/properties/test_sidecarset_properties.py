@@ -13,7 +13,7 @@ from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.quantities import Quantity
 from pykruise.kube.selectors import overlap, selector_from
 from support.examples import examples
-from support.sidecar_paper import Paper, upgraded
+from support.sidecar_world import SidecarWorld, upgraded
 from support.sidecarsets import container, hot, injected, names, pod, sidecarset
 
 SIDECARS = ("a", "b", "c", "d")
@@ -92,8 +92,8 @@ def test_injection_is_whole_repeatable_and_does_not_depend_on_the_order_of_sets(
     for one in found["spec"]["containers"]:
         paths = [mount["mountPath"] for mount in one.get("volumeMounts") or ()]
         assert len(paths) == len(set(paths))
-        told = [entry["name"] for entry in one.get("env") or ()]
-        assert len(told) == len(set(told))
+        variables = [entry["name"] for entry in one.get("env") or ()]
+        assert len(variables) == len(set(variables))
     # repeatable, in any order of the sets, and again on its own result
     assert injected(doc, *shuffled) == found
     assert names(injected(found, *given_sets) or {"spec": {"containers": []}}) == names(found)
@@ -126,26 +126,26 @@ def test_an_upgrade_keeps_its_budget_and_partition_and_settles(
 ) -> None:
     make = hot if is_hot else container
     strategy = {"partition": partition, "maxUnavailable": unavailable}
-    paper = Paper(sidecarset("log", make("log", "log:1"), updateStrategy=strategy))
-    paper.add(count)
-    paper.settle()
+    world = SidecarWorld(sidecarset("log", make("log", "log:1"), updateStrategy=strategy))
+    world.add(count)
+    world.settle()
     newest = 1
     for move, number in moves:
         name = f"web-{number}"
         match move:
             case "image":
                 newest += 1
-                paper.change(make("log", f"log:{newest}"))
-            case "run" if name in paper.pods:
-                paper.runs(name)
-            case "fail" if name in paper.pods:
-                paper.runs(name, failing=("log", "log-1"))
+                world.change(make("log", f"log:{newest}"))
+            case "run" if name in world.pods:
+                world.runs(name)
+            case "fail" if name in world.pods:
+                world.runs(name, failing=("log", "log-1"))
             case "plan":
-                _one_round(paper)
-    paper.run_all()
-    paper.settle()
+                _one_round(world)
+    world.run_all()
+    world.settle()
     # everything that may be upgraded is, as far as the partition lets it
-    managed = paper.managed().values()
+    managed = world.managed().values()
     waiting = [one for one in managed if not one.is_updated]
     allowed = kept_back(partition, of=count)
     if most_unavailable(unavailable, of=count) > 0:
@@ -155,16 +155,16 @@ def test_an_upgrade_keeps_its_budget_and_partition_and_settles(
             assert all(pairs.is_idle for pairs in one.pairs)
 
 
-def _one_round(paper: Paper) -> None:
+def _one_round(world: SidecarWorld) -> None:
     """A plan, carried out: it stays within the budget and never goes below the partition."""
-    before = paper.managed()
-    spec = paper.view.spec
+    before = world.managed()
+    spec = world.view.spec
     assert spec is not None
     strategy = spec.update_strategy
     assert strategy is not None
     most = most_unavailable(strategy.max_unavailable, of=len(before))
     keep = kept_back(strategy.partition, of=len(before))
-    plan = paper.round()
+    plan = world.round()
     going = upgraded(plan)
     busy = sum(one.is_updated and not (one.is_consistent and one.is_ready) for one in before.values())
     costly = [name for name in going if before[name].is_ready]
@@ -172,7 +172,7 @@ def _one_round(paper: Paper) -> None:
     waiting = [name for name, one in before.items() if not one.is_updated]
     assert not going or len(waiting) - len(going) >= keep
     # a second look at what was just written asks for nothing more
-    assert not set(upgraded(paper.plan())) & set(going)
+    assert not set(upgraded(world.plan())) & set(going)
 
 
 texts = st.lists(

@@ -192,7 +192,7 @@ def taken_out(plan: Plan) -> set[str]:
 
 @examples(0.8)
 @given(builders())
-def test_nobody_is_written_to_twice_and_none_that_is_left_is_deleted(builder: StatefulSetBuilder) -> None:
+def test_no_pod_is_written_to_twice_and_none_that_is_skipped_is_deleted(builder: StatefulSetBuilder) -> None:
     plan = builder.plan()
     subjects = [
         chain.subject
@@ -260,7 +260,7 @@ class World:
         return self.builder.snapshot()
 
     def turn(self, *, writes: int | None = None) -> Plan:
-        """Plan, and carry it out; only its first `writes` writes when somebody kills the manager then."""
+        """Plan, and carry it out; only its first `writes` writes when the manager is killed then."""
         plan = plan_statefulset(self.snapshot())
         for step in list(plan.steps)[:writes]:
             self._carry_out(step.action)
@@ -300,7 +300,7 @@ class World:
             case Patch():
                 old = store[name]
                 version = old["metadata"]["resourceVersion"]
-                assert action.resource_version in ("", version), "nobody wrote in between but the plan itself"
+                assert action.resource_version in ("", version), "only the plan itself wrote in between"
                 if action.patch_type is PatchType.STRATEGIC:
                     definition = DEFINITIONS[action.resource]
                     new = apply_strategic_merge(old, action.body, definition=definition)

@@ -40,9 +40,9 @@ class World:
 
     def store(self, entries: tuple[object, ...] | None) -> None:
         if entries is not None:
-            told = [orjson.loads(orjson.dumps(msgspec.to_builtins(one))) for one in entries]
+            stored = [orjson.loads(orjson.dumps(msgspec.to_builtins(one))) for one in entries]
             status: Document = self.document.setdefault("status", {})
-            status.setdefault("versionedSubsetStatuses", {})[UNVERSIONED] = told
+            status.setdefault("versionedSubsetStatuses", {})[UNVERSIONED] = stored
 
     def admit(self) -> None:
         found = self.view
@@ -102,7 +102,7 @@ def test_no_subset_is_given_more_than_it_takes_and_no_place_is_lost(
         counted = world.counted()
         assert all(counted[name] <= most for name, most in world.limits.items())
         assert "" not in counted
-    # when the controller has seen everything, and who went before it was seen is given up
+    # when the controller has seen everything, and pods that went before they were seen are given up
     while world.admitted:
         world.show()
     world.sync(later_s=60)

@@ -101,7 +101,7 @@ from support.control_plane import connection, running_plane
 from support.daemonsets import Pool, node_pool
 from support.rbac import Authorizer, AuthorizingTransport
 from support.real_webhooks import webhooks_in_thread
-from support.scenario import AdmissionSwitch, Audience, Stage, audience
+from support.scenario import AdmissionSwitch, PodWatch, Stage, pod_watch
 from support.stored_kinds import storage_with_kinds
 from support.webhooks import GATES, webhook_settings
 from testbed.control_plane import API_SERVER, ControlPlane
@@ -114,7 +114,7 @@ START = parse_time("2026-01-31T12:00:00Z")
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
 
 OWNERS_ARE_CHECKED = {API_SERVER: ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]}
-"""As some distributions have it: who makes an owner block deletions needs the right to its finalizers."""
+"""As some distributions have it: a client that makes an owner block deletions needs the right to its finalizers."""
 
 POD_CONTROLLERS = (
     "claims",
@@ -268,7 +268,7 @@ def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
     few: Mapping[str, Any] = {}
     if request.node.get_closest_marker("few_controllers"):
         few = {"controllers": POD_CONTROLLERS, "collected": COLLECTED}
-    # Leases tell which node is dead; where none dies, renewing them is what an hour costs.
+    # Leases say which node is dead; where none dies, renewing them is what an hour costs.
     kubelet = KubeletSettings(lease_s=None)
     return ClusterSettings(nodes=4, kubelet=kubelet, start_s=delay_s, ready_s=delay_s, stop_s=delay_s, **few)
 
@@ -297,9 +297,9 @@ async def stage(
 
 
 @pytest.fixture
-async def seen(stage: Stage) -> AsyncIterator[Audience]:
-    """Who watches the pods of the CloneSet `web` all the time."""
-    async with audience(stage) as watching:
+async def seen(stage: Stage) -> AsyncIterator[PodWatch]:
+    """A watch of the pods of the CloneSet `web` all the time."""
+    async with pod_watch(stage) as watching:
         yield watching
 
 
@@ -436,7 +436,7 @@ def nodes(plane: ControlPlane) -> Iterator[Nodes]:
 
 @pytest.fixture(scope="module")
 def quiet_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | None]:
-    """A real API server of the module's own, with the kinds and nobody at work; None: in the sandbox."""
+    """A real API server of the module's own, with the kinds and no controllers; None: in the sandbox."""
     if request.config.getoption("--cluster") != "real":
         yield None
         return
@@ -562,7 +562,7 @@ LEFT_BEHIND = (
 
 
 async def _leave(stage: Stage) -> None:
-    """Have a scenario's objects go; nobody waits for it: kubelets of later tests let the last pods go.
+    """Have a scenario's objects go, without waiting for it: kubelets of later tests let the last pods go.
 
     The namespace stays. Its end would cost the control plane two requests for each of sixty resources, more than
     many a scenario.

@@ -148,7 +148,7 @@ def test_its_gate_workers_and_settings_are_flags_of_the_manager() -> None:
     assert "--crew-largest" in help_text()
 
 
-def test_an_api_server_is_told_to_ask_about_it() -> None:
+def test_api_servers_ask_its_webhook() -> None:
     rules = reviewers(AdmissionSettings())
     validating = [doc for doc in configurations(rules, Endpoint()) if doc["kind"].startswith("Validating")]
     (hook,) = [one for doc in validating for one in doc["webhooks"] if one["name"] == "vcrew.kb.io"]
@@ -214,30 +214,30 @@ async def test_explain_and_plan_know_it() -> None:
     async with place() as found:
         await found.client.create(CREWS, "default", crew(size=2))
         await until(lambda: _is_ready(found.client, 2))
-        told: list[str] = []
+        printed: list[str] = []
         common: Object = {
             "namespace": None,
             "kubeconfig": None,
             "context": None,
             "output": "text",
-            "say": told.append,
+            "say": printed.append,
             "reach": reaching(found.client),
         }
         # when
         await run_explain("crews/deck", watch=False, **common)
         # then
-        assert "Crew default/deck" in told[0]
-        assert "2 of 2 available" in told[0]
+        assert "Crew default/deck" in printed[0]
+        assert "2 of 2 available" in printed[0]
         # when
         code = await run_plan(file=None, target="crew/deck", sets=["size=4"], **common)
         # then
         assert code == 2
-        assert "Crew default/deck: would change" in told[1]
-        assert "deck-2" in told[1]
-        assert "deck-3" in told[1]
+        assert "Crew default/deck: would change" in printed[1]
+        assert "deck-2" in printed[1]
+        assert "deck-3" in printed[1]
         # when it is more than a Crew takes
         assert await run_plan(file=None, target="crew/deck", sets=["size=12"], **common) == 1
-        assert "must be from 0 to 10" in told[2]
+        assert "must be from 0 to 10" in printed[2]
         with pytest.raises(CommandError, match="crews"):
             await run_explain("ships/deck", watch=False, **common)
 
@@ -246,12 +246,12 @@ async def test_simulate_plays_it(tmp_path: Path) -> None:
     # given
     file = tmp_path / "crew.yaml"
     file.write_text(yaml.safe_dump(crew(size=3)))
-    told: list[str] = []
+    printed: list[str] = []
     # when
-    await run_simulate(file, changes=(), conditions=Conditions(), svg=None, output="text", say=told.append)
+    await run_simulate(file, changes=(), conditions=Conditions(), svg=None, output="text", say=printed.append)
     # then
-    assert "complete" in told[0]
-    assert "create: deck-0, deck-1, deck-2" in told[0]
+    assert "complete" in printed[0]
+    assert "create: deck-0, deck-1, deck-2" in printed[0]
 
 
 # ── imports ──────────────────────────────────────────────────────────────────

@@ -61,7 +61,7 @@ def test_a_service_account_may_do_what_its_role_says(admin: Kubectl, tmp_path: P
     assert "at the cluster scope" in worker("get", "pods", "-A").stderr
 
 
-def test_can_i_tells_the_truth(admin: Kubectl, tmp_path: Path) -> None:
+def test_can_i_is_true(admin: Kubectl, tmp_path: Path) -> None:
     # given
     worker = _account(admin, tmp_path)
     admin("create", "rolebinding", "view", "--clusterrole=view", "--serviceaccount=default:worker")
@@ -97,7 +97,7 @@ def test_an_admin_can_ask_for_others_and_act_as_them(admin: Kubectl) -> None:
     assert who["status"]["userInfo"]["groups"] == ["none", "ops", "system:authenticated"]
 
 
-def test_who_may_write_roles_cannot_give_away_what_it_does_not_have(admin: Kubectl, tmp_path: Path) -> None:
+def test_a_user_who_may_write_roles_cannot_grant_more_than_they_have(admin: Kubectl, tmp_path: Path) -> None:
     # given a service account that may write roles
     worker = _account(admin, tmp_path)
     admin("create", "rolebinding", "edits", "--clusterrole=admin", "--serviceaccount=default:worker")

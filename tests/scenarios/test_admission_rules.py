@@ -134,7 +134,7 @@ async def test_what_some_api_server_takes_is_refused_nowhere(stage: Stage, part:
     assert await dry_run(stage, doc) is None
 
 
-async def test_a_template_that_is_stored_invalid_keeps_nobody_from_scaling(stage: Stage) -> None:
+async def test_a_template_that_is_stored_invalid_does_not_prevent_scaling(stage: Stage) -> None:
     doc = cloneset(replicas=0)
     doc["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 70000}]
     with stage.past_admission():
@@ -158,7 +158,7 @@ async def test_the_selector_cannot_be_changed_through_the_api_server(stage: Stag
     assert [cause.field for cause in refused.value.causes] == ["spec"]
 
 
-async def test_a_template_that_nobody_can_read_is_a_bad_request_with_its_place(stage: Stage) -> None:
+async def test_a_template_that_cannot_be_decoded_is_a_bad_request_with_its_place(stage: Stage) -> None:
     doc = cloneset()
     doc["spec"]["template"]["spec"]["containers"] = [{"name": "main", "image": "nginx", "env": "A=1"}]
     with pytest.raises(BadRequestError, match=r"spec\.template\.spec\.containers\[0\]\.env: Expected `array"):

@@ -15,9 +15,9 @@ from pykruise.kube.errors import ForbiddenError, InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import JOBS, Resource
 from pykruise.sandbox.faults import Rule
+from support.common_faults import WRITE_FAULTS, changes_of, the_writes
 from support.faults import Answer, FaultyTransport, conflict, posts, workload_writes, writes
 from support.kills import Kill
-from support.mishaps import WRITE_FAULTS, changes_of, the_writes
 from support.scenario import Object, Stage
 
 NAME = "often"
@@ -128,7 +128,7 @@ async def test_replaced_jobs_take_their_pods_along(stage: Stage) -> None:
     assert len(await children(stage, JOBS)) == 1
 
 
-async def test_a_refused_child_is_told_and_a_later_one_made(stage: Stage) -> None:
+async def test_a_refused_child_is_reported_and_a_later_one_made(stage: Stage) -> None:
     """advancedcronjob case 71"""
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(posts("/broadcastjobs"), lambda _: Answer(403, reason="Forbidden", message="exceeded quota"))

@@ -229,7 +229,7 @@ async def test_an_update_in_place_whose_image_was_pulled_ahead_starts_without_a_
     await stage.start_manager(settings=Settings(gates=gates, flags=PULLING.flags))
     for tag in ("1", "2"):
         stage.nodes.registry.push(large_image(f"app-{tag}"), f"{stage.namespace}/app:{tag}")
-    # a rollout that goes on only when it is told to, so that there is time to pull
+    # a rollout that goes on only when its partition is lowered, so that there is time to pull
     strategy = rolling(podUpdatePolicy="InPlaceOnly", maxUnavailable=1, partition=4)
     reference = f"{REGISTRY}/{stage.namespace}/app"
     doc = cloneset(replicas=4, updateStrategy=strategy)
@@ -255,8 +255,8 @@ async def test_an_update_in_place_whose_image_was_pulled_ahead_starts_without_a_
 
     await stage.until(is_updated)
     # then no kubelet pulled it
-    told = [event["message"] for event in await stage.events("Pulled")]
-    about = [text for text in told if f"{reference}:2" in text]
+    messages = [event["message"] for event in await stage.events("Pulled")]
+    about = [text for text in messages if f"{reference}:2" in text]
     assert about
     assert all("already present" in text for text in about)
 
@@ -386,7 +386,7 @@ async def test_a_container_that_never_comes_back_ends_with_the_deadline_and_says
 
 
 @pytest.mark.parametrize("victim", ["agent", CONTAINERD, KUBELET])
-async def test_a_request_ends_with_the_truth_whoever_is_killed(
+async def test_a_request_ends_with_the_truth_whichever_process_is_killed(
     stage: Stage, agents: Agents, victim: str
 ) -> None:
     # given a container that takes three seconds to end
@@ -471,7 +471,7 @@ async def test_a_request_ends_with_the_truth_though_the_api_server_was_away_for_
     await ask(stage, request(pod["metadata"]["name"], "app"))
     await stage.until(lambda: _is_under_way(stage))
     await asyncio.sleep(1.0)
-    # when nobody can be told of its end
+    # when its end cannot be reported
     stage.is_refused_at_times = True  # an API server that has just started does not know its roles yet
     await plane.kill(API_SERVER)
     await asyncio.sleep(60.0)
@@ -638,7 +638,7 @@ def serving() -> Object:
     ("handler", "answers"),
     [
         pytest.param({"tcpSocket": {"port": 8080}}, True, id="tcp"),
-        pytest.param({"tcpSocket": {"port": 8081}}, False, id="tcp, nobody there"),
+        pytest.param({"tcpSocket": {"port": 8081}}, False, id="tcp, no listener"),
         pytest.param({"httpGet": {"path": "/index.html", "port": 8080, "scheme": "HTTP"}}, True, id="http"),
         pytest.param(
             {"httpGet": {"path": "/missing", "port": 8080, "scheme": "HTTP"}}, False, id="http, 404"

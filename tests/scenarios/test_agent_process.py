@@ -1,4 +1,4 @@
-"""`pykruise-agent` as a process: it tells how it is, works, and ends as it should. In real time, on the sandbox."""
+"""`pykruise-agent` as a process: it reports its health, works, and ends cleanly. In real time, on the sandbox."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ async def install_definitions(cluster: Cluster) -> None:
         await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
 
 
-async def test_an_agent_tells_how_it_is_works_and_ends_as_it_should(tmp_path: Path) -> None:
+async def test_an_agent_reports_its_health_works_and_ends_cleanly(tmp_path: Path) -> None:
     async with (
         world(tmp_path) as (cluster, runtime, kubeconfig),
         agent_process(kubeconfig, f"--runtime-dir={tmp_path}", environment=ENVIRONMENT) as process,
@@ -62,8 +62,8 @@ async def test_an_agent_tells_how_it_is_works_and_ends_as_it_should(tmp_path: Pa
             while (await process.get("probes and metrics", "/healthz"))[0] != 200:
                 await asyncio.sleep(0.05)
         # then it says how it is
-        told = (await process.get("probes and metrics", "/healthz?verbose=1"))[1]
-        assert all(f"[+]{check} ok" in told for check in CHECKS)
+        body = (await process.get("probes and metrics", "/healthz?verbose=1"))[1]
+        assert all(f"[+]{check} ok" in body for check in CHECKS)
         assert await process.get("probes and metrics", f"/healthz/{CHECKS[0]}") == (200, "ok")
         metrics = (await process.get("probes and metrics", "/metrics"))[1]
         assert 'pykruise_cache_synced{resource="image-puller"} 1.0' in metrics
@@ -84,7 +84,7 @@ async def test_an_agent_tells_how_it_is_works_and_ends_as_it_should(tmp_path: Pa
                 decode(await cluster.client.get(NODE_IMAGES, "", NODE)), "status", "succeeded"
             ):
                 await asyncio.sleep(0.05)
-        # when it is told to end
+        # when it gets a SIGTERM
         assert await process.end() == 0
         assert all(isinstance(json.loads(line), dict) for line in process.lines)
 
@@ -95,9 +95,9 @@ async def test_an_agent_is_not_healthy_before_it_has_seen_what_it_is_asked(tmp_p
         world(tmp_path, install=False) as (cluster, _, kubeconfig),
         agent_process(kubeconfig, f"--runtime-dir={tmp_path}", environment=ENVIRONMENT) as process,
     ):
-        status, told = await process.get("probes and metrics", "/healthz")
+        status, body = await process.get("probes and metrics", "/healthz")
         assert status == 500
-        assert "[-]nodeImageInformerSynced failed" in told
+        assert "[-]nodeImageInformerSynced failed" in body
         # when the definitions come
         await install_definitions(cluster)
         async with asyncio.timeout(60):

@@ -13,9 +13,9 @@ from pykruise.manager.settings import Settings
 from pykruise.sandbox.faults import Rule
 from support.daemonsets import Pool
 from support.lua import run_lua
-from support.moments import moments_of
 from support.scenario import Object, Stage, cloneset, rolling
 from support.statefulsets import Sets
+from support.stored_states import stored_states
 from support.uniteddeployments import NAME, United
 
 pytestmark = pytest.mark.sandbox_only
@@ -47,7 +47,7 @@ async def test_a_rollout_of_a_cloneset_is_progressing_until_it_is_healthy(
 ) -> None:
     # given
     await stage.start_manager(settings=Settings(ready_conditions=is_ours))
-    async with moments_of(stage, CLONE_SETS) as seen:
+    async with stored_states(stage, CLONE_SETS) as seen:
         # when
         await stage.create(cloneset(replicas=5, updateStrategy=rolling(maxUnavailable=1)))
         await stage.settled(replicas=5)
@@ -73,7 +73,7 @@ async def test_a_rollout_that_stops_at_its_partition_is_suspended(stage: Stage, 
     await stage.create(cloneset(replicas=4, updateStrategy=rolling(maxUnavailable=1)))
     await stage.settled(replicas=4)
     await comes_to(stage, "Healthy")
-    async with moments_of(stage, CLONE_SETS) as seen:
+    async with stored_states(stage, CLONE_SETS) as seen:
         # when
         await stage.set_image("web", "nginx:2", updateStrategy=rolling(partition="50%", maxUnavailable=1))
         await stage.settled(replicas=4, updated=2)
@@ -97,7 +97,7 @@ async def test_a_rollout_beyond_its_deadline_is_degraded(stage: Stage) -> None:
 async def test_a_statefulset_is_progressing_until_it_is_healthy(stage: Stage, is_ours: bool) -> None:
     sets = Sets(stage)
     await stage.start_manager(settings=Settings(ready_conditions=is_ours))
-    async with moments_of(stage, ADVANCED_STATEFUL_SETS) as seen:
+    async with stored_states(stage, ADVANCED_STATEFUL_SETS) as seen:
         await sets.create(replicas=3)
         await comes_to(stage, "Healthy", ADVANCED_STATEFUL_SETS)
         changed = await sets.set_image("nginx:2")
@@ -111,7 +111,7 @@ async def test_a_daemonset_is_progressing_until_it_is_healthy(
     stage: Stage, pool: Pool, is_ours: bool
 ) -> None:
     await stage.start_manager(settings=Settings(ready_conditions=is_ours))
-    async with moments_of(stage, DAEMON_SETS) as seen:
+    async with stored_states(stage, DAEMON_SETS) as seen:
         await pool.create()
         await comes_to(stage, "Healthy", DAEMON_SETS)
         changed = await pool.set_image("nginx:2")
@@ -127,7 +127,7 @@ async def test_a_uniteddeployment_is_progressing_until_it_is_healthy(
     united = United(stage, pool)
     await united.label_nodes()
     await stage.start_manager(settings=Settings(ready_conditions=is_ours))
-    async with moments_of(stage, UNITED_DEPLOYMENTS) as seen:
+    async with stored_states(stage, UNITED_DEPLOYMENTS) as seen:
         await united.create(replicas=4)
         await united.settled(a=2, b=2)
         await comes_to(stage, "Healthy", UNITED_DEPLOYMENTS, NAME)

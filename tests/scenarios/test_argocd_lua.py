@@ -1,4 +1,4 @@
-"""What Argo CD is told runs in its own Lua, and says there what it says in the Lua of our other tests."""
+"""The scripts for Argo CD run in its own Lua, and say there what they say in the Lua of our other tests."""
 
 from collections.abc import Iterator
 from pathlib import Path

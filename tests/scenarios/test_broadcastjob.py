@@ -12,10 +12,10 @@ from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import PODS
 from pykruise.sandbox.faults import Rule
 from support.broadcastjobs import NAME, Broadcast
+from support.common_faults import WRITE_FAULTS, changes_of, the_writes
 from support.daemonsets import Pool
 from support.faults import Answer, DropAnswer, FaultyTransport, Request, conflict, posts, workload_writes
 from support.kills import Kill
-from support.mishaps import WRITE_FAULTS, changes_of, the_writes
 from support.scenario import Stage
 
 pytestmark = pytest.mark.few_controllers
@@ -47,8 +47,8 @@ async def test_each_node_runs_its_pod_once(stage: Stage, broadcast: Broadcast) -
         "failed": 0,
     }
     assert await broadcast.all_ran_once()
-    (told,) = await stage.until(lambda: stage.events("JobComplete"))
-    assert told.get("count", 1) == 1
+    (completed,) = await stage.until(lambda: stage.events("JobComplete"))
+    assert completed.get("count", 1) == 1
 
 
 async def test_what_can_never_work_is_refused(stage: Stage, broadcast: Broadcast) -> None:
@@ -221,7 +221,9 @@ async def test_a_pod_that_a_person_deletes_is_run_again(
     assert (await broadcast.status())["phase"] == "running"
 
 
-async def test_a_creation_that_is_refused_is_told_and_tried_again(stage: Stage, broadcast: Broadcast) -> None:
+async def test_a_creation_that_is_refused_is_reported_and_tried_again(
+    stage: Stage, broadcast: Broadcast
+) -> None:
     """broadcastjob case 32"""
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)

@@ -1,4 +1,4 @@
-"""Pods with volume claims: who gets which claim, and what becomes of it when its pod goes."""
+"""Pods with volume claims: which pod gets which claim, and what becomes of it when its pod goes."""
 
 import asyncio
 from collections.abc import Callable
@@ -239,7 +239,7 @@ async def test_the_manager_is_killed_between_claim_and_pod(stage: Stage, reuse: 
 @pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("takes_effect", [True, False])
-async def test_a_kill_while_a_pod_and_its_claim_are_deleted_hands_its_data_to_nobody(
+async def test_a_kill_while_a_pod_and_its_claim_are_deleted_hands_its_data_to_no_other_pod(
     stage: Stage, number: int, takes_effect: bool
 ) -> None:
     """Killed at each write of the deletion, with reuse on; scaled up again before the next manager starts"""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+from support.common_faults import WRITE_FAULTS, at_random, changes_of, the_writes
 from support.faults import (
     Answer,
     CutAfter,
@@ -33,8 +34,7 @@ from support.faults import (
     workload_writes,
 )
 from support.kills import Kill
-from support.mishaps import WRITE_FAULTS, at_random, changes_of, the_writes
-from support.scenario import Audience, Stage, cloneset, rolling
+from support.scenario import PodWatch, Stage, cloneset, rolling
 
 pytestmark = pytest.mark.few_controllers
 
@@ -46,7 +46,7 @@ UPDATED = 4
 Prepare = Callable[[FaultyTransport], None]
 
 
-async def live_through(stage: Stage, seen: Audience, prepare: Prepare) -> FaultyTransport:
+async def live_through(stage: Stage, seen: PodWatch, prepare: Prepare) -> FaultyTransport:
     """Create, update, scale in, with a manager whose transport `prepare` has broken."""
     faulty = FaultyTransport(stage.manager_transport())
     prepare(faulty)
@@ -67,7 +67,7 @@ async def live_through(stage: Stage, seen: Audience, prepare: Prepare) -> Faulty
     return faulty
 
 
-async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, seen: Audience) -> None:
+async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, seen: PodWatch) -> None:
     """The yardstick of the others."""
     await live_through(stage, seen, lambda _faulty: None)
     assert seen.created == 2 * REPLICAS
@@ -76,7 +76,7 @@ async def test_nothing_is_broken_and_nothing_is_wasted(stage: Stage, seen: Audie
 @pytest.mark.checkered
 @pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("after", range(24))
-async def test_the_pod_watch_is_cut_after_any_event(stage: Stage, seen: Audience, after: int) -> None:
+async def test_the_pod_watch_is_cut_after_any_event(stage: Stage, seen: PodWatch, after: int) -> None:
     await live_through(
         stage, seen, lambda faulty: faulty.on(watches("/pods"), CutAfter(after), CutAfter(after))
     )
@@ -84,7 +84,7 @@ async def test_the_pod_watch_is_cut_after_any_event(stage: Stage, seen: Audience
 
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("after", [0, 1, 5, 17])
-async def test_every_pod_watch_is_cut_after_a_few_events(stage: Stage, seen: Audience, after: int) -> None:
+async def test_every_pod_watch_is_cut_after_a_few_events(stage: Stage, seen: PodWatch, after: int) -> None:
     def cut(_request: Request) -> CutAfter:
         return CutAfter(after + 1)
 
@@ -104,7 +104,7 @@ async def test_every_pod_watch_is_cut_after_a_few_events(stage: Stage, seen: Aud
     ],
 )
 async def test_a_watch_ends_in_every_other_way(
-    stage: Stage, seen: Audience, fault: Callable[[int], object], after: int
+    stage: Stage, seen: PodWatch, fault: Callable[[int], object], after: int
 ) -> None:
     """410 in mid-stream, a normal end, a line that is no JSON, silence"""
 
@@ -115,19 +115,19 @@ async def test_a_watch_ends_in_every_other_way(
     await live_through(stage, seen, prepare)
 
 
-async def test_a_watch_that_is_answered_with_410_when_it_is_opened(stage: Stage, seen: Audience) -> None:
+async def test_a_watch_that_is_answered_with_410_when_it_is_opened(stage: Stage, seen: PodWatch) -> None:
     await live_through(stage, seen, lambda faulty: faulty.on(watches(), *[Answer(410, reason="Expired")] * 6))
 
 
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("after", [0, 4, 9, 14])
-async def test_events_come_twice(stage: Stage, seen: Audience, after: int) -> None:
+async def test_events_come_twice(stage: Stage, seen: PodWatch, after: int) -> None:
     await live_through(stage, seen, lambda faulty: faulty.on(watches("/pods"), Duplicate(after)))
 
 
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("after", [0, 4, 9, 14])
-async def test_two_events_change_places(stage: Stage, seen: Audience, after: int) -> None:
+async def test_two_events_change_places(stage: Stage, seen: PodWatch, after: int) -> None:
     await live_through(stage, seen, lambda faulty: faulty.on(watches("/pods"), Swap(after)))
 
 
@@ -135,7 +135,7 @@ async def test_two_events_change_places(stage: Stage, seen: Audience, after: int
 @pytest.mark.few_on_real(8)
 @pytest.mark.parametrize("number", range(12))
 @WRITE_FAULTS
-async def test_any_write_goes_wrong_once(stage: Stage, seen: Audience, fault: object, number: int) -> None:
+async def test_any_write_goes_wrong_once(stage: Stage, seen: PodWatch, fault: object, number: int) -> None:
     """The write with that number, and its twelfth successor."""
     await live_through(
         stage,
@@ -147,7 +147,7 @@ async def test_any_write_goes_wrong_once(stage: Stage, seen: Audience, fault: ob
 @pytest.mark.checkered
 @pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("number", range(12))
-async def test_any_patch_or_deletion_conflicts(stage: Stage, seen: Audience, number: int) -> None:
+async def test_any_patch_or_deletion_conflicts(stage: Stage, seen: PodWatch, number: int) -> None:
     faults = [None] * number + [conflict()]
     await live_through(stage, seen, lambda faulty: faulty.on(changes_of("/clonesets"), *faults))
     # a conflict is no failure
@@ -161,7 +161,7 @@ async def test_any_patch_or_deletion_conflicts(stage: Stage, seen: Audience, num
 
 @pytest.mark.parametrize("kind", [posts, patches, deletes])
 async def test_all_writes_of_a_kind_lose_their_first_two_answers(
-    stage: Stage, seen: Audience, kind: Callable[[str], Callable[[Request], bool]]
+    stage: Stage, seen: PodWatch, kind: Callable[[str], Callable[[Request], bool]]
 ) -> None:
     tries: dict[tuple[str, str, bytes | None], int] = {}
 
@@ -176,7 +176,7 @@ async def test_all_writes_of_a_kind_lose_their_first_two_answers(
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("after_s", [0.05, 0.4])
 async def test_a_creation_takes_effect_after_its_client_gave_up(
-    stage: Stage, seen: Audience, after_s: float
+    stage: Stage, seen: PodWatch, after_s: float
 ) -> None:
     await live_through(
         stage,
@@ -189,7 +189,7 @@ async def test_a_creation_takes_effect_after_its_client_gave_up(
 
 @pytest.mark.virtual_time("a request is under way for an hour")
 async def test_a_creation_that_arrives_when_its_pod_is_gone_again_is_undone(stage: Stage) -> None:
-    """Nobody can take back a request that is under way; what it makes is one pod too many, and goes."""
+    """A request that is under way cannot be taken back; what it makes is one pod too many, and goes."""
     # given a rollout, one of whose creations arrives an hour later
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)
@@ -210,7 +210,7 @@ async def test_a_creation_that_arrives_when_its_pod_is_gone_again_is_undone(stag
 @pytest.mark.few_on_real(2)
 @pytest.mark.parametrize("seed", range(20))
 async def test_everything_goes_wrong_at_random(
-    stage: Stage, seen: Audience, real_plane: object | None, seed: int
+    stage: Stage, seen: PodWatch, real_plane: object | None, seed: int
 ) -> None:
     await live_through(
         stage, seen, lambda faulty: at_random(faulty, random.Random(seed), stalls=real_plane is None)
@@ -231,11 +231,11 @@ async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage:
     # when
     await stage.create(cloneset(replicas=3))
     await asyncio.sleep(stage.long_s)
-    # then the failure is told once, and no telling of it starts another try
+    # then the failure is reported once, and no report of it starts another try
     tries = [request for request in faulty.log if request.method == "POST" and "/pods" in request.path]
-    told = [request for request in faulty.log if request.path.endswith("/clonesets/web/status")]
+    reports = [request for request in faulty.log if request.path.endswith("/clonesets/web/status")]
     assert 5 < len(tries) < 40
-    assert len(told) <= 3
+    assert len(reports) <= 3
     conditions = {one["type"]: one for one in (await stage.status())["conditions"]}
     what, _, remedy = conditions["FailedScale"]["message"].partition("; ")
     assert what == 'create pods: pods "…" is forbidden: exceeded quota'
@@ -245,7 +245,7 @@ async def test_pods_that_may_not_be_created_are_tried_less_and_less_often(stage:
 @pytest.mark.virtual_time("test_real_control_plane.py kills a real API server")
 @pytest.mark.parametrize("unready_s", [5.0, 30.0])
 async def test_an_api_server_that_has_just_started_refuses_creations_for_a_while(
-    stage: Stage, seen: Audience, unready_s: float
+    stage: Stage, seen: PodWatch, unready_s: float
 ) -> None:
     """403: it has not read its roles yet, or its admission (every 30 s) not which kinds there are.
 
@@ -292,7 +292,7 @@ async def test_an_api_server_that_has_just_started_refuses_creations_for_a_while
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(40))
 async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
-    stage: Stage, seen: Audience, at: int, takes_effect: bool
+    stage: Stage, seen: PodWatch, at: int, takes_effect: bool
 ) -> None:
     # given a manager that is killed at that write of a creation, a rollout, or a scale-in
     kill = Kill(at, takes_effect=takes_effect)
@@ -321,7 +321,7 @@ async def test_the_manager_is_killed_at_any_write_and_another_one_goes_on(
         assert seen.fewest_available >= REPLICAS - UNAVAILABLE
 
 
-async def test_a_graceful_stop_leaves_no_write_half_done(stage: Stage, seen: Audience) -> None:
+async def test_a_graceful_stop_leaves_no_write_half_done(stage: Stage, seen: PodWatch) -> None:
     # given a manager in the middle of creating
     await stage.start_manager()
     await stage.create(cloneset(replicas=40))
@@ -338,7 +338,7 @@ async def test_a_graceful_stop_leaves_no_write_half_done(stage: Stage, seen: Aud
     assert seen.created == 40
 
 
-async def test_two_managers_for_a_moment_do_not_harm_each_other(stage: Stage, seen: Audience) -> None:
+async def test_two_managers_for_a_moment_do_not_harm_each_other(stage: Stage, seen: PodWatch) -> None:
     """Without leader election both act; preconditions and settled counts hold it together in the end."""
     # given
     await stage.start_manager()

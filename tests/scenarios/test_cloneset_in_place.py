@@ -37,7 +37,7 @@ from support.faults import (
     workload_writes,
 )
 from support.kills import Kill
-from support.scenario import Audience, Object, Stage, cloneset, rolling
+from support.scenario import Object, PodWatch, Stage, cloneset, rolling
 
 pytestmark = pytest.mark.few_controllers
 
@@ -92,7 +92,7 @@ async def is_true(stage: Stage, kind: str) -> Object | None:
 
 @pytest.mark.node
 async def test_names_uids_and_addresses_stay_and_each_container_restarts_once(
-    stage: Stage, seen: Audience
+    stage: Stage, seen: PodWatch
 ) -> None:
     # given
     await stage.start_manager()
@@ -134,7 +134,7 @@ async def test_a_pod_costs_three_writes(stage: Stage, max_unavailable: int | str
 
 
 @pytest.mark.node
-async def test_labels_alone_change_without_a_restart(stage: Stage, seen: Audience) -> None:
+async def test_labels_alone_change_without_a_restart(stage: Stage, seen: PodWatch) -> None:
     # given
     await stage.start_manager()
     before = await created(stage)
@@ -279,7 +279,7 @@ def _foreign(metadata: Object) -> Object:
 
 
 @pytest.mark.node
-async def test_the_image_of_a_native_sidecar_changes_in_place(stage: Stage, seen: Audience) -> None:
+async def test_the_image_of_a_native_sidecar_changes_in_place(stage: Stage, seen: PodWatch) -> None:
     # given pods with an init container that keeps running
     await stage.start_manager()
     body = cloneset(replicas=2, updateStrategy=in_place())
@@ -308,7 +308,7 @@ async def test_the_image_of_a_native_sidecar_changes_in_place(stage: Stage, seen
 # ── never stuck ──────────────────────────────────────────────────────────────
 
 
-async def updated_through(stage: Stage, seen: Audience, fault: Any) -> None:
+async def updated_through(stage: Stage, seen: PodWatch, fault: Any) -> None:
     """An update in place during which that happens to the manager's writes."""
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)
@@ -349,7 +349,7 @@ async def updated_through(stage: Stage, seen: Audience, fault: Any) -> None:
     ids=lambda fault: repr(fault)[:40],
 )
 async def test_never_stuck_when_a_write_goes_wrong(
-    stage: Stage, seen: Audience, fault: Any, number: int
+    stage: Stage, seen: PodWatch, fault: Any, number: int
 ) -> None:
     count = 0
 
@@ -365,7 +365,7 @@ async def test_never_stuck_when_a_write_goes_wrong(
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(9))
 async def test_never_stuck_when_the_manager_is_killed(
-    stage: Stage, seen: Audience, at: int, takes_effect: bool
+    stage: Stage, seen: PodWatch, at: int, takes_effect: bool
 ) -> None:
     # given a manager that is killed at that write of an update in place
     faulty = FaultyTransport(stage.manager_transport())
@@ -395,7 +395,7 @@ async def test_never_stuck_when_the_manager_is_killed(
 @pytest.mark.few_on_real(1)
 @pytest.mark.parametrize("seed", range(12))
 async def test_never_stuck_when_everything_goes_wrong_at_random(
-    stage: Stage, seen: Audience, seed: int
+    stage: Stage, seen: PodWatch, seed: int
 ) -> None:
     # given
     rng = random.Random(seed)
@@ -462,7 +462,7 @@ async def test_always_finishes_however_images_are_named(stage: Stage, old: str, 
 
 @pytest.mark.node
 async def test_an_image_that_cannot_be_pulled_holds_the_others_back_until_another_one_comes(
-    stage: Stage, seen: Audience
+    stage: Stage, seen: PodWatch
 ) -> None:
     # given
     await stage.start_manager()
@@ -512,7 +512,7 @@ async def test_defaults_that_the_server_filled_in_are_no_difference(stage: Stage
 
 @pytest.mark.node
 async def test_a_grace_period_takes_the_pod_out_of_service_before_its_image_changes(
-    stage: Stage, seen: Audience
+    stage: Stage, seen: PodWatch
 ) -> None:
     # given
     strategy = in_place(inPlaceUpdateStrategy={"gracePeriodSeconds": 3})
@@ -561,7 +561,7 @@ async def test_a_rollback_in_the_grace_period_ends_with_the_old_image(stage: Sta
 
 
 @pytest.mark.node
-async def test_templates_that_follow_each_other_fast_end_with_the_last(stage: Stage, seen: Audience) -> None:
+async def test_templates_that_follow_each_other_fast_end_with_the_last(stage: Stage, seen: PodWatch) -> None:
     # given
     await stage.start_manager()
     before = await created(stage, updateStrategy=in_place(maxUnavailable=2))
@@ -585,9 +585,9 @@ async def test_templates_that_follow_each_other_fast_end_with_the_last(stage: St
 
 @pytest.mark.node
 async def test_the_in_place_update_hook_asks_a_finalizer_first_and_waits_for_it_afterwards(
-    stage: Stage, seen: Audience
+    stage: Stage, seen: PodWatch
 ) -> None:
-    # given pods that somebody holds by a finalizer
+    # given pods that another program holds by a finalizer
     hook = {"finalizersHandler": [HOOK], "markPodNotReady": True}
     template = {
         "metadata": {"labels": {"app": "web"}, "finalizers": [HOOK]},
@@ -709,8 +709,8 @@ async def _pod(stage: Stage, name: str) -> Any:
 
 @pytest.mark.node
 @pytest.mark.parametrize("has_image", [False, True], ids=["before the image", "after the image"])
-async def test_a_rollout_that_another_manager_left_in_the_middle_is_gone_on_with(
-    stage: Stage, seen: Audience, has_image: bool
+async def test_a_rollout_that_another_manager_left_in_the_middle_is_continued(
+    stage: Stage, seen: PodWatch, has_image: bool
 ) -> None:
     # given a revision of the new template, and one pod on its way as the Go manager writes it
     await stage.start_manager()

@@ -1,4 +1,4 @@
-"""A CloneSet lives: created, scaled, updated, paused, rolled back, deleted."""
+"""The life of a CloneSet: created, scaled, updated, paused, rolled back, deleted."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, NAMESPACES, PODS
 from pykruise.pods import keys
 from pykruise.pods.waiting import condition_of
 from pykruise.sandbox.faults import Rule
-from support.scenario import Audience, Stage, cloneset, rolling
+from support.scenario import PodWatch, Stage, cloneset, rolling
 
 pytestmark = pytest.mark.few_controllers
 
@@ -40,7 +40,7 @@ async def test_a_cloneset_gets_its_pods_and_says_so(stage: Stage) -> None:
 
 
 @pytest.mark.node
-async def test_creations_are_told_in_one_event(stage: Stage) -> None:
+async def test_creations_are_reported_in_one_event(stage: Stage) -> None:
     # given
     await stage.start_manager()
     # when
@@ -71,7 +71,7 @@ async def test_scaling_up_and_down_through_the_scale_subresource(stage: Stage) -
 
 
 @pytest.mark.node
-async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: Audience) -> None:
+async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: PodWatch) -> None:
     """cloneset case 62 with partition 0"""
     # given
     await stage.start_manager()
@@ -89,12 +89,12 @@ async def test_a_recreate_update_keeps_to_max_unavailable(stage: Stage, seen: Au
 
 @pytest.mark.node
 @pytest.mark.parametrize(
-    ("budget", "told"),
+    ("budget", "updates"),
     [({"maxUnavailable": 2}, 6), ({"maxUnavailable": 0, "maxSurge": 2}, 4)],
     ids=["without-surge", "with-surge"],
 )
-async def test_a_pod_that_is_replaced_for_an_update_is_told_as_such_and_costs_no_further_write(
-    stage: Stage, budget: dict[str, int], told: int
+async def test_a_pod_that_is_replaced_for_an_update_is_reported_as_such_and_costs_no_further_write(
+    stage: Stage, budget: dict[str, int], updates: int
 ) -> None:
     """With surge the last old pods go as surplus, as they do with the original."""
     # given
@@ -106,8 +106,8 @@ async def test_a_pod_that_is_replaced_for_an_update_is_told_as_such_and_costs_no
     # when
     await stage.set_image("web", "nginx:2")
     found = await stage.settled(replicas=6)
-    # then each is told, beside its deletion
-    for reason, count in (("SuccessfulUpdatePodReCreate", told), ("SuccessfulDelete", 6)):
+    # then each is reported, beside its deletion
+    for reason, count in (("SuccessfulUpdatePodReCreate", updates), ("SuccessfulDelete", 6)):
         events = await stage.until(partial(_events_of, stage, reason, count=count))
         assert {event["type"] for event in events} == {"Normal"}
         assert {event["involvedObject"]["name"] for event in events} == {"web"}
@@ -120,7 +120,7 @@ async def test_a_pod_that_is_replaced_for_an_update_is_told_as_such_and_costs_no
 
 
 @pytest.mark.node
-async def test_surge_never_gives_up_a_pod_before_its_successor_serves(stage: Stage, seen: Audience) -> None:
+async def test_surge_never_gives_up_a_pod_before_its_successor_serves(stage: Stage, seen: PodWatch) -> None:
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=4, updateStrategy=rolling(maxUnavailable=0, maxSurge=2)))
@@ -215,7 +215,7 @@ async def test_going_back_to_a_template_finds_its_revision_again(stage: Stage) -
 
 @pytest.mark.node
 async def test_marked_pods_go_one_after_another_and_their_names_leave_the_list(
-    stage: Stage, seen: Audience
+    stage: Stage, seen: PodWatch
 ) -> None:
     """cloneset case 35"""
     # given
@@ -422,6 +422,6 @@ async def _reasons_of_progress(stage: Stage) -> AsyncIterator[list[str]]:
 
 
 async def _events_of(stage: Stage, reason: str, *, count: int) -> list[dict[str, Any]]:
-    """The events of a reason once they tell of so many pods; else none."""
+    """The events of a reason once they report so many pods; else none."""
     events = await stage.events(reason)
     return events if sum(event["count"] for event in events) == count else []

@@ -45,7 +45,7 @@ async def says(stage: Stage, kind: str, reason: str, *words: str, name: str = "w
     return condition
 
 
-async def told(stage: Stage, reason: str, words: str) -> None:
+async def reported(stage: Stage, reason: str, words: str) -> None:
     """Wait for the event that says the same."""
     events = await stage.until(lambda: stage.events(reason), what=f"an event {reason}")
     assert events[0]["type"] == "Warning"
@@ -123,7 +123,7 @@ async def test_a_template_that_the_api_server_refuses(stage: Stage) -> None:
             "spec.scaleStrategy.maxUnavailable",
         ),
         (
-            {"template": {"metadata": {"labels": {"app": "nobody"}}}},
+            {"template": {"metadata": {"labels": {"app": "other"}}}},
             {"template": {"metadata": {"labels": {"app": "web"}}}},
             "FailedScale",
             "spec.template.metadata.labels",
@@ -143,7 +143,7 @@ async def test_a_value_that_got_around_admission(
     with stage.past_admission():
         await stage.merge("web", {"spec": broken})
     await says(stage, kind, "InvalidSpec", field)
-    await told(stage, "InvalidSpec", field)
+    await reported(stage, "InvalidSpec", field)
     await stage.scale("web", 4) if "template" not in broken else None
     # then no pod is touched
     await neighbour_works(stage)
@@ -183,7 +183,7 @@ async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> Non
     assert sorted(owners.values()) == ["rival", "rival", "web", "web"]
     assert (await stage.status())["replicas"] == 2
     await says(stage, "SelectorOverlap", "OtherOwners", "spec.selector", "CloneSet web", name="rival")
-    await told(stage, "SelectorOverlap", "CloneSet web")
+    await reported(stage, "SelectorOverlap", "CloneSet web")
 
 
 @pytest.mark.virtual_time("it is looked for once a minute")
@@ -272,7 +272,7 @@ async def test_pods_that_fit_on_no_node(stage: Stage) -> None:
     await stage.create(body)
     # then
     await says(stage, "Waiting", "Unschedulable", "cannot be scheduled", "; add nodes")
-    await told(stage, "Unschedulable", "; add nodes")
+    await reported(stage, "Unschedulable", "; add nodes")
     await neighbour_works(stage)
     # when
     await stage.merge("web", {"spec": {"template": {"spec": {"nodeSelector": None}}}})
@@ -287,7 +287,7 @@ async def test_an_image_that_cannot_be_pulled(stage: Stage) -> None:
     await stage.create(cloneset(replicas=2, image="shop/broken:1"))
     # then
     await says(stage, "Waiting", "ImagePull", "shop/broken:1", "; correct the image")
-    await told(stage, "ImagePull", "shop/broken:1")
+    await reported(stage, "ImagePull", "shop/broken:1")
     await neighbour_works(stage)
     # when
     await stage.set_image("web", "nginx:1")
@@ -305,14 +305,14 @@ async def test_claims_that_cannot_be_bound(stage: Stage) -> None:
         "metadata": {"name": "data"},
         "spec": {
             "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "nobody-has-it",
+            "storageClassName": "missing-class",
             "resources": {"requests": {"storage": "1Gi"}},
         },
     }
     await stage.create(cloneset(replicas=1, volumeClaimTemplates=[claim]))
     # then
     await says(stage, "Waiting", "UnboundClaims", "PersistentVolumeClaim", "; provide a volume")
-    await told(stage, "UnboundClaims", "PersistentVolumeClaim")
+    await reported(stage, "UnboundClaims", "PersistentVolumeClaim")
     await neighbour_works(stage)
     # when the claim templates go
     await stage.merge("web", {"spec": {"volumeClaimTemplates": None}})

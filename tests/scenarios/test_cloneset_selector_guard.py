@@ -11,7 +11,7 @@ import pytest
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
-from support.scenario import Audience, Object, Stage, cloneset, rolling
+from support.scenario import Object, PodWatch, Stage, cloneset, rolling
 
 pytestmark = pytest.mark.few_controllers
 
@@ -87,7 +87,7 @@ async def test_a_changed_selector_touches_nothing(stage: Stage, patch: Object, r
     assert len(await stage.events(SELECTOR_MISMATCH)) <= 1 + (stage.long_s >= 600)
 
 
-async def test_a_selector_changed_during_a_rollout_stops_it_where_it_is(stage: Stage, seen: Audience) -> None:
+async def test_a_selector_changed_during_a_rollout_stops_it_where_it_is(stage: Stage, seen: PodWatch) -> None:
     # given a rollout that goes on one pod at a time
     await stage.start_manager()
     await stage.create(cloneset(replicas=4, updateStrategy=rolling(maxUnavailable=1)))
@@ -106,7 +106,7 @@ async def test_a_selector_changed_during_a_rollout_stops_it_where_it_is(stage: S
     assert all(found and found[0]["controller"] for found in references)
 
 
-async def test_recovery_by_putting_the_selector_back(stage: Stage, seen: Audience) -> None:
+async def test_recovery_by_putting_the_selector_back(stage: Stage, seen: PodWatch) -> None:
     """daemonset case 66, for CloneSet: admission lets it in, no pod is restarted, missing ones are made"""
     # given a stopped CloneSet that lost a pod, and a manager that was restarted in between
     await stage.start_manager()
@@ -190,13 +190,13 @@ async def test_recovery_by_orphaning_the_pods_keeps_them_running(stage: Stage) -
     assert len(pods) == 4
     assert all(pod.controller is None for pod in pods if pod.uid in {one.uid for one in kept})
 
-    async def told() -> bool:  # of one of them first where a turn comes between the two relabellings
+    async def reported() -> bool:  # of one of them first where a turn comes between the two relabellings
         events = await stage.events("OrphansMatchSelector")
         return any(
             one["message"].startswith("2 pods match spec.selector but have no owner") for one in events
         )
 
-    await stage.until(told)
+    await stage.until(reported)
 
 
 async def is_available(stage: Stage, replicas: int) -> bool:

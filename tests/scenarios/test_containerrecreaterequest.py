@@ -235,7 +235,7 @@ async def test_what_cannot_be_carried_out_is_refused(stage: Stage) -> None:
     await stage.start_manager()
     name = (await with_pod(stage))["metadata"]["name"]
     with pytest.raises(InvalidError, match=r"spec\.podName"):
-        await ask(stage, request("nobody"))
+        await ask(stage, request("none"))
     with pytest.raises(InvalidError, match=r"spec\.containers\[0\]\.name"):
         await ask(stage, request(name, "other"))
     with pytest.raises(InvalidError, match=r"spec\.containers\[1\]\.name.*Duplicate"):

@@ -127,7 +127,7 @@ SPECS: dict[str, Document] = {
 async def converting(stage: Stage) -> AsyncIterator[Stage]:
     """The stage, from when the manager's webhooks convert every kind; they review nothing meanwhile.
 
-    The definitions' CA bundle is that of nobody at first: putting in the right one is the manager's business.
+    The definitions' CA bundle is that of no server at first: putting in the right one is the manager's business.
     """
     with stage.past_admission():
         for kind in TWO:

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import pytest
 
+from support.common_faults import WRITE_FAULTS, at_random, changes_of, the_writes
 from support.daemonsets import Pool, Watcher, watching
 from support.faults import (
     Answer,
@@ -32,7 +33,6 @@ from support.faults import (
     workload_writes,
 )
 from support.kills import Kill
-from support.mishaps import WRITE_FAULTS, at_random, changes_of, the_writes
 from support.scenario import Object, Stage, rolling
 
 pytestmark = pytest.mark.few_controllers
@@ -170,7 +170,7 @@ async def test_everything_goes_wrong_at_random(stage: Stage, pool: Pool, seed: i
 
 
 async def test_creations_that_are_refused_hold_up_no_deletion(stage: Stage, pool: Pool) -> None:
-    """A quota that is used up: pods that have to go go all the same, and the failure is told once."""
+    """A quota that is used up: pods that have to go go all the same, and the failure is reported once."""
     # given a set that may create no more pods
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)
@@ -220,7 +220,7 @@ async def test_a_template_that_is_refused_costs_one_request_a_try(stage: Stage, 
     await pool.settled(within_s=60.0)
 
 
-async def test_an_update_in_place_that_is_refused_is_told_of_and_tried_again(
+async def test_an_update_in_place_that_is_refused_is_reported_and_tried_again(
     stage: Stage, pool: Pool
 ) -> None:
     """daemonset case 47: the pod is not deleted"""

@@ -183,7 +183,7 @@ async def test_the_pod_of_a_vanished_node_is_not_missed(stage: Stage, pool: Pool
     await stage.until(counts_four)
 
 
-async def test_a_failed_pod_is_replaced_and_told_of(stage: Stage, pool: Pool) -> None:
+async def test_a_failed_pod_is_replaced_and_reported(stage: Stage, pool: Pool) -> None:
     """daemonset case 26"""
     # given
     await stage.start_manager()
@@ -208,7 +208,7 @@ async def test_a_failed_pod_is_replaced_and_told_of(stage: Stage, pool: Pool) ->
 @pytest.mark.virtual_time("gaps grow to a quarter of an hour")
 async def test_pods_that_fail_at_once_are_replaced_less_and_less_often(stage: Stage, pool: Pool) -> None:
     """daemonset case 26"""
-    # given somebody who has every pod of a node fail, as a kubelet does that refuses them
+    # given a node on which every pod fails, as when its kubelet refuses them
     await stage.start_manager()
     await pool.create()
     await pool.settled()
@@ -238,7 +238,7 @@ async def test_pods_that_fail_at_once_are_replaced_less_and_less_often(stage: St
         await asyncio.gather(refusing, return_exceptions=True)
         # then there were few of them: 1 + 2 + 4 + … seconds apart
         assert 10 <= len(seen.uids) - 4 <= 16
-    # and when nobody refuses any more, it comes back
+    # and when pods are no longer refused, it comes back
     await pool.settled()
 
 

@@ -1,4 +1,4 @@
-"""A DaemonSet lives: its pods come to nodes, are updated in every way there is, and go with it."""
+"""The life of a DaemonSet: its pods come to nodes, are updated in every way there is, and go with it."""
 
 import asyncio
 
@@ -199,7 +199,7 @@ async def test_a_paused_rollout_touches_no_pod_but_a_new_node_gets_the_new_one(
 
 
 @pytest.mark.node
-async def test_on_delete_updates_what_somebody_deletes(stage: Stage, pool: Pool) -> None:
+async def test_on_delete_updates_the_pods_that_are_deleted(stage: Stage, pool: Pool) -> None:
     """daemonset case 41"""
     # given
     await stage.start_manager()

@@ -45,7 +45,7 @@ async def says(pool: Pool, reason: str, *words: str) -> Object:
 
 
 async def is_quiet(pool: Pool, **expected: int) -> None:
-    """It has converged, and nothing is told any more."""
+    """It has converged, and no condition is left."""
     await pool.settled(**expected)
     assert not other_conditions(await pool.status())
 
@@ -75,7 +75,7 @@ async def test_what_the_spec_holds_back(
     await is_quiet(pool)
 
 
-async def test_on_delete_waits_for_somebody(stage: Stage, pool: Pool) -> None:
+async def test_on_delete_waits_for_a_deletion(stage: Stage, pool: Pool) -> None:
     await stage.start_manager()
     await pool.create(updateStrategy={"type": "OnDelete"})
     await is_quiet(pool)
@@ -96,7 +96,7 @@ async def test_a_node_that_is_lost_holds_a_rollout_up_and_is_named(stage: Stage,
     await pool.set_image("nginx:2")
     await pool.settled(updated=1)
     last = max(pool.nodes)
-    # when the node of the first updated pod is not heard of any more
+    # when the node of the first updated pod is lost
     stage.kubelets.stop_node(last)
     (pod,) = (await pool.by_node())[last]
 
@@ -115,7 +115,7 @@ async def test_a_node_that_is_lost_holds_a_rollout_up_and_is_named(stage: Stage,
     await is_quiet(pool)
 
 
-async def test_a_write_that_is_refused_is_told_and_not_tried_in_a_circle(stage: Stage, pool: Pool) -> None:
+async def test_a_refused_write_is_reported_and_not_tried_in_a_circle(stage: Stage, pool: Pool) -> None:
     # given
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)

@@ -1,7 +1,7 @@
 """A DaemonSet that another manager kept is taken over: nothing is recreated, restarted or stored a second time.
 
 Objects are written as OpenKruise's manager leaves them: revisions with its bytes and a hash of its own, owner
-references in the older version, in the middle of a rollout too. Nobody works on them before pykruise does.
+references in the older version, in the middle of a rollout too. No manager works on them before pykruise does.
 """
 
 import asyncio

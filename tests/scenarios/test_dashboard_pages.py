@@ -228,7 +228,7 @@ def test_a_button_does_what_its_command_says(
     )
 
 
-# ── who looks ────────────────────────────────────────────────────────────────
+# ── users ────────────────────────────────────────────────────────────────────
 
 
 def test_a_user_of_one_namespace_logs_in_and_sees_that_namespace_alone(hand: Hand, namespace: str) -> None:

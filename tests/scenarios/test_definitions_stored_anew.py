@@ -41,7 +41,7 @@ async def test_what_happens_after_it_is_seen_at_once(stage: Stage, versions: lis
     await stage.start_manager(transport)
     await stage.create(cloneset(replicas=1))
     await stage.settled(replicas=1)
-    # when the CRD has another column, time and again, and watches that were open hear nothing more
+    # when the CRD has another column, time and again, and watches that were open get no more events
     for number in range(3):
         column = {"name": f"Seen{number}", "type": "string", "jsonPath": ".metadata.name"}
         changed = [

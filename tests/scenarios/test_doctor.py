@@ -81,7 +81,7 @@ class Patient:
         self.admission: Answer | None = None
         self.faulty.on(requests("POST", path="/clonesets"), self._admit)
 
-    # ── what the sandbox does not tell ───────────────────────────────────────
+    # ── what the sandbox does not report ─────────────────────────────────────
 
     def _review(self, request: Request) -> Answer:
         attributes = request.document["spec"]["resourceAttributes"]
@@ -315,7 +315,7 @@ async def no_service(patient: Patient) -> None:
     await patient.remove(SERVICES, "kruise-webhook-service")
 
 
-async def service_selects_nobody(patient: Patient) -> None:
+async def service_selects_no_pod(patient: Patient) -> None:
     await patient.change(
         SERVICES, "kruise-webhook-service", {"spec": {"selector": {"control-plane": "other"}}}
     )
@@ -398,7 +398,7 @@ async def rights_of_an_older_version(patient: Patient) -> None:
     patient.authorizer = Authorizer(documents)
 
 
-async def nobody_leads(patient: Patient) -> None:
+async def no_manager_leads(patient: Patient) -> None:
     await patient.change(LEASES, "kruise-manager", {"spec": {"holderIdentity": None}})
 
 
@@ -464,7 +464,7 @@ async def old_cluster(patient: Patient) -> None:
         (scaled_to_zero, "manager", "is scaled to 0", "--replicas=2"),
         (no_pod_ready, "manager", "no pod of Deployment", "logs deployment/kruise-controller-manager"),
         (no_service, "service", "there is no Service", "pykruise install"),
-        (service_selects_nobody, "service", "no pod that is ready is behind", "finding of manager"),
+        (service_selects_no_pod, "service", "no pod that is ready is behind", "finding of manager"),
         (
             service_of_another_port,
             "service",
@@ -484,7 +484,7 @@ async def old_cluster(patient: Patient) -> None:
         (webhook_certificate_refused, "admission", "signed by unknown authority", "do not fit"),
         (no_account, "rbac", "there is no ServiceAccount", "pykruise install"),
         (rights_of_an_older_version, "rbac", "may not patch pods/resize (cpu and memory", "pykruise install"),
-        (nobody_leads, "lease", "no holder", "start a manager"),
+        (no_manager_leads, "lease", "no holder", "start a manager"),
         (leader_is_dead, "lease", "manager_1 has not renewed lease", "see whether that manager is alive"),
         (leader_is_ahead, "lease", "its clock is ahead", "NTP"),
         (never_led, "lease", "no manager has ever led here", "webhooks work"),
@@ -512,7 +512,7 @@ async def test_a_fault_is_named_with_its_fix(
 
 
 async def test_pods_that_were_created_past_the_webhooks_are_counted(patient: Patient) -> None:
-    # given webhooks that nobody answers, and two pods of a CloneSet, one as the pod webhook would have made it
+    # given webhooks that do not answer, and two pods of a CloneSet, one as the pod webhook would have made it
     def ignore(entry: Document) -> None:
         entry["failurePolicy"] = "Ignore"
 
@@ -558,7 +558,7 @@ async def test_which_webhooks_have_to_be_registered_depends_on_the_gates(patient
     assert await warnings("vservice.kb.io", "vingress.kb.io") == []
 
 
-async def test_what_the_asker_may_not_see_is_told_and_the_other_checks_go_on(patient: Patient) -> None:
+async def test_what_the_user_may_not_read_is_reported_and_the_other_checks_go_on(patient: Patient) -> None:
     patient.faulty.on(
         requests("GET", path="/secrets/"), lambda _: Answer(403, message="secrets is forbidden")
     )
@@ -576,6 +576,6 @@ async def test_a_cluster_that_does_not_answer_ends_in_findings_and_not_in_a_trac
 
 
 def _Dead(patient: Patient) -> FaultyTransport:  # noqa: N802 - reads as a transport
-    dead = FaultyTransport(patient.place.cluster.transport_for("nobody"))
+    dead = FaultyTransport(patient.place.cluster.transport_for("no-client"))
     dead.on(requests(), lambda _: Refuse())
     return dead

@@ -51,7 +51,7 @@ async def test_explain_says_which_nodes_wait_and_which_do_not_fit(stage: Stage, 
     assert held == set(pool.nodes[2:])
 
 
-async def test_explain_says_who_has_to_resume_a_paused_job(stage: Stage, pool: Pool) -> None:
+async def test_explain_says_that_a_user_has_to_resume_a_paused_job(stage: Stage, pool: Pool) -> None:
     broadcast = Broadcast(stage, pool)
     stage.kubelets.set_rules([Rule(node=pool.nodes[0], exit_code=3)])
     await stage.start_manager()

@@ -1,4 +1,4 @@
-"""`pykruise explain pod/NAME`: which budgets hold a pod, who has spent them, and when it may go."""
+"""`pykruise explain pod/NAME`: which budgets hold a pod, which requests have spent them, and when it may go."""
 
 import asyncio
 from collections.abc import Sequence
@@ -87,13 +87,13 @@ async def test_it_says_which_budget_covers_a_pod_and_what_a_request_would_be_ans
     assert found.next[:1] == ("deletion, update, eviction, resize: would be let through, and spend one of 1",)
 
 
-async def test_it_says_who_has_spent_it_who_waits_and_when_the_next_may_go(stage: Stage) -> None:
+async def test_it_says_which_pods_have_spent_it_which_wait_and_when_the_next_may_go(stage: Stage) -> None:
     # given a budget of one that a deleted pod has used up, whose successor takes its time
     await stage.start_manager()
     first, second, third, _ = await four_pods(stage, budget(**SELECTED, maxUnavailable=1))
     stage.kubelets.set_rules([Rule(image="nginx:1", start_s=20)])
     await stage.delete(first.name, resource=PODS)
-    # and somebody who was refused another one
+    # and a user who was refused another one
     with pytest.raises(ForbiddenError):
         await stage.delete(second.name, resource=PODS)
     await refused(stage, second)
@@ -103,7 +103,7 @@ async def test_it_says_who_has_spent_it_who_waits_and_when_the_next_may_go(stage
 
     await stage.until(has_come, what="a successor that does not serve yet")
     successor = next(pod.name for pod in await stage.pods() if pod.is_active and not pod.is_serving)
-    # then a pod that serves has to wait, and is told why
+    # then a pod that serves has to wait, and it is said why
     found = await of_pod(stage, third.name)
     assert found.verdict == "waiting"
     assert found.headline == "PodUnavailableBudget pub covers it: 3 of 4 pods serve, 3 must: none may go"
@@ -123,7 +123,7 @@ async def test_it_says_who_has_spent_it_who_waits_and_when_the_next_may_go(stage
 
 
 async def refused(stage: Stage, pod: PodView) -> None:
-    """What the webhooks tell of a pod that a budget kept."""
+    """What the webhooks report of a pod that a budget kept."""
     recorder = EventRecorder(stage.client, PUB_COMPONENT, clock=stage.clock, rng=stage.rng)
     PreventionEvents(recorder).tell(
         PreventedDisruption(
@@ -194,4 +194,4 @@ async def test_a_pod_without_budgets_is_covered_by_none_and_one_that_is_not_ther
         f"Pod {stage.namespace}/lonely: done. No PodUnavailableBudget covers it.\n"
     )
     with pytest.raises(CommandError, match="there is no Pod"):
-        await of_pod(stage, "nobody")
+        await of_pod(stage, "none")

@@ -1,4 +1,4 @@
-"""`explain` names who refuses a manager's writes, where the API server really refuses them: quotas, webhooks, policies,
+"""`explain` names what refuses a manager's writes, where an API server really refuses them: quotas, webhooks, policies,
 rights. The sandbox has none of the four; there the answers are scripted (test_explain_stuck_*)."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -52,7 +52,7 @@ async def the_manager_lacks_a_right(stage: Stage, refusal: Refusal) -> None:
 
 
 class Refused(NamedTuple):
-    """Who refuses, the cause that `explain` must name first, and words that it must use."""
+    """What refuses, the cause that `explain` must name first, and words that it must use."""
 
     stage_it: Callable[[Stage, Refusal], Awaitable[None]]
     cause: str
@@ -69,7 +69,7 @@ CASES = (
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stage_it.__name__)
-async def test_explain_names_who_refuses(
+async def test_explain_names_what_refuses(
     stage: Stage, pool: Pool, refusal: Refusal, case: Refused, kind: str
 ) -> None:
     # given

@@ -1,4 +1,4 @@
-"""`pykruise explain`: what it names and does not blame, and its exit codes; `doctor` where nobody answers."""
+"""`pykruise explain`: what it names and does not blame, and its exit codes; `doctor` where no API server answers."""
 
 import asyncio
 from typing import Any
@@ -155,7 +155,7 @@ async def test_the_claim_and_its_missing_storage_class_are_named(stage: Stage) -
         "metadata": {"name": "data"},
         "spec": {
             "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "nobody-knows",
+            "storageClassName": "unknown-class",
             "resources": {"requests": {"storage": "1Gi"}},
         },
     }
@@ -163,7 +163,7 @@ async def test_the_claim_and_its_missing_storage_class_are_named(stage: Stage) -
     await stage.create(document)
     found, said = await until_caused(stage, "UnboundClaims")
     assert "PVC data-web-" in said
-    assert "wants storage class nobody-knows, which is not there" in said
+    assert "wants storage class unknown-class, which is not there" in said
     assert found.needs_a_person
 
 
@@ -205,12 +205,12 @@ async def explain(stage: Stage, *targets: str, **given: Any) -> tuple[int, str]:
     async def reach(*_: object) -> Any:
         yield stage.client, stage.namespace
 
-    told: list[str] = []
+    printed: list[str] = []
     fixed: dict[str, Any] = {"namespace": None, "watch": False, "output": "text", "every_s": 0.5}
     code = await run_explain(
-        *targets, **(fixed | given), kubeconfig=None, context=None, say=told.append, reach=reach
+        *targets, **(fixed | given), kubeconfig=None, context=None, say=printed.append, reach=reach
     )
-    return code, "\n".join(told)
+    return code, "\n".join(printed)
 
 
 async def test_objects_are_said_as_to_kubectl_and_the_worst_gives_the_exit_code(stage: Stage) -> None:
@@ -234,12 +234,12 @@ async def test_objects_are_said_as_to_kubectl_and_the_worst_gives_the_exit_code(
     for words in (("clone",), ("clonesets",), ("all",), ("clone", "good", "bad")):
         assert (await explain(stage, *words))[1].count(f"CloneSet {stage.namespace}/") == 2
     assert "good" in (await explain(stage, "clone", everywhere=True))[1]
-    assert (await explain(stage, "clone", selector="app=nobody"))[0] == 0
-    # and who watches is not kept for ever
+    assert (await explain(stage, "clone", selector="app=none"))[0] == 0
+    # and a watch ends after its timeout
     assert (await explain(stage, "clone/bad", watch=True, timeout_s=0.1))[0] == 3
 
 
-def test_targets_that_cannot_be_meant_are_one_line() -> None:
+def test_wrong_targets_are_one_line() -> None:
     for words in ((), ("clone/a", "b"), ("ships",)):
         with pytest.raises(CommandError):
             read_targets(words)
@@ -260,7 +260,7 @@ def test_the_same_fault_of_many_kinds_is_one_line() -> None:
 
 
 @pytest.mark.real_time
-def test_the_doctor_says_one_line_where_nobody_answers(tmp_path: Any) -> None:
+def test_the_doctor_says_one_line_where_no_api_server_answers(tmp_path: Any) -> None:
     config: Object = {
         "apiVersion": "v1",
         "kind": "Config",

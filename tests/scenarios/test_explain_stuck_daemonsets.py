@@ -142,7 +142,7 @@ async def only_some_nodes_are_selected(stage: Stage, pool: Pool) -> None:
     await rolled_out(stage, pool, updateStrategy=rolling(selector=selector))
 
 
-async def nobody_manages(stage: Stage, pool: Pool) -> None:
+async def no_manager_runs(stage: Stage, pool: Pool) -> None:
     await pool.create()
 
 
@@ -177,7 +177,7 @@ CASES = (
     ),
     Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done", ways=2),
     Stuck(only_some_nodes_are_selected, "NodeSelector", "widen rollingUpdate.selector", "done"),
-    Stuck(nobody_manages, "NoManager", "is the manager running"),
+    Stuck(no_manager_runs, "NoManager", "is the manager running"),
 )
 
 

@@ -56,13 +56,13 @@ async def pod_template(stage: Stage, **spec: Any) -> None:
 
 
 async def patched(stage: Stage, number: int, patch: Object) -> str:
-    """Change one pod as somebody else would; returns its name."""
+    """Change one pod as another client would; returns its name."""
     name = (await stage.pods())[number].name
     await stage.client.patch(PODS, stage.namespace, name, patch, patch_type=PatchType.MERGE)
     return name
 
 
-# ── the pods' own troubles ───────────────────────────────────────────────────
+# ── pods that fail or wait ───────────────────────────────────────────────────
 
 
 async def image_cannot_be_pulled(stage: Stage) -> None:
@@ -242,7 +242,7 @@ async def the_hook_of_new_pods_is_missing(stage: Stage) -> None:
 # ── the workload itself ──────────────────────────────────────────────────────
 
 
-async def nobody_manages(stage: Stage) -> None:
+async def no_manager_runs(stage: Stage) -> None:
     await stage.create(cloneset())
 
 
@@ -264,7 +264,7 @@ async def a_record_of_an_update_is_broken(stage: Stage) -> None:
     await patched(stage, 0, {"metadata": {"labels": state, "annotations": annotations}})
 
 
-async def a_pod_of_nobody_matches(stage: Stage) -> None:
+async def an_orphan_matches(stage: Stage) -> None:
     await stage.start_manager()
     await stage.create(cloneset())
     await stage.settled(replicas=3)
@@ -342,7 +342,7 @@ CASES = (
     Stuck(the_hook_of_new_pods_is_missing, "PreNormalHook", "waits for the preNormal hook: label warm=yes"),
     Stuck(a_value_got_around_admission, "Refused", "spec.updateStrategy.rollingUpdate.partition", "refused"),
     Stuck(the_selector_was_changed, "Refused", "selector", "refused", ways=2),
-    Stuck(nobody_manages, "NoManager", "is the manager running"),
+    Stuck(no_manager_runs, "NoManager", "is the manager running"),
     Stuck(
         it_is_being_deleted,
         "TerminatingObject",
@@ -351,7 +351,7 @@ CASES = (
         ways=0,
     ),
     Stuck(a_record_of_an_update_is_broken, "BrokenUpdate", "cannot go on", ways=2),
-    Stuck(a_pod_of_nobody_matches, "Orphan", "it is never adopted", "done", ways=2),
+    Stuck(an_orphan_matches, "Orphan", "it is never adopted", "done", ways=2),
 )
 
 

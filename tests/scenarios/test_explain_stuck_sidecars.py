@@ -114,7 +114,7 @@ async def an_annotation_is_in_the_way(stage: Stage) -> None:
 
 async def no_pod_matches(stage: Stage) -> None:
     await stage.start_manager()
-    await create_set(stage, container(LOG), selector={"matchLabels": {"app": "nobody"}})
+    await create_set(stage, container(LOG), selector={"matchLabels": {"app": "none"}})
 
 
 async def no_namespace_is_selected(stage: Stage) -> None:
@@ -181,7 +181,7 @@ async def a_revision_is_not_stored(stage: Stage) -> None:
         await change(stage, injectionStrategy={"revision": {"revisionName": "log-none"}})
 
 
-async def somebody_refuses_the_upgrade(stage: Stage) -> None:
+async def the_upgrade_is_refused(stage: Stage) -> None:
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)
     await create_set(stage, container(LOG))
@@ -191,7 +191,7 @@ async def somebody_refuses_the_upgrade(stage: Stage) -> None:
     await change(stage, container(LOG, "log:2"))
 
 
-async def nobody_manages(stage: Stage) -> None:
+async def no_manager_runs(stage: Stage) -> None:
     await create_set(stage, container(LOG))
 
 
@@ -222,12 +222,12 @@ CASES = (
     Stuck(a_canary_takes_its_place, "Canary", "it has the sidecars of canary log-canary", "done", ways=0),
     Stuck(two_have_one_container, "Conflict", "container log already exist in other", ways=2),
     Stuck(a_revision_is_not_stored, "InjectionFails", "log-none of SidecarSet log is not stored"),
-    Stuck(somebody_refuses_the_upgrade, "WriteFailed", "images must be signed", ways=0),
-    Stuck(nobody_manages, "NoManager", "is the manager running", ways=2),
+    Stuck(the_upgrade_is_refused, "WriteFailed", "images must be signed", ways=0),
+    Stuck(no_manager_runs, "NoManager", "is the manager running", ways=2),
 )
 
 
-async def told(stage: Stage, case: Stuck) -> Explanation:
+async def explanation_of(stage: Stage, case: Stuck) -> Explanation:
     """The explanation, once it names the cause."""
     found: Explanation | None = None
 
@@ -252,7 +252,7 @@ async def test_explain_names_the_true_cause(
     # given
     await case.stage_it(stage)
     # when
-    said = text(await told(stage, case), now=stage.clock())
+    said = text(await explanation_of(stage, case), now=stage.clock())
     # then
     assert case.says in said
     if request.config.getoption("--cluster") == "sandbox":
@@ -282,7 +282,7 @@ async def test_what_is_explained_is_read_only(stage: Stage) -> None:
 async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number: int) -> None:
     # given
     await case.stage_it(stage)
-    found = await told(stage, case)
+    found = await explanation_of(stage, case)
     same_as(GOLDEN / f"{case.stage_it.__name__}.txt", text(found, now=stage.clock()), with_ages=False)
     # when, then
     await follow_way(stage, SIDECAR_SET, Key("", LOG), case, number, found)

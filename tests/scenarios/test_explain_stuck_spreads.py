@@ -86,7 +86,7 @@ async def a_path_leads_nowhere(spread: Spread) -> None:
 
 
 async def a_patch_makes_no_pod(spread: Spread) -> None:
-    # given it was written before its workload, so nobody could try it
+    # given it was written before its workload, so no API server could try it
     patch = {"spec": {"containers": [{"name": "extra"}]}}
     await running(spread, spread.subset("a", 2, patch=patch), spread.subset("b"))
 
@@ -114,7 +114,7 @@ async def a_node_fits_no_subset(spread: Spread) -> None:
 
 
 async def a_pod_did_not_come(spread: Spread) -> None:
-    # given the status notes a pod that nobody ever creates
+    # given the status notes a pod that is never created
     stage = spread.stage
     await spread.create(CLONE_SETS, spread.subset("a", 2), spread.subset("b"))
     noted = {"creatingPods": {"web-lost": "2026-01-01T00:00:00Z"}}
@@ -134,7 +134,7 @@ async def costs_are_refused(spread: Spread) -> None:
     await spread.run(DEPLOYMENTS, 3)
 
 
-async def nobody_manages(spread: Spread) -> None:
+async def no_manager_runs(spread: Spread) -> None:
     await spread.create(CLONE_SETS, spread.subset("a", 2), spread.subset("b"))
     await spread.run(CLONE_SETS, 0)
 
@@ -153,11 +153,11 @@ CASES = (
     Stuck(a_node_fits_no_subset, "NoSubset", "fits no subset", ways=0),
     Stuck(a_pod_did_not_come, "WriteFailed", "web-lost was admitted and has not come", ways=0),
     Stuck(costs_are_refused, "WriteFailed", "no costs here", ways=0),
-    Stuck(nobody_manages, "NoManager", "is the manager running"),
+    Stuck(no_manager_runs, "NoManager", "is the manager running"),
 )
 
 
-async def told(stage: Stage, case: Stuck) -> Explanation:
+async def explanation_of(stage: Stage, case: Stuck) -> Explanation:
     """The explanation, once it names the cause."""
     found: Explanation | None = None
 
@@ -187,7 +187,7 @@ async def test_explain_names_the_true_cause(
     # given
     await case.stage_it(spread)
     # when
-    said = text(await told(stage, case), now=stage.clock())
+    said = text(await explanation_of(stage, case), now=stage.clock())
     # then
     assert case.says in said
     if request.config.getoption("--cluster") == "sandbox":
@@ -226,7 +226,7 @@ async def test_no_remedy_of_it_takes_pods_away(
 ) -> None:
     # given
     await case.stage_it(spread)
-    found = await told(stage, case)
+    found = await explanation_of(stage, case)
     same_as(GOLDEN / f"{case.stage_it.__name__}.txt", text(found, now=stage.clock()), with_ages=False)
     # when, then
     await follow_way(stage, WORKLOAD_SPREAD, Key(stage.namespace, "ws"), case, number, found)

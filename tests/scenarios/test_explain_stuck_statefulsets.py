@@ -102,7 +102,7 @@ async def pods_are_updated_on_delete(stage: Stage) -> None:
     await rolled_out(stage, updateStrategy={"type": "OnDelete"})
 
 
-async def nobody_manages(stage: Stage) -> None:
+async def no_manager_runs(stage: Stage) -> None:
     await Sets(stage).create(replicas=2)
 
 
@@ -128,7 +128,7 @@ CASES = (
     Stuck(updates_are_paused, "Paused", "set spec.updateStrategy.rollingUpdate.paused to false", "paused"),
     Stuck(the_partition_keeps_pods, "Partition", "lower spec.updateStrategy.rollingUpdate.partition", "done"),
     Stuck(pods_are_updated_on_delete, "OnDelete", "delete the pods", "done", ways=2),
-    Stuck(nobody_manages, "NoManager", "is the manager running"),
+    Stuck(no_manager_runs, "NoManager", "is the manager running"),
 )
 
 

@@ -82,7 +82,7 @@ async def test_pods_without_a_node_are_the_cause(stage: Stage, united: United) -
     assert found.verdict == "waiting"
     assert "(subset a)" in found.waits[0].words
     assert len(found.waits[0].pods) == 2
-    assert not [one for one in found.waits if one.code == "Subsets"], "what only follows is not told"
+    assert not [one for one in found.waits if one.code == "Subsets"], "what only follows is not listed"
 
 
 @every_template
@@ -137,7 +137,7 @@ async def test_a_partition_is_as_it_was_asked_for(stage: Stage, united: United) 
 async def test_without_a_manager_that_is_the_cause(stage: Stage, united: United) -> None:
     await united.create(replicas=4)
     found = await caused(stage, "NoManager")
-    assert found.next, "what would be done is told"
+    assert found.next, "what would be done is listed"
 
 
 async def test_a_subset_that_is_passed_over_is_said_to_be(stage: Stage, united: United) -> None:
@@ -192,7 +192,7 @@ async def test_a_template_that_is_corrected_takes_no_pods_away(stage: Stage, uni
 # ── plan ─────────────────────────────────────────────────────────────────
 
 
-async def test_what_would_be_created_is_told_of_each_subset(stage: Stage, united: United) -> None:
+async def test_what_would_be_created_is_listed_for_each_subset(stage: Stage, united: United) -> None:
     found = await outlook(united, replicas=5)
 
     assert found.change == "created"
@@ -225,7 +225,7 @@ async def test_a_new_template_is_played_in_each_subset(stage: Stage, united: Uni
 
 
 @pytest.mark.parametrize("united", [CLONE_SET, DEPLOYMENT], indirect=True)
-async def test_other_sizes_are_told_of_each_subset(stage: Stage, united: United) -> None:
+async def test_other_sizes_are_listed_for_each_subset(stage: Stage, united: United) -> None:
     await stage.start_manager()
     await united.create(replicas=4)
     await united.settled(a=2, b=2)
@@ -240,7 +240,7 @@ async def test_other_sizes_are_told_of_each_subset(stage: Stage, united: United)
     assert len(found.within) == 2
 
 
-async def test_what_is_refused_is_told(stage: Stage, united: United) -> None:
+async def test_a_refusal_is_reported(stage: Stage, united: United) -> None:
     found = await outlook(united, united.subset("a", replicas=1), united.subset("b", replicas=1), replicas=3)
     assert found.change == "refused"
     assert "spec.topology.subsets" in found.errors[0]

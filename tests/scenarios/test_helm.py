@@ -57,7 +57,7 @@ def program() -> Path:
 
 @pytest.fixture(scope="module")
 def bare_plane() -> Iterator[ControlPlane]:
-    """An API server of this module's own, with nothing of pykruise in it and nobody at work."""
+    """An API server of this module's own, with nothing of pykruise in it and no program at work."""
     with running_plane(controller_manager=False, scheduler=False) as plane:
         yield plane
 
@@ -101,8 +101,8 @@ async def test_helm_installs_upgrades_and_uninstalls_the_chart(
 
     # when it is installed, an API server takes every object
     await run("install", "kruise", str(CHART))
-    told = yaml_documents(await run("get", "manifest", "kruise"))
-    assert set(by_name(manifests(Installation()))) <= set(by_name(told))
+    installed = yaml_documents(await run("get", "manifest", "kruise"))
+    assert set(by_name(manifests(Installation()))) <= set(by_name(installed))
     deployment = await kubectl("-n", "kruise-system", "get", "deployment", "kruise-controller-manager")
     assert deployment["spec"]["replicas"] == 2
     # and when it is upgraded, what the manager has put into the Secret stays
@@ -114,7 +114,7 @@ async def test_helm_installs_upgrades_and_uninstalls_the_chart(
     assert deployment["spec"]["replicas"] == 3
     kept = await kubectl("-n", "kruise-system", "get", "secret", "kruise-webhook-certs")
     assert kept["data"]["ca-cert.pem"] == "Q0E="
-    # and when it is uninstalled (its hook is a Job, which nobody runs here), its kinds go too
+    # and when it is uninstalled (its hook is a Job, which no controller runs here), its kinds go too
     await run("uninstall", "kruise", "--no-hooks")
     left = await kubectl("get", "crds")
     assert [one for one in left["items"] if "deletionTimestamp" not in one["metadata"]] == []

@@ -17,10 +17,10 @@ from pykruise.kube.resources import PODS
 from pykruise.pods.node_images import NODE_IMAGES
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.faults import Rule
+from support.common_faults import WRITE_FAULTS, the_writes
 from support.daemonsets import POOL_LABEL, Pool
 from support.faults import FaultyTransport, writes
 from support.kills import Kill
-from support.mishaps import WRITE_FAULTS, the_writes
 from support.pulls import NAME, PULLING, Pulls, with_agents
 from support.scenario import Stage, cloneset, rolling
 
@@ -107,7 +107,7 @@ async def test_a_pod_whose_image_was_pulled_ahead_starts_without_a_pull(
     assert (other.get("status") or {}).get("phase") == "Pending"
 
 
-async def test_parallelism_0_asks_nobody_until_it_is_raised(stage: Stage, pulls: Pulls) -> None:
+async def test_parallelism_0_asks_no_node_until_it_is_raised(stage: Stage, pulls: Pulls) -> None:
     """images cases 22, 23, 33"""
     await stage.start_manager(settings=PULLING)
     await pulls.ready()
@@ -157,7 +157,9 @@ async def test_a_job_that_never_ends_covers_nodes_that_come(stage: Stage, pool: 
     assert "completionTime" not in status
 
 
-async def test_nodes_of_pods_are_meant_and_new_ones_at_once(stage: Stage, pool: Pool, pulls: Pulls) -> None:
+async def test_nodes_of_selected_pods_are_asked_and_new_ones_at_once(
+    stage: Stage, pool: Pool, pulls: Pulls
+) -> None:
     """images cases 26 and 27"""
 
     async def run(name: str, node: str) -> None:
@@ -213,12 +215,12 @@ async def test_a_pull_that_fails_is_tried_again_and_then_given_up(
     status = await pulls.completed()
 
     assert (status["succeeded"], status["failed"], status["failedNodes"]) == (3, 1, [broken])
-    told = await stage.until(lambda: stage.events("PullImageFailed"))
-    assert broken in told[0]["message"]
+    events = await stage.until(lambda: stage.events("PullImageFailed"))
+    assert broken in events[0]["message"]
 
 
 @pytest.mark.virtual_time("a deadline of ten minutes")
-async def test_after_the_deadline_every_node_that_has_it_not_has_failed(
+async def test_after_the_deadline_every_node_without_the_image_has_failed(
     stage: Stage, pool: Pool, pulls: Pulls
 ) -> None:
     """images case 36"""
@@ -252,12 +254,12 @@ async def test_a_node_whose_agent_is_silent_counts_as_failed(stage: Stage, pool:
     status = await pulls.completed()
 
     assert status["failedNodes"] == [silent]
-    (told,) = [
+    (silence,) = [
         event
         for event in await stage.until(lambda: stage.events("PullImageFailed"))
         if event["involvedObject"]["kind"] == "ImagePullJob"
     ]
-    assert "has not responded" in told["message"]
+    assert "has not responded" in silence["message"]
 
 
 @pytest.mark.parametrize("ttl", [0, 3])
@@ -311,7 +313,7 @@ async def test_a_second_job_for_the_image_has_it_pulled_again(stage: Stage, pull
 
 
 async def test_another_image_takes_the_place_of_the_first(stage: Stage, pulls: Pulls) -> None:
-    """A running job whose image is changed asks nobody for the old one any more."""
+    """A running job whose image is changed asks no node for the old one any more."""
     stage.kubelets.set_rules([Rule(image=pulls.image, pull_s=SLOW)])
     await stage.start_manager(settings=PULLING)
     await pulls.ready()

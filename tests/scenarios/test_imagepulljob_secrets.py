@@ -63,7 +63,7 @@ async def _no_copies(pulls: Pulls) -> bool:
 
 
 @pytest.mark.virtual_time("pauses between tries")
-async def test_a_secret_that_is_missing_is_told_of_and_the_job_goes_on(stage: Stage, pulls: Pulls) -> None:
+async def test_a_missing_secret_is_reported_and_the_job_goes_on(stage: Stage, pulls: Pulls) -> None:
     """images case 45"""
     await stage.start_manager(settings=PULLING)
     await pulls.ready()

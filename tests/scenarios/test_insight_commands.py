@@ -42,27 +42,27 @@ def reaching(stage: Stage, client: Client | None = None) -> Reach:
 
 async def planned(stage: Stage, client: Client | None = None, **given: Any) -> tuple[int, str]:
     """Exit code and text of `pykruise plan`."""
-    told: list[str] = []
+    printed: list[str] = []
     fixed: dict[str, Any] = {"file": None, "target": None, "sets": (), "namespace": None, "output": "text"}
     code = await run_plan(
-        **(fixed | given), kubeconfig=None, context=None, say=told.append, reach=reaching(stage, client)
+        **(fixed | given), kubeconfig=None, context=None, say=printed.append, reach=reaching(stage, client)
     )
-    return code, "\n".join(told)
+    return code, "\n".join(printed)
 
 
 async def explained(stage: Stage, target: str, client: Client | None = None, **given: Any) -> list[str]:
     """What `pykruise explain` says, one entry each time."""
-    told: list[str] = []
+    printed: list[str] = []
     fixed: dict[str, Any] = {"namespace": None, "watch": False, "output": "text", "every_s": 0.5}
     await run_explain(
         target,
         **(fixed | given),
         kubeconfig=None,
         context=None,
-        say=told.append,
+        say=printed.append,
         reach=reaching(stage, client),
     )
-    return told
+    return printed
 
 
 def manifests(path: Path, *documents: Object) -> Path:
@@ -120,16 +120,16 @@ async def test_standard_input_and_a_field_that_is_set_say_the_same(
     assert "spec.template.spec.containers[main].image: nginx:1 → nginx:2" in piped[1]
 
 
-async def test_watching_tells_each_change_until_it_is_done(stage: Stage) -> None:
+async def test_watching_prints_each_change_until_it_is_done(stage: Stage) -> None:
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=2))
     # when
-    told = await explained(stage, "cloneset/web", watch=True)
-    # then it has told more than once, never the same twice in a row, and ends with the rollout
-    assert len(told) > 1
-    assert all(first.strip() != second.strip() for first, second in pairwise(told))
-    assert told[-1].strip().startswith(f"CloneSet {stage.namespace}/web: done.")
+    printed = await explained(stage, "cloneset/web", watch=True)
+    # then it has printed more than once, never the same twice in a row, and ends with the rollout
+    assert len(printed) > 1
+    assert all(first.strip() != second.strip() for first, second in pairwise(printed))
+    assert printed[-1].strip().startswith(f"CloneSet {stage.namespace}/web: done.")
 
 
 async def test_json_has_what_the_text_has(stage: Stage) -> None:
@@ -152,8 +152,10 @@ async def test_json_has_what_the_text_has(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("what", ["clonesets", "pods", "controllerrevisions"])
-async def test_who_may_not_read_something_gets_one_line_that_names_it(stage: Stage, what: str) -> None:
-    # given somebody without a right
+async def test_a_user_who_may_not_read_a_resource_gets_one_line_that_names_it(
+    stage: Stage, what: str
+) -> None:
+    # given a user without a right
     await stage.create(cloneset())
     transport = FaultyTransport(stage.client.transport)
     message = f'{what} is forbidden: User "jane" cannot list resource "{what}" in the namespace'
@@ -173,7 +175,7 @@ async def test_who_may_not_read_something_gets_one_line_that_names_it(stage: Sta
 
 @pytest.mark.sandbox_only
 async def test_a_statefulset_is_planned_and_explained_as_a_person_reads_it(stage: Stage) -> None:
-    # given three pods in order, with claims, and an image that nobody can pull
+    # given three pods in order, with claims, and an image that cannot be pulled
     await stage.start_manager()
     sets = Sets(stage)
     await sets.create(replicas=3, volumeClaimTemplates=[claim_template()])

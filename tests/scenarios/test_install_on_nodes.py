@@ -191,7 +191,7 @@ def test_the_dashboard_of_the_chart_shows_a_user_of_one_namespace_that_namespace
 
     async def look(port: int) -> None:
         async with visitor_at(f"http://127.0.0.1:{port}/") as browser:
-            # when nobody is logged in
+            # when no user is logged in
             for path in ("api/session", "api/stream?page=rollouts"):
                 assert (await browser.get(path))[0] == 401
             assert await browser.log_in("nonsense") == 401

@@ -166,7 +166,7 @@ async def test_a_leader_killed_in_mid_rollout_is_followed_and_nothing_is_lost_or
             await until(lambda: is_settled(client))
             refused = [line for line in follower.lines + leader.lines if "a right is missing" in line]
             assert refused == []
-            # and each pod was replaced once: events tell of all of them
+            # and each pod was replaced once: events report all of them
             created = await created_pods(kubectl)
             assert created == 2 * REPLICAS
             # when the other one is stopped too, the lease is free
@@ -381,7 +381,7 @@ async def client_of(plane: ControlPlane) -> AsyncIterator[Client]:
 
 
 async def sides(client: Client, managers: dict[str, ManagerProcess]) -> tuple[ManagerProcess, ManagerProcess]:
-    """Who leads, and who waits."""
+    """The manager that leads, and the one that waits."""
 
     async def holder() -> str:
         try:
@@ -398,7 +398,7 @@ async def sides(client: Client, managers: dict[str, ManagerProcess]) -> tuple[Ma
 
 
 async def configured(client: Client) -> dict[str, dict[str, Any]]:
-    """What API servers are told of where webhooks are, by the webhook's or the CRD's name."""
+    """What API servers know of where webhooks are, by the webhook's or the CRD's name."""
     found: dict[str, dict[str, Any]] = {}
     for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME)):
         entries = decode(await client.get(resource, "", name))["webhooks"]
@@ -410,7 +410,7 @@ async def configured(client: Client) -> dict[str, dict[str, Any]]:
 
 
 def address_of(configs: dict[str, dict[str, Any]]) -> tuple[str, ...]:
-    """The options of `pykruise install` for the address that is told."""
+    """The options of `pykruise install` for the address that is configured."""
     (address,) = {urlsplit(config["url"]).netloc for config in configs.values()}
     host, _, port = address.partition(":")
     return ("--webhook-host", host, "--webhook-port", port)
@@ -468,7 +468,7 @@ async def until(claim: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def created_pods(kubectl: Kubectl) -> int:
-    """From the revision that each pod's node was told: one binding event a pod, whatever made it."""
+    """From the events of bindings: one binding event a pod, whatever made it."""
     await asyncio.sleep(1.0)
     listed = yaml.safe_load(kubectl.says("get", "events", "-n", "default", "-o", "yaml"))["items"]
     return len(

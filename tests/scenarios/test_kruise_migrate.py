@@ -63,7 +63,7 @@ async def uids(stage: Stage) -> dict[str, str]:
 
 
 async def owners(stage: Stage) -> set[str]:
-    """apiVersion of who controls the pods."""
+    """apiVersion of the pods' controller."""
     listed = await stage.client.list(PODS, stage.namespace)
     found = [controller_of(decode(raw)) for raw in listed.items]
     return {one.api_version if one else "" for one in found}
@@ -208,7 +208,7 @@ async def test_pods_that_would_be_replaced_are_not(stage: Stage) -> None:
 
 
 @pytest.mark.sandbox_only
-async def test_what_cannot_be_meant_is_refused_before_anything_is_done(stage: Stage) -> None:
+async def test_wrong_arguments_are_refused_before_anything_is_done(stage: Stage) -> None:
     await rolled_out(stage, "StatefulSet")
     scaler = {
         "metadata": {"name": "load"},

@@ -51,8 +51,8 @@ def prepared(cluster: Kubectl, namespace: str) -> None:
 
 def recorded(answers: Iterable[tuple[Step, Answer]], file: Path) -> None:
     """Compared with what was said when it was recorded; PYKRUISE_GOLDEN=write records it anew."""
-    told = [{"command": step.command, **msgspec.to_builtins(answer)} for step, answer in answers]
-    same_as(file, json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    answered = [{"command": step.command, **msgspec.to_builtins(answer)} for step, answer in answers]
+    same_as(file, json.dumps(answered, indent=1, ensure_ascii=False) + "\n")
 
 
 def test_kubectl_says_what_is_recorded_of_it(cluster: Kubectl, folder: Path) -> None:

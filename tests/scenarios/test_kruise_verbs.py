@@ -56,7 +56,7 @@ async def template_of(stage: Stage, name: str = "web") -> Object:
 # ── rollout ──────────────────────────────────────────────────────────────────
 
 
-async def test_a_rollout_is_undone_whole_and_its_history_told(stage: Stage) -> None:
+async def test_a_rollout_is_undone_whole_and_its_history_shown(stage: Stage) -> None:
     """cli cases 15, 18, 19, 20"""
     kruise = await started(stage)
     before = await template_of(stage)
@@ -116,10 +116,10 @@ async def test_status_ends_with_the_reason_and_the_way_back(stage: Stage) -> Non
     stage.kubelets.set_rules([Rule(image="nginx:2", image_pull_error=True)])
     await kruise.says("set", "image", "clone/web", "main=nginx:2")
     await stage.until(lambda: _waits_for_image(kruise))
-    # when nobody waits
+    # when the command does not wait
     said = await kruise.run("rollout", "status", "clone/web", "-w=false")
     assert (said.code, len(said.out.splitlines())) == (0, 1)
-    # when somebody does
+    # when it does
     said = await kruise.run("rollout", "status", "clone/web", "--timeout=1s")
     assert said.code == 1
     assert "ImagePull" in said.err
@@ -138,7 +138,7 @@ async def _waits_for_image(kruise: Kruise) -> bool:
 @pytest.mark.parametrize(
     "fault", [{"image_pull_error": True}, {"exit_code": 3, "after_s": 0.0}, {"never_ready": True}]
 )
-async def test_who_follows_each_remedy_to_the_letter_never_has_fewer_pods(stage: Stage, fault: Any) -> None:
+async def test_each_remedy_followed_to_the_letter_never_takes_pods_away(stage: Stage, fault: Any) -> None:
     # given a rollout that is stuck within its budget
     kruise = await started(stage, cloneset(replicas=5, updateStrategy=rolling(maxUnavailable=1)))
     stage.kubelets.set_rules([Rule(image="nginx:2", **fault)])
@@ -151,7 +151,7 @@ async def test_who_follows_each_remedy_to_the_letter_never_has_fewer_pods(stage:
     await asyncio.sleep(stage.long_s / 5)
     found = await explained(stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET)
     said = text(found, now=stage.clock())
-    # then nothing tells to raise a limit
+    # then no remedy says to raise a limit
     assert not any("raise" in wait.remedy for wait in found.waits), said
     # and the command that is written out brings all pods back
     (command,) = {
@@ -232,7 +232,7 @@ async def test_a_sidecarset_is_set_paused_and_rolled_back(stage: Stage) -> None:
         "kind": SIDECAR_SETS.kind,
         "metadata": {"name": name},
         "spec": {
-            "selector": {"matchLabels": {"app": "nobody"}},
+            "selector": {"matchLabels": {"app": "none"}},
             "containers": [{"name": "log", "image": "log:1"}],
         },
     }
@@ -277,7 +277,7 @@ async def test_get_all_shows_what_is_there_and_the_tree_its_pods(stage: Stage) -
     described = await kruise.says("describe", "clone/web")
     assert "Revisions:" in described
     assert "SuccessfulCreate" in described
-    rows = await kruise.says("get", "all", "-l", "app=nobody")
+    rows = await kruise.says("get", "all", "-l", "app=none")
     assert "clonesets" not in rows
 
 
@@ -431,7 +431,7 @@ async def test_rollouts_are_approved_paused_shown_and_undone_through_their_workl
     assert "⟳ web" in await kruise.says("get", "rollout", "r")
 
 
-# ── what is asked of shells, and of nobody ───────────────────────────────────
+# ── completion, and questions to no cluster ──────────────────────────────────
 
 
 async def test_words_are_completed_from_the_cluster(stage: Stage) -> None:

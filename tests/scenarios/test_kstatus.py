@@ -18,10 +18,10 @@ from pykruise.manager.settings import Settings
 from pykruise.sandbox.faults import Rule
 from support.daemonsets import Pool
 from support.kstatus import CURRENT, FAILED, IN_PROGRESS, TERMINATING, condition, kstatus
-from support.moments import moments_of
 from support.scenario import Object, Stage, cloneset, rolling
 from support.sidecarsets import container, sidecarset
 from support.statefulsets import Sets
+from support.stored_states import stored_states
 from support.uniteddeployments import NAME, United
 
 pytestmark = pytest.mark.few_controllers
@@ -62,7 +62,7 @@ async def is_now(stage: Stage, wanted: str, resource: Resource = CLONE_SETS, nam
 async def test_a_cloneset_is_current_exactly_when_it_is_as_its_spec_wants_it(stage: Stage) -> None:
     # given
     await stage.start_manager()
-    async with moments_of(stage, CLONE_SETS) as seen:
+    async with stored_states(stage, CLONE_SETS) as seen:
         await stage.create(cloneset(replicas=5, updateStrategy=rolling(maxUnavailable=1)))
         await is_now(stage, CURRENT)
         assert phases(seen.of("web")) == [IN_PROGRESS, CURRENT]
@@ -84,7 +84,7 @@ async def test_a_partition_that_is_reached_is_current_and_lowering_it_is_progres
     await stage.start_manager()
     await stage.create(cloneset(replicas=4, updateStrategy=rolling(maxUnavailable=1)))
     await stage.settled(replicas=4)
-    async with moments_of(stage, CLONE_SETS) as seen:
+    async with stored_states(stage, CLONE_SETS) as seen:
         # when
         await stage.set_image("web", "nginx:2", updateStrategy=rolling(partition=2, maxUnavailable=1))
         await stage.settled(replicas=4, updated=2)
@@ -127,7 +127,7 @@ async def test_a_rollout_beyond_its_deadline_has_failed_until_it_is_put_right(st
     await stage.start_manager()
     await stage.create(cloneset(replicas=2, progressDeadlineSeconds=60))
     await is_now(stage, CURRENT)
-    async with moments_of(stage, CLONE_SETS) as seen:
+    async with stored_states(stage, CLONE_SETS) as seen:
         # when
         stage.kubelets.set_rules([Rule(image="nginx:broken", image_pull_error=True)])
         await stage.set_image("web", "nginx:broken")
@@ -148,7 +148,7 @@ async def test_an_object_that_is_deleted_is_terminating(stage: Stage) -> None:
     await stage.start_manager()
     await stage.create(cloneset(replicas=1))
     await is_now(stage, CURRENT)
-    async with moments_of(stage, CLONE_SETS) as seen:
+    async with stored_states(stage, CLONE_SETS) as seen:
         await stage.delete("web", propagation="Foreground")
         await stage.until(lambda: _is_gone(stage), what="it is gone")
         assert phases(seen.of("web"))[-1] == TERMINATING
@@ -164,7 +164,7 @@ async def test_a_statefulset_is_current_when_it_has_converged(stage: Stage, para
     # given
     sets = Sets(stage)
     await stage.start_manager()
-    async with moments_of(stage, ADVANCED_STATEFUL_SETS) as seen:
+    async with stored_states(stage, ADVANCED_STATEFUL_SETS) as seen:
         await sets.create(replicas=3, parallel=parallel)
         await is_now(stage, CURRENT, ADVANCED_STATEFUL_SETS)
         # when
@@ -179,7 +179,7 @@ async def test_a_statefulset_is_current_when_it_has_converged(stage: Stage, para
 async def test_a_daemonset_is_current_when_it_has_converged(stage: Stage, pool: Pool) -> None:
     # given
     await stage.start_manager()
-    async with moments_of(stage, DAEMON_SETS) as seen:
+    async with stored_states(stage, DAEMON_SETS) as seen:
         await pool.create()
         await is_now(stage, CURRENT, DAEMON_SETS)
         # when
@@ -196,7 +196,7 @@ async def test_a_uniteddeployment_is_current_when_its_subsets_are(stage: Stage, 
     united = United(stage, pool)
     await united.label_nodes()
     await stage.start_manager()
-    async with moments_of(stage, UNITED_DEPLOYMENTS) as seen:
+    async with stored_states(stage, UNITED_DEPLOYMENTS) as seen:
         await united.create(replicas=4)
         await united.settled(a=2, b=2)
         await is_now(stage, CURRENT, UNITED_DEPLOYMENTS, NAME)
@@ -257,7 +257,7 @@ async def _upgrade(stage: Stage) -> None:
 async def test_a_sidecarset_is_current_when_its_pods_run_the_new_sidecars(stage: Stage) -> None:
     # given
     await stage.start_manager()
-    async with moments_of(stage, SIDECAR_SETS) as seen:
+    async with stored_states(stage, SIDECAR_SETS) as seen:
         # when
         await _upgrade(stage)
         found = await is_now(stage, CURRENT, SIDECAR_SETS, "log")

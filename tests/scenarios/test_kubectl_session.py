@@ -118,7 +118,7 @@ def test_applying_again_changes_only_what_changed(web: Kubectl, tmp_path: Path) 
     web.until("get", "clonesets", "web", "-o", "jsonpath={.status.replicas}", shows="3")
 
 
-def test_describe_tells_the_events(web: Kubectl) -> None:
+def test_describe_shows_the_events(web: Kubectl) -> None:
     text = web.until("describe", "clonesets", "web", shows="SuccessfulCreate")
     assert "cloneset-controller" in text
 

@@ -53,14 +53,14 @@ async def test_a_container_starts_when_those_of_a_higher_priority_are_ready(stag
     assert COMPLETED not in (pod["metadata"].get("annotations") or {})
     # when it does
     stage.kubelets.set_rules([])
-    # then the other one starts, and all is told
+    # then the other one starts, and all keys are stored
     await stage.settled(replicas=1)
     (pod,) = await stage.stored(PODS)
     assert await keys_of(stage, pod["metadata"]["name"]) == {"p_0", "p_1"}
     assert pod["metadata"]["annotations"][COMPLETED] == "true"
 
 
-async def test_a_manager_that_dies_between_two_levels_holds_nobody_up(stage: Stage) -> None:
+async def test_a_manager_that_dies_between_two_levels_holds_no_container_up(stage: Stage) -> None:
     stage.kubelets.set_rules([Rule(container="proxy", never_ready=True)])
     manager = await stage.start_manager()
     await stage.create(ordered())

@@ -30,7 +30,7 @@ from support.control_plane import connection, running_plane
 from support.processes import ManagerProcess, manager_process
 from support.real_webhooks import until_asked
 from support.replicas import Balancer, replica_settings
-from support.scenario import Audience, cloneset, rolling
+from support.scenario import PodWatch, cloneset, rolling
 from support.up import running
 from support.webhooks import (
     LOOPBACK,
@@ -63,7 +63,7 @@ def busy_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | None]:
 
 
 class Fleet:
-    """Managers of one cluster, and who asks for reviews meanwhile."""
+    """Managers of one cluster, and clients that ask for reviews meanwhile."""
 
     def __init__(self, stack: AsyncExitStack, folder: Path, kubeconfig: Path, own: Path, port: int) -> None:
         self._stack = stack
@@ -115,7 +115,7 @@ class Fleet:
         return Counter(one["spec"].get("holderIdentity", "") for one in slots)
 
     async def leader(self) -> str:
-        """Who assigns slots."""
+        """The manager that assigns slots."""
         lease = decode(await self.client.get(LEASES, OWN_NAMESPACE, "kruise-manager"))
         return str(lease["spec"].get("holderIdentity", ""))
 
@@ -251,10 +251,10 @@ async def _sandbox(folder: Path) -> AsyncIterator[Path]:
 
 
 @asynccontextmanager
-async def audiences(client: Client) -> AsyncIterator[list[Audience]]:
+async def pod_watches(client: Client) -> AsyncIterator[list[PodWatch]]:
     """One for the pods of each set."""
     seen = [
-        Audience(client, NAMESPACE, app=f"set-{one}", clock=system_clock, rng=random.Random(one))
+        PodWatch(client, NAMESPACE, app=f"set-{one}", clock=system_clock, rng=random.Random(one))
         for one in range(SETS)
     ]
     watching = [asyncio.create_task(one.cache.run()) for one in seen]
@@ -268,7 +268,7 @@ async def audiences(client: Client) -> AsyncIterator[list[Audience]]:
         await asyncio.gather(*watching, return_exceptions=True)
 
 
-def nothing_twice(seen: Sequence[Audience]) -> None:
+def nothing_twice(seen: Sequence[PodWatch]) -> None:
     assert [one.created for one in seen] == [2 * REPLICAS] * SETS
     assert max(one.most for one in seen) <= REPLICAS
 
@@ -284,7 +284,7 @@ async def test_a_rolling_update_of_four_managers_loses_no_review_and_doubles_not
         await until_asked(managed.client, namespace=NAMESPACE)
         asking = Asking(managed.client)
         task = asyncio.create_task(asking.run())
-        async with audiences(managed.client) as seen:
+        async with pod_watches(managed.client) as seen:
             await managed.begin_rollouts()
             # when each is replaced by a new one
             for number, old in enumerate(managers):
@@ -322,7 +322,7 @@ async def test_a_process_that_ends_or_stands_still_is_followed_and_nothing_is_do
         leader = names[await managed.leader()]
         gone = next(one for one in managers if (one is leader) is is_leader)
         left = next(one for one in managers if one is not gone)
-        async with audiences(managed.client) as seen:
+        async with pod_watches(managed.client) as seen:
             await managed.begin_rollouts()
             # when
             gone.process.send_signal(number)

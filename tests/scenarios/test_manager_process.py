@@ -1,4 +1,4 @@
-"""`pykruise manager` as a process: it tells how it is, works, and ends as it should. In real time, on the sandbox."""
+"""`pykruise manager` as a process: it reports its health, works, and ends cleanly. In real time, on the sandbox."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.real_time, pytest.mark.sandbox_only]
 
 HERE = ("--leader-election-namespace=default", "--enable-webhooks=false")
 
-TOKEN = "a-token-that-must-not-be-told"
+TOKEN = "a-token-that-must-not-be-logged"
 
 
 @asynccontextmanager
@@ -50,7 +50,7 @@ async def pods(cluster: Cluster) -> int:
     return len((await cluster.client.list(PODS, "default")).items)
 
 
-async def test_a_manager_tells_how_it_is_works_and_ends_as_it_should(tmp_path: Path) -> None:
+async def test_a_manager_reports_its_health_works_and_ends_cleanly(tmp_path: Path) -> None:
     """operations case_13 case_17 case_43 case_45"""
     async with world(tmp_path) as (cluster, kubeconfig), manager_process(kubeconfig, *HERE) as process:
         # when it has started
@@ -70,7 +70,7 @@ async def test_a_manager_tells_how_it_is_works_and_ends_as_it_should(tmp_path: P
         line = json.loads((await process.says('"object": "default/web"')).string)
         assert line["written"] >= 3
         assert line["duration_s"] >= 0
-        # when it is told to end
+        # when it gets a SIGTERM
         assert await process.end() == 0
         # then the lease is free, every line is one JSON object, and no secret is among them
         lease = decode(await cluster.client.get(LEASES, "default", "kruise-manager"))
@@ -108,10 +108,10 @@ async def test_a_manager_whose_lease_is_taken_away_goes_on_as_a_standby(tmp_path
                     LEASES, "default", "kruise-manager", lease, patch_type=PatchType.MERGE
                 )
 
-            # when somebody else takes it
-            await give_to("somebody")
+            # when another process takes it
+            await give_to("another")
             # then it says so once, and answers
-            await process.says("does not lead any more: lease default/kruise-manager is held by somebody now")
+            await process.says("does not lead any more: lease default/kruise-manager is held by another now")
             assert (await process.get("probes", "/healthz"))[0] == 200
             # and works again when it has it
             count = len(process.lines)

@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.manager.manager import Manager
 from support.faults import FaultyTransport, Refuse, requests, workload_writes
-from support.scenario import Audience, Stage, cloneset, rolling
+from support.scenario import PodWatch, Stage, cloneset, rolling
 from support.silenced import SilencedTransport
 
 REPLICAS = 12
@@ -23,7 +23,7 @@ async def two_managers(stage: Stage) -> tuple[Manager, Manager]:
     return first, second
 
 
-async def rollout_under_way(stage: Stage, seen: Audience) -> None:
+async def rollout_under_way(stage: Stage, seen: PodWatch) -> None:
     strategy = rolling(maxUnavailable=UNAVAILABLE)
     await stage.create(cloneset(replicas=REPLICAS, updateStrategy=strategy))
     await stage.settled(replicas=REPLICAS)
@@ -32,7 +32,7 @@ async def rollout_under_way(stage: Stage, seen: Audience) -> None:
     await stage.until(lambda: seen.created > REPLICAS + UNAVAILABLE)
 
 
-def nothing_lost_and_nothing_twice(seen: Audience) -> None:
+def nothing_lost_and_nothing_twice(seen: PodWatch) -> None:
     assert seen.created == 2 * REPLICAS
     assert seen.most <= REPLICAS
     assert seen.fewest_available is not None
@@ -50,7 +50,7 @@ async def test_only_the_leader_works_and_both_know_the_cluster(stage: Stage) -> 
     assert second.stats().controllers["cloneset"].workers > 0
 
 
-async def test_a_leader_that_is_stopped_hands_over_within_seconds(stage: Stage, seen: Audience) -> None:
+async def test_a_leader_that_is_stopped_hands_over_within_seconds(stage: Stage, seen: PodWatch) -> None:
     # given
     first, second = await two_managers(stage)
     await rollout_under_way(stage, seen)
@@ -66,7 +66,7 @@ async def test_a_leader_that_is_stopped_hands_over_within_seconds(stage: Stage, 
 
 
 async def test_a_leader_killed_in_mid_rollout_is_followed_within_the_lease_time(
-    stage: Stage, seen: Audience
+    stage: Stage, seen: PodWatch
 ) -> None:
     """operations case_14"""
     # given
@@ -84,7 +84,7 @@ async def test_a_leader_killed_in_mid_rollout_is_followed_within_the_lease_time(
 
 
 async def test_a_leader_that_is_cut_off_writes_nothing_more_and_stands_for_election_again(
-    stage: Stage, seen: Audience
+    stage: Stage, seen: PodWatch
 ) -> None:
     """operations case_14"""
     # given
@@ -111,7 +111,7 @@ async def test_a_leader_that_is_cut_off_writes_nothing_more_and_stands_for_elect
     assert seen.most == REPLICAS + 3
 
 
-async def test_an_outage_longer_than_the_lease_ends_with_one_leader(stage: Stage, seen: Audience) -> None:
+async def test_an_outage_longer_than_the_lease_ends_with_one_leader(stage: Stage, seen: PodWatch) -> None:
     # given
     transports = [FaultyTransport(stage.manager_transport()) for _ in range(2)]
     first = await stage.start_manager(transports[0], identity="first")
@@ -134,9 +134,9 @@ async def test_an_outage_longer_than_the_lease_ends_with_one_leader(stage: Stage
 
 @pytest.mark.parametrize("is_killed", [True, False])
 async def test_a_successor_whose_watch_of_pods_is_silent_makes_no_pod_twice(
-    stage: Stage, seen: Audience, is_killed: bool
+    stage: Stage, seen: PodWatch, is_killed: bool
 ) -> None:
-    # given a standby that hears nothing more of pods
+    # given a standby that gets no more events of pods
     first = await stage.start_manager(identity="first")
     await stage.until(lambda: first.is_leading)
     lagging = SilencedTransport(stage.manager_transport(), "/pods")

@@ -13,7 +13,7 @@ from pykruise.kube.resources import LEASES
 from pykruise.kube.slots import AT_ONCE, SLOTS
 from pykruise.manager.manager import Manager
 from support.faults import Delay, FaultyTransport, Refuse, requests, workload_writes
-from support.scenario import Audience, Stage, audience, cloneset, rolling
+from support.scenario import PodWatch, Stage, cloneset, pod_watch, rolling
 from support.silenced import SilencedTransport
 
 SETS = 6
@@ -58,13 +58,13 @@ async def all_settled(stage: Stage, *, replicas: int = REPLICAS) -> None:
 
 
 @asynccontextmanager
-async def audiences(stage: Stage) -> AsyncIterator[list[Audience]]:
+async def pod_watches(stage: Stage) -> AsyncIterator[list[PodWatch]]:
     """One for the pods of each set."""
     async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(audience(stage, app=f"set-{one}")) for one in range(SETS)]
+        yield [await stack.enter_async_context(pod_watch(stage, app=f"set-{one}")) for one in range(SETS)]
 
 
-def nothing_twice(seen: Sequence[Audience], *, most: int = REPLICAS, created: int = 2 * REPLICAS) -> None:
+def nothing_twice(seen: Sequence[PodWatch], *, most: int = REPLICAS, created: int = 2 * REPLICAS) -> None:
     assert [one.created for one in seen] == [created] * SETS
     assert max(one.most for one in seen) <= most
 
@@ -79,7 +79,7 @@ def other_of(managers: Sequence[Manager]) -> Manager:
 
 async def test_every_manager_works_and_every_object_has_one(stage: Stage) -> None:
     managers = await members(stage, 4)
-    async with audiences(stage) as seen:
+    async with pod_watches(stage) as seen:
         await sets_under_way(stage)
         await all_settled(stage)
     nothing_twice(seen)
@@ -91,7 +91,7 @@ async def test_a_member_that_is_stopped_hands_its_slots_over_within_seconds(
     stage: Stage, is_leader: bool
 ) -> None:
     managers = await members(stage, 4)
-    async with audiences(stage) as seen:
+    async with pod_watches(stage) as seen:
         await sets_under_way(stage)
         gone = leader_of(managers) if is_leader else other_of(managers)
         stopped_at = asyncio.get_running_loop().time()
@@ -108,7 +108,7 @@ async def test_a_member_that_is_killed_is_followed_within_the_lease_time(
     stage: Stage, is_leader: bool
 ) -> None:
     managers = await members(stage, 4)
-    async with audiences(stage) as seen:
+    async with pod_watches(stage) as seen:
         await sets_under_way(stage)
         gone = leader_of(managers) if is_leader else other_of(managers)
         killed_at = asyncio.get_running_loop().time()
@@ -124,7 +124,7 @@ async def test_a_member_that_is_killed_is_followed_within_the_lease_time(
 async def test_of_members_that_stop_at_one_moment_none_is_left_the_leadership(
     stage: Stage, other: int
 ) -> None:
-    # given a leader that is slow to name who follows it
+    # given a leader that is slow to name its successor
     slow = FaultyTransport(stage.manager_transport())
     leader = await stage.start_manager(slow, identity="manager-0", members=4)
     await stage.until(lambda: leader.is_leading)
@@ -150,7 +150,7 @@ async def test_a_member_that_is_cut_off_writes_nothing_more_and_takes_part_again
     await stage.until(lambda: first.is_leading)
     second = await stage.start_manager(faulty, identity="manager-1", members=2)
     await stage.until(lambda: are_shared([first, second]))
-    async with audiences(stage) as seen:
+    async with pod_watches(stage) as seen:
         await sets_under_way(stage)
         # when
         faulty.on(requests(), lambda _: Refuse())
@@ -170,7 +170,7 @@ async def test_a_member_that_is_cut_off_writes_nothing_more_and_takes_part_again
 async def test_a_member_whose_watch_of_pods_is_silent_makes_no_pod_twice(
     stage: Stage, is_killed: bool
 ) -> None:
-    # given a member that hears nothing more of pods
+    # given a member that gets no more events of pods
     first = await stage.start_manager(identity="manager-0", members=2)
     await stage.until(lambda: first.is_leading)
     lagging = SilencedTransport(stage.manager_transport(), "/pods")
@@ -179,7 +179,7 @@ async def test_a_member_whose_watch_of_pods_is_silent_makes_no_pod_twice(
     for number in range(SETS):
         await stage.create(cloneset(f"set-{number}", replicas=1))
     await all_settled(stage, replicas=1)
-    async with audiences(stage) as seen:
+    async with pod_watches(stage) as seen:
         lagging.silence()
         # when it gets slots of the other in the middle of a scale-up
         for number in range(SETS):
@@ -195,7 +195,7 @@ async def test_a_member_whose_watch_of_pods_is_silent_makes_no_pod_twice(
 async def test_a_member_that_joins_gets_its_share_a_few_slots_at_a_time(stage: Stage) -> None:
     first = await stage.start_manager(identity="manager-0", members=2)
     await stage.until(lambda: len(stats_of(first).held) == SLOTS)
-    async with audiences(stage) as seen:
+    async with pod_watches(stage) as seen:
         await sets_under_way(stage)
         second = await stage.start_manager(identity="manager-1", members=2)
         fewest = SLOTS
@@ -215,7 +215,7 @@ async def test_a_further_member_stands_by(stage: Stage) -> None:
     await stage.until(lambda: len(stats_of(idle).held) == SLOTS // 2)
 
 
-async def test_when_another_program_takes_the_leaders_lease_nobody_works(stage: Stage) -> None:
+async def test_when_another_program_takes_the_leaders_lease_no_manager_works(stage: Stage) -> None:
     # given
     transports = [FaultyTransport(stage.manager_transport()) for _ in range(2)]
     managers = [
@@ -243,7 +243,7 @@ async def test_the_one_leader_of_all_and_members_follow_each_other(stage: Stage)
     alone = await stage.start_manager(identity="alone")
     await stage.until(lambda: alone.is_leading)
     managers = [await stage.start_manager(identity=f"manager-{one}", members=2) for one in range(2)]
-    async with audiences(stage) as seen:
+    async with pod_watches(stage) as seen:
         await sets_under_way(stage)
         assert not any(stats_of(one).held for one in managers)
         await stage.stop_manager(alone)
@@ -265,7 +265,7 @@ async def test_members_that_share_by_namespace_wait_until_those_that_do_not_are_
     others = [
         await stage.start_manager(identity=f"other-{one}", members=2, keying="namespace") for one in range(2)
     ]
-    async with audiences(stage) as seen:
+    async with pod_watches(stage) as seen:
         await sets_under_way(stage)
         for one in managers:
             await stage.stop_manager(one)
@@ -279,7 +279,7 @@ async def test_a_rolling_update_of_four_managers_during_a_rollout_loses_and_doub
     stage: Stage,
 ) -> None:
     managers = await members(stage, 4)
-    async with audiences(stage) as seen:
+    async with pod_watches(stage) as seen:
         await sets_under_way(stage)
         for number, old in enumerate(managers):
             new = await stage.start_manager(identity=f"new-{number}", members=4)

@@ -172,7 +172,7 @@ def _of_webhooks(metrics: WebhookMetrics) -> list[str]:
     ]
 
 
-async def test_only_namespaces_that_are_listed_are_told(stage: Stage) -> None:
+async def test_only_namespaces_that_are_listed_have_metrics(stage: Stage) -> None:
     prometheus = Prometheus(stage)
     manager = await prometheus.start_manager()
     await stage.create(cloneset(replicas=1))
@@ -181,7 +181,7 @@ async def test_only_namespaces_that_are_listed_are_told(stage: Stage) -> None:
     assert 'cloneset="web"' not in prometheus.pages(manager, "elsewhere")[1]
 
 
-async def test_a_manager_that_stands_by_tells_nothing_of_objects(stage: Stage) -> None:
+async def test_a_standby_manager_has_no_metrics_of_objects(stage: Stage) -> None:
     # given two managers, of which one works
     prometheus = Prometheus(stage)
     managers = [await stage.start_manager(identity=name) for name in ("one", "two")]
@@ -193,5 +193,5 @@ async def test_a_manager_that_stands_by_tells_nothing_of_objects(stage: Stage) -
     await stage.create(cloneset(replicas=1))
     await stage.settled(replicas=1)
     # then
-    told = ['cloneset="web"' in prometheus.pages(one)[1] for one in managers]
-    assert told == [one.is_leading for one in managers]
+    shown = ['cloneset="web"' in prometheus.pages(one)[1] for one in managers]
+    assert shown == [one.is_leading for one in managers]

@@ -228,7 +228,7 @@ async def test_what_a_person_wrote_is_neither_changed_nor_deleted(stage: Stage) 
     doc["metadata"]["annotations"] = AUTO
     await stage.create(doc, resource=ADVANCED_STATEFUL_SETS)
     # then
-    await stage.until(lambda: stage.events("PersistentPodStateNotGenerated"), what="an event tells it")
+    await stage.until(lambda: stage.events("PersistentPodStateNotGenerated"), what="an event says so")
     await stage.merge(
         "web", {"metadata": {"annotations": dict.fromkeys(AUTO)}}, resource=ADVANCED_STATEFUL_SETS
     )
@@ -338,7 +338,7 @@ WATCHERS: tuple[Object, ...] = (
         "subjects": [{"kind": "ServiceAccount", "name": "kruise-manager", "namespace": NAMESPACE}],
     },
 )
-"""What docs/persistentpodstate.md tells administrators to do."""
+"""What docs/persistentpodstate.md asks of administrators."""
 
 
 @pytest.fixture

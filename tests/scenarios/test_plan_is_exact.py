@@ -31,11 +31,11 @@ def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
     return ClusterSettings(nodes=4, start_s=start_s, ready_s=0.0, stop_s=start_s / 2)
 
 
-Told = Callable[[Iterable[tuple[str, str]]], list[tuple[str, str]]]
+Ordered = Callable[[Iterable[tuple[str, str]]], list[tuple[str, str]]]
 
 
 @pytest.fixture
-def told(request: pytest.FixtureRequest) -> Told:
+def ordered(request: pytest.FixtureRequest) -> Ordered:
     """Operations as far as the cluster at hand lets them be foreseen."""
     return sorted if request.config.getoption("--cluster") == "real" else list
 
@@ -99,7 +99,7 @@ def planned_operations(said: Forecast) -> list[tuple[str, str]]:
 
 @pytest.mark.few_on_real(5)
 @pytest.mark.parametrize("seed", range(16))
-async def test_what_is_planned_is_what_happens(stage: Stage, told: Told, seed: int) -> None:
+async def test_what_is_planned_is_what_happens(stage: Stage, ordered: Ordered, seed: int) -> None:
     # given a CloneSet at rest
     document, change = random_case(seed)
     watched = FaultyTransport(stage.manager_transport())
@@ -115,7 +115,7 @@ async def test_what_is_planned_is_what_happens(stage: Stage, told: Told, seed: i
     wanted = change.get("replicas", replicas)
     found = await stage.until(lambda: _rest(stage, wanted), what="the change to be carried out")
     # then
-    assert told(planned_operations(said)) == told(operations(watched.log[before:], stage.namespace))
+    assert ordered(planned_operations(said)) == ordered(operations(watched.log[before:], stage.namespace))
     assert said.pods_after == found["status"]["replicas"]
     assert exit_code([said]) == 2 or not planned_operations(said)
 
@@ -154,7 +154,7 @@ def random_daemonset_case(seed: int, pool: Pool) -> tuple[Object, Object]:
 @pytest.mark.few_on_real(4)
 @pytest.mark.parametrize("seed", range(10))
 async def test_what_is_planned_for_a_daemonset_is_what_happens(
-    stage: Stage, pool: Pool, told: Told, seed: int
+    stage: Stage, pool: Pool, ordered: Ordered, seed: int
 ) -> None:
     # given a DaemonSet at rest
     document, change = random_daemonset_case(seed, pool)
@@ -170,7 +170,7 @@ async def test_what_is_planned_for_a_daemonset_is_what_happens(
     partition = document["spec"]["updateStrategy"]["rollingUpdate"].get("partition", 0)
     await pool.settled(updated=len(pool.nodes) - partition)
     # then
-    assert told(planned_operations(said)) == told(operations(watched.log[before:], stage.namespace))
+    assert ordered(planned_operations(said)) == ordered(operations(watched.log[before:], stage.namespace))
     assert said.pods_after == len(pool.nodes)
     assert exit_code([said]) == 2
 
@@ -203,7 +203,9 @@ def random_statefulset_case(seed: int) -> tuple[Object, Object, int]:
 
 @pytest.mark.few_on_real(4)
 @pytest.mark.parametrize("seed", range(12))
-async def test_what_is_planned_for_a_statefulset_is_what_happens(stage: Stage, told: Told, seed: int) -> None:
+async def test_what_is_planned_for_a_statefulset_is_what_happens(
+    stage: Stage, ordered: Ordered, seed: int
+) -> None:
     # given a StatefulSet at rest
     document, change, updated = random_statefulset_case(seed)
     sets = Sets(stage)
@@ -225,8 +227,8 @@ async def test_what_is_planned_for_a_statefulset_is_what_happens(stage: Stage, t
         for one in watched.log[before:]
         if one.method == "POST" and one.path.endswith(f"/{stage.namespace}/pods")
     ]
-    assert told(made) == told(("create", one.document["metadata"]["name"]) for one in posted)
-    assert told(planned_operations(said)) == told(operations(watched.log[before:], stage.namespace))
+    assert ordered(made) == ordered(("create", one.document["metadata"]["name"]) for one in posted)
+    assert ordered(planned_operations(said)) == ordered(operations(watched.log[before:], stage.namespace))
     assert said.pods_after == wanted
     assert exit_code([said]) == 2
 
@@ -269,7 +271,7 @@ async def test_applying_what_is_there_changes_nothing(stage: Stage) -> None:
     assert exit_code([said]) == 0
 
 
-async def test_what_admission_refuses_is_told_all_at_once(stage: Stage) -> None:
+async def test_errors_of_admission_are_reported_all_at_once(stage: Stage) -> None:
     # given three mistakes
     wrong = cloneset(replicas=2, updateStrategy=rolling(maxUnavailable="5", partition="abc"))
     wrong["spec"]["template"]["metadata"]["labels"] = {"app": "other"}
@@ -278,9 +280,9 @@ async def test_what_admission_refuses_is_told_all_at_once(stage: Stage) -> None:
     # then
     assert said.change == "refused"
     assert exit_code([said]) == 1
-    told = "\n".join(described(said))
+    text = "\n".join(described(said))
     for field in ("maxUnavailable", "partition", "spec.template.metadata.labels"):
-        assert field in told
+        assert field in text
 
 
 async def test_a_field_that_forces_recreation_is_named(stage: Stage) -> None:

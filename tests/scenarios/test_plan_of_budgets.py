@@ -46,7 +46,7 @@ async def test_a_new_budget_would_tie_the_pods_that_are_there(stage: Stage) -> N
     assert {budget_name_of(pod) for pod in await stage.pods()} == {""}
 
 
-async def test_a_changed_amount_is_told_with_its_field_and_what_it_would_allow(stage: Stage) -> None:
+async def test_a_changed_amount_is_shown_with_its_field_and_what_it_would_allow(stage: Stage) -> None:
     await three_pods(stage)
     await stage.create(budget(**SELECTED, maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
 
@@ -63,7 +63,7 @@ async def test_a_changed_amount_is_told_with_its_field_and_what_it_would_allow(s
     assert (await planned(stage, budget(**SELECTED, maxUnavailable=1))).change == "unchanged"
 
 
-async def test_what_admission_refuses_is_told_with_every_error(stage: Stage) -> None:
+async def test_every_error_of_admission_is_listed(stage: Stage) -> None:
     await three_pods(stage)
     found = await planned(stage, budget(maxUnavailable="5", ignoredPodSelector={}))
     assert found.change == "refused"

@@ -134,14 +134,14 @@ async def plan_of(stage: Stage, document: Object) -> Judged:
 async def simulated(document: Object, file: Path) -> Judged:
     """Played by itself; of a kind that cannot be, the line that says so."""
     await asyncio.to_thread(file.write_text, yaml.safe_dump(document))
-    told: list[str] = []
+    printed: list[str] = []
     try:
         await run_simulate(
-            file, changes=(), conditions=Conditions(), svg=None, output="json", say=told.append, now=0.0
+            file, changes=(), conditions=Conditions(), svg=None, output="json", say=printed.append, now=0.0
         )
     except CommandError as error:
         return Judged(False, str(error))
-    return Judged('"outcome": "refused"' not in told[0], told[0])
+    return Judged('"outcome": "refused"' not in printed[0], printed[0])
 
 
 def in_both_versions(document: Object) -> list[Object]:
@@ -178,8 +178,8 @@ async def test_what_is_wrong_is_named_alike_by_plan_and_apply(stage: Stage, docu
 
 
 async def test_simulate_takes_both_versions_and_says_the_same(stage: Stage, tmp_path: Path) -> None:
-    told: dict[str, list[str]] = {"v1alpha1": [], "v1beta1": []}
-    for version, lines in told.items():
+    printed: dict[str, list[str]] = {"v1alpha1": [], "v1beta1": []}
+    for version, lines in printed.items():
         document = convert(cloneset(), f"{CLONE_SETS.group}/{version}", conversions())
         file = tmp_path / "app.yaml"
         file.write_text(yaml.safe_dump(document))
@@ -188,4 +188,4 @@ async def test_simulate_takes_both_versions_and_says_the_same(stage: Stage, tmp_
         )
         assert code == 0
         assert '"outcome": "complete"' in lines[0]
-    assert told["v1alpha1"] == told["v1beta1"]
+    assert printed["v1alpha1"] == printed["v1beta1"]

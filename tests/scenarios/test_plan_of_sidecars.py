@@ -51,21 +51,21 @@ async def ready(stage: Stage, count: int) -> None:
 
     async def are_known() -> bool:
         found = await stage.get(LOG, resource=SIDECAR_SETS)
-        told = found.get("status") or {}
-        is_latest = told.get("observedGeneration") == found["metadata"]["generation"]
-        return is_latest and told.get("readyPods") == count
+        status = found.get("status") or {}
+        is_latest = status.get("observedGeneration") == found["metadata"]["generation"]
+        return is_latest and status.get("readyPods") == count
 
     await stage.until(are_known)
 
 
-def told(found: Outlook) -> str:
+def text_of(found: Outlook) -> str:
     return "\n".join(described(found)) + "\n"
 
 
 def golden(request: pytest.FixtureRequest, name: str, found: Outlook) -> None:
     """On the sandbox, where everything has its fixed name."""
     if request.config.getoption("--cluster") == "sandbox":
-        same_as(GOLDEN / f"{name}.txt", told(found))
+        same_as(GOLDEN / f"{name}.txt", text_of(found))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ async def test_what_is_stopped_is_said(
     golden(request, name, await plan(stage, manifest(stage, container(LOG, "log:2"), **spec)))
 
 
-async def test_an_upgrade_that_is_under_way_is_told_too(stage: Stage) -> None:
+async def test_an_upgrade_that_is_under_way_is_reported_too(stage: Stage) -> None:
     # given a partition has stopped it
     await with_sidecars(stage, replicas=3, updateStrategy={"partition": 3})
     doc = manifest(stage, container(LOG, "log:2"), updateStrategy={"partition": 3})
@@ -199,15 +199,15 @@ async def test_what_is_so_already_changes_nothing(stage: Stage) -> None:
     await with_sidecars(stage, replicas=2)
     found = await plan(stage, manifest(stage, container(LOG)))
     assert (found.change, exit_code([found])) == ("unchanged", 0)
-    assert told(found) == "SidecarSet log: nothing would change\n"
+    assert text_of(found) == "SidecarSet log: nothing would change\n"
 
 
-async def test_all_errors_of_admission_are_told(stage: Stage) -> None:
+async def test_all_errors_of_admission_are_listed(stage: Stage) -> None:
     bad = manifest(stage, container(LOG, podInjectPolicy="Somewhere"), updateStrategy={"maxUnavailable": -1})
     found = await plan(stage, bad)
     assert (found.change, exit_code([found])) == ("refused", 1)
     assert len(found.errors) == 2
-    assert "spec.containers[0].podInjectPolicy" in told(found)
+    assert "spec.containers[0].podInjectPolicy" in text_of(found)
 
 
 async def test_planning_writes_nothing(stage: Stage) -> None:

@@ -33,14 +33,14 @@ async def plan(stage: Stage, doc: Document) -> Outlook:
     return found
 
 
-def told(found: Outlook) -> str:
+def text_of(found: Outlook) -> str:
     return "\n".join(described(found)) + "\n"
 
 
 def golden(request: pytest.FixtureRequest, name: str, found: Outlook) -> None:
     """On the sandbox, where everything has its fixed name."""
     if request.config.getoption("--cluster") == "sandbox":
-        same_as(GOLDEN / f"{name}.txt", told(found))
+        same_as(GOLDEN / f"{name}.txt", text_of(found))
 
 
 async def run(spread: Spread, resource: Resource, replicas: int) -> None:
@@ -146,12 +146,12 @@ async def test_what_is_so_already_changes_nothing(spread: Spread, stage: Stage) 
 
     async def is_nothing() -> bool:
         found = await plan(stage, spread.spread(CLONE_SETS, *subsets))
-        return told(found) == f"WorkloadSpread {stage.namespace}/ws: nothing would change\n"
+        return text_of(found) == f"WorkloadSpread {stage.namespace}/ws: nothing would change\n"
 
     await stage.until(is_nothing)
 
 
-async def test_all_errors_of_admission_are_told(spread: Spread, stage: Stage) -> None:
+async def test_all_errors_of_admission_are_listed(spread: Spread, stage: Stage) -> None:
     bad = spread.spread(CLONE_SETS, spread.subset("a", "50.2%"), spread.subset("a"))
     found = await plan(stage, bad)
     assert (found.change, exit_code([found])) == ("refused", 1)

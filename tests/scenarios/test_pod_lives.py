@@ -1,8 +1,8 @@
-"""Simulated kubelets tell of pods what real ones tell of them.
+"""Simulated kubelets report of pods what real ones report.
 
 pytest tests/scenarios/test_pod_lives.py                                  the sandbox against the recording
 ... --cluster=real --real-nodes                                           real nodes against the recording
-... --cluster=real --real-nodes --record                                  what real nodes tell is kept
+... --cluster=real --real-nodes --record                                  what real nodes report is kept
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.pod_state import KubeletSettings
-from support.pod_lives import Life, Told, differences, life
+from support.pod_lives import Life, Record, differences, life
 from support.scenario import Stage
 from support.up import Kubectl
 
@@ -34,23 +34,23 @@ GATE = "example.com/connected"
 KNOWN: Mapping[str, str] = {
     "*: settled/*/isObserved": "Pods of the sandbox have no generation.",
     "*: settled/*/fields/observedGeneration": "Pods of the sandbox have no generation.",
-    "*: settled/*/fields/resources": "What the whole pod has is not told.",
-    "*: settled/*/fields/allocatedResources": "What the whole pod has is not told.",
-    "*: settled/*/containers/*/resources": "What a container had that has ended is not told.",
-    "*: settled/*/containers/*/fields/resources": "What a container had that has ended is not told.",
+    "*: settled/*/fields/resources": "What the whole pod has is not reported.",
+    "*: settled/*/fields/allocatedResources": "What the whole pod has is not reported.",
+    "*: settled/*/containers/*/resources": "What a container had that has ended is not reported.",
+    "*: settled/*/containers/*/fields/resources": "What a container had that has ended is not reported.",
     "*: settled/*/conditions/PodReadyToStartContainers/*": "Older kubelets give no reason.",
     "*: values/conditions.PodReadyToStartContainers": "Older kubelets give no reason.",
-    "one_that_crashes: settled/*/restartCount": "It is told at once that a container waits, not in the next round.",
-    "one_that_crashes: settled/*/message": "It is told at once that a container waits, not in the next round.",
-    "one_that_crashes: values/main.restartCount": "It is told at once that a container waits.",
-    "one_that_lacks_a_config_map: values/main.state": "What has come takes a moment to start, and that is told.",
-    "one_that_lacks_a_config_map: values/conditions.*": "The first status that is told is that it waits.",
+    "one_that_crashes: settled/*/restartCount": "It is reported at once that a container waits, not in the next round.",
+    "one_that_crashes: settled/*/message": "It is reported at once that a container waits, not in the next round.",
+    "one_that_crashes: values/main.restartCount": "It is reported at once that a container waits.",
+    "one_that_lacks_a_config_map: values/main.state": "What has come takes a moment to start, and that is reported.",
+    "one_that_lacks_a_config_map: values/conditions.*": "The first status that is reported is that it waits.",
 }
 """Differences that are meant, by a pattern of `<life>: <path>`, with the reason."""
 
 KNOWN_OF: Mapping[str, Mapping[str, str]] = {
     "1.32": {
-        "one_that_is_resized: settled/*/containers/main/allocatedResources": "Told since 1.33.",
+        "one_that_is_resized: settled/*/containers/main/allocatedResources": "Reported since 1.33.",
         "one_that_is_resized: values/conditions.PodResizeInProgress": "A condition since 1.33.",
     },
     "1.37": {},
@@ -78,20 +78,20 @@ def pod(name: str, spec: Document | None = None, /, **main: Any) -> Document:
     return {"metadata": {"name": name}, "spec": {**own, "containers": containers, **(spec or {})}}
 
 
-def is_ready(told: Told) -> bool:
-    return bool(told["conditions"].get("Ready", {}).get("status") == "True")
+def is_ready(record: Record) -> bool:
+    return bool(record["conditions"].get("Ready", {}).get("status") == "True")
 
 
-def main_of(told: Told) -> Told:
-    found: Told = told["containers"].get(
+def main_of(record: Record) -> Record:
+    found: Record = record["containers"].get(
         "main", {"state": {}, "lastState": {}, "restartCount": 0, "image": ""}
     )
     return found
 
 
-def waits_for(told: Told, container: str = "main") -> str:
+def waits_for(record: Record, container: str = "main") -> str:
     found: str = (
-        told["containers"].get(container, {"state": {}})["state"].get("waiting", {}).get("reason", "")
+        record["containers"].get(container, {"state": {}})["state"].get("waiting", {}).get("reason", "")
     )
     return found
 
@@ -115,7 +115,7 @@ async def one_with_init_containers_and_sidecars(stage: Stage) -> Life:
         )
         await it.step(
             "sidecar updated",
-            lambda told: told["containers"]["sidecar"]["restartCount"] == 1 and is_ready(told),
+            lambda record: record["containers"]["sidecar"]["restartCount"] == 1 and is_ready(record),
         )
         await stage.delete("sidecars", resource=PODS)
         await it.gone()
@@ -128,7 +128,7 @@ async def one_whose_image_changes(stage: Stage) -> Life:
     async with life(stage, doc) as it:
         await it.step("ready", is_ready)
         await change(stage, "images", {"spec": {"containers": [{"name": "main", "image": "web:2"}]}})
-        await it.step("updated", lambda told: main_of(told)["restartCount"] == 1 and is_ready(told))
+        await it.step("updated", lambda record: main_of(record)["restartCount"] == 1 and is_ready(record))
         await stage.delete("images", resource=PODS)
         await it.gone()
     return it
@@ -136,7 +136,7 @@ async def one_whose_image_changes(stage: Stage) -> Life:
 
 async def one_whose_image_cannot_be_pulled(stage: Stage) -> Life:
     async with life(stage, pod("broken", image="team/broken:1")) as it:
-        await it.step("backs off", lambda told: waits_for(told) == "ImagePullBackOff")
+        await it.step("backs off", lambda record: waits_for(record) == "ImagePullBackOff")
         await change(stage, "broken", {"spec": {"containers": [{"name": "main", "image": "web:1"}]}})
         await it.step("ready", is_ready)
         await stage.delete("broken", resource=PODS)
@@ -147,7 +147,7 @@ async def one_whose_image_cannot_be_pulled(stage: Stage) -> Life:
 async def one_that_crashes(stage: Stage) -> Life:
     follow(stage, Rule(pod="crash", exit_code=3, after_s=2.0))
     async with life(stage, pod("crash", command=["sh", "-c", "sleep 2; exit 3"])) as it:
-        await it.step("backs off", lambda told: waits_for(told) == "CrashLoopBackOff")
+        await it.step("backs off", lambda record: waits_for(record) == "CrashLoopBackOff")
         await stage.delete("crash", resource=PODS)
         await it.gone()
     return it
@@ -157,7 +157,7 @@ async def one_that_completes(stage: Stage) -> Life:
     follow(stage, Rule(pod="complete", exit_code=0, after_s=2.0))
     doc = pod("complete", {"restartPolicy": "Never"}, command=["sleep", "2"])
     async with life(stage, doc) as it:
-        await it.step("over", lambda told: told["phase"] == "Succeeded")
+        await it.step("over", lambda record: record["phase"] == "Succeeded")
         await stage.delete("complete", resource=PODS)
         await it.gone()
     return it
@@ -167,7 +167,7 @@ async def one_that_fails(stage: Stage) -> Life:
     follow(stage, Rule(pod="fail", exit_code=3, after_s=2.0))
     doc = pod("fail", {"restartPolicy": "Never"}, command=["sh", "-c", "sleep 2; exit 3"])
     async with life(stage, doc) as it:
-        await it.step("over", lambda told: told["phase"] == "Failed")
+        await it.step("over", lambda record: record["phase"] == "Failed")
         await stage.delete("fail", resource=PODS)
         await it.gone()
     return it
@@ -176,7 +176,7 @@ async def one_that_fails(stage: Stage) -> Life:
 async def one_with_a_readiness_gate(stage: Stage) -> Life:
     doc = pod("gate", {"readinessGates": [{"conditionType": GATE}]})
     async with life(stage, doc) as it:
-        await it.step("running", lambda told: told["phase"] == "Running")
+        await it.step("running", lambda record: record["phase"] == "Running")
         for status in ("True", "False"):
             await change(
                 stage,
@@ -185,7 +185,7 @@ async def one_with_a_readiness_gate(stage: Stage) -> Life:
                 subresource="status",
             )
             await it.step(
-                f"gate is {status}", lambda told, status=status: is_ready(told) == (status == "True")
+                f"gate is {status}", lambda record, status=status: is_ready(record) == (status == "True")
             )
         await stage.delete("gate", resource=PODS)
         await it.gone()
@@ -195,7 +195,7 @@ async def one_with_a_readiness_gate(stage: Stage) -> Life:
 async def one_that_lacks_a_config_map(stage: Stage) -> Life:
     variable = {"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "colours", "key": "first"}}}
     async with life(stage, pod("lacking", env=[variable])) as it:
-        await it.step("waits", lambda told: waits_for(told) == "CreateContainerConfigError")
+        await it.step("waits", lambda record: waits_for(record) == "CreateContainerConfigError")
         await stage.create({"metadata": {"name": "colours"}, "data": {"first": "red"}}, resource=CONFIG_MAPS)
         await it.step("ready", is_ready)
         await stage.delete("lacking", resource=PODS)
@@ -210,7 +210,9 @@ async def one_that_is_resized(stage: Stage) -> Life:
         patch = {"spec": {"containers": [{"name": "main", "resources": after}]}}
         await change(stage, "resized", patch, subresource="resize")
         wanted = after["requests"]
-        await it.step("resized", lambda told: (main_of(told)["resources"] or {}).get("requests") == wanted)
+        await it.step(
+            "resized", lambda record: (main_of(record)["resources"] or {}).get("requests") == wanted
+        )
         await stage.delete("resized", resource=PODS)
         await it.gone()
     return it
@@ -234,11 +236,11 @@ async def one_whose_probe_fails(stage: Stage) -> Life:
     follow(stage, Rule(pod="probed", never_ready=True))
     probe = {"exec": {"command": ["test", "-e", "/tmp/ready"]}, "periodSeconds": 1}
     async with life(stage, pod("probed", readinessProbe=probe)) as it:
-        await it.step("unready", lambda told: told["phase"] == "Running")
+        await it.step("unready", lambda record: record["phase"] == "Running")
         succeed(True)
         await it.step("ready", is_ready)
         succeed(False)
-        await it.step("unready again", lambda told: not is_ready(told))
+        await it.step("unready again", lambda record: not is_ready(record))
         await stage.delete("probed", resource=PODS)
         await it.gone()
     return it
@@ -263,7 +265,7 @@ async def one_whose_node_restarts(stage: Stage) -> Life:
             stage.kubelets.stop_node(NODE)
             await asyncio.sleep(5.0)
             stage.kubelets.start_node(NODE)
-        await it.step("ready again", lambda told: main_of(told)["restartCount"] == 1 and is_ready(told))
+        await it.step("ready again", lambda record: main_of(record)["restartCount"] == 1 and is_ready(record))
         await stage.delete("rebooted", resource=PODS)
         await it.gone()
     return it
@@ -306,20 +308,20 @@ def exec_in(stage: Stage, pod: str, *command: str) -> None:
 
 
 @pytest.mark.parametrize("lived", LIVES, ids=lambda one: one.__name__)
-async def test_simulated_kubelets_tell_what_real_ones_tell(
+async def test_simulated_kubelets_report_what_real_ones_report(
     stage: Stage, pytestconfig: pytest.Config, lived: Callable[[Stage], Awaitable[Life]]
 ) -> None:
     name = lived.__name__
-    told = json.loads(json.dumps((await lived(stage)).told))
+    record = json.loads(json.dumps((await lived(stage)).record))
     minors = [os.environ.get("KUBERNETES") or "1.37"] if stage.has_nodes else list(KNOWN_OF)
     for minor in minors:
         file = RECORDED / f"pod_lives_{minor}" / f"{name}.json"
         if pytestconfig.getoption("--record"):
             file.parent.mkdir(exist_ok=True)
-            file.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n")
+            file.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
         found = [
             f"{name}: {path}\n  real {minor}: {real}\n  here: {here}"
-            for path, real, here in differences(json.loads(file.read_text()), told)
+            for path, real, here in differences(json.loads(file.read_text()), record)
             if not any(fnmatch(f"{name}: {path}", known) for known in {**KNOWN, **KNOWN_OF[minor]})
         ]
         assert not found, "\n".join(found)

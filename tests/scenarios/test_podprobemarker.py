@@ -306,10 +306,10 @@ async def test_of_two_markers_with_one_condition_the_first_shows_and_an_event_na
     stage.kubelets.set_rules([Rule(fails_probe="second#*")])
     await mark(stage, marker(name="second"))
 
-    async def is_told() -> list[Object]:
+    async def is_reported() -> list[Object]:
         return await stage.events("PodConditionConflict")
 
-    (event,) = await stage.until(is_told)
+    (event,) = await stage.until(is_reported)
     assert event["involvedObject"]["name"] == "second"
     assert "first#idle" in event["message"]
     (pod,) = await stage.stored(PODS)
@@ -328,7 +328,7 @@ async def test_explain_says_how_many_pods_and_probes_there_are(stage: Stage) -> 
     assert "1 succeed" in str(found)
 
 
-async def test_what_cannot_be_meant_is_refused(stage: Stage) -> None:
+async def test_wrong_markers_are_refused(stage: Stage) -> None:
     """containers cases 53 and 54"""
     await stage.start_manager()
     with pytest.raises(InvalidError, match=r"spec\.probes\[1\]\.name.*Duplicate"):

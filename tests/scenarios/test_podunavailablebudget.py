@@ -19,7 +19,7 @@ from pykruise.manager.settings import Settings
 from pykruise.pods.budgets import UPDATED_S, budget_name_of
 from pykruise.pods.views import PodView
 from pykruise.sandbox.faults import Rule
-from support.scenario import Object, Stage, audience, cloneset, rolling
+from support.scenario import Object, Stage, cloneset, pod_watch, rolling
 from support.sidecarsets import container, sidecarset
 
 BOTH_GATES = Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
@@ -140,7 +140,7 @@ async def test_a_bad_image_takes_one_pod_and_the_rollout_waits_for_a_good_one(st
     stage.kubelets.set_rules([Rule(image="nginx:bad", never_ready=True)])
     await stage.set_image("web", "nginx:bad")
     await becomes(stage, 4, 3, 3, 0)
-    # then it is told who has spent the budget
+    # then it is said what has spent the budget
     key = Key(stage.namespace, "pub")
     found = await explained(stage.client, key, now=stage.clock(), kind=KIND, settings=BOTH_GATES)
     assert "was let be updated" in found.done[0]
@@ -271,7 +271,7 @@ async def test_after_a_scale_down_the_surplus_goes_in_the_steps_that_the_budget_
     await becomes(stage, replicas, replicas * 9 // 10, replicas, replicas // 10)
     half = replicas // 2
     desired = half - (half + 9) // 10
-    async with audience(stage) as seen:
+    async with pod_watch(stage) as seen:
         seen.watch_from_now()
         # when half of them are wanted
         await stage.scale("web", half)
@@ -290,15 +290,15 @@ async def test_a_sidecarset_and_a_cloneset_that_update_the_same_pods_stay_within
     # given pods with sidecars, of which one may be out; both would update them all at once
     await stage.start_manager(settings=BOTH_GATES)
     own = {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}}
-    everybody = {"type": "RollingUpdate", "maxUnavailable": "100%"}
-    log = sidecarset("log", container("log", "log:1"), namespaceSelector=own, updateStrategy=everybody)
+    all_at_once = {"type": "RollingUpdate", "maxUnavailable": "100%"}
+    log = sidecarset("log", container("log", "log:1"), namespaceSelector=own, updateStrategy=all_at_once)
     await stage.create(log, resource=SIDECAR_SETS)
     await stage.create(budget(maxUnavailable=1), resource=POD_UNAVAILABLE_BUDGETS)
     workload = cloneset(replicas=4)
     workload["spec"]["updateStrategy"] = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable="100%")
     await stage.create(workload)
     await becomes(stage, 4, 3, 4, 1)
-    async with audience(stage) as seen:
+    async with pod_watch(stage) as seen:
         seen.watch_from_now()
         # when both change
         await stage.merge("log", {"spec": {"containers": [container("log", "log:2")]}}, resource=SIDECAR_SETS)

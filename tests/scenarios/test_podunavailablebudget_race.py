@@ -38,7 +38,7 @@ async def test_64_evictions_and_deletions_at_once_through_three_replicas_take_no
     # then never more were out, and in the end all went
     assert found.fewest >= PODS_IN_ALL - LET_GO
     assert found.answers["admitted"] == GOING
-    # and nobody was refused for another reason than that the budget was spent
+    # and no request was refused for another reason than that the budget was spent
     assert set(found.answers) <= {"admitted", REFUSED}
     # and pods were let go many at once, by every replica
     assert all(found.asked)

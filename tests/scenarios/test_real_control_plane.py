@@ -1,11 +1,11 @@
-"""What only a real control plane can do: die for a moment, and forget a token. The manager lives through it."""
+"""What only a real control plane can do: die for a moment, and forget a token. The manager survives it."""
 
 import asyncio
 
 import pytest
 
 from pykruise.kube.resources import Resource
-from support.scenario import Audience, Stage, cloneset, rolling
+from support.scenario import PodWatch, Stage, cloneset, rolling
 from testbed.control_plane import API_SERVER, ETCD, ControlPlane
 
 pytestmark = pytest.mark.real
@@ -25,7 +25,7 @@ def victim(request: pytest.FixtureRequest) -> str:
 
 
 async def test_a_rollout_goes_on_where_it_was_when_the_control_plane_died(
-    stage: Stage, seen: Audience, plane: ControlPlane, victim: str
+    stage: Stage, seen: PodWatch, plane: ControlPlane, victim: str
 ) -> None:
     # given a rollout under way
     await stage.start_manager()
@@ -46,7 +46,7 @@ async def test_a_rollout_goes_on_where_it_was_when_the_control_plane_died(
 
 
 async def test_no_pod_is_created_twice_when_the_control_plane_dies_while_they_are_created(
-    stage: Stage, seen: Audience, plane: ControlPlane, victim: str
+    stage: Stage, seen: PodWatch, plane: ControlPlane, victim: str
 ) -> None:
     # given many creations under way
     replicas = 80
@@ -61,7 +61,7 @@ async def test_no_pod_is_created_twice_when_the_control_plane_dies_while_they_ar
 
 
 async def test_a_manager_whose_token_is_refused_waits_until_it_is_accepted_again(
-    stage: Stage, seen: Audience, plane: ControlPlane
+    stage: Stage, seen: PodWatch, plane: ControlPlane
 ) -> None:
     # given a manager at work
     manager = await stage.start_manager()
@@ -83,7 +83,7 @@ async def test_a_manager_whose_token_is_refused_waits_until_it_is_accepted_again
     assert seen.created == 4
 
 
-async def test_a_used_up_quota_is_told_and_waited_for(stage: Stage, seen: Audience) -> None:
+async def test_a_used_up_quota_is_reported_and_waited_for(stage: Stage, seen: PodWatch) -> None:
     # given a namespace in which two pods may be
     quota = {"metadata": {"name": "two"}, "spec": {"hard": {"pods": "2"}}}
     await stage.create(quota, resource=RESOURCE_QUOTAS)
@@ -97,11 +97,11 @@ async def test_a_used_up_quota_is_told_and_waited_for(stage: Stage, seen: Audien
     await stage.create(cloneset(replicas=3))
 
     # then
-    async def told() -> str:
+    async def reported() -> str:
         conditions = (await stage.status()).get("conditions") or []
         return "".join(one["message"] for one in conditions if one["type"] == "FailedScale")
 
-    assert "exceeded quota: two" in await stage.until(told)
+    assert "exceeded quota: two" in await stage.until(reported)
     assert await stage.until(lambda: stage.events("FailedCreate"))
     # when there is room
     await stage.merge("two", {"spec": {"hard": {"pods": "5"}}}, resource=RESOURCE_QUOTAS)

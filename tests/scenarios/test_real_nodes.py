@@ -1,4 +1,4 @@
-"""Pods that really run: what kubelet, containerd and a registry do to workloads, and nobody plays it.
+"""Pods that really run: what a real kubelet, containerd and a registry do to workloads.
 
 pytest --cluster=real --real-nodes tests/scenarios/test_real_nodes.py
 """
@@ -144,7 +144,7 @@ async def test_only_the_container_whose_image_changes_is_restarted(stage: Stage)
 async def test_containers_start_in_the_order_of_their_priorities_as_they_get_ready(
     stage: Stage, kubectl: Kubectl
 ) -> None:
-    # given a container of the first level that is not ready before it is told
+    # given a container of the first level that becomes ready only when the test says so
     doc = cloneset(replicas=1)
     doc["spec"]["template"]["spec"]["containers"].append(
         {
@@ -227,7 +227,7 @@ async def test_metadata_that_a_volume_shows_changes_without_a_restart(stage: Sta
 
 
 async def test_a_readiness_gate_holds_the_next_pod_back(stage: Stage) -> None:
-    # given pods with a gate of somebody else's, which is open
+    # given pods with a readiness gate of another program, which is open
     gate = "example.com/connected"
     doc = with_pod(
         cloneset(replicas=2, updateStrategy=IN_PLACE), {"readinessGates": [{"conditionType": gate}]}

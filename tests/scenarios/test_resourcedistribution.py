@@ -248,7 +248,7 @@ async def test_without_the_gate_nothing_is_distributed(stage: Stage) -> None:
 
 
 async def test_a_namespace_that_refuses_its_copy_keeps_no_other_waiting(stage: Stage) -> None:
-    """8.3 steps 3 and 6: it is told, and tried again later and later"""
+    """8.3 steps 3 and 6: it is reported, and tried again later and later"""
     distribution = Distribution(stage)
     names = [await distribution.add_namespace(short) for short in "abc"]
     faulty = FaultyTransport(stage.manager_transport())
@@ -334,6 +334,6 @@ async def test_explain_says_where_copies_are_missing_and_why(stage: Stage) -> No
         stage.client, Key("", distribution.name), now=stage.clock(), kind=KIND, settings=DISTRIBUTING
     )
     # then
-    told = text(found, now=stage.clock())
-    assert f"Secret {theirs}/{distribution.name} is there, and was not made by this distribution" in told
-    assert "rename or delete it" in told
+    said = text(found, now=stage.clock())
+    assert f"Secret {theirs}/{distribution.name} is there, and was not made by this distribution" in said
+    assert "rename or delete it" in said

@@ -77,8 +77,8 @@ async def made(stage: Stage, resource: Resource, doc: Object) -> AsyncIterator[s
 
 
 def storage_class(stage: Stage, mode: str, provisioner: str = "kubernetes.io/no-provisioner") -> Object:
-    # Nobody makes volumes for a class whose name begins so.
-    name = f"nobody-{stage.namespace}"
+    # No provisioner makes volumes for a class whose name begins so.
+    name = f"none-{stage.namespace}"
     return {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
 
 
@@ -127,12 +127,12 @@ async def test_a_pod_waits_for_a_claim_that_is_not_there_and_goes_when_it_is(sta
             stage, "web", f"{nodes} node(s) didn't find available persistent volumes to bind. preemption: "
         )
 
-        async def told() -> bool:
+        async def is_reported() -> bool:
             return ("WaitForPodScheduled", "waiting for pod web to be scheduled") in await events(
                 stage, "data"
             )
 
-        await stage.until(told)
+        await stage.until(is_reported)
         async with made(stage, PERSISTENT_VOLUMES, volume(f"pv-{stage.namespace}", name, node="node-2")):
             # then
             await stage.until(lambda: has_node(stage, "web"))
@@ -144,12 +144,12 @@ async def test_a_pod_waits_for_a_claim_that_is_not_there_and_goes_when_it_is(sta
 
 async def test_a_pod_waits_for_a_claim_that_should_be_bound_already(stage: Stage) -> None:
     # given a claim of no class, for which there is no volume
-    await create(stage, PERSISTENT_VOLUME_CLAIMS, claim("data", f"nobody-{stage.namespace}"))
+    await create(stage, PERSISTENT_VOLUME_CLAIMS, claim("data", f"none-{stage.namespace}"))
     await create(stage, PODS, pod("web", claim="data"))
     # then
     await why_it_waits(stage, "web", "pod has unbound immediate PersistentVolumeClaims.")
     # when there is one, it goes where that can be used
-    pv = volume(f"pv-{stage.namespace}", f"nobody-{stage.namespace}", node="node-1")
+    pv = volume(f"pv-{stage.namespace}", f"none-{stage.namespace}", node="node-1")
     async with made(stage, PERSISTENT_VOLUMES, pv):
         await stage.until(lambda: has_node(stage, "web"))
         assert (await stage.get("web", resource=PODS))["spec"]["nodeName"] == "node-1"
@@ -157,7 +157,7 @@ async def test_a_pod_waits_for_a_claim_that_should_be_bound_already(stage: Stage
 
 async def test_a_pod_whose_volume_is_elsewhere_goes_nowhere(stage: Stage) -> None:
     # given
-    name = f"nobody-{stage.namespace}"
+    name = f"none-{stage.namespace}"
     async with made(stage, PERSISTENT_VOLUMES, volume(f"pv-{stage.namespace}", name, node="elsewhere")):
         await create(stage, PERSISTENT_VOLUME_CLAIMS, claim("data", name))
         # when
@@ -169,7 +169,7 @@ async def test_a_pod_whose_volume_is_elsewhere_goes_nowhere(stage: Stage) -> Non
         assert said.endswith(f"{nodes} Preemption is not helpful for scheduling.")
 
 
-async def test_a_provisioner_is_told_for_which_node_it_makes_a_volume(stage: Stage) -> None:
+async def test_a_provisioner_sees_for_which_node_it_makes_a_volume(stage: Stage) -> None:
     # given a class whose provisioner is none of the cluster's
     doc = storage_class(stage, "WaitForFirstConsumer", "example.com/none")
     async with made(stage, STORAGE_CLASSES, doc) as name:
@@ -183,11 +183,11 @@ async def test_a_provisioner_is_told_for_which_node_it_makes_a_volume(stage: Sta
         # when
         await create(stage, PODS, pod("web", claim="data"))
 
-        async def is_told() -> bool:
+        async def is_annotated() -> bool:
             found = await stage.get("data", resource=PERSISTENT_VOLUME_CLAIMS)
             return SELECTED in (found["metadata"].get("annotations") or {})
 
-        await stage.until(is_told)
+        await stage.until(is_annotated)
         selected = (await stage.get("data", resource=PERSISTENT_VOLUME_CLAIMS))["metadata"]["annotations"][
             SELECTED
         ]
@@ -233,11 +233,11 @@ async def test_a_pod_of_higher_priority_takes_the_place_of_a_lower_one(stage: St
         # then
         await stage.until(lambda: has_node(stage, "great"))
 
-        async def is_told() -> bool:
-            told = f"Preempted by pod {stored['metadata']['uid']} on node node-1"
-            return ("Preempted", told) in await events(stage, "small")
+        async def is_reported() -> bool:
+            message = f"Preempted by pod {stored['metadata']['uid']} on node node-1"
+            return ("Preempted", message) in await events(stage, "small")
 
-        await stage.until(is_told)
+        await stage.until(is_reported)
 
 
 async def test_a_pod_that_is_not_to_preempt_waits(stage: Stage) -> None:

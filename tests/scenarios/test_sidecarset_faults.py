@@ -65,7 +65,7 @@ def _is_new(pod: PodView) -> bool:
 
 @asynccontextmanager
 async def watching(stage: Stage) -> AsyncIterator[Watcher]:
-    """Somebody who watches while the block runs."""
+    """A client that watches while the block runs."""
     watcher = Watcher()
     cache: Cache[PodView] = Cache(
         stage.client, PODS, project=project_pod, namespace=stage.namespace, clock=stage.clock, rng=stage.rng
@@ -83,16 +83,16 @@ async def watching(stage: Stage) -> AsyncIterator[Watcher]:
 async def bound(stage: Stage, doc: Document) -> None:
     """The SidecarSet, for pods of the scenario's namespace alone."""
     selector = {"matchLabels": {"kubernetes.io/metadata.name": stage.namespace}}
-    told = {**doc, "spec": {"namespaceSelector": selector, **doc["spec"]}}
-    await stage.create(told, resource=SIDECAR_SETS)
+    scoped = {**doc, "spec": {"namespaceSelector": selector, **doc["spec"]}}
+    await stage.create(scoped, resource=SIDECAR_SETS)
 
 
 async def all_have(stage: Stage, image: str, *, count: int = PODS_OF_ALL) -> list[Document]:
     """Wait until all pods run the image and the status says so."""
 
     async def is_done() -> bool:
-        told = (await stage.get("log", resource=SIDECAR_SETS)).get("status") or {}
-        if told.get("updatedReadyPods") != count or told.get("matchedPods") != count:
+        status = (await stage.get("log", resource=SIDECAR_SETS)).get("status") or {}
+        if status.get("updatedReadyPods") != count or status.get("matchedPods") != count:
             return False
         return all(_has(pod, image) for pod in await stage.stored(PODS))
 
@@ -195,8 +195,8 @@ async def test_a_manager_that_dies_at_any_write_is_followed_by_one_that_goes_on(
 
 
 async def stage_is_done(stage: Stage) -> bool:
-    told = (await stage.get("log", resource=SIDECAR_SETS)).get("status") or {}
-    return bool(told.get("updatedReadyPods") == PODS_OF_ALL)
+    status = (await stage.get("log", resource=SIDECAR_SETS)).get("status") or {}
+    return bool(status.get("updatedReadyPods") == PODS_OF_ALL)
 
 
 def _images(pod: Document) -> list[str]:
@@ -210,7 +210,7 @@ async def test_what_others_write_into_the_pods_meanwhile_stays(stage: Stage) -> 
     await stage.create(cloneset(replicas=PODS_OF_ALL))
     before = await all_have(stage, "log:1")
     names = [pod["metadata"]["name"] for pod in before]
-    # when somebody writes into each pod again and again
+    # when another client writes into each pod again and again
     await set_image(stage, container("log", "log:2"))
     for number in range(5):
         for name in names:
@@ -228,7 +228,7 @@ async def test_what_others_write_into_the_pods_meanwhile_stays(stage: Stage) -> 
         assert by_name(pod, "main")["image"] == "nginx:1"
 
 
-async def test_a_pod_that_goes_in_the_middle_holds_nobody_up(stage: Stage) -> None:
+async def test_a_pod_that_goes_in_the_middle_holds_no_other_up(stage: Stage) -> None:
     """case 71"""
     await bound(stage, sidecarset("log", container("log"), updateStrategy={"maxUnavailable": MOST_DOWN}))
     faulty = FaultyTransport(stage.manager_transport())
@@ -252,7 +252,9 @@ async def test_a_pod_that_goes_in_the_middle_holds_nobody_up(stage: Stage) -> No
     assert sum(is_of_victim(one) for one in faulty.log) <= 4
 
 
-async def test_revisions_that_cannot_be_stored_stop_nothing_but_upgrades_and_are_told(stage: Stage) -> None:
+async def test_revisions_that_cannot_be_stored_stop_nothing_but_upgrades_and_are_reported(
+    stage: Stage,
+) -> None:
     def prepare(faulty: FaultyTransport) -> None:
         faulty.on(posts("controllerrevisions"), *[Answer(500)] * 4)
 
@@ -260,7 +262,7 @@ async def test_revisions_that_cannot_be_stored_stop_nothing_but_upgrades_and_are
 
 
 def test_watcher_counts_only_new_pods_that_are_down() -> None:
-    """The tool itself: a pod with the old image is nobody's loss here."""
+    """The tool itself: a pod with the old image does not count here."""
     old = decode(b'{"metadata":{"name":"x"},"spec":{"containers":[{"name":"log","image":"log:1"}]}}')
     assert not _has(old, "log:2")
     assert _has(old, "log:1")

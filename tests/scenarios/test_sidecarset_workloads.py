@@ -38,17 +38,17 @@ async def set_images(stage: Stage, *containers: Document, name: str = LOG) -> No
 async def status(stage: Stage, name: str = LOG) -> Document:
     """The SidecarSet's status, when it is about the present spec; else empty."""
     found = await stage.get(name, resource=SIDECAR_SETS)
-    told: Document = found.get("status") or {}
-    return told if told.get("observedGeneration") == found["metadata"]["generation"] else {}
+    current: Document = found.get("status") or {}
+    return current if current.get("observedGeneration") == found["metadata"]["generation"] else {}
 
 
 async def upgraded(stage: Stage, count: int, name: str = LOG) -> list[Document]:
     """Wait until that many pods have the present sidecars and are ready; returns all pods."""
 
     async def is_done() -> bool:
-        told = await status(stage, name)
+        current = await status(stage, name)
         wanted = ("matchedPods", "updatedPods", "readyPods", "updatedReadyPods")
-        return all(told.get(field) == count for field in wanted)
+        return all(current.get(field) == count for field in wanted)
 
     await stage.until(is_done, what=f"{name} upgraded in {count} pods")
     return await stage.stored(PODS)
@@ -91,7 +91,7 @@ async def test_pods_of_any_workload_get_the_sidecar_and_its_upgrades(
     # when
     await set_images(stage, container(LOG, "log:2"))
     after = await upgraded(stage, count)
-    # then the same pods run it, and nobody made others
+    # then the same pods run it, and no others were made
     assert {one["metadata"]["uid"] for one in after} == {one["metadata"]["uid"] for one in before}
     assert {by_name(one, LOG)["image"] for one in after} == {"log:2"}
     assert {by_name(one, "main")["image"] for one in after} == {"nginx:1"}
@@ -193,8 +193,8 @@ async def test_a_hot_upgrade_ends_with_one_working_and_one_idle_container(stage:
     for pod in after:
         assert by_name(pod, "mesh-1")["image"] == "empty:1"
         assert by_name(pod, "mesh-2")["image"] == "mesh:2"
-    told = await stage.events("ResetContainerSucceed")
-    assert {one["involvedObject"]["name"] for one in told} == {one["metadata"]["name"] for one in after}
+    events = await stage.events("ResetContainerSucceed")
+    assert {one["involvedObject"]["name"] for one in events} == {one["metadata"]["name"] for one in after}
 
 
 async def test_a_pod_that_cannot_be_injected_is_refused_whole(stage: Stage) -> None:
@@ -240,8 +240,8 @@ async def test_a_revision_of_before_is_injected_when_it_is_asked_for(stage: Stag
     )
 
     async def second() -> bool:
-        told = await status(stage)
-        return bool(told) and told["latestRevision"] != first
+        current = await status(stage)
+        return bool(current) and current["latestRevision"] != first
 
     await stage.until(second)
     # when

@@ -48,9 +48,9 @@ async def test_a_request_names_the_sidecar_that_still_runs_and_there_is_one(stag
     assert request["metadata"]["ownerReferences"][0]["uid"] == pod["metadata"]["uid"]
     # when the pod changes again
     await stage.merge("job-x", {"metadata": {"labels": {"touched": "yes"}}}, resource=PODS)
-    (told,) = await stage.until(lambda: stage.events("SidecarTerminator"))
+    (event,) = await stage.until(lambda: stage.events("SidecarTerminator"))
     # then
-    assert "log using crr" in told["message"]
+    assert "log using crr" in event["message"]
     assert len(await stage.stored(REQUESTS)) == 1
 
 

@@ -46,10 +46,10 @@ async def test_what_a_cluster_has_is_played(stage: Stage, pool: Pool, tmp_path: 
     new.write_text(yaml.safe_dump(live), "utf-8")
     before = {pod.uid for pod in await stage.pods()}
     # when
-    told: list[str] = []
+    printed: list[str] = []
     conditions = Conditions(pods_ready_after="5s")
-    await run_simulate(app, changes=[new], conditions=conditions, svg=None, output="text", say=told.append)
+    await run_simulate(app, changes=[new], conditions=conditions, svg=None, output="text", say=printed.append)
     # then it is played to its end, and the cluster knows nothing of it
-    assert told[0].startswith("new.yaml: complete after ")
-    assert f"pods                {pods} created, {pods} deleted" in told[0]
+    assert printed[0].startswith("new.yaml: complete after ")
+    assert f"pods                {pods} created, {pods} deleted" in printed[0]
     assert {pod.uid for pod in await stage.pods()} == before

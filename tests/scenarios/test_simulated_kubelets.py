@@ -19,7 +19,7 @@ TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 @pytest.fixture
 def cluster_settings() -> ClusterSettings:
-    """As the testbed's real control planes: nobody takes taints off nodes."""
+    """As the testbed's real control planes: no controller takes taints off nodes."""
     return ClusterSettings(nodes=2, controllers=("pod-collector",))
 
 
@@ -28,7 +28,7 @@ def node(name: str, *taints: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": list(taints)}}
 
 
-async def test_a_taint_that_nobody_takes_off_is_taken_off(stage: Stage) -> None:
+async def test_a_taint_that_no_controller_takes_off_is_taken_off(stage: Stage) -> None:
     # given two new nodes with the taint of those that are not ready yet, one with another, and one of others
     names = [f"late-{stage.namespace}-{number}" for number in range(3)]
     other = {**TAINT, "key": "example.com/own"}
@@ -56,7 +56,7 @@ async def test_a_taint_that_nobody_takes_off_is_taken_off(stage: Stage) -> None:
 async def test_the_command_binds_claims_and_takes_the_taint_off(
     stage: Stage, real_plane: ControlPlane
 ) -> None:
-    # given a node that was registered before, and that nobody made ready
+    # given a node that was registered before, and that never became ready
     prefix = f"late-{stage.namespace}-"
     await stage.client.create(NODES, "", node(f"{prefix}1", TAINT))
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}

@@ -120,9 +120,9 @@ async def test_a_claim_that_cannot_bind_is_named_and_the_set_goes_on_when_it_can
     stage: Stage, sets: Sets
 ) -> None:
     """The sandbox's scheduler does not look at claims; a real one names them"""
-    # given a class that nobody provides
+    # given a storage class that does not exist
     await stage.start_manager()
-    slow = claim_template(storageClassName="nobody")
+    slow = claim_template(storageClassName="missing")
     await sets.create(replicas=2, volumeClaimTemplates=[slow])
 
     # then the set says what it waits for
@@ -141,7 +141,7 @@ async def test_a_claim_that_cannot_bind_is_named_and_the_set_goes_on_when_it_can
 
 
 @pytest.mark.node
-async def test_a_template_that_is_added_stops_nobody(stage: Stage, sets: Sets) -> None:
+async def test_a_template_that_is_added_stops_no_pod(stage: Stage, sets: Sets) -> None:
     """statefulset case 76"""
     # given
     await stage.start_manager()
@@ -183,7 +183,7 @@ async def a_class(stage: Stage, name: str, *, expandable: bool) -> str:
 
 
 async def all_ready(stage: Stage, sets: Sets, count: int, *, size: str = "2Gi") -> None:
-    """Wait for claims that ask for that size and have it. Where nobody lets volumes grow, the test does."""
+    """Wait for claims that ask for that size and have it. Where no resizer runs, the test lets volumes grow."""
 
     async def are_ready() -> bool:
         sizes = set()
@@ -207,7 +207,7 @@ def growing(*templates: Object) -> Object:
 
 
 @pytest.mark.node
-async def test_claims_grow_from_the_highest_and_nobody_is_restarted(stage: Stage, sets: Sets) -> None:
+async def test_claims_grow_from_the_highest_and_no_pod_is_restarted(stage: Stage, sets: Sets) -> None:
     """statefulset case 70"""
     # given
     fast = await a_class(stage, "fast", expandable=True)

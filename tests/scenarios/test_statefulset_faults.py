@@ -160,7 +160,7 @@ async def test_everything_goes_wrong_at_random(stage: Stage, seed: int) -> None:
     await live_through(stage, prepare, WAYS[seed])
 
 
-async def test_a_creation_that_is_refused_is_told_and_tried_again(stage: Stage, sets: Sets) -> None:
+async def test_a_creation_that_is_refused_is_reported_and_tried_again(stage: Stage, sets: Sets) -> None:
     """statefulset case 32"""
     # given a quota that is used up
     faulty = FaultyTransport(stage.manager_transport())
@@ -169,11 +169,11 @@ async def test_a_creation_that_is_refused_is_told_and_tried_again(stage: Stage, 
     await sets.create(replicas=2)
 
     # then
-    async def is_told() -> bool:
+    async def is_reported() -> bool:
         found = await sets.condition("FailedCreatePod")
         return found is not None and "exceeded quota" in found["message"]
 
-    await sets.until(is_told)
+    await sets.until(is_reported)
     (event,) = await stage.until(lambda: stage.events("FailedCreate"))
     assert event["type"] == "Warning"
     # and when it is raised, the pods come and the condition goes
@@ -183,10 +183,10 @@ async def test_a_creation_that_is_refused_is_told_and_tried_again(stage: Stage, 
 
 
 async def test_a_pod_that_is_there_already_is_no_failure(stage: Stage, sets: Sets) -> None:
-    """statefulset case 33: somebody else has the name; the set waits, and goes on when it is free"""
+    """statefulset case 33: a pod of another owner has the name; the set waits, and goes on when it is free"""
     # given
-    squatter = {"metadata": {"name": "web-0"}, "spec": {"containers": [{"name": "x", "image": "x:1"}]}}
-    await stage.create(squatter, resource=PODS)
+    occupant = {"metadata": {"name": "web-0"}, "spec": {"containers": [{"name": "x", "image": "x:1"}]}}
+    await stage.create(occupant, resource=PODS)
     await stage.start_manager()
     # when
     await sets.create(replicas=1)
@@ -196,7 +196,7 @@ async def test_a_pod_that_is_there_already_is_no_failure(stage: Stage, sets: Set
         return found is not None and found["reason"] == "Creating"
 
     await sets.until(has_tried)
-    # then nothing is told as failed, and once it is gone the pod is made
+    # then nothing is reported as failed, and once it is gone the pod is made
     await stage.client.delete(PODS, stage.namespace, "web-0")
     await sets.settled(replicas=1)
     assert await stage.events("FailedCreate") == []

@@ -23,7 +23,7 @@ def hook(turn: str, **fields: bool) -> dict[str, object]:
 
 
 def hooked_template(image: str = "nginx:1") -> dict[str, object]:
-    """Pods that are born with the hook."""
+    """Pods that are created with the hook."""
     return {
         "metadata": {"labels": {"app": "web", HOOK: "1"}},
         "spec": {
@@ -164,7 +164,7 @@ async def test_a_rollout_is_taken_back_while_a_pod_prepares(stage: Stage, sets: 
 @pytest.mark.node
 @BOTH
 async def test_finalizers_hold_a_recreation(stage: Stage, sets: Sets, parallel: bool) -> None:
-    # given pods with a finalizer that somebody takes off when he has done his part
+    # given pods with a finalizer that another program takes off when it has done its part
     finalizer = "example.com/drain"
     await stage.start_manager()
     template = hooked_template()

@@ -1,4 +1,4 @@
-"""A StatefulSet lives: its pods come and go in order or at once, and are updated in every way there is."""
+"""The life of a StatefulSet: its pods come and go in order or at once, and are updated in every way there is."""
 
 import pytest
 
@@ -142,7 +142,7 @@ async def test_a_partition_keeps_the_lowest_and_a_lost_pod_comes_back_as_it_was(
     await sets.settled(replicas=3)
 
 
-async def test_on_delete_waits_for_somebody(stage: Stage, sets: Sets) -> None:
+async def test_on_delete_waits_for_a_deletion(stage: Stage, sets: Sets) -> None:
     """statefulset case 42"""
     # given
     await stage.start_manager()
@@ -237,7 +237,7 @@ async def test_a_pod_that_is_specified_for_deletion_is_made_anew(stage: Stage, s
     assert (await sets.images())[1] == "nginx:1"
 
 
-async def test_priorities_say_who_is_updated_first(stage: Stage, sets: Sets) -> None:
+async def test_priorities_say_which_pod_is_updated_first(stage: Stage, sets: Sets) -> None:
     """statefulset case 43"""
     # given
     await stage.start_manager()

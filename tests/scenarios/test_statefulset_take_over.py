@@ -1,7 +1,7 @@
 """A StatefulSet that another manager kept is taken over, in the middle of a rollout too: no pod is restarted.
 
-Objects are written as OpenKruise's manager leaves them. Nobody works on them before pykruise does. And the guard: a
-selector that was changed behind admission's back orphans nobody.
+Objects are written as OpenKruise's manager leaves them. No manager works on them before pykruise does. And the guard: a
+selector that was changed past admission orphans no pod.
 """
 
 import asyncio
@@ -258,7 +258,7 @@ async def test_a_rollout_that_a_partition_holds_is_held_and_goes_on(
 
 
 async def test_an_update_in_place_that_is_under_way_is_ended(stage: Stage, sets: Sets) -> None:
-    # given a pod whose containers have restarted, and which nobody has brought back into service
+    # given a pod whose containers have restarted, and which no manager has brought back into service
     legacy = Legacy(stage)
     await legacy.start("nginx:2", updateStrategy=in_place(partition=2))
     old, new = await legacy.revision("nginx:1"), await legacy.revision("nginx:2")
@@ -285,18 +285,18 @@ async def test_an_update_in_place_that_is_under_way_is_ended(stage: Stage, sets:
     assert (await sets.pods())[2].state == "Normal"
 
 
-async def test_a_selector_that_was_changed_touches_nobody_and_is_put_back(stage: Stage, sets: Sets) -> None:
+async def test_a_changed_selector_touches_no_pod_and_is_put_back(stage: Stage, sets: Sets) -> None:
     # given
     await stage.start_manager()
     await sets.create(replicas=2)
     await sets.settled(replicas=2)
     before = await facts(stage)
-    # when it is changed behind admission's back
+    # when it is changed past admission
     other = {"matchLabels": {"app": "other"}}
     with stage.past_admission():
         await sets.change(selector=other, template={"metadata": {"labels": {"app": "other"}}})
 
-    # then it says so, and nobody is touched
+    # then it says so, and no pod is touched
     async def says_so() -> bool:
         return await sets.condition("SelectorMismatch") is not None
 

@@ -16,11 +16,11 @@ from pykruise.kinds.uniteddeployment.workloads import (
 )
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
+from support.common_faults import WRITE_FAULTS, the_writes
 from support.daemonsets import Pool
 from support.faults import Answer, DropAnswer, FaultyTransport, StallAfter, posts, watches, workload_writes
 from support.kills import Kill
 from support.kstatus import other_conditions
-from support.mishaps import WRITE_FAULTS, the_writes
 from support.scenario import Object, Stage
 from support.uniteddeployments import ALL_TEMPLATES, NAME, United, template_of
 
@@ -150,11 +150,11 @@ async def test_patches_and_tolerations_reach_the_pods_of_their_subset(
     bad = united.subset("a", patch={"spec": {"containers": [{"$patch": "unheard-of", "name": "main"}]}})
     await united.set_subsets(bad, united.subset("b", tolerations=[toleration]), replicas=6)
 
-    async def is_told() -> bool:
+    async def is_reported() -> bool:
         condition = united.condition(await united.status(), "SubsetUpdated")
         return condition.get("status") == "False" and await united.sizes() == {"a": 3, "b": 3}
 
-    await stage.until(is_told)
+    await stage.until(is_reported)
     assert await stage.events("FailedUpdateSubset")
     # and when it is right again, all is well
     await united.set_subsets(united.subset("a"), united.subset("b", tolerations=[toleration]))
@@ -364,25 +364,25 @@ async def test_any_write_goes_wrong_once(stage: Stage, united: United, fault: ob
     await ends_well(united)
 
 
-async def test_a_workload_that_is_refused_is_told_and_tried_again(stage: Stage, united: United) -> None:
+async def test_a_workload_that_is_refused_is_reported_and_tried_again(stage: Stage, united: United) -> None:
     """uniteddeployment case 45"""
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(posts("/clonesets"), lambda _: Answer(403, message="the webhook said no"))
     await stage.start_manager(faulty)
     await united.create(replicas=2)
 
-    async def is_told() -> bool:
+    async def is_reported() -> bool:
         condition = united.condition(await united.status(), "SubsetProvisioned")
         return condition.get("status") == "False" and "said no" in condition["message"]
 
-    await stage.until(is_told)
+    await stage.until(is_reported)
     faulty.clear()
     status = await united.settled(a=1, b=1)
     assert united.condition(status, "SubsetProvisioned")["status"] == "True"
 
 
 @pytest.mark.node
-async def test_what_was_stored_counts_though_the_watch_does_not_tell(stage: Stage, united: United) -> None:
+async def test_what_was_stored_counts_although_the_watch_is_silent(stage: Stage, united: United) -> None:
     """uniteddeployment case 62: own writes are known at once, so nothing is decided on what was before"""
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(watches("/uniteddeployments"), StallAfter(1))
@@ -403,7 +403,7 @@ async def test_what_was_stored_counts_though_the_watch_does_not_tell(stage: Stag
 
 
 @pytest.mark.node
-async def test_a_revision_that_cannot_be_stored_is_told(stage: Stage, united: United) -> None:
+async def test_a_revision_that_cannot_be_stored_is_reported(stage: Stage, united: United) -> None:
     faulty = FaultyTransport(stage.manager_transport())
     faulty.on(posts("/controllerrevisions"), lambda _: Answer(403, message="exceeded quota"))
     await stage.start_manager(faulty)

@@ -1,4 +1,4 @@
-"""`pykruise up --rbac`: view, edit and admin know our kinds, and who is not let in is told in one line."""
+"""`pykruise up --rbac`: view, edit and admin know our kinds, and a user without rights gets one line."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
 
 @pytest.mark.parametrize(
     ("user", "reads", "writes"),
-    [("viewer", True, False), ("editer", True, True), ("adminer", True, True), ("nobody", False, False)],
+    [("viewer", True, False), ("editer", True, True), ("adminer", True, True), ("stray", False, False)],
 )
 def test_roles_of_people_know_our_kinds(up: Kubectl, user: str, reads: bool, writes: bool) -> None:
     # given a question for each verb of each kind, which kubectl asks in one go: starting it is what costs
@@ -72,10 +72,10 @@ def test_a_token_that_is_refused_is_one_line(up: Kubectl, command: tuple[str, ..
     assert "Unauthorized" in line
 
 
-def test_commands_act_as_who_is_named(up: Kubectl, tmp_path: Path) -> None:
+def test_commands_act_as_the_named_user(up: Kubectl, tmp_path: Path) -> None:
     who = ("--kubeconfig", str(up.kubeconfig))
     done = pykruise("explain", "clonesets", *who, "--as", "viewer")
     assert (done.returncode, done.stdout) == (0, "Nothing is there to be explained.\n")
-    done = pykruise("explain", "clonesets", *who, "--as=nobody")
+    done = pykruise("explain", "clonesets", *who, "--as=stray")
     assert done.returncode == 1
-    assert 'User "nobody" cannot list resource' in done.stderr
+    assert 'User "stray" cannot list resource' in done.stderr

@@ -110,7 +110,7 @@ async def test_the_scale_of_v1alpha1_is_the_same_scale(stage: Stage) -> None:
 
 
 async def test_pods_whose_owner_is_named_in_the_old_version_belong_to_it_all_the_same(stage: Stage) -> None:
-    """A manager of before made them: nothing is created twice, and their changes are noticed."""
+    """An earlier manager made them: nothing is created twice, and their changes are noticed."""
     # given
     await stage.start_manager()
     await stage.create(cloneset(replicas=3))
@@ -143,7 +143,7 @@ async def no_pods(stage: Stage) -> bool:
 
 
 @needs_conversion
-async def test_what_is_wrong_with_a_v1alpha1_object_is_told(stage: Stage) -> None:
+async def test_errors_of_a_v1alpha1_object_are_reported(stage: Stage) -> None:
     with pytest.raises(InvalidError, match="maxUnavailable"):
         await stage.create(flat(type="ReCreate", maxUnavailable="5"), resource=OLD_CLONE_SETS)
     with pytest.raises(BadRequestError, match="spec"):
@@ -151,7 +151,7 @@ async def test_what_is_wrong_with_a_v1alpha1_object_is_told(stage: Stage) -> Non
 
 
 @needs_conversion
-async def test_what_only_v1alpha1_refuses_is_told_at_once_with_its_fields(stage: Stage) -> None:
+async def test_what_only_v1alpha1_refuses_is_reported_at_once_with_its_fields(stage: Stage) -> None:
     """cloneset rules 10, 11a and 20"""
     # given
     doc = flat(type="Recreate", maxUnavailable="5")
@@ -190,13 +190,13 @@ async def test_in_place_only_refuses_other_changes_than_images_in_v1alpha1(stage
 @needs_conversion
 async def test_only_pods_of_the_set_can_be_named_as_those_to_delete_in_v1alpha1(stage: Stage) -> None:
     """cloneset cases 10 and 11"""
-    # given a pod of the set and one of nobody
+    # given a pod of the set and one without an owner
     await stage.start_manager()
     await stage.create(flat(type="ReCreate"), resource=OLD_CLONE_SETS)
     await stage.settled(replicas=3)
     own = (await stage.pods())[0]
     spec = {"containers": [{"name": "main", "image": "nginx:1"}]}
-    await stage.create({"metadata": {"name": "nobodys"}, "spec": spec}, resource=PODS)
+    await stage.create({"metadata": {"name": "ownerless"}, "spec": spec}, resource=PODS)
 
     async def name(*pods: str) -> None:
         listed = {"spec": {"scaleStrategy": {"podsToDelete": [*pods]}}}
@@ -204,8 +204,8 @@ async def test_only_pods_of_the_set_can_be_named_as_those_to_delete_in_v1alpha1(
 
     # when
     with pytest.raises(InvalidError, match="does not belong") as refused:
-        await name(own.name, "nobodys", "gone")
-    # then both are told, and the one of the set is no error
+        await name(own.name, "ownerless", "gone")
+    # then both are reported, and the one of the set is no error
     assert ["gone" in cause.message for cause in refused.value.causes] == [False, True]
     await name(own.name)
     await stage.until(lambda: is_gone(stage, own.uid))

@@ -42,14 +42,14 @@ GATE = "example.com/serves"
 MOMENTS = {
     "lines_of",  # a line of the watch is read
     "PodProjector.__call__",  # it becomes a view
-    "_owners_in",  # whom is it about?
+    "_owners_in",  # which objects is it about?
     "WorkQueue.add",  # a key is enqueued
     "Controller._handle",  # and taken
     "snapshot",  # what is known of the object is read
     "start",  # an update in place is decided
     "RequestWriter.encode",  # and sent
 }
-"""Functions at which the event stands for a moment: who called them, from file to file, is its way."""
+"""Functions at which the event stops for a moment: their callers, from file to file, are its way."""
 
 
 class Trace:
@@ -82,7 +82,7 @@ class Trace:
 
 
 class Watched(WrappedTransport):
-    """Tells of updates of pods in place as soon as they are sent."""
+    """Notices updates of pods in place as soon as they are sent."""
 
     def __init__(self, inner: Any, on_update: Callable[[], None]) -> None:
         super().__init__(inner)
@@ -107,7 +107,7 @@ async def client_of(sandbox: HttpSandbox) -> AsyncIterator[Client]:
 
 
 async def serve(sandbox: HttpSandbox, name: str, *, serves: bool) -> None:
-    """Say of a pod whether it serves; in another thread, whose calls are nobody's concern."""
+    """Say of a pod whether it serves; in another thread, whose calls are not counted."""
 
     async def say() -> None:
         async with client_of(sandbox) as client:

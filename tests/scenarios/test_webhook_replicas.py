@@ -97,7 +97,7 @@ async def stored_data(client: Client) -> dict[str, str]:
 
 
 async def bundles(client: Client) -> set[str]:
-    """Every caBundle that API servers are told."""
+    """Every caBundle that API servers are given."""
     found: set[str] = set()
     for resource, name in ((MUTATING, MUTATING_NAME), (VALIDATING, VALIDATING_NAME)):
         doc = decode(await client.get(resource, "", name))
@@ -107,7 +107,7 @@ async def bundles(client: Client) -> set[str]:
 
 
 async def review(port: int, bundle: str) -> bool:
-    """Ask as an API server that believes `bundle`."""
+    """Ask as an API server that trusts `bundle`."""
     context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
     url = f"https://127.0.0.1:{port}/mutate-apps-kruise-io-cloneset"
     connector = aiohttp.TCPConnector(ssl=context, force_close=True)
@@ -158,12 +158,12 @@ async def _install_in(order: Sequence[str], folder: Path) -> None:
         # then
         await wait_ready(replicas)
         data = await stored_data(client)
-        await until(lambda: _all_told(client, data["ca-cert.pem"]))
+        await until(lambda: _all_have(client, data["ca-cert.pem"]))
         for replica in replicas:
             assert await review(replica.server.port, data["ca-cert.pem"]), order
 
 
-async def _all_told(client: Client, bundle: str) -> bool:
+async def _all_have(client: Client, bundle: str) -> bool:
     return await bundles(client) == {bundle}
 
 
@@ -234,7 +234,7 @@ async def test_an_authority_is_replaced_without_one_failed_request(tmp_path: Pat
 
         asking = [asyncio.create_task(ask(replica.server.port)) for replica in replicas]
         await until(lambda: _is_true(len(asked) > 10))
-        # when the time to renew has come, or somebody wants another one
+        # when the time to renew has come, or a user wants another one
         if by == "time":
             clock.off_s = 0.0
             await touch_secret(client)
@@ -280,7 +280,7 @@ async def test_a_short_window_leaves_a_pair_alone(tmp_path: Path) -> None:
             assert await stored_data(client) == before
 
 
-async def test_a_replica_whose_clock_is_behind_does_not_quarrel(tmp_path: Path) -> None:
+async def test_a_replica_whose_clock_is_behind_does_not_replace_the_pair(tmp_path: Path) -> None:
     """Certificates are valid from an hour before they were made; a clock further behind changes nothing either."""
     behind = WrongClock()
     behind.off_s = -3 * DAY_S
@@ -307,7 +307,7 @@ async def test_an_expired_pair_is_replaced_at_once(tmp_path: Path) -> None:
             assert len(authorities_of(base64.b64decode(data["ca-cert.pem"]))) == 1
 
 
-async def test_what_somebody_changes_is_changed_back(tmp_path: Path) -> None:
+async def test_what_another_client_changes_is_changed_back(tmp_path: Path) -> None:
     """admission case 8"""
     async with fresh_client() as client:
         settings = webhook_settings(tmp_path)
@@ -366,7 +366,7 @@ async def test_an_api_server_without_match_conditions_is_not_asked_again_and_aga
 
 
 async def test_what_api_servers_ask_about_follows_what_is_stored(tmp_path: Path) -> None:
-    """pods that nobody asked about cost nothing; test_webhooks.py has the same on a real API server"""
+    """pods that are not selected cost nothing; test_webhooks.py has the same on a real API server"""
     caller = WebhookCaller()
     async with fresh_client(caller) as client, AsyncExitStack() as stack:
         stack.push_async_callback(caller.close)
@@ -374,12 +374,12 @@ async def test_what_api_servers_ask_about_follows_what_is_stored(tmp_path: Path)
         await everything(client, settings)
         await client.create(NAMESPACES, "", {"metadata": {"name": "shop"}})
 
-        async def asks(*terms: str, not_about: str = "nobody") -> None:
+        async def asks(*terms: str, not_about: str = "none of these") -> None:
             async def so() -> bool:
-                told = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))[
+                conditions = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))[
                     "/mutate-pod"
                 ]
-                text = told[0].expression if told else ""
+                text = conditions[0].expression if conditions else ""
                 return bool(text) and all(term in text for term in terms) and not_about not in text
 
             await until(so)
@@ -405,7 +405,7 @@ async def test_what_api_servers_ask_about_follows_what_is_stored(tmp_path: Path)
             await asks('request.namespace in ["shop"]', not_about="labels")
             await client.delete(WORKLOAD_SPREADS, "shop", "web")
             await asks(not_about="shop")
-        # then pods that nobody means start without anybody who answers
+        # then pods that are not selected start without a webhook that answers
         assert await containers_of(client, "web") == ["main"]
 
 
@@ -506,7 +506,7 @@ async def test_external_certificates_that_are_not_there_end_the_manager(tmp_path
 async def test_external_certificates_are_served_and_compared_but_nothing_is_written(tmp_path: Path) -> None:
     """admission case 12; operations case 39"""
     async with fresh_client() as client:
-        # given a Secret of somebody else's, and configurations that believe it but for one entry
+        # given a Secret of another program, and configurations that trust it but for one entry
         settings = webhook_settings(tmp_path, gates=EXTERNAL)
         await install_namespace(client, settings)
         made = renewed(None, host="127.0.0.1", now=system_clock())
@@ -554,7 +554,7 @@ async def test_external_certificates_that_do_not_fit_are_not_served_with(tmp_pat
             ]
             await client.patch(resource, "", name, ops, patch_type=PatchType.JSON)
         async with running_webhooks(client, settings, port=0) as webhooks:
-            # when somebody puts in the certificate of another key, and then its key
+            # when that program puts in the certificate of another key, and then its key
             for name, value in (("tls.crt", other.certificate), ("tls.key", other.key)):
                 assert webhooks.serves is not None
                 assert webhooks.serves.certificate == made.certificate
@@ -653,9 +653,7 @@ async def test_outside_the_cluster_certificates_are_files(tmp_path: Path, writer
             assert (await client.list(SECRETS, NAMESPACE)).items == []
 
 
-async def test_files_that_somebody_exchanges_are_served_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_exchanged_files_are_served_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Section 2: reloaded when they change, without restart"""
     monkeypatch.setattr("pykruise.manager.webhooks.FILES_AGAIN_S", 0.2)
     async with fresh_client() as client:

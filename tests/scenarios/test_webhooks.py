@@ -74,7 +74,7 @@ OLD_CLONE_SETS = msgspec.structs.replace(CLONE_SETS, version="v1alpha1")
 
 @pytest.fixture(scope="module")
 def bare_plane() -> Iterator[ControlPlane]:
-    """An API server of this module's own, with nothing of pykruise in it and nobody else at work."""
+    """An API server of this module's own, with nothing of pykruise in it and no other program at work."""
     with running_plane(controller_manager=False, scheduler=False) as plane:
         yield plane
 
@@ -92,7 +92,7 @@ async def client(bare_plane: ControlPlane) -> AsyncIterator[Client]:
 
 
 async def _uninstall(client: Client) -> None:
-    """Asked again until all is gone: an API server goes on for a moment with webhooks that nobody answers."""
+    """Asked again until all is gone: an API server goes on for a moment with webhooks that do not answer."""
     left: object = None
     try:
         async with asyncio.timeout(300):
@@ -322,10 +322,10 @@ async def test_an_api_server_comes_back_to_webhooks_that_have_too_much_to_do(
 
 
 async def is_narrow(client: Client) -> bool:
-    """Whether API servers ask only about the pods that somebody means."""
-    told = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))["/mutate-pod"]
-    await asyncio.sleep(0.5)  # they have to hear of it
-    return bool(told)
+    """Whether API servers ask only about the pods that an object selects."""
+    conditions = current_conditions(decode(await client.get(MUTATING, "", MUTATING_NAME)))["/mutate-pod"]
+    await asyncio.sleep(0.5)  # API servers have to load it
+    return bool(conditions)
 
 
 def pod(name: str, **metadata: Any) -> dict[str, Any]:
@@ -369,14 +369,12 @@ LABELLED: tuple[dict[str, str], ...] = (
 async def means_no_labels(client: Client) -> bool:
     """Whether a SidecarSet that is gone has had its effect."""
     live = decode(await client.get(MUTATING, "", MUTATING_NAME))
-    told = current_conditions(live)["/mutate-pod"]
-    return not told or "labels" not in told[0].expression
+    conditions = current_conditions(live)["/mutate-pod"]
+    return not conditions or "labels" not in conditions[0].expression
 
 
-async def test_only_pods_that_somebody_means_are_asked_about_and_none_slips_past(
-    client: Client, tmp_path: Path
-) -> None:
-    """pods that nobody asked about cost nothing"""
+async def test_only_selected_pods_are_asked_about_and_none_slips_past(client: Client, tmp_path: Path) -> None:
+    """pods that are not selected cost nothing"""
     reviewed: list[str] = []
 
     def counting(rules: Sequence[ReviewRule]) -> list[ReviewRule]:
@@ -390,7 +388,7 @@ async def test_only_pods_that_somebody_means_are_asked_about_and_none_slips_past
         return [counted(rule) for rule in rules]
 
     async def injected(labels: dict[str, str]) -> tuple[set[str], bool]:
-        """The sidecars of such a pod, and whether anybody was asked about it."""
+        """The sidecars of such a pod, and whether a webhook was asked about it."""
         reviewed.clear()
         doc = decode(await client.create(PODS, "default", pod("x", labels=labels), dry_run=True))
         return {one["name"] for one in doc["spec"]["containers"]} - {"main"}, "mpod.kb.io" in reviewed

@@ -198,7 +198,7 @@ async def test_pods_beyond_what_all_subsets_take_are_left_alone_and_go_first(
     assert await _surplus_is_alone(stage, pods=5, noted={"a": 1, "b": 1})
     assert all(COST not in pod.annotations for pod in await stage.pods() if not noted_in(pod))
     assert await spread.status() == {"a": (1, 0), "b": (1, 0)}
-    # and nobody reads them one by one
+    # and no manager reads them one by one
     assert metered.requests["GET pods"] == listed
     # when
     await spread.scale(resource, 2)
@@ -264,7 +264,7 @@ async def test_a_place_is_free_again_when_its_pod_goes(
 
 @pytest.mark.node
 @kinds(CLONE_SETS)
-async def test_managers_may_end_at_any_time(spread: Spread, stage: Stage, resource: Resource) -> None:
+async def test_managers_may_be_killed_at_any_time(spread: Spread, stage: Stage, resource: Resource) -> None:
     # given
     await stage.start_manager()
     await spread.create(resource, spread.subset("a", 5), spread.subset("b", 3), {"name": "anywhere"})

@@ -1,4 +1,4 @@
-"""Workloads of kinds that nobody knew when this was built: through the white list, their scale, or paths."""
+"""Workloads of kinds that were not known when this was built: through the white list, their scale, or paths."""
 
 import asyncio
 import contextlib
@@ -60,7 +60,7 @@ READERS: tuple[Object, ...] = (
         "subjects": [{"kind": "ServiceAccount", "name": "kruise-manager", "namespace": NAMESPACE}],
     },
 )
-"""What docs/workloadspread.md tells administrators to do."""
+"""What docs/workloadspread.md asks of administrators."""
 
 
 def definition() -> Object:

@@ -73,7 +73,7 @@ async def test_faults_delay_the_spread_and_do_not_change_it(
     assert faulty.faults_done
 
 
-async def test_a_cost_that_cannot_be_written_is_told(stage: Stage, pool: Pool) -> None:
+async def test_a_cost_that_cannot_be_written_is_reported(stage: Stage, pool: Pool) -> None:
     # given a manager that may not patch pods
     spread = Spread(stage, pool)
     await spread.label_nodes()
@@ -85,10 +85,10 @@ async def test_a_cost_that_cannot_be_written_is_told(stage: Stage, pool: Pool) -
     await spread.run(CLONE_SETS, 3)
 
     # then
-    async def is_told() -> bool:
+    async def is_reported() -> bool:
         return bool(await stage.events("PatchPodDeletionCostFailed"))
 
-    await stage.until(is_told)
+    await stage.until(is_reported)
 
     # and the status goes on
     async def is_counted() -> bool:

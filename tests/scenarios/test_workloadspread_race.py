@@ -38,7 +38,7 @@ async def test_500_pods_at_once_fill_each_subset_exactly(replicas: int) -> None:
     assert found.writes <= 0.2 * 500
 
 
-async def test_while_a_workload_grows_and_shrinks_nobody_sees_too_many(stage: Stage, pool: Pool) -> None:
+async def test_while_a_workload_grows_and_shrinks_no_subset_has_too_many(stage: Stage, pool: Pool) -> None:
     # given
     spread = Spread(stage, pool)
     await spread.label_nodes()

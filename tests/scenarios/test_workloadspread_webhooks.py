@@ -114,7 +114,7 @@ async def test_replicas_that_begin_anew_hand_out_no_place_twice(place: Place) ->
         await creator.until(8)
         await place.balancer.cut()
         await creator.until(16)
-    # and then nobody serves for a while, and then two others
+    # and then no replica serves for a while, and then two others
     creator.go_on.set()
     await asyncio.sleep(0.5)
     assert not creating.done(), (creating, creator.counts, creator.refused)

@@ -1,6 +1,6 @@
-"""Kinds that are about the pods of somebody else: rules of the workload and of what is beside it, together.
+"""Kinds that are about the pods of another workload: rules of the workload and of what is beside it, together.
 
-Commit ──▶ Together.on_commit() ──▶ rules of the workload: what other controllers write is somebody's to them
+Commit ──▶ Together.on_commit() ──▶ rules of the workload: what other controllers write is another client's to them
                                 ──▶ rules of what is beside it: likewise
 
 One manager runs the controllers of both; each is judged by its own writes.
@@ -75,8 +75,8 @@ class Together:
 
 
 def _by(controller: str, commit: Commit) -> Commit:
-    """The commit as the rules of this controller see it: what another one decided is no turn to them, and comes
-    from somebody else: it may be under way while they decide."""
-    if commit.turn is None or commit.turn.controller == controller:
+    """The commit as the rules of this controller see it: what another one decided is no reconcile to them, and comes
+    from another client: it may be under way while they decide."""
+    if commit.reconcile is None or commit.reconcile.controller == controller:
         return commit
-    return replace(commit, turn=None, sender=f"{commit.sender}/{commit.turn.controller}")
+    return replace(commit, reconcile=None, sender=f"{commit.sender}/{commit.reconcile.controller}")

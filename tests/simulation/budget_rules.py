@@ -5,7 +5,7 @@ a request is refused                             ──▶ its pod serves, and t
 at rest                                          ──▶ the status says the truth, and every pod is tied
 
 Numbers are worked out from what the API server stores: the budget's spec, the workload's replicas, the pods. Pods
-that fail by themselves are nobody's fault; they are excused as long as the controller, when it wrote the status that
+that fail by themselves break no rule; they are excused as long as the controller, when it wrote the status that
 was decided on, could not know of them.
 """
 
@@ -113,8 +113,8 @@ class BudgetRules:
         self._budgets.append(Stored(commit.revision, commit.new))
         if commit.old is None or commit.new is None or _uid(commit.old) != _uid(commit.new):
             self._bases = []
-        elif commit.turn is not None:
-            self._bases.append(Basis(commit.revision, commit.turn.known))
+        elif commit.reconcile is not None:
+            self._bases.append(Basis(commit.revision, commit.reconcile.known))
         before = _records(commit.old)
         for name, since in _records(commit.new).items():
             if before.get(name) != since:

@@ -7,13 +7,13 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from simulation.script import Deed, Fault, Script
+from simulation.script import Fault, Operation, Script
 
 __all__ = [
     "Chooser",
     "claim",
     "containers",
-    "image_trouble",
+    "image_faults",
     "kruise_object",
     "pace",
     "scripted",
@@ -23,53 +23,53 @@ __all__ = [
 
 
 class Chooser:
-    """Collects deeds at times by chance. `length_s`: how long the script is busy."""
+    """Collects operations at times by chance. `length_s`: how long the script is busy."""
 
     def __init__(self, rng: random.Random, length_s: float) -> None:
         self.rng = rng
-        self.found: list[Deed] = []
+        self.found: list[Operation] = []
         self._length_s = length_s
         self._begin_s = rng.choice((0.0, 15.0))
 
     def add(self, do: str, **args: Any) -> float:
-        """One more deed; returns its time."""
+        """One more operation; returns its time."""
         at = round(self._begin_s + self.rng.uniform(0, self._length_s), 2)
-        self.found.append(Deed(at, do, args))
+        self.found.append(Operation(at, do, args))
         return at
 
     def some_of(self, choices: list[Callable[[], object]]) -> None:
         """A few of these, and what usually follows each."""
         for _ in range(self.rng.choice((1, 2, 3, 5, 8))):
             self.rng.choice(choices)()
-        for deed in tuple(self.found):
-            self._follow_up(deed)
+        for operation in tuple(self.found):
+            self._follow_up(operation)
 
-    def _follow_up(self, deed: Deed) -> None:
+    def _follow_up(self, operation: Operation) -> None:
         rng = self.rng
-        later = round(deed.at + rng.uniform(1, 40), 2)
-        if deed.do == "rolling" and deed.args.get("paused") and rng.random() < 0.7:
-            self.found.append(Deed(later, "rolling", {"paused": False}))
-        elif deed.do == "drain" and rng.random() < 0.7:
-            self.found.append(Deed(later, "uncordon", {"node": deed.args["node"]}))
-        elif deed.do == "taint" and rng.random() < 0.6:
-            self.found.append(Deed(later, "untaint", {"node": deed.args["node"]}))
-        elif deed.do == "node_down" and rng.random() < 0.7:
-            self.found.append(Deed(later, "node_up", deed.args))
-        elif deed.do == "bad_image" and rng.random() < 0.5:
-            self.found.append(Deed(later, "cure"))
+        later = round(operation.at + rng.uniform(1, 40), 2)
+        if operation.do == "rolling" and operation.args.get("paused") and rng.random() < 0.7:
+            self.found.append(Operation(later, "rolling", {"paused": False}))
+        elif operation.do == "drain" and rng.random() < 0.7:
+            self.found.append(Operation(later, "uncordon", {"node": operation.args["node"]}))
+        elif operation.do == "taint" and rng.random() < 0.6:
+            self.found.append(Operation(later, "untaint", {"node": operation.args["node"]}))
+        elif operation.do == "node_down" and rng.random() < 0.7:
+            self.found.append(Operation(later, "node_up", operation.args))
+        elif operation.do == "bad_image" and rng.random() < 0.5:
+            self.found.append(Operation(later, "fix_images"))
 
     def maybe_deleted(self, share: float) -> None:
         """The workload is deleted, and sometimes comes back."""
         if self.rng.random() < share:
             at = self.add("delete_set", policy=self.rng.choice(("Background", "Foreground", "Orphan")))
             if self.rng.random() < 0.6:
-                self.found.append(Deed(at + self.rng.uniform(0.5, 30), "create_set"))
+                self.found.append(Operation(at + self.rng.uniform(0.5, 30), "create_set"))
 
     def maybe_on_delete(self, share: float, **args: Any) -> None:
-        """Updates are left to whoever deletes pods, and there is one."""
+        """Pods are updated only when they are deleted, and there is an update."""
         if self.rng.random() < share:
             at = self.add("strategy", type="OnDelete", **args)
-            self.found.append(Deed(round(at + 5, 2), "image", {"tag": self.rng.choice((1, 2, 3))}))
+            self.found.append(Operation(round(at + 5, 2), "image", {"tag": self.rng.choice((1, 2, 3))}))
 
 
 def kruise_object(kind: str, spec: dict[str, Any], *, name: str = "web") -> dict[str, Any]:
@@ -83,12 +83,12 @@ def kruise_object(kind: str, spec: dict[str, Any], *, name: str = "web") -> dict
 
 
 def scripted(
-    rng: random.Random, seed: int, *, deeds: Iterable[Deed], faults: Iterable[Fault], **fields: Any
+    rng: random.Random, seed: int, *, operations: Iterable[Operation], faults: Iterable[Fault], **fields: Any
 ) -> Script:
     """The script of a seed, in order of time, with paces by chance. `fields`: further ones of a Script."""
     return Script(
         seed=seed,
-        deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
+        operations=tuple(sorted(operations, key=lambda operation: operation.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         **fields,
         **pace(rng),
@@ -134,7 +134,7 @@ def with_pods(chooser: Chooser) -> list[Callable[[], object]]:
 
 
 def writers(chooser: Chooser) -> list[Callable[[], object]]:
-    """Somebody else writes to pods."""
+    """Other clients write to pods."""
     rng, add = chooser.rng, chooser.add
     return [
         lambda: add("touch", pod=rng.randrange(8), times=rng.choice((3, 20))),
@@ -142,7 +142,7 @@ def writers(chooser: Chooser) -> list[Callable[[], object]]:
     ]
 
 
-def image_trouble(chooser: Chooser, nodes: int) -> list[Callable[[], object]]:
+def image_faults(chooser: Chooser, nodes: int) -> list[Callable[[], object]]:
     """Nodes and images fail."""
     rng, add = chooser.rng, chooser.add
     ways = ("never ready", "pull", "crash", "slow")

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import INSTANCE, Version
 from simulation.rules import (
     PODS,
@@ -21,12 +21,12 @@ from simulation.rules import (
     plain,
 )
 
-__all__ = ["CloneSetRules", "Wish"]
+__all__ = ["CloneSetRules", "Workload"]
 
 SETS, CLAIMS = "clonesets.apps.kruise.io", "persistentvolumeclaims"
 
 
-class Wish(msgspec.Struct, frozen=True):
+class Workload(msgspec.Struct, frozen=True):
     """One version of the CloneSet. `revision` is the API server's."""
 
     revision: int
@@ -52,7 +52,7 @@ class Wish(msgspec.Struct, frozen=True):
     generation: int
 
 
-def read_wish(doc: Any, revision: int) -> Wish:
+def read_workload(doc: Any, revision: int) -> Workload:
     """A CloneSet as stored. Fields that admission defaults are there."""
     spec, status = doc["spec"], doc.get("status") or {}
     strategy = spec.get("updateStrategy") or {}
@@ -67,7 +67,7 @@ def read_wish(doc: Any, revision: int) -> Wish:
     if isinstance(raw, str) and raw != "100%" and replicas > 1 and partition == replicas:
         partition = replicas - 1
     limit = scale.get("maxUnavailable")
-    return Wish(
+    return Workload(
         revision=revision,
         uid=doc["metadata"]["uid"],
         is_deleting="deletionTimestamp" in doc["metadata"],
@@ -92,7 +92,7 @@ def read_wish(doc: Any, revision: int) -> Wish:
     )
 
 
-class CloneSetRules(WorkloadRules[Wish]):
+class CloneSetRules(WorkloadRules[Workload]):
     """Of one CloneSet."""
 
     shelf = SETS
@@ -106,8 +106,8 @@ class CloneSetRules(WorkloadRules[Wish]):
         self._deleted_ids: set[str] = set()
         """Instance ids of pods that managers deleted: their claims go with them, also where claims are reused."""
 
-    def read(self, document: Any, revision: int) -> Wish:
-        return read_wish(document, revision)
+    def read(self, document: Any, revision: int) -> Workload:
+        return read_workload(document, revision)
 
     def on_other(self, commit: Commit) -> Iterator[Violation]:
         if commit.shelf == CLAIMS and commit.key.namespace == self._namespace:
@@ -124,11 +124,11 @@ class CloneSetRules(WorkloadRules[Wish]):
         was = commit.old is not None and "deletionTimestamp" not in commit.old["metadata"]
         if commit.new is not None and not began:
             self._claims_made.add(commit.key.name)
-        if commit.turn is None or not (began and was) or commit.old is None:
+        if commit.reconcile is None or not (began and was) or commit.old is None:
             return
         self._claims_made.discard(commit.key.name)
         instance = (commit.old["metadata"].get("labels") or {}).get(INSTANCE)
-        known = commit.turn.known.get(PODS, 0)
+        known = commit.reconcile.known.get(PODS, 0)
         for pod in self.pods.latest():
             if pod.labels.get(INSTANCE) == instance and self._is_always_member(pod, known, commit.sender):
                 yield self._broken(
@@ -136,87 +136,91 @@ class CloneSetRules(WorkloadRules[Wish]):
                 )
 
     def _is_always_member(self, pod: Version, known: int, manager: str) -> bool:
-        wish = self.wishes[-1]
+        workload = self.workloads[-1]
         # A pod that another manager has just created cannot be known; a second leader may meet its claim first.
         if self.pods.created_at(pod.uid).revision > known and self.pods.created_at(pod.uid).sender != manager:
             return False
-        return all(self._is_member(one, wish) for one in self.pods.since(pod.uid, known))
+        return all(self._is_member(one, workload) for one in self.pods.since(pod.uid, known))
 
     def on_changed(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         yield from self._on_completed(commit, before, after)
         if not after.is_active:
-            yield from self._on_deleted(commit, turn, before, wishes)
+            yield from self._on_deleted(commit, reconcile, before, workloads)
         elif after.hash != before.hash:
-            yield from self._on_relabelled(commit, turn, before, after, wishes)
+            yield from self._on_relabelled(commit, reconcile, before, after, workloads)
         elif after.is_marked and not before.is_marked:
-            yield from self._on_marked(commit, turn, before, wishes)
+            yield from self._on_marked(commit, reconcile, before, workloads)
         elif after.state == "PreparingDelete" != before.state:
-            yield from self._on_deleted(commit, turn, before, wishes, is_prepared=True)
-        yield from self._on_taken_out(commit, turn, before, after, wishes)
+            yield from self._on_deleted(commit, reconcile, before, workloads, is_prepared=True)
+        yield from self._on_taken_out(commit, reconcile, before, after, workloads)
 
     # ── single rules ─────────────────────────────────────────────────────────
 
-    def on_created(self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]) -> Iterator[Violation]:
-        known = turn.known.get(PODS, 0)
+    def on_created(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
+    ) -> Iterator[Violation]:
+        known = reconcile.known.get(PODS, 0)
         mine = [
-            one for one in self._members(wishes[-1]) if one.uid == pod.uid or self._is_known(turn, one.uid)
+            one
+            for one in self._members(workloads[-1])
+            if one.uid == pod.uid or self._is_known(reconcile, one.uid)
         ]
-        most = max(wish.replicas + wish.max_surge for wish in wishes)
+        most = max(workload.replicas + workload.max_surge for workload in workloads)
         if len(mine) > most:
             yield self._broken(
                 commit, "too many", f"{pod.name} makes {len(mine)} pods, at most {most} are wanted"
             )
-        updates = {self._hash_of(wish): wish for wish in wishes}
-        currents = {wish.current for wish in wishes} - {""}
+        updates = {self._hash_of(workload): workload for workload in workloads}
+        currents = {workload.current for workload in workloads} - {""}
         if pod.hash not in updates and pod.hash not in currents:
             yield self._broken(
                 commit, "revision", f"{pod.name} is of {pod.hash}, wanted {set(updates) | currents}"
             )
         elif pod.hash in updates and pod.hash not in currents:
-            wish = updates[pod.hash]
+            workload = updates[pod.hash]
             new = [one for one in mine if one.hash == pod.hash]
-            allowed = max(w.replicas + w.max_surge - w.partition for w in wishes)
-            old_exists = wish.current in self._templates
+            allowed = max(w.replicas + w.max_surge - w.partition for w in workloads)
+            old_exists = workload.current in self._templates
             if len(new) > allowed and old_exists:
                 yield self._broken(
                     commit,
                     "partition",
                     f"{pod.name} is the new pod no. {len(new)}, at most {allowed} may be new",
                 )
-        twins = [
+        duplicates = [
             one.name
             for one in self.pods.latest()
             if one.uid != pod.uid
             and one.owner == pod.owner
             and one.labels.get(INSTANCE) == pod.labels[INSTANCE]
         ]
-        if twins:
-            yield self._broken(commit, "claims", f"{pod.name} and {twins} have the same instance id")
+        if duplicates:
+            yield self._broken(commit, "claims", f"{pod.name} and {duplicates} have the same instance id")
         if self._is_calm and pod.labels.get(INSTANCE) in self._deleted_ids:
             yield self._broken(
                 commit, "claims", f"{pod.name} has the id of a pod that was deleted with its claims"
             )
         missing = [
             f"{template}-{pod.name}"
-            for template in wishes[-1].claim_templates
+            for template in workloads[-1].claim_templates
             if f"{template}-{pod.name}" not in self._claims_made
         ]
-        if missing and len(wishes) == 1:
+        if missing and len(workloads) == 1:
             yield self._broken(commit, "claims", f"{pod.name} is created before {missing}")
         down = sum(
             1
-            for versions in self.pods.all_since(known, turn.manager)
+            for versions in self.pods.all_since(known, reconcile.manager)
             if all(
-                self._is_member(one, wishes[-1])
-                and not self._maybe_available(one, wishes, until=commit.at)
-                and not self._is_specified(one, wishes)
+                self._is_member(one, workloads[-1])
+                and not self._maybe_available(one, workloads, until=commit.at)
+                and not self._is_specified(one, workloads)
                 for one in versions
             )
             and versions[0].revision <= known
         )
-        limit = max(wish.scale_max_unavailable for wish in wishes)
+        limit = max(workload.scale_max_unavailable for workload in workloads)
         if down >= limit:
             yield self._broken(
                 commit,
@@ -227,124 +231,128 @@ class CloneSetRules(WorkloadRules[Wish]):
     def _on_deleted(
         self,
         commit: Commit,
-        turn: Turn,
+        reconcile: Reconcile,
         pod: Version,
-        wishes: list[Wish],
+        workloads: list[Workload],
         *,
         is_prepared: bool = False,
     ) -> Iterator[Violation]:
-        """Someone has to have asked for it, it is surplus, or it has to be recreated."""
+        """A user has to have asked for it, it is surplus, or it has to be recreated."""
         if not is_prepared:
             self._deleted_ids.add(pod.labels.get(INSTANCE, ""))
-        versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+        versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         if not is_prepared:
-            yield from self._is_hook_heeded(commit, pod, versions, wishes)
+            yield from self._is_hook_heeded(commit, pod, versions, workloads)
         if any(one.is_marked or one.state == "PreparingDelete" for one in versions):
             return
-        if any(pod.name in wish.to_delete for wish in wishes):
+        if any(pod.name in workload.to_delete for workload in workloads):
             return
-        left = self._lenient_members(turn, wishes[-1], without=pod.uid)
-        if any(left >= wish.replicas for wish in wishes):
-            if not self._wrong_group(turn, pod, wishes, left):
+        left = self._lenient_members(reconcile, workloads[-1], without=pod.uid)
+        if any(left >= workload.replicas for workload in workloads):
+            if not self._wrong_group(reconcile, pod, workloads, left):
                 return
             yield self._broken(
                 commit, "partition", f"{pod.name} is surplus and old, but the partition keeps it"
             )
             return
-        problems = [self._why_not_recreated(turn, pod, wish) for wish in wishes]
+        problems = [self._why_not_recreated(reconcile, pod, workload) for workload in workloads]
         if all(problems):
             yield self._broken(
                 commit, "deletion", f"{pod.name} ({pod.hash}) goes for no reason: {problems[-1]}"
             )
 
-    def _on_marked(self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]) -> Iterator[Violation]:
-        problems = [self._why_not_recreated(turn, pod, wish) for wish in wishes]
+    def _on_marked(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
+    ) -> Iterator[Violation]:
+        problems = [self._why_not_recreated(reconcile, pod, workload) for workload in workloads]
         if all(problems):
             yield self._broken(commit, "deletion", f"{pod.name} is marked for no reason: {problems[-1]}")
 
     def _on_relabelled(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        problems = [self._why_not_updated(turn, before, after, wish) for wish in wishes]
+        problems = [self._why_not_updated(reconcile, before, after, workload) for workload in workloads]
         if all(problems):
             yield self._broken(
                 commit, "update", f"{after.name} is updated {before.hash} → {after.hash}: {problems[-1]}"
             )
 
-    def _why_not_updated(self, turn: Turn, before: Version, after: Version, wish: Wish) -> str:
-        if wish.policy == "ReCreate":
+    def _why_not_updated(
+        self, reconcile: Reconcile, before: Version, after: Version, workload: Workload
+    ) -> str:
+        if workload.policy == "ReCreate":
             return "the policy is ReCreate"
-        if after.hash != self._hash_of(wish):
-            return f"{self._hash_of(wish)} is wanted"
-        return self._why_update_waits(turn, before, wish)
+        if after.hash != self._hash_of(workload):
+            return f"{self._hash_of(workload)} is wanted"
+        return self._why_update_waits(reconcile, before, workload)
 
-    def _why_not_recreated(self, turn: Turn, pod: Version, wish: Wish) -> str:
+    def _why_not_recreated(self, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
         """Empty when an update by recreation may take this pod."""
-        if wish.policy == "InPlaceOnly":
+        if workload.policy == "InPlaceOnly":
             return "the policy is InPlaceOnly"
-        target = self._hash_of(wish)
-        if wish.policy == "InPlaceIfPossible" and is_image_change(
+        target = self._hash_of(workload)
+        if workload.policy == "InPlaceIfPossible" and is_image_change(
             self._templates.get(pod.hash), self._templates.get(target)
         ):
             return f"it can be updated in place to {target}"
         if pod.hash == target:
             return f"it is of {target}, as wanted"
-        return self._why_update_waits(turn, pod, wish)
+        return self._why_update_waits(reconcile, pod, workload)
 
-    def _why_update_waits(self, turn: Turn, pod: Version, wish: Wish) -> str:
-        if wish.is_deleting:
+    def _why_update_waits(self, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
+        if workload.is_deleting:
             return "the CloneSet terminates"
-        if wish.paused:
+        if workload.paused:
             return "updates are paused"
-        if wish.on_delete:
+        if workload.on_delete:
             return "updates are OnDelete"
-        target = self._hash_of(wish)
+        target = self._hash_of(workload)
         old = sum(
             1
-            for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
             if versions[0].uid != pod.uid
-            and any(self._is_member(one, wish) and one.hash != target for one in versions)
+            and any(self._is_member(one, workload) and one.hash != target for one in versions)
         )
-        if old < wish.partition:
-            return f"the partition keeps {wish.partition} old pods, {old} are left"
+        if old < workload.partition:
+            return f"the partition keeps {workload.partition} old pods, {old} are left"
         return ""
 
-    def _wrong_group(self, turn: Turn, pod: Version, wishes: list[Wish], left: int) -> bool:
+    def _wrong_group(self, reconcile: Reconcile, pod: Version, workloads: list[Workload], left: int) -> bool:
         """Whether an old pod goes as surplus although the partition wants it and a new one could go."""
 
-        def is_wrong(wish: Wish) -> bool:
-            target = self._hash_of(wish)
-            if pod.hash == target or wish.partition == 0 or left < wish.replicas:
+        def is_wrong(workload: Workload) -> bool:
+            target = self._hash_of(workload)
+            if pod.hash == target or workload.partition == 0 or left < workload.replicas:
                 return False
-            histories = list(self.pods.all_since(turn.known.get(PODS, 0), turn.manager))
+            histories = list(self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager))
             others = [one for one in histories if one[0].uid != pod.uid]
-            old = sum(any(self._is_member(v, wish) and v.hash != target for v in one) for one in others)
-            new = sum(all(self._is_member(v, wish) and v.hash == target for v in one) for one in others)
-            return old < wish.partition and new > 0
+            old = sum(any(self._is_member(v, workload) and v.hash != target for v in one) for one in others)
+            new = sum(all(self._is_member(v, workload) and v.hash == target for v in one) for one in others)
+            return old < workload.partition and new > 0
 
-        return all(is_wrong(wish) for wish in wishes)
+        return all(is_wrong(workload) for workload in workloads)
 
     def _on_taken_out(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         """A manager takes a pod out of service only when enough others serve, as far as it can know."""
 
-        def breaks(wish: Wish) -> str:
-            if not self._is_taken_out(commit, before, after, wish):
+        def breaks(workload: Workload) -> str:
+            if not self._is_taken_out(commit, before, after, workload):
                 return ""
             left = sum(
                 1
-                for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
+                for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
                 if any(
-                    self._is_member(one, wish) and self._maybe_available(one, [wish], until=commit.at)
+                    self._is_member(one, workload) and self._maybe_available(one, [workload], until=commit.at)
                     for one in versions
                     if one.uid != before.uid
                 )
             )
-            least = wish.replicas - wish.max_unavailable
+            least = workload.replicas - workload.max_unavailable
             return f"{left} pods serve then, at least {least} must" if left < least else ""
 
-        problems = [breaks(wish) for wish in wishes]
+        problems = [breaks(workload) for workload in workloads]
         if all(problems):
             yield self._broken(
                 commit, "availability", f"{before.name} is taken out of service: {problems[-1]}"
@@ -352,53 +360,57 @@ class CloneSetRules(WorkloadRules[Wish]):
 
     # ── at rest ──────────────────────────────────────────────────────────────
 
-    def settled(self, members: list[Version], wish: Wish, target: str, now: float) -> Iterator[Violation]:
-        if len(members) != wish.replicas:
-            yield Violation("converges", f"{len(members)} pods, {wish.replicas} wanted", now)
+    def settled(
+        self, members: list[Version], workload: Workload, target: str, now: float
+    ) -> Iterator[Violation]:
+        if len(members) != workload.replicas:
+            yield Violation("converges", f"{len(members)} pods, {workload.replicas} wanted", now)
             return
-        yield from self._all_available(members, wish, now)
+        yield from self._all_available(members, workload, now)
         old = [pod for pod in members if pod.hash != target]
         if (
-            not wish.paused
-            and not wish.on_delete
-            and len(old) > wish.partition
-            and not (wish.policy == "InPlaceOnly" and self._is_impossible(old, wish, "FailedUpdate"))
+            not workload.paused
+            and not workload.on_delete
+            and len(old) > workload.partition
+            and not (workload.policy == "InPlaceOnly" and self._is_impossible(old, workload, "FailedUpdate"))
         ):
-            yield Violation("converges", f"{len(old)} old pods, the partition is {wish.partition}", now)
-        marked = [pod.name for pod in members if pod.is_marked or pod.name in wish.to_delete]
+            yield Violation("converges", f"{len(old)} old pods, the partition is {workload.partition}", now)
+        marked = [pod.name for pod in members if pod.is_marked or pod.name in workload.to_delete]
         if marked:
             yield Violation("converges", f"still there although specified for deletion: {marked}", now)
-        yield from self._status_is_true(members, wish, target, now)
+        yield from self._status_is_true(members, workload, target, now)
         yield from self._all_run_their_revisions(members, now)
-        yield from self._claims_are_right(members, wish, now)
+        yield from self._claims_are_right(members, workload, now)
 
     def _status_is_true(
-        self, members: list[Version], wish: Wish, target: str, now: float
+        self, members: list[Version], workload: Workload, target: str, now: float
     ) -> Iterator[Violation]:
         new = sum(pod.hash == target for pod in members)
         wanted = {
             "replicas": len(members),
             "readyReplicas": sum(pod.is_ready for pod in members),
             "availableReplicas": sum(
-                pod.is_available(min_ready_s=wish.min_ready_s, at=self._start + now) for pod in members
+                pod.is_available(min_ready_s=workload.min_ready_s, at=self._start + now) for pod in members
             ),
             "updatedReplicas": new,
-            "observedGeneration": wish.generation,
+            "observedGeneration": workload.generation,
         }
-        yield from self._counts_are_true(wish, wanted, now)
-        failed = self._says_failed(wish)
-        if failed and wish.policy != "InPlaceOnly":
+        yield from self._counts_are_true(workload, wanted, now)
+        failed = self._says_failed(workload)
+        if failed and workload.policy != "InPlaceOnly":
             yield Violation("status", f"nothing is wrong any more, but it says {failed}", now)
 
-    def _claims_are_right(self, members: list[Version], wish: Wish, now: float) -> Iterator[Violation]:
+    def _claims_are_right(
+        self, members: list[Version], workload: Workload, now: float
+    ) -> Iterator[Violation]:
         ids = {pod.labels.get(INSTANCE) for pod in members}
         own = {
             name: claim
             for name, claim in self._claims.items()
-            if any(ref["uid"] == wish.uid for ref in claim["metadata"].get("ownerReferences") or ())
+            if any(ref["uid"] == workload.uid for ref in claim["metadata"].get("ownerReferences") or ())
         }
         for pod in members:
-            missing = [t for t in wish.claim_templates if f"{t}-{pod.name}" not in self._claims]
+            missing = [t for t in workload.claim_templates if f"{t}-{pod.name}" not in self._claims]
             if missing:
                 yield Violation("claims", f"{pod.name} lacks claims {missing}", now)
         leftover = [
@@ -406,19 +418,19 @@ class CloneSetRules(WorkloadRules[Wish]):
             for name, claim in own.items()
             if (claim["metadata"].get("labels") or {}).get(INSTANCE) not in ids
         ]
-        if leftover and not wish.reuses_claims:
+        if leftover and not workload.reuses_claims:
             yield Violation("claims", f"claims without a pod: {leftover}", now)
 
     # ── what is known ────────────────────────────────────────────────────────
 
-    def _lenient_members(self, turn: Turn, wish: Wish, *, without: str) -> int:
+    def _lenient_members(self, reconcile: Reconcile, workload: Workload, *, without: str) -> int:
         """Pods that the manager may count, apart from one."""
         return sum(
             1
-            for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
-            if versions[0].uid != without and any(self._is_member(one, wish) for one in versions)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
+            if versions[0].uid != without and any(self._is_member(one, workload) for one in versions)
         )
 
-    def _is_specified(self, version: Version, wishes: list[Wish]) -> bool:
+    def _is_specified(self, version: Version, workloads: list[Workload]) -> bool:
         """Such pods do not count as unavailable: they are about to be replaced."""
-        return version.is_marked or any(version.name in wish.to_delete for wish in wishes)
+        return version.is_marked or any(version.name in workload.to_delete for workload in workloads)

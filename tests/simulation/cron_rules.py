@@ -2,8 +2,8 @@
 
 Commit ──▶ CronRules.on_commit() ──▶ Violations          at the end ──▶ CronRules.at_rest() ──▶ Violations
 
-Schedules of scripts have a period, so a time of one is known without reading cron. Children are Jobs that nobody works
-on: scripts say when one ends.
+Schedules of scripts have a period, so a time of one is known without reading cron. Children are Jobs without a
+controller: scripts say when one ends.
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.clock import parse_time
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory
 from simulation.rules import Violation
 
@@ -140,7 +140,7 @@ class CronRules:
         self._crons: list[Cron] = []
         self._gone_at = 0
         self._children: dict[str, list[Child]] = {}
-        self._made_in: dict[str, Turn] = {}
+        self._made_in: dict[str, Reconcile] = {}
         self._at_rest_since = math.inf
         self._forgotten: Violation | None = None
 
@@ -174,20 +174,22 @@ class CronRules:
         versions = self._children.setdefault(child.uid, [])
         before = versions[-1] if versions else None
         versions.append(child)
-        turn = commit.turn
-        if turn is None or not self._crons:
+        reconcile = commit.reconcile
+        if reconcile is None or not self._crons:
             return
         if before is None:
-            self._made_in[child.uid] = turn
-        crons = [one for one in self._crons_since(turn.known.get(CRONS, 0)) if one.uid == child.owner]
+            self._made_in[child.uid] = reconcile
+        crons = [one for one in self._crons_since(reconcile.known.get(CRONS, 0)) if one.uid == child.owner]
         if not crons:
             yield self._broken(commit, "owner", f"{child.name} is written to for nothing that is there")
         elif before is None:
-            yield from self._on_created(commit, turn, child, crons)
+            yield from self._on_created(commit, reconcile, child, crons)
         elif child.gone or (child.is_deleting and not before.is_deleting):
-            yield from self._on_deleted(commit, turn, child, crons)
+            yield from self._on_deleted(commit, reconcile, child, crons)
 
-    def _on_created(self, commit: Commit, turn: Turn, child: Child, crons: list[Cron]) -> Iterator[Violation]:
+    def _on_created(
+        self, commit: Commit, reconcile: Reconcile, child: Child, crons: list[Cron]
+    ) -> Iterator[Violation]:
         if child.name != f"{self._name}-{int(child.tick)}":
             yield self._broken(commit, "name", f"{child.name} is for {child.tick}")
         if all(one.is_deleting or one.is_paused for one in crons):
@@ -195,7 +197,7 @@ class CronRules:
         known = [one for one in crons if one.last is not None and one.last >= child.tick]
         if len(known) == len(crons):
             yield self._broken(commit, "twice", f"{child.name} is made, and its time was served")
-        decided = self._start + turn.at - self._skew_s
+        decided = self._start + reconcile.at - self._skew_s
         if child.tick > commit.at + self._skew_s:
             yield self._broken(commit, "early", f"{child.name} is made before its time")
         if all(child.tick + one.period <= decided for one in crons):
@@ -204,7 +206,7 @@ class CronRules:
             yield self._broken(commit, "schedule", f"{child.tick} is no time of {crons[-1].schedule}")
         if all(one.deadline_s is not None and child.tick + one.deadline_s < decided - 1 for one in crons):
             yield self._broken(commit, "late", f"{child.name} is made later than it may be")
-        active = [one[0].name for one in self._surely_active(turn, child)]
+        active = [one[0].name for one in self._surely_active(reconcile, child)]
         if active and all(one.concurrency == "Forbid" for one in crons):
             yield self._broken(commit, "forbid", f"{child.name} is made beside {active}")
         if active and all(one.concurrency == "Replace" for one in crons):
@@ -214,10 +216,12 @@ class CronRules:
         # Intervals go on from the last time, under whatever schedule that was.
         return cron.schedule.startswith("@every") or tick % cron.period == 0
 
-    def _on_deleted(self, commit: Commit, turn: Turn, child: Child, crons: list[Cron]) -> Iterator[Violation]:
+    def _on_deleted(
+        self, commit: Commit, reconcile: Reconcile, child: Child, crons: list[Cron]
+    ) -> Iterator[Violation]:
         if any(one.concurrency == "Replace" for one in crons):
             return
-        known = turn.known.get(CHILDREN, 0)
+        known = reconcile.known.get(CHILDREN, 0)
         versions = self._versions_since(self._children[child.uid], known)
         if all(not one.ending for one in versions):
             yield self._broken(commit, "deletion", f"{child.name} is active, and deleted")
@@ -286,15 +290,15 @@ class CronRules:
     def _versions_since(self, versions: list[Child], known: int) -> list[Child]:
         return versions[max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1) :]
 
-    def _surely_active(self, turn: Turn, child: Child) -> Iterator[list[Child]]:
+    def _surely_active(self, reconcile: Reconcile, child: Child) -> Iterator[list[Child]]:
         """Children that the manager has to know, and that surely go on and stay."""
-        known = turn.known.get(CHILDREN, 0)
+        known = reconcile.known.get(CHILDREN, 0)
         for many in self._children.values():
             first = many[0]
             if first.owner != child.owner or first.uid == child.uid:
                 continue
             versions = self._versions_since(many, known)
-            is_known = first.revision <= known or self._made_in.get(first.uid) == turn
+            is_known = first.revision <= known or self._made_in.get(first.uid) == reconcile
             if is_known and all(one.is_active and not one.is_deleting for one in versions):
                 yield versions
 

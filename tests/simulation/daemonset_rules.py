@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import Version
 from simulation.rules import (
     PODS,
@@ -21,12 +21,12 @@ from simulation.rules import (
     plain,
 )
 
-__all__ = ["DaemonSetRules", "Wish"]
+__all__ = ["DaemonSetRules", "Workload"]
 
 SETS, NODES = "daemonsets.apps.kruise.io", "nodes"
 
 
-class Wish(msgspec.Struct, frozen=True):
+class Workload(msgspec.Struct, frozen=True):
     """One version of the DaemonSet. `revision` is the API server's."""
 
     revision: int
@@ -48,14 +48,14 @@ class Wish(msgspec.Struct, frozen=True):
     generation: int
 
 
-def read_wish(doc: Any, revision: int) -> Wish:
+def read_workload(doc: Any, revision: int) -> Workload:
     """A DaemonSet as stored. Fields that admission defaults are there."""
     spec = doc["spec"]
     strategy = spec.get("updateStrategy") or {}
     block = strategy.get("rollingUpdate") or {}
     lifecycle = spec.get("lifecycle") or {}
     surge = block.get("maxSurge", 0)
-    return Wish(
+    return Workload(
         revision=revision,
         uid=doc["metadata"]["uid"],
         is_deleting="deletionTimestamp" in doc["metadata"],
@@ -82,18 +82,18 @@ class Node(msgspec.Struct, frozen=True):
     is_there: bool
     pool: str
     effects: frozenset[str]
-    """Of the taint that nobody here tolerates."""
+    """Of the taint that no pod here tolerates."""
 
-    def runs(self, wish: Wish) -> bool:
+    def runs(self, workload: Workload) -> bool:
         """Whether it is to run a pod."""
-        return self.is_there and not self.effects and wish.pool in ("", self.pool)
+        return self.is_there and not self.effects and workload.pool in ("", self.pool)
 
-    def expels(self, wish: Wish) -> bool:
+    def expels(self, workload: Workload) -> bool:
         """Whether a pod that is there has to go."""
-        return not self.is_there or "NoExecute" in self.effects or wish.pool not in ("", self.pool)
+        return not self.is_there or "NoExecute" in self.effects or workload.pool not in ("", self.pool)
 
 
-class DaemonSetRules(WorkloadRules[Wish]):
+class DaemonSetRules(WorkloadRules[Workload]):
     """Of one DaemonSet."""
 
     shelf = SETS
@@ -103,8 +103,8 @@ class DaemonSetRules(WorkloadRules[Wish]):
         super().__init__(**given)
         self._nodes: dict[str, list[Node]] = {}
 
-    def read(self, document: Any, revision: int) -> Wish:
-        return read_wish(document, revision)
+    def read(self, document: Any, revision: int) -> Workload:
+        return read_workload(document, revision)
 
     def on_other(self, commit: Commit) -> Iterator[Violation]:
         doc: Any = commit.new if commit.new is not None else commit.old
@@ -119,149 +119,153 @@ class DaemonSetRules(WorkloadRules[Wish]):
         yield from ()
 
     def on_changed(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         if not after.is_active:
-            yield from self._on_deleted(commit, turn, before, wishes)
+            yield from self._on_deleted(commit, reconcile, before, workloads)
         elif after.hash != before.hash:
-            yield from self._on_updated(commit, turn, before, after, wishes)
-        yield from self._on_taken_out(commit, turn, before, after, wishes)
+            yield from self._on_updated(commit, reconcile, before, after, workloads)
+        yield from self._on_taken_out(commit, reconcile, before, after, workloads)
 
     # ── single rules ─────────────────────────────────────────────────────────
 
-    def on_created(self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]) -> Iterator[Violation]:
-        nodes = self._nodes_since(pod.target, turn)
-        if not any(node.runs(wish) for node in nodes for wish in wishes):
+    def on_created(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
+    ) -> Iterator[Violation]:
+        nodes = self._nodes_since(pod.target, reconcile)
+        if not any(node.runs(workload) for node in nodes for workload in workloads):
             yield self._broken(commit, "placement", f"{pod.name} is made for {pod.target}, which runs no pod")
-        twins = [
+        duplicates = [
             versions[-1].name
-            for versions in self._on_node(turn, pod.target)
+            for versions in self._on_node(reconcile, pod.target)
             if versions[0].uid != pod.uid
-            and self._is_known(turn, versions[0].uid)
-            and all(self._is_member(one, wishes[-1]) for one in versions)
+            and self._is_known(reconcile, versions[0].uid)
+            and all(self._is_member(one, workloads[-1]) for one in versions)
         ]
-        most = 2 if any(wish.max_surge for wish in wishes) else 1
-        if len(twins) >= most:
-            yield self._broken(commit, "too many", f"{pod.name} is made for {pod.target} beside {twins}")
-        if pod.hash not in {self._hash_of(wish) for wish in wishes}:
+        most = 2 if any(workload.max_surge for workload in workloads) else 1
+        if len(duplicates) >= most:
+            yield self._broken(commit, "too many", f"{pod.name} is made for {pod.target} beside {duplicates}")
+        if pod.hash not in {self._hash_of(workload) for workload in workloads}:
             yield self._broken(commit, "revision", f"{pod.name} is of {pod.hash}, which is not wanted")
-        surging = [name for name in twins if most == 2]
-        if surging and all(wish.paused or wish.on_delete for wish in wishes):
+        surging = [name for name in duplicates if most == 2]
+        if surging and all(workload.paused or workload.on_delete for workload in workloads):
             yield self._broken(commit, "update", f"{pod.name} is a surge while updates are off")
 
     def _on_deleted(
-        self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
-        yield from self._is_hook_heeded(commit, pod, versions, wishes)
+        versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
+        yield from self._is_hook_heeded(commit, pod, versions, workloads)
         if any(one.state == "PreparingDelete" or not one.is_active for one in versions):
             return
-        problems = [self._why_not_gone(turn, pod, wish) for wish in wishes]
+        problems = [self._why_not_gone(reconcile, pod, workload) for workload in workloads]
         if all(problems):
             yield self._broken(
                 commit, "deletion", f"{pod.name} on {pod.target} goes for no reason: {problems[-1]}"
             )
 
     def _on_updated(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         """Updated in place."""
 
-        def problem(wish: Wish) -> str:
-            if self._hash_of(wish) != after.hash:
-                return f"{self._hash_of(wish)} is wanted"
-            if not wish.in_place and before.images != after.images:
+        def problem(workload: Workload) -> str:
+            if self._hash_of(workload) != after.hash:
+                return f"{self._hash_of(workload)} is wanted"
+            if not workload.in_place and before.images != after.images:
                 return "the type is not InPlaceIfPossible"
-            return self._why_update_waits(turn, before, wish)
+            return self._why_update_waits(reconcile, before, workload)
 
-        problems = [problem(wish) for wish in wishes]
+        problems = [problem(workload) for workload in workloads]
         if all(problems):
             yield self._broken(commit, "update", f"{after.name} is updated to {after.hash}: {problems[-1]}")
 
-    def _why_not_gone(self, turn: Turn, pod: Version, wish: Wish) -> str:
+    def _why_not_gone(self, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
         """Empty when the pod may be deleted."""
-        if any(node.expels(wish) for node in self._nodes_since(pod.target, turn)):
+        if any(node.expels(workload) for node in self._nodes_since(pod.target, reconcile)):
             return ""
         others = [
             versions
-            for versions in self._on_node(turn, pod.target)
-            if versions[0].uid != pod.uid and any(self._is_member(one, wish) for one in versions)
+            for versions in self._on_node(reconcile, pod.target)
+            if versions[0].uid != pod.uid and any(self._is_member(one, workload) for one in versions)
         ]
-        if others and not wish.max_surge:
+        if others and not workload.max_surge:
             return ""
-        target = self._hash_of(wish)
+        target = self._hash_of(workload)
         if any(one.hash == pod.hash or pod.hash != target for versions in others for one in versions):
             return ""
         if pod.hash == target:
             return f"it is of {target}, as wanted"
-        return self._why_update_waits(turn, pod, wish)
+        return self._why_update_waits(reconcile, pod, workload)
 
-    def _why_update_waits(self, turn: Turn, pod: Version, wish: Wish) -> str:
-        if wish.paused:
+    def _why_update_waits(self, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
+        if workload.paused:
             return "updates are paused"
-        if wish.on_delete:
+        if workload.on_delete:
             return "updates are OnDelete"
-        target = self._hash_of(wish)
-        if wish.max_surge and not isinstance(wish.max_surge, str):
-            versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+        target = self._hash_of(workload)
+        if workload.max_surge and not isinstance(workload.max_surge, str):
+            versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
             if all(one.is_ready for one in versions):
                 return "with surge the new pod comes first"
-        partition = number(wish.partition, len(self._running(wish)), up=False)
+        partition = number(workload.partition, len(self._running(workload)), up=False)
         old = {
             versions[0].target
-            for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
             if versions[0].target != pod.target
-            and any(self._is_member(one, wish) and one.hash != target for one in versions)
+            and any(self._is_member(one, workload) and one.hash != target for one in versions)
         }
-        if len(old) < partition and self._nodes_are_known(turn):
+        if len(old) < partition and self._nodes_are_known(reconcile):
             return f"the partition keeps {partition} nodes on older revisions, {len(old)} are left"
         return ""
 
     def _on_taken_out(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         """A pod that serves goes out of service for an update only while few enough nodes are on their way."""
 
-        def breaks(wish: Wish) -> str:
-            if not self._is_taken_out(commit, before, after, wish):
+        def breaks(workload: Workload) -> str:
+            if not self._is_taken_out(commit, before, after, workload):
                 return ""
-            versions = self.pods.since(before.uid, turn.known.get(PODS, 0))
-            if not all(one.is_available(min_ready_s=wish.min_ready_s, at=turn.at) for one in versions[:1]):
+            versions = self.pods.since(before.uid, reconcile.known.get(PODS, 0))
+            if not all(
+                one.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at) for one in versions[:1]
+            ):
                 return ""
-            if any(node.expels(wish) for node in self._nodes_since(before.target, turn)):
+            if any(node.expels(workload) for node in self._nodes_since(before.target, reconcile)):
                 return ""
-            if self._others_on(turn, before, wish) or wish.max_surge:
+            if self._others_on(reconcile, before, workload) or workload.max_surge:
                 return ""
-            busy = self._busy(turn, before.target, wish, until=commit.at)
-            most = number(wish.max_unavailable, max(len(self._nodes), 1), up=True)
+            busy = self._busy(reconcile, before.target, workload, until=commit.at)
+            most = number(workload.max_unavailable, max(len(self._nodes), 1), up=True)
             return f"{sorted(busy)} are on their way already, {most} may be" if len(busy) >= most else ""
 
-        problems = [breaks(wish) for wish in wishes]
+        problems = [breaks(workload) for workload in workloads]
         if all(problems):
             yield self._broken(
                 commit, "availability", f"{before.name} is taken out of service: {problems[-1]}"
             )
 
-    def _others_on(self, turn: Turn, pod: Version, wish: Wish) -> bool:
+    def _others_on(self, reconcile: Reconcile, pod: Version, workload: Workload) -> bool:
         return any(
-            versions[0].uid != pod.uid and any(self._is_member(one, wish) for one in versions)
-            for versions in self._on_node(turn, pod.target)
+            versions[0].uid != pod.uid and any(self._is_member(one, workload) for one in versions)
+            for versions in self._on_node(reconcile, pod.target)
         )
 
-    def _busy(self, turn: Turn, node: str, wish: Wish, *, until: float) -> set[str]:
+    def _busy(self, reconcile: Reconcile, node: str, workload: Workload, *, until: float) -> set[str]:
         """Other nodes that surely are between two pods, or whose new pod surely is not available."""
-        target = self._hash_of(wish)
+        target = self._hash_of(workload)
         found: set[str] = set()
         for name in self._nodes:
-            states = self._nodes_since(name, turn)
-            if states and states[0].revision > turn.known.get(NODES, 0):
+            states = self._nodes_since(name, reconcile)
+            if states and states[0].revision > reconcile.known.get(NODES, 0):
                 continue  # a node that has just joined cannot be known
-            if name == node or not states or not all(one.runs(wish) for one in states):
+            if name == node or not states or not all(one.runs(workload) for one in states):
                 continue
             may_serve = any(
-                self._is_member(one, wish)
-                and (one.hash != target or self._maybe_available(one, [wish], until=until))
-                for versions in self._on_node(turn, name)
+                self._is_member(one, workload)
+                and (one.hash != target or self._maybe_available(one, [workload], until=until))
+                for versions in self._on_node(reconcile, name)
                 for one in versions
             )
             if not may_serve:
@@ -270,59 +274,63 @@ class DaemonSetRules(WorkloadRules[Wish]):
 
     # ── at rest ──────────────────────────────────────────────────────────────
 
-    def settled(self, members: list[Version], wish: Wish, target: str, now: float) -> Iterator[Violation]:
+    def settled(
+        self, members: list[Version], workload: Workload, target: str, now: float
+    ) -> Iterator[Violation]:
         by_node: dict[str, list[Version]] = {}
         for pod in members:
             by_node.setdefault(pod.target, []).append(pod)
-        running = self._running(wish)
+        running = self._running(workload)
         if lonely := sorted(name for name in running if name not in by_node):
             yield Violation("converges", f"nodes without a pod: {lonely}", now)
             return
-        if wrong := sorted(name for name in by_node if self._nodes[name][-1].expels(wish)):
+        if wrong := sorted(name for name in by_node if self._nodes[name][-1].expels(workload)):
             yield Violation("converges", f"nodes with a pod that are to run none: {wrong}", now)
         if crowded := sorted(name for name, pods in by_node.items() if len(pods) > 1):
             yield Violation("converges", f"nodes with more than one pod: {crowded}", now)
-        yield from self._all_available(members, wish, now)
+        yield from self._all_available(members, workload, now)
         old = [pod.name for pod in members if pod.hash != target]
-        keeps = number(wish.partition, len(running), up=False)
-        if not wish.paused and not wish.on_delete and len(old) > keeps:
+        keeps = number(workload.partition, len(running), up=False)
+        if not workload.paused and not workload.on_delete and len(old) > keeps:
             yield Violation("converges", f"{old} are old, the partition is {keeps}", now)
         yield from self._all_run_their_revisions(members, now)
-        yield from self._status_is_true(members, running, wish, target, now)
+        yield from self._status_is_true(members, running, workload, target, now)
 
     def _status_is_true(
-        self, members: list[Version], running: set[str], wish: Wish, target: str, now: float
+        self, members: list[Version], running: set[str], workload: Workload, target: str, now: float
     ) -> Iterator[Violation]:
         here = [pod for pod in members if pod.target in running]
-        available = sum(pod.is_available(min_ready_s=wish.min_ready_s, at=self._start + now) for pod in here)
+        available = sum(
+            pod.is_available(min_ready_s=workload.min_ready_s, at=self._start + now) for pod in here
+        )
         wanted = {
             "desiredNumberScheduled": len(running),
             "currentNumberScheduled": len(here),
             "numberReady": sum(pod.is_ready for pod in here),
             "numberAvailable": available,
             "updatedNumberScheduled": sum(pod.hash == target for pod in here),
-            "observedGeneration": wish.generation,
+            "observedGeneration": workload.generation,
         }
-        yield from self._counts_are_true(wish, wanted, now)
+        yield from self._counts_are_true(workload, wanted, now)
 
     # ── what is known ────────────────────────────────────────────────────────
 
-    def _running(self, wish: Wish) -> set[str]:
-        return {name for name, states in self._nodes.items() if states[-1].runs(wish)}
+    def _running(self, workload: Workload) -> set[str]:
+        return {name for name, states in self._nodes.items() if states[-1].runs(workload)}
 
-    def _nodes_since(self, name: str, turn: Turn) -> list[Node]:
+    def _nodes_since(self, name: str, reconcile: Reconcile) -> list[Node]:
         """What a manager may take for the present state of a node."""
         states = self._nodes.get(name) or []
-        known = turn.known.get(NODES, 0)
+        known = reconcile.known.get(NODES, 0)
         first = max(0, bisect_right(states, known, key=lambda one: one.revision) - 1)
         return states[first:]
 
-    def _nodes_are_known(self, turn: Turn) -> bool:
-        """Whether no node has changed since the turn began: only then nodes can be counted."""
-        return all(len(self._nodes_since(name, turn)) == 1 for name in self._nodes)
+    def _nodes_are_known(self, reconcile: Reconcile) -> bool:
+        """Whether no node has changed since the reconcile began: only then nodes can be counted."""
+        return all(len(self._nodes_since(name, reconcile)) == 1 for name in self._nodes)
 
-    def _on_node(self, turn: Turn, node: str) -> Iterator[list[Version]]:
+    def _on_node(self, reconcile: Reconcile, node: str) -> Iterator[list[Version]]:
         """Pods of one node, each with the versions that the manager may take for the present one."""
-        for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager):
+        for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager):
             if versions[0].target == node:
                 yield versions

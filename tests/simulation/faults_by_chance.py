@@ -2,8 +2,7 @@
 
 random.Random ──▶ faults_by_chance() ──▶ Faults
 
-Seeds come in moods, so that not every run drowns in everything at once: calm ones, where rules bite hardest,
-are as frequent as wild ones.
+Some seeds have many faults and some hardly any: calm ones, in which rules are strictest, are as frequent as wild ones.
 """
 
 import random
@@ -20,12 +19,12 @@ def faults_by_chance(
 ) -> list[Fault]:
     """What goes wrong in so many seconds: requests by parts of their `paths`, watches of `watches`, managers."""
     found: list[Fault] = []
-    mood = rng.choice(("calm", "calm", "some", "wild"))
+    share = rng.choice(("calm", "calm", "some", "wild"))
 
     def at() -> float:
         return round(rng.uniform(0, length_s + 15), 2)
 
-    for _ in range({"calm": rng.choice((0, 1)), "some": 3, "wild": 8}[mood]):
+    for _ in range({"calm": rng.choice((0, 1)), "some": 3, "wild": 8}[share]):
         sort = rng.random()
         if sort < 0.5:
             kind = rng.choice(REQUEST_FAULTS)

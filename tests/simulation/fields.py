@@ -4,7 +4,7 @@
 
 schema ──▶ fields_of() ──────────────┐
 seeds ──▶ scripts ──▶ objects, and   ├──▶ never set: printed; test_fields.py has a reason for each
-          what deeds write ──────────┘
+          what operations write ─────┘
 """
 
 import argparse
@@ -19,8 +19,8 @@ from pykruise.kinds import crds_of
 from pykruise.kube.documents import encode
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.virtual_time import VirtualLoop
-from simulation.deeds import Deeds
 from simulation.kinds import GENERATORS, KINDS, generate
+from simulation.operations import Operations
 from simulation.script import Script
 
 __all__ = ["fields_of", "never_set", "set_by"]
@@ -112,13 +112,13 @@ class _NoNodes:
 
 
 def set_by(script: Script) -> dict[Resource, set[str]]:
-    """What a script sets in the specs of its object and of what is beside it: at the start, and by its deeds."""
+    """What a script sets in the specs of its object and of what is beside it: at the start, and by its operations."""
     kind = KINDS[script.kind]
     objects: dict[Resource, Object] = {kind.resource: script.object}
     if kind.beside is not None:
         objects[kind.beside] = script.beside
     client = _Recorder(objects)
-    deeds = Deeds(
+    operations = Operations(
         client,  # type: ignore[arg-type]
         _NoNodes(),  # type: ignore[arg-type]
         resource=kind.resource,
@@ -129,8 +129,8 @@ def set_by(script: Script) -> dict[Resource, set[str]]:
     )
 
     async def do_all() -> None:
-        for deed in script.deeds:
-            await deeds.do(deed)
+        for operation in script.operations:
+            await operations.do(operation)
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(do_all())

@@ -8,7 +8,7 @@ from typing import Any
 
 from simulation.chance import Chooser, kruise_object, pace
 from simulation.faults_by_chance import faults_by_chance
-from simulation.script import Deed, Fault, Script
+from simulation.script import Fault, Operation, Script
 
 __all__ = ["generate"]
 
@@ -21,14 +21,14 @@ def generate(seed: int) -> Script:
     """The script of this seed, always the same."""
     rng = random.Random(f"advancedcronjob-{seed}")
     length_s = rng.choice((900.0, 1800.0, 5400.0))
-    deeds = _deeds(rng, length_s)
+    operations = _operations(rng, length_s)
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
     if rng.random() < 0.3:
         at, seconds = round(rng.uniform(0, length_s), 2), rng.choice((-3600.0, -400.0, 400.0, 3600.0))
         faults.append(Fault(at, "clock jump", "", 1, seconds))
         if rng.random() < 0.5:
             faults.append(Fault(at + rng.choice((5.0, 700.0)), "clock jump", "", 1, -seconds))
-    if rng.random() < 0.4:  # nobody is there at some of the times
+    if rng.random() < 0.4:  # no manager runs at some of the times
         faults.append(
             Fault(round(rng.uniform(0, length_s), 2), "crash", "", 1, rng.choice((10.0, 800.0, 4000.0)))
         )
@@ -37,7 +37,7 @@ def generate(seed: int) -> Script:
         kind="advancedcronjob",
         object=_cron(rng),
         nodes=0,
-        deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
+        operations=tuple(sorted(operations, key=lambda operation: operation.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         **pace(rng),
     )
@@ -57,7 +57,7 @@ def _cron(rng: random.Random) -> dict[str, Any]:
     return kruise_object("AdvancedCronJob", spec)
 
 
-def _deeds(rng: random.Random, length_s: float) -> list[Deed]:
+def _operations(rng: random.Random, length_s: float) -> list[Operation]:
     chooser = Chooser(rng, length_s)
     add = chooser.add
     for _ in range(rng.choice((0, 5, 20))):
@@ -77,5 +77,5 @@ def _deeds(rng: random.Random, length_s: float) -> list[Deed]:
     if rng.random() < 0.1:
         at = add("delete_set", policy=rng.choice(("Background", "Foreground")))
         if rng.random() < 0.6:
-            chooser.found.append(Deed(round(at + rng.uniform(0.5, 30), 2), "create_set"))
+            chooser.found.append(Operation(round(at + rng.uniform(0.5, 30), 2), "create_set"))
     return chooser.found

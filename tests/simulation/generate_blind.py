@@ -3,8 +3,8 @@
 seed ──▶ generate() ──▶ Script of kind cloneset
 
 What the usual scripts meet rarely happens here all the time: the answer of a write is lost while the watch lags, a
-watch stalls and its history is gone when it comes back, pods recover unseen, claims are reused, somebody wants
-another pod gone before the watch has told of the deletion of the first, the workload goes while nobody is told.
+watch stalls and its history is gone when it comes back, pods recover unseen, claims are reused, a user wants
+another pod gone before the watch has reported the deletion of the first, the workload goes and no watch says so.
 """
 
 import random
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from simulation.chance import claim, kruise_object
-from simulation.script import Deed, Fault, Script
+from simulation.script import Fault, Operation, Script
 
 __all__ = ["generate"]
 
@@ -22,19 +22,19 @@ def generate(seed: int) -> Script:
     rng = random.Random(f"blind-{seed}")
     document = _cloneset(rng)
     at = round(rng.uniform(12, 20), 2)
-    spots: tuple[Callable[[random.Random, float], tuple[list[Deed], list[Fault]]], ...] = (
+    spots: tuple[Callable[[random.Random, float], tuple[list[Operation], list[Fault]]], ...] = (
         _lost_answers,
         _lost_history,
         _recovery_unseen,
         _in_order,
     )
     spot = _RARE.get(seed % 8) or rng.choice(spots)
-    deeds, faults = spot(rng, at)
+    operations, faults = spot(rng, at)
     return Script(
         seed=seed,
         object=document,
         nodes=3,
-        deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
+        operations=tuple(sorted(operations, key=lambda operation: operation.at)),
         faults=tuple(faults),
         latency_s=rng.choice((0.005, 0.02)),
         hook_s=0.5,
@@ -64,75 +64,82 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
     return kruise_object("CloneSet", spec)
 
 
-def _lost_answers(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
-    """Writes take effect, nobody says so, and the watch is late. All is healed after the last deed: it waits."""
-    deed = rng.choice(
+def _lost_answers(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:
+    """Writes take effect, answers are lost, the watch is late. All is healed after the last operation: it waits."""
+    operation = rng.choice(
         (
-            Deed(at, "scale", {"replicas": 8}),
-            Deed(at, "image", {"tag": 2}),
-            Deed(at, "mark", {"pod": rng.randrange(8)}),
+            Operation(at, "scale", {"replicas": 8}),
+            Operation(at, "image", {"tag": 2}),
+            Operation(at, "mark", {"pod": rng.randrange(8)}),
         )
     )
     kind = rng.choice(("answer lost", "no answer", "timeout after the fact", "error after the fact"))
     lost = Fault(round(at - 0.5, 2), kind, "/pods", rng.choice((1, 2, 4)), 1.0)
-    return [deed, Deed(at + 30, "cure")], [
+    return [operation, Operation(at + 30, "fix_images")], [
         lost,
         Fault(round(at - 0.5, 2), "delay", "/pods", 12, rng.choice((5.0, 20.0))),
     ]
 
 
-def _lost_history(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
+def _lost_history(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:
     """A watch says nothing for minutes; when it is opened again, what was missed is no longer kept."""
     watch = rng.choice(("/pods", "/clonesets"))
-    deeds = [
-        Deed(at, "image", {"tag": 2}),
-        Deed(at + 1, "delete_pod", {"pod": rng.randrange(8), "now": True}),
+    operations = [
+        Operation(at, "image", {"tag": 2}),
+        Operation(at + 1, "delete_pod", {"pod": rng.randrange(8), "now": True}),
     ]
-    deeds += [Deed(at + 2, "scale", {"replicas": rng.choice((1, 6))})]
-    return deeds, [Fault(round(at - 5, 2), "stall", watch), Fault(at + 20, "compact")]
+    operations += [Operation(at + 2, "scale", {"replicas": rng.choice((1, 6))})]
+    return operations, [Fault(round(at - 5, 2), "stall", watch), Fault(at + 20, "compact")]
 
 
-def _recovery_unseen(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
+def _recovery_unseen(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:
     """Pods come back into service while the watch lags, and just then some of them are to go, or change."""
     change = rng.choice(
         (
-            Deed(at + 3.5, "list_to_delete", {"pods": rng.sample(range(8), 3)}),
-            Deed(at + 3.5, "image", {"tag": 2}),
+            Operation(at + 3.5, "list_to_delete", {"pods": rng.sample(range(8), 3)}),
+            Operation(at + 3.5, "image", {"tag": 2}),
         )
     )
-    deeds = [Deed(at, "bad_image", {"tag": 1, "how": "never ready"}), Deed(at + 2, "cure"), change]
-    return deeds, [Fault(round(at + 1.5, 2), "delay", "/pods", 8, 5.0)]
+    operations = [
+        Operation(at, "bad_image", {"tag": 1, "how": "never ready"}),
+        Operation(at + 2, "fix_images"),
+        change,
+    ]
+    return operations, [Fault(round(at + 1.5, 2), "delay", "/pods", 8, 5.0)]
 
 
-def _other_victim(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
-    """A pod is deleted, and before the watch says so somebody else is to go."""
+def _other_victim(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:
+    """A pod is deleted, and before the watch says so another one is to go."""
     first, second = rng.sample(range(5), 2)
-    deeds = [
-        Deed(at, "list_to_delete", {"pods": [first]}),
-        Deed(round(at + 0.4, 2), "list_to_delete", {"pods": [second]}),
+    operations = [
+        Operation(at, "list_to_delete", {"pods": [first]}),
+        Operation(round(at + 0.4, 2), "list_to_delete", {"pods": [second]}),
     ]
-    return deeds, [Fault(round(at - 0.1, 2), "delay", "/pods", 12, 5.0)]
+    return operations, [Fault(round(at - 0.1, 2), "delay", "/pods", 12, 5.0)]
 
 
-def _in_order(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
+def _in_order(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:
     """Nothing goes wrong: rules that faults would excuse bite."""
-    deeds = [
-        Deed(at, "mark", {"pod": rng.randrange(8)}),
-        Deed(at + 15, "image", {"tag": 2}),
-        Deed(at + 40, "scale", {"replicas": rng.choice((1, 2))}),
-        Deed(at + 60, "scale", {"replicas": 5}),
+    operations = [
+        Operation(at, "mark", {"pod": rng.randrange(8)}),
+        Operation(at + 15, "image", {"tag": 2}),
+        Operation(at + 40, "scale", {"replicas": rng.choice((1, 2))}),
+        Operation(at + 60, "scale", {"replicas": 5}),
     ]
-    return deeds, []
+    return operations, []
 
 
-def _gone_owner(rng: random.Random, at: float) -> tuple[list[Deed], list[Fault]]:
-    """The workload is deleted, and watches that would tell of it and of its pods hang."""
-    deeds = [Deed(at, "delete_set", {"policy": "Background"}), Deed(round(at + 30, 2), "create_set")]
+def _gone_owner(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:
+    """The workload is deleted, and watches that would report it and its pods hang."""
+    operations = [
+        Operation(at, "delete_set", {"policy": "Background"}),
+        Operation(round(at + 30, 2), "create_set"),
+    ]
     begin = round(at - 1, 2)
-    return deeds, [Fault(begin, "stall", "/clonesets"), Fault(begin, "stall", "/pods")]
+    return operations, [Fault(begin, "stall", "/clonesets"), Fault(begin, "stall", "/pods")]
 
 
-_RARE: Mapping[int, Callable[[random.Random, float], tuple[list[Deed], list[Fault]]]] = {
+_RARE: Mapping[int, Callable[[random.Random, float], tuple[list[Operation], list[Fault]]]] = {
     3: _other_victim,
     5: _gone_owner,
     7: _other_victim,

@@ -8,7 +8,7 @@ from typing import Any
 
 from simulation.chance import Chooser, kruise_object, pace, with_pods
 from simulation.faults_by_chance import faults_by_chance
-from simulation.script import Deed, Script
+from simulation.script import Operation, Script
 
 __all__ = ["generate"]
 
@@ -22,10 +22,12 @@ def generate(seed: int) -> Script:
     document = _broadcastjob(rng)
     nodes = rng.choice((1, 2, 3, 4, 6))
     length_s = rng.choice((10.0, 20.0, 60.0))
-    deeds = _deeds(rng, document, length_s)
+    operations = _operations(rng, document, length_s)
     if "nodeSelector" in document["spec"]["template"]["spec"]:
-        deeds += [
-            Deed(0.0, "label_node", {"node": n, "value": "a"}) for n in range(nodes) if rng.random() < 0.7
+        operations += [
+            Operation(0.0, "label_node", {"node": n, "value": "a"})
+            for n in range(nodes)
+            if rng.random() < 0.7
         ]
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
     paces = pace(rng)
@@ -35,7 +37,7 @@ def generate(seed: int) -> Script:
         kind="broadcastjob",
         object=document,
         nodes=nodes,
-        deeds=tuple(sorted(deeds, key=lambda deed: deed.at)),
+        operations=tuple(sorted(operations, key=lambda operation: operation.at)),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         **paces,
     )
@@ -69,7 +71,7 @@ def _broadcastjob(rng: random.Random) -> dict[str, Any]:
     return kruise_object("BroadcastJob", spec)
 
 
-def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Deed]:
+def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Operation]:
     chooser = Chooser(rng, length_s)
     add = chooser.add
     ways = ("pull", "crash", "crash", "slow")
@@ -92,21 +94,25 @@ def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> lis
             *with_pods(chooser)[:3],
         ]
     )
-    # A person who sees it paused cures what was wrong, and lets it go on.
-    for deed in tuple(chooser.found):
-        if deed.do == "spec" and deed.args.get("paused") and rng.random() < 0.7:
-            chooser.found.append(Deed(round(deed.at + rng.uniform(1, 20), 2), "spec", {"paused": False}))
+    # A user who sees it paused corrects what was wrong, and resumes it.
+    for operation in tuple(chooser.found):
+        if operation.do == "spec" and operation.args.get("paused") and rng.random() < 0.7:
+            chooser.found.append(
+                Operation(round(operation.at + rng.uniform(1, 20), 2), "spec", {"paused": False})
+            )
     if document["spec"]["failurePolicy"]["type"] == "Pause" or document["spec"].get("paused"):
         late = round(length_s + 20, 2)
         chooser.found += [
-            Deed(late, "cure"),
-            Deed(round(late + 1, 2), "remove_failed"),
-            Deed(round(late + 2, 2), "spec", {"paused": False}),
+            Operation(late, "fix_images"),
+            Operation(round(late + 1, 2), "remove_failed"),
+            Operation(round(late + 2, 2), "spec", {"paused": False}),
         ]
     if rng.random() < 0.2:
-        chooser.found.append(Deed(0.0, "bad_image", {"tag": 1, "how": "crash"}))
-        chooser.found.append(Deed(round(rng.uniform(10, 60), 2), "cure"))
+        chooser.found.append(Operation(0.0, "bad_image", {"tag": 1, "how": "crash"}))
+        chooser.found.append(Operation(round(rng.uniform(10, 60), 2), "fix_images"))
     if rng.random() < 0.2:
-        chooser.found += [Deed(0.0, "original_pod", {"node": number}) for number in range(rng.choice((1, 2)))]
+        chooser.found += [
+            Operation(0.0, "original_pod", {"node": number}) for number in range(rng.choice((1, 2)))
+        ]
     chooser.maybe_deleted(0.08)
     return chooser.found

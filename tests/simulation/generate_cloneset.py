@@ -2,8 +2,7 @@
 
 seed ──▶ generate() ──▶ Script
 
-Seeds come in moods, so that not every run drowns in everything at once: calm ones, where rules bite hardest,
-are as frequent as wild ones.
+Some seeds have many faults and some hardly any: calm ones, in which rules are strictest, are as frequent as wild ones.
 """
 
 import random
@@ -13,14 +12,14 @@ from simulation.chance import (
     Chooser,
     claim,
     containers,
-    image_trouble,
+    image_faults,
     kruise_object,
     scripted,
     with_pods,
     writers,
 )
 from simulation.faults_by_chance import faults_by_chance
-from simulation.script import Deed, Fault, Script
+from simulation.script import Fault, Operation, Script
 
 __all__ = ["generate"]
 
@@ -33,19 +32,19 @@ def generate(seed: int) -> Script:
     rng = random.Random(f"simulation-{seed}")
     document = _cloneset(rng)
     length_s = rng.choice((20.0, 60.0, 180.0))
-    deeds, faults = (
-        _deeds(rng, length_s),
+    operations, faults = (
+        _operations(rng, length_s),
         faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES),
     )
     if rng.random() < 0.06:
-        more_deeds, more_faults = _recovery_unseen(rng)
-        deeds, faults = [*deeds, *more_deeds], [*faults, *more_faults]
+        more_operations, more_faults = _recovery_unseen(rng)
+        operations, faults = [*operations, *more_operations], [*faults, *more_faults]
     return scripted(
         rng,
         seed,
         object=document,
         nodes=rng.choice((2, 3, 4)),
-        deeds=deeds,
+        operations=operations,
         faults=faults,
     )
 
@@ -93,7 +92,7 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
     return kruise_object("CloneSet", spec)
 
 
-def _deeds(rng: random.Random, length_s: float) -> list[Deed]:
+def _operations(rng: random.Random, length_s: float) -> list[Operation]:
     chooser = Chooser(rng, length_s)
     add = chooser.add
     rest = [
@@ -116,7 +115,7 @@ def _deeds(rng: random.Random, length_s: float) -> list[Deed]:
         lambda: add("cost", pod=rng.randrange(8), cost=rng.choice((-5, 10))),
         *writers(chooser),
         lambda: add("drain", node=rng.randrange(4)),
-        *image_trouble(chooser, nodes=4),
+        *image_faults(chooser, nodes=4),
     ]
     chooser.some_of(rest)
     chooser.maybe_deleted(0.12)
@@ -124,13 +123,13 @@ def _deeds(rng: random.Random, length_s: float) -> list[Deed]:
     return chooser.found
 
 
-def _recovery_unseen(rng: random.Random) -> tuple[list[Deed], list[Fault]]:
-    """Pods come back into service while the watch lags, and just then somebody wants some of them gone."""
+def _recovery_unseen(rng: random.Random) -> tuple[list[Operation], list[Fault]]:
+    """Pods come back into service while the watch lags, and just then a user wants some of them gone."""
     at = round(rng.uniform(8, 20), 2)
     pods = rng.sample(range(8), 3)
-    deeds = [
-        Deed(at, "bad_image", {"tag": 1, "how": "never ready"}),
-        Deed(at + 2, "cure"),
-        Deed(at + 3.5, "list_to_delete", {"pods": pods}),
+    operations = [
+        Operation(at, "bad_image", {"tag": 1, "how": "never ready"}),
+        Operation(at + 2, "fix_images"),
+        Operation(at + 3.5, "list_to_delete", {"pods": pods}),
     ]
-    return deeds, [Fault(at + 1.5, "delay", "/pods", 8, 5.0)]
+    return operations, [Fault(at + 1.5, "delay", "/pods", 8, 5.0)]

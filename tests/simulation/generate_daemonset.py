@@ -6,9 +6,9 @@ seed ──▶ generate() ──▶ Script
 import random
 from typing import Any
 
-from simulation.chance import Chooser, containers, image_trouble, kruise_object, scripted, with_pods, writers
+from simulation.chance import Chooser, containers, image_faults, kruise_object, scripted, with_pods, writers
 from simulation.faults_by_chance import faults_by_chance
-from simulation.script import Deed, Script
+from simulation.script import Operation, Script
 
 __all__ = ["generate"]
 
@@ -22,10 +22,12 @@ def generate(seed: int) -> Script:
     document = _daemonset(rng)
     nodes = rng.choice((1, 2, 3, 4, 6))
     length_s = rng.choice((20.0, 60.0, 180.0))
-    deeds = _deeds(rng, document, length_s)
+    operations = _operations(rng, document, length_s)
     if _pool(document):
-        deeds += [
-            Deed(0.0, "label_node", {"node": n, "value": "a"}) for n in range(nodes) if rng.random() < 0.7
+        operations += [
+            Operation(0.0, "label_node", {"node": n, "value": "a"})
+            for n in range(nodes)
+            if rng.random() < 0.7
         ]
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
     return scripted(
@@ -34,7 +36,7 @@ def generate(seed: int) -> Script:
         kind="daemonset",
         object=document,
         nodes=nodes,
-        deeds=deeds,
+        operations=operations,
         faults=faults,
     )
 
@@ -77,7 +79,7 @@ def _daemonset(rng: random.Random) -> dict[str, Any]:
     return kruise_object("DaemonSet", spec)
 
 
-def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Deed]:
+def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Operation]:
     chooser = Chooser(rng, length_s)
     add = chooser.add
     surges = bool(document["spec"]["updateStrategy"]["rollingUpdate"].get("maxSurge"))
@@ -105,7 +107,7 @@ def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> lis
         lambda: add("label_node", node=rng.randrange(6), value=rng.choice(("a", "b", None))),
         lambda: add("join", number=rng.randrange(3)),
         lambda: add("leave", node=rng.randrange(6)),
-        *image_trouble(chooser, nodes=6),
+        *image_faults(chooser, nodes=6),
     ]
     if _pool(document):
         rest += [lambda: add("node_selector", pool=rng.choice(("a", "b", None)))]

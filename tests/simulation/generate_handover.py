@@ -10,7 +10,7 @@ import msgspec
 
 from simulation.chance import kruise_object
 from simulation.network import REQUEST_FAULTS
-from simulation.script import Deed, Fault, Script
+from simulation.script import Fault, Operation, Script
 
 __all__ = ["generate", "generate_slots"]
 
@@ -21,10 +21,10 @@ def generate(seed: int) -> Script:
     """The script of this seed, always the same."""
     rng = random.Random(f"handover-{seed}")
     at = round(rng.uniform(8, 12), 2)
-    deeds, faults = [], []
+    operations, faults = [], []
     for number in range(rng.choice((1, 2, 3))):
-        deeds.append(_change(rng, at, number))
-        # The leader goes in the middle of what follows, and who stands by hears late of it.
+        operations.append(_change(rng, at, number))
+        # The leader goes in the middle of what follows, and the standby gets the events late.
         moment = round(at + rng.uniform(0.0, 1.5), 2)
         if rng.random() < 0.8:
             kind, seconds = rng.choice((("delay", 5.0), ("delay", 30.0), ("stall", 0.0)))
@@ -46,7 +46,7 @@ def generate(seed: int) -> Script:
         object=_cloneset(rng),
         nodes=3,
         managers=rng.choice((2, 2, 3)),
-        deeds=tuple(deeds),
+        operations=tuple(operations),
         faults=tuple(sorted(faults, key=lambda fault: fault.at)),
         latency_s=rng.choice((0.005, 0.05, 0.3)),
         kubelet={"start_s": 0.5, "ready_s": 0.5, "stop_s": rng.choice((0.1, 3.0))},
@@ -60,10 +60,10 @@ def generate_slots(seed: int) -> Script:
     return msgspec.structs.replace(script, kind="slots", shares=True, managers=rng.choice((2, 3, 4)))
 
 
-def _change(rng: random.Random, at: float, number: int) -> Deed:
+def _change(rng: random.Random, at: float, number: int) -> Operation:
     if rng.random() < 0.6:
-        return Deed(at, "scale", {"replicas": rng.choice((6, 9, 12))})
-    return Deed(at, "image", {"tag": number + 2})
+        return Operation(at, "scale", {"replicas": rng.choice((6, 9, 12))})
+    return Operation(at, "image", {"tag": number + 2})
 
 
 def _cloneset(rng: random.Random) -> dict[str, object]:

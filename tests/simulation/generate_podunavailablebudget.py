@@ -8,9 +8,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from simulation.chance import Chooser, image_trouble, kruise_object, scripted, with_pods, writers
+from simulation.chance import Chooser, image_faults, kruise_object, scripted, with_pods, writers
 from simulation.faults_by_chance import faults_by_chance
-from simulation.script import Deed, Fault, Script
+from simulation.script import Fault, Operation, Script
 
 __all__ = ["generate"]
 
@@ -39,16 +39,16 @@ def generate(seed: int) -> Script:
     path = f"/{kind.lower()}s"
     paths = ("/pods", "/podunavailablebudgets", "/podunavailablebudgets", path, "")
     watches = ("/pods", "/pods", "/podunavailablebudgets", "/podunavailablebudgets", path)
-    deeds = _deeds(rng, length_s, kind=kind)
+    operations = _operations(rng, length_s, kind=kind)
     workload, budget = _workload(rng, kind), _budget(rng, kind)
     faults = faults_by_chance(rng, length_s, paths=paths, watches=watches)
     unseen, hanging = _unseen(random.Random(f"podunavailablebudget-unseen-{seed}"))
-    deeds, faults = [*deeds, *unseen], [*faults, *hanging]
-    end_s = max(deed.at for deed in deeds)
+    operations, faults = [*operations, *unseen], [*faults, *hanging]
+    end_s = max(operation.at for operation in operations)
     # What no budget would ever let happen is let happen in the end.
-    deeds.append(Deed(round(end_s + 30, 2), "budget", _AT_LAST))
-    if kind == "StatefulSet":  # a pod that has left keeps its name, and nobody else can have it
-        deeds.append(Deed(round(end_s + 60, 2), "remove_strangers"))
+    operations.append(Operation(round(end_s + 30, 2), "budget", _AT_LAST))
+    if kind == "StatefulSet":  # a released pod keeps its name, and no other pod can have it
+        operations.append(Operation(round(end_s + 60, 2), "remove_released"))
     return scripted(
         rng,
         seed,
@@ -56,7 +56,7 @@ def generate(seed: int) -> Script:
         object=workload,
         beside=budget,
         nodes=_NODES,
-        deeds=deeds,
+        operations=operations,
         faults=faults,
     )
 
@@ -93,13 +93,13 @@ def _budget(rng: random.Random, kind: str) -> dict[str, Any]:
     return {**found, "apiVersion": "policy.kruise.io/v1beta1"}
 
 
-def _deeds(rng: random.Random, length_s: float, *, kind: str) -> list[Deed]:
+def _operations(rng: random.Random, length_s: float, *, kind: str) -> list[Operation]:
     chooser = Chooser(rng, length_s)
     add = chooser.add
     rest: list[Callable[[], object]] = [
         *with_pods(chooser),
         *writers(chooser),
-        *image_trouble(chooser, nodes=_NODES),
+        *image_faults(chooser, nodes=_NODES),
         lambda: add("image", tag=rng.choice((1, 2, 3))),
         lambda: add("image", tag=2),
         lambda: add("env", value=rng.choice((1, 2))),
@@ -118,11 +118,11 @@ def _deeds(rng: random.Random, length_s: float, *, kind: str) -> list[Deed]:
     chooser.maybe_deleted(0.06)
     if rng.random() < 0.08:
         at = add("delete_beside")
-        chooser.found.append(Deed(round(at + rng.uniform(0.5, 40), 2), "create_beside"))
+        chooser.found.append(Operation(round(at + rng.uniform(0.5, 40), 2), "create_beside"))
     return chooser.found
 
 
-def _unseen(rng: random.Random) -> tuple[list[Deed], list[Fault]]:
+def _unseen(rng: random.Random) -> tuple[list[Operation], list[Fault]]:
     """In every eighth script: pods go while the watch of pods hangs, and others are to go when their records have run
     out."""
     if rng.random() >= 1 / 8:
@@ -130,23 +130,25 @@ def _unseen(rng: random.Random) -> tuple[list[Deed], list[Fault]]:
     at = rng.uniform(20, 60)
     hanging = Fault(round(at, 2), "stall", "/pods")
     later = (at + 0.1, at + 1, at + 21.5, at + 22.5, at + 24)
-    deeds = [Deed(round(when, 2), "delete_pod", {"pod": rng.randrange(8)}) for when in later]
-    return deeds, [hanging]
+    operations = [Operation(round(when, 2), "delete_pod", {"pod": rng.randrange(8)}) for when in later]
+    return operations, [hanging]
 
 
-def _rush(rng: random.Random) -> list[Deed]:
-    """Everybody wants pods gone at the same moment."""
+def _rush(rng: random.Random) -> list[Operation]:
+    """Many clients delete, evict or change pods at the same moment."""
     at = rng.uniform(10, 30)
-    found: list[Deed] = []
+    found: list[Operation] = []
     for _ in range(rng.choice((1, 2, 4))):
         for pod in rng.sample(range(8), k=rng.choice((2, 4, 8))):
             do, args = rng.choice((("delete_pod", {}), ("evict", {}), ("delete_pod", {"now": True})))
-            found.append(Deed(round(at + rng.uniform(0, 0.3), 2), do, {"pod": pod, **args}))
+            found.append(Operation(round(at + rng.uniform(0, 0.3), 2), do, {"pod": pod, **args}))
         if rng.random() < 0.4:
-            found.append(Deed(round(at, 2), "drain", {"node": rng.randrange(_NODES), "patience_s": 60.0}))
+            found.append(
+                Operation(round(at, 2), "drain", {"node": rng.randrange(_NODES), "patience_s": 60.0})
+            )
         if rng.random() < 0.3:
-            found.append(Deed(round(at, 2), "image", {"tag": rng.choice((2, 3))}))
+            found.append(Operation(round(at, 2), "image", {"tag": rng.choice((2, 3))}))
         if rng.random() < 0.3:
-            found.append(Deed(round(at, 2), "node_down", {"node": rng.randrange(_NODES)}))
+            found.append(Operation(round(at, 2), "node_down", {"node": rng.randrange(_NODES)}))
         at += rng.choice((0.5, 3.0, 12.0, 21.0))
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from simulation.chance import Chooser, kruise_object, scripted, with_pods, writers
 from simulation.faults_by_chance import faults_by_chance
-from simulation.script import Deed, Script
+from simulation.script import Operation, Script
 
 __all__ = ["generate"]
 
@@ -21,7 +21,7 @@ def generate(seed: int) -> Script:
     rng = random.Random(f"sidecarset-{seed}")
     length_s = rng.choice((20.0, 60.0, 180.0))
     beside = _sidecarset(rng)
-    deeds = _deeds(rng, length_s, has_selector="selector" in beside["spec"]["updateStrategy"])
+    operations = _operations(rng, length_s, has_selector="selector" in beside["spec"]["updateStrategy"])
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
     return scripted(
         rng,
@@ -30,7 +30,7 @@ def generate(seed: int) -> Script:
         object=_cloneset(rng),
         beside=beside,
         nodes=rng.choice((2, 3)),
-        deeds=deeds,
+        operations=operations,
         faults=faults,
     )
 
@@ -73,7 +73,7 @@ def _sidecarset(rng: random.Random) -> dict[str, Any]:
     return kruise_object("SidecarSet", spec, name="log")
 
 
-def _deeds(rng: random.Random, length_s: float, *, has_selector: bool) -> list[Deed]:
+def _operations(rng: random.Random, length_s: float, *, has_selector: bool) -> list[Operation]:
     chooser = Chooser(rng, length_s)
     add = chooser.add
     rest = [
@@ -100,5 +100,5 @@ def _deeds(rng: random.Random, length_s: float, *, has_selector: bool) -> list[D
     chooser.maybe_deleted(0.05)
     if rng.random() < 0.1:
         at = add("delete_beside")
-        chooser.found.append(Deed(round(at + rng.uniform(0.5, 40), 2), "create_beside"))
+        chooser.found.append(Operation(round(at + rng.uniform(0.5, 40), 2), "create_beside"))
     return chooser.found

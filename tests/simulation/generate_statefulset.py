@@ -10,14 +10,14 @@ from simulation.chance import (
     Chooser,
     claim,
     containers,
-    image_trouble,
+    image_faults,
     kruise_object,
     scripted,
     with_pods,
     writers,
 )
 from simulation.faults_by_chance import faults_by_chance
-from simulation.script import Deed, Script
+from simulation.script import Operation, Script
 
 __all__ = ["generate"]
 
@@ -31,7 +31,7 @@ def generate(seed: int) -> Script:
     rng = random.Random(f"statefulset-{seed}")
     document = _statefulset(rng)
     length_s = rng.choice((20.0, 60.0, 180.0))
-    deeds = _deeds(rng, document, length_s)
+    operations = _operations(rng, document, length_s)
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
     return scripted(
         rng,
@@ -39,7 +39,7 @@ def generate(seed: int) -> Script:
         kind="statefulset",
         object=document,
         nodes=rng.choice((2, 3, 4)),
-        deeds=deeds,
+        operations=operations,
         faults=faults,
     )
 
@@ -105,7 +105,7 @@ def _rolling(rng: random.Random, *, is_parallel: bool) -> dict[str, Any]:
     return found
 
 
-def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Deed]:
+def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -> list[Operation]:
     chooser = Chooser(rng, length_s)
     add = chooser.add
     rest = [
@@ -126,7 +126,7 @@ def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> lis
         *with_pods(chooser),
         *writers(chooser),
         lambda: add("drain", node=rng.randrange(4)),
-        *image_trouble(chooser, nodes=4),
+        *image_faults(chooser, nodes=4),
     ]
     if document["spec"]["podManagementPolicy"] == "Parallel":
         rest += [
@@ -140,9 +140,9 @@ def _deeds(rng: random.Random, document: dict[str, Any], length_s: float) -> lis
             )
         ]
     chooser.some_of(rest)
-    for deed in tuple(chooser.found):
-        if deed.do == "relabel":  # a pod that has left keeps its name, and nobody else can have it
-            chooser.found.append(Deed(round(deed.at + rng.uniform(1, 40), 2), "remove_strangers"))
+    for operation in tuple(chooser.found):
+        if operation.do == "relabel":  # a released pod keeps its name, and no other can have it
+            chooser.found.append(Operation(round(operation.at + rng.uniform(1, 40), 2), "remove_released"))
     chooser.maybe_deleted(0.12)
     chooser.maybe_on_delete(0.12, alone=True)
     return chooser.found

@@ -8,7 +8,7 @@ from typing import Any
 
 from simulation.chance import Chooser, kruise_object, scripted, with_pods
 from simulation.faults_by_chance import faults_by_chance
-from simulation.script import Deed, Script
+from simulation.script import Operation, Script
 
 __all__ = ["generate"]
 
@@ -23,17 +23,17 @@ def generate(seed: int) -> Script:
     nodes = rng.choice((2, 3, 4))
     length_s = rng.choice((20.0, 60.0, 180.0))
     united = _united(rng)
-    deeds = [*_zones(nodes), *_deeds(rng, length_s, united, nodes=nodes)]
+    operations = [*_zones(nodes), *_operations(rng, length_s, united, nodes=nodes)]
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
     return scripted(
-        rng, seed, kind="uniteddeployment", object=united, nodes=nodes, deeds=deeds, faults=faults
+        rng, seed, kind="uniteddeployment", object=united, nodes=nodes, operations=operations, faults=faults
     )
 
 
-def _zones(nodes: int) -> list[Deed]:
+def _zones(nodes: int) -> list[Operation]:
     """The last node is zone b, the others are zone a."""
     return [
-        Deed(0.0, "label_node", {"node": node, "value": "b" if node == nodes - 1 else "a"})
+        Operation(0.0, "label_node", {"node": node, "value": "b" if node == nodes - 1 else "a"})
         for node in range(nodes)
     ]
 
@@ -85,7 +85,9 @@ def _subset(name: str, zone: str) -> dict[str, Any]:
     return {"name": name, "nodeSelectorTerm": term}
 
 
-def _deeds(rng: random.Random, length_s: float, united: dict[str, Any], *, nodes: int) -> list[Deed]:
+def _operations(
+    rng: random.Random, length_s: float, united: dict[str, Any], *, nodes: int
+) -> list[Operation]:
     chooser = Chooser(rng, length_s)
     add = chooser.add
     subsets = united["spec"]["topology"]["subsets"]
@@ -113,14 +115,17 @@ def _deeds(rng: random.Random, length_s: float, united: dict[str, Any], *, nodes
     return chooser.found
 
 
-def _outage(rng: random.Random, nodes: int) -> list[Deed]:
+def _outage(rng: random.Random, nodes: int) -> list[Operation]:
     """All nodes of zone a take no pods for a while."""
     at = round(rng.uniform(15, 40), 2)
     later = round(at + rng.choice((8, 40, 90)), 2)
     return [
-        deed
+        operation
         for node in range(nodes - 1)
-        for deed in (Deed(at, "drain", {"node": node}), Deed(later, "uncordon", {"node": node}))
+        for operation in (
+            Operation(at, "drain", {"node": node}),
+            Operation(later, "uncordon", {"node": node}),
+        )
     ]
 
 

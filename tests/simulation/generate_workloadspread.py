@@ -8,7 +8,7 @@ from typing import Any
 
 from simulation.chance import Chooser, kruise_object, scripted, with_pods
 from simulation.faults_by_chance import faults_by_chance
-from simulation.script import Deed, Script
+from simulation.script import Operation, Script
 
 __all__ = ["generate"]
 
@@ -23,7 +23,7 @@ def generate(seed: int) -> Script:
     nodes = rng.choice((2, 3, 4))
     length_s = rng.choice((20.0, 60.0, 180.0))
     beside = _workloadspread(rng)
-    deeds = [*_zones(nodes), *_deeds(rng, length_s, nodes=nodes)]
+    operations = [*_zones(nodes), *_operations(rng, length_s, nodes=nodes)]
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
     return scripted(
         rng,
@@ -33,15 +33,15 @@ def generate(seed: int) -> Script:
         beside=beside,
         is_versioned=rng.random() < 0.5,
         nodes=nodes,
-        deeds=deeds,
+        operations=operations,
         faults=faults,
     )
 
 
-def _zones(nodes: int) -> list[Deed]:
+def _zones(nodes: int) -> list[Operation]:
     """The last node is zone b, the others are zone a."""
     return [
-        Deed(0.0, "label_node", {"node": node, "value": "b" if node == nodes - 1 else "a"})
+        Operation(0.0, "label_node", {"node": node, "value": "b" if node == nodes - 1 else "a"})
         for node in range(nodes)
     ]
 
@@ -94,7 +94,7 @@ def _subset(rng: random.Random, name: str, zone: str) -> dict[str, Any]:
     return found
 
 
-def _deeds(rng: random.Random, length_s: float, *, nodes: int) -> list[Deed]:
+def _operations(rng: random.Random, length_s: float, *, nodes: int) -> list[Operation]:
     chooser = Chooser(rng, length_s)
     add = chooser.add
     rest = [
@@ -120,17 +120,17 @@ def _deeds(rng: random.Random, length_s: float, *, nodes: int) -> list[Deed]:
     chooser.maybe_deleted(0.06)
     if rng.random() < 0.12:
         at = add("delete_beside")
-        chooser.found.append(Deed(round(at + rng.uniform(0.5, 40), 2), "create_beside"))
+        chooser.found.append(Operation(round(at + rng.uniform(0.5, 40), 2), "create_beside"))
     return chooser.found
 
 
-def _rush(rng: random.Random) -> list[Deed]:
+def _rush(rng: random.Random) -> list[Operation]:
     """Many pods come and go at once: admission and controller write the status at the same time."""
     at = rng.uniform(5, 15)
-    found: list[Deed] = []
+    found: list[Operation] = []
     for _ in range(rng.choice((2, 4, 8))):
-        found.append(Deed(round(at, 2), "scale", {"replicas": rng.choice((0, 1, 2))}))
+        found.append(Operation(round(at, 2), "scale", {"replicas": rng.choice((0, 1, 2))}))
         at += rng.choice((0.2, 0.5, 2.0))
-        found.append(Deed(round(at, 2), "scale", {"replicas": rng.choice((8, 10, 12))}))
+        found.append(Operation(round(at, 2), "scale", {"replicas": rng.choice((8, 10, 12))}))
         at += rng.choice((0.3, 1.0, 3.0))
     return found

@@ -1,4 +1,4 @@
-"""What holds for a CloneSet while leaders follow each other: never a pod too many, whoever lags behind.
+"""What holds for a CloneSet while leaders follow each other: never a pod too many, whichever of them lags behind.
 
 Other rules ask what a manager could know. Here that is no excuse: a new leader waits until it knows what the one before
 it has written (kube/hand_over.py).
@@ -20,8 +20,8 @@ class HandOverRules(CloneSetRules):
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
         yield from super().on_commit(commit)
-        if self.wishes:
-            self._most = max(self._most, self.wishes[-1].replicas + self.wishes[-1].max_surge)
+        if self.workloads:
+            self._most = max(self._most, self.workloads[-1].replicas + self.workloads[-1].max_surge)
         if commit.shelf == PODS and commit.old is None:
             active = [pod.name for pod in self.pods.latest() if pod.is_active]
             if len(active) > self._most:

@@ -1,11 +1,11 @@
-"""What the API server has stored, write by write, and who wrote it on what knowledge.
+"""What the API server has stored, write by write, and which client wrote it on what knowledge.
 
-manager's turn begins ──▶ TURN (what its caches knew) ─┐ carried by contextvars with every request
-request ──▶ API server ──▶ RecordingStorage.commit() ──┴──▶ Commit ──▶ rules of the kind
+manager's reconcile begins ──▶ RECONCILE (what its caches knew) ─┐ carried by contextvars with every request
+request ──▶ API server ──▶ RecordingStorage.commit() ────────────┴──▶ Commit ──▶ rules of the kind
 
-Rules look at commits and not at caches: a commit is what counts, whatever anyone believes. What the writer
+Rules look at commits and not at caches: a commit is what counts, whatever a manager's cache holds. What the writer
 could know is recorded too, for a rule can only ask for what was knowable: every change that the writer's
-caches had not seen when its turn began may or may not have been known to it.
+caches had not seen when its reconcile began may or may not have been known to it.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,10 +17,10 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
 
-__all__ = ["SENDER", "TURN", "Commit", "RecordingStorage", "Turn"]
+__all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage"]
 
 
-class Turn(msgspec.Struct, frozen=True):
+class Reconcile(msgspec.Struct, frozen=True):
     """What a manager knew when it began to decide: per shelf, everything up to that revision."""
 
     manager: str
@@ -31,11 +31,11 @@ class Turn(msgspec.Struct, frozen=True):
     """Which of its controllers."""
 
 
-TURN: ContextVar[Turn | None] = ContextVar("turn", default=None)
-"""The turn in which a request is sent; None outside of managers."""
+RECONCILE: ContextVar[Reconcile | None] = ContextVar("reconcile", default=None)
+"""The reconcile in which a request is sent; None outside of managers."""
 
 SENDER: ContextVar[str] = ContextVar("sender", default="")
-"""Who sent the request that is being carried out: a manager's name, `user`, or empty for the cluster itself."""
+"""The sender of the request that is being carried out: a manager's name, `user`, or empty for the cluster itself."""
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class Commit(msgspec.Struct, frozen=True):
     shelf: str
     key: Key
     sender: str
-    turn: Turn | None
+    reconcile: Reconcile | None
     old: Document | None
     new: Document | None
 
@@ -57,7 +57,7 @@ class Commit(msgspec.Struct, frozen=True):
 
 
 class RecordingStorage(MemoryStorage):
-    """Memory that tells `listen` of each commit to the shelves it was asked about, and keeps a trace of all."""
+    """Memory that calls `listen` with each commit to the shelves it was asked about, and keeps a trace of all."""
 
     def __init__(self, *, clock: Callable[[], float], start: float, shelves: frozenset[str]) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class RecordingStorage(MemoryStorage):
                     shelf=change.shelf,
                     key=stored.key,
                     sender=sender,
-                    turn=TURN.get(),
+                    reconcile=RECONCILE.get(),
                     old=decode(change.old.raw) if change.old else None,
                     new=decode(change.new.raw) if change.new else None,
                 )

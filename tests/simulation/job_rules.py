@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.clock import parse_time
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 from simulation.rules import PODS, Violation, number
 
@@ -96,7 +96,7 @@ class Node(msgspec.Struct, frozen=True):
     revision: int
     is_there: bool
     is_open: bool
-    """Neither cordoned nor with a taint: nobody here tolerates any."""
+    """Neither cordoned nor with a taint: no pod here tolerates any."""
     pool: str
 
     def fits(self, job: Job) -> bool:
@@ -117,8 +117,8 @@ class JobRules:
         self.pods = PodHistory()
         self._jobs: list[Job] = []
         self._gone_at = 0
-        self._made_in: dict[str, Turn] = {}
-        """By the uid of a pod: in which turn of a manager it was made."""
+        self._made_in: dict[str, Reconcile] = {}
+        """By the uid of a pod: in which reconcile of a manager it was made."""
         self._nodes: dict[str, list[Node]] = {}
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:
@@ -159,18 +159,18 @@ class JobRules:
         job = read_job(commit.new, commit.revision)
         before = self._jobs[-1] if self._jobs and self._jobs[-1].uid == job.uid else None
         self._jobs.append(job)
-        if before is None or commit.turn is None:
+        if before is None or commit.reconcile is None:
             return
         if before.is_over and before.ends and before.status != job.status:
             yield self._broken(commit, "finished", f"the status of a job that is over: {dict(job.status)}")
         if before.status.get("startTime", job.status.get("startTime")) != job.status.get("startTime"):
             yield self._broken(commit, "start", "startTime has changed")
         if "Complete" in job.conditions - before.conditions:
-            yield from self._on_complete(commit, commit.turn, job)
+            yield from self._on_complete(commit, commit.reconcile, job)
 
     def _on_removed(self, commit: Commit) -> Iterator[Violation]:
         """A manager deletes a job only when its time to live is over."""
-        if commit.turn is None or not self._jobs:
+        if commit.reconcile is None or not self._jobs:
             return
         job = self._jobs[-1]
         ended = job.status.get("completionTime")
@@ -179,12 +179,12 @@ class JobRules:
         elif parse_time(ended) + job.ttl_s > commit.at + self._skew_s + 1:
             yield self._broken(commit, "ttl", "the job is deleted before its time")
 
-    def _on_complete(self, commit: Commit, turn: Turn, job: Job) -> Iterator[Violation]:
+    def _on_complete(self, commit: Commit, reconcile: Reconcile, job: Job) -> Iterator[Violation]:
         """Every node that surely fits has a pod that may have ended."""
-        known = turn.known.get(NODES, 0)
+        known = reconcile.known.get(NODES, 0)
         ended = {
             versions[0].target
-            for versions in self._believed(turn)
+            for versions in self._believed(reconcile)
             if any(not one.is_active for one in versions)
         }
         missing = [
@@ -198,11 +198,11 @@ class JobRules:
         started = job.status.get("startTime")
         if job.deadline_s is not None and started:
             until = parse_time(started) + job.deadline_s - self._start
-            if until + self._skew_s + 1 < turn.at:
+            if until + self._skew_s + 1 < reconcile.at:
                 yield self._broken(commit, "deadline", "complete, but later than its deadline")
         failed = [
             versions[0].name
-            for versions in self._surely(turn)
+            for versions in self._surely(reconcile)
             if all(self._counts_as_failed(one, job) for one in versions)
         ]
         if failed and job.on_failure != "Continue":
@@ -210,66 +210,70 @@ class JobRules:
 
     def _on_pod(self, commit: Commit) -> Iterator[Violation]:
         before, after = self.pods.take(commit)
-        turn = commit.turn
-        if before is None and turn is not None:
-            self._made_in[after.uid] = turn
-        if turn is None or not self._jobs:
+        reconcile = commit.reconcile
+        if before is None and reconcile is not None:
+            self._made_in[after.uid] = reconcile
+        if reconcile is None or not self._jobs:
             return
-        jobs = [job for job in self._jobs_since(turn.known.get(JOBS, 0)) if job.uid == after.owner]
+        jobs = [job for job in self._jobs_since(reconcile.known.get(JOBS, 0)) if job.uid == after.owner]
         if not jobs:
             if before is None:
                 yield self._broken(commit, "owner", f"{after.name} is created for no job there is")
         elif all(job.is_deleting for job in jobs):
             yield self._broken(commit, "terminating", f"{after.name} is written to, its job terminates")
         elif before is None:
-            yield from self._on_created(commit, turn, after, jobs)
+            yield from self._on_created(commit, reconcile, after, jobs)
         elif not before.is_deleting and (after.is_deleting or after.gone):
-            yield from self._on_deleted(commit, turn, after, jobs)
+            yield from self._on_deleted(commit, reconcile, after, jobs)
 
-    def _on_created(self, commit: Commit, turn: Turn, pod: Version, jobs: list[Job]) -> Iterator[Violation]:
+    def _on_created(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, jobs: list[Job]
+    ) -> Iterator[Violation]:
         open_ = [job for job in jobs if not job.is_over and not job.is_paused and not job.is_deleting]
         if not open_:
             yield self._broken(commit, "over", f"{pod.name} is created for a job that is over or paused")
             return
-        nodes = self._nodes_since(pod.target, turn.known.get(NODES, 0))
+        nodes = self._nodes_since(pod.target, reconcile.known.get(NODES, 0))
         if not any(node.fits(job) for node in nodes for job in open_):
             yield self._broken(commit, "placement", f"{pod.name} is created for {pod.target!r}")
         active = 0
         failing = [
             versions[0].name
-            for versions in self._surely(turn)
+            for versions in self._surely(reconcile)
             if all(self._counts_as_failed(one, job) for one in versions for job in open_)
         ]
         if failing and all(job.on_failure != "Continue" for job in open_):
             yield self._broken(commit, "failed", f"{pod.name} is created, and {failing} have failed")
-        for versions in self._surely(turn):
+        for versions in self._surely(reconcile):
             if versions[0].uid == pod.uid:
                 continue
             if versions[0].target == pod.target:
                 what = f"{pod.target} has {versions[-1].name} already, and gets {pod.name}"
                 yield self._broken(commit, "twice", what)
             active += all(one.is_active and not any(job.is_failing(one) for job in jobs) for one in versions)
-        limit = max(job.limit(self._may_be_desired(turn)) for job in open_)
+        limit = max(job.limit(self._may_be_desired(reconcile)) for job in open_)
         if active >= limit:
             what = f"{pod.name} is created, {active} are active, {limit} may be"
             yield self._broken(commit, "parallelism", what)
 
-    def _on_deleted(self, commit: Commit, turn: Turn, pod: Version, jobs: list[Job]) -> Iterator[Violation]:
-        versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+    def _on_deleted(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, jobs: list[Job]
+    ) -> Iterator[Violation]:
+        versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         if all(one.phase in ("Succeeded", "Failed") for one in versions):
             yield self._broken(commit, "finished", f"{pod.name} has finished, and is deleted")
         if all(job.is_paused and not job.is_over for job in jobs):
             yield self._broken(commit, "paused", f"{pod.name} is deleted, and the job is paused")
         if any(job.is_over for job in jobs):
             return
-        nodes = self._nodes_since(pod.target, turn.known.get(NODES, 0))
-        twins = [
+        nodes = self._nodes_since(pod.target, reconcile.known.get(NODES, 0))
+        duplicates = [
             one
-            for versions in self._believed(turn)
+            for versions in self._believed(reconcile)
             for one in versions[-1:]
             if one.target == pod.target and one.uid != pod.uid and one.owner == pod.owner
         ]
-        if not twins and all(node.fits(job) for node in nodes for job in jobs) and nodes:
+        if not duplicates and all(node.fits(job) for node in nodes for job in jobs) and nodes:
             yield self._broken(commit, "deletion", f"{pod.name} on {pod.target} is deleted for nothing")
 
     # ── at rest ──────────────────────────────────────────────────────────────
@@ -351,24 +355,26 @@ class JobRules:
         versions = self._nodes.get(name, [])
         return versions[max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1) :]
 
-    def _believed(self, turn: Turn) -> Iterator[list[Version]]:
+    def _believed(self, reconcile: Reconcile) -> Iterator[list[Version]]:
         """Of each pod that the manager may believe to be the job's: the versions that it may take for the present."""
-        uids = {job.uid for job in self._jobs_since(turn.known.get(JOBS, 0))}
-        for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager):
+        uids = {job.uid for job in self._jobs_since(reconcile.known.get(JOBS, 0))}
+        for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager):
             if versions[-1].owner in uids:
                 yield versions
 
-    def _surely(self, turn: Turn) -> Iterator[list[Version]]:
+    def _surely(self, reconcile: Reconcile) -> Iterator[list[Version]]:
         """The same of those that it has to know, and that are surely there."""
-        for versions in self._believed(turn):
+        for versions in self._believed(reconcile):
             first = self.pods.created_at(versions[0].uid)
             # What another manager made since, or this one while this write was on its way, it need not know.
-            is_known = first.revision <= turn.known.get(PODS, 0) or self._made_in.get(first.uid) == turn
+            is_known = (
+                first.revision <= reconcile.known.get(PODS, 0) or self._made_in.get(first.uid) == reconcile
+            )
             if is_known and not any(one.gone for one in versions):
                 yield versions
 
-    def _may_be_desired(self, turn: Turn) -> int:
-        known = turn.known.get(NODES, 0)
+    def _may_be_desired(self, reconcile: Reconcile) -> int:
+        known = reconcile.known.get(NODES, 0)
         return sum(any(one.is_there for one in self._nodes_since(name, known)) for name in self._nodes)
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:

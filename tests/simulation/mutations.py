@@ -122,7 +122,7 @@ def _terminating_is_ignored(original: Any) -> Any:
 
 
 def _tombless(_original: Any) -> Any:
-    """The answer to a DELETE is not believed; only the watch is."""
+    """The answer to a DELETE does not count; only the watch does."""
     return lambda *_args, **_kwargs: None
 
 
@@ -139,7 +139,7 @@ def _gone_is_ignored(original: Any) -> Any:
 
 
 MUTATIONS: dict[str, tuple[Change, ...]] = {
-    "own writes are not seen until the watch tells them": ((cache.Cache, "observe_written", _tombless),),
+    "own writes are not seen until the watch sends them": ((cache.Cache, "observe_written", _tombless),),
     "maxUnavailable is always rounded up": ((limits, "resolve", _round(Rounding.UP)),),
     "percentages are always rounded down": ((limits, "resolve", _round(Rounding.DOWN)),),
     "the partition is one less": (_limits(partition=lambda limits: max(limits.partition - 1, 0)),),
@@ -182,14 +182,14 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     ),
     "the wrong revision loses its surplus pods": ((scale, "_victims", _swapped_victims),),
     "a lost answer counts as a failure": ((execute.Executor, "_write", _write_once),),
-    "nobody looks after a conflict": ((execute.Executor, "_look", _without_look),),
+    "a conflict is not followed by a read": ((execute.Executor, "_look", _without_look),),
     "what can be updated in place is recreated": (
         (in_place, "difference", always(NotInPlace("on purpose"))),
     ),
     "an update in place counts as complete at once": ((refreshing, "go_on", _refreshed_too_early),),
     "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
-    "nobody looks whether the owner is still there": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
-    # An announced claim is deleted later, whoever forgets it: both have to be missing.
+    "whether the owner is still there is not checked": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
+    # An announced claim is deleted later, even if it is forgotten here: both have to be missing.
     "claims stay when their pod is deleted": (
         (scale, "claims_to_delete", always(())),
         (scale, "claims_to_announce", always(())),
@@ -256,7 +256,7 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
     "DaemonSet: pods count as available at once": (
         (daemon_working_set.WorkingSet, "is_available", always(True)),
     ),
-    "DaemonSet: own writes are not seen until the watch tells them": (
+    "DaemonSet: own writes are not seen until the watch sends them": (
         (cache.Cache, "observe_written", _tombless),
     ),
 }
@@ -324,7 +324,7 @@ HANDOVER: dict[str, tuple[Change, ...]] = {
 
 
 SLOTS: dict[str, tuple[Change, ...]] = {
-    "Slots: who gets a slot does not wait for what the one before wrote": (
+    "Slots: a member does not wait for the writes of the slot's former member": (
         (hand_over.HandOver, "_catch_up", lambda _original: _at_once),
     ),
     "Slots: two managers mean different slots": (
@@ -356,7 +356,7 @@ UNSEEN = frozenset(
         "writes go without preconditions",
         "a pod that does not serve is deleted as it was never seen",
         "tombstones are ignored",
-        "nobody looks whether the owner is still there",
+        "whether the owner is still there is not checked",
         "a lost answer counts as a failure",
         "a 410 is answered by watching on",
         "claims stay when their pod is deleted",

@@ -157,7 +157,7 @@ PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
     "PodUnavailableBudget: a record lets its pod go for ever": (
         (budgets, "lets_go_again", _whenever_recorded),
     ),
-    "PodUnavailableBudget: a record runs out although nobody has looked": (
+    "PodUnavailableBudget: a record expires although the pod was not read": (
         (budget_snapshot, "_is_late", always(False)),
     ),
     "PodUnavailableBudget: pods that are released are not looked at": (
@@ -166,5 +166,5 @@ PODUNAVAILABLEBUDGET: dict[str, tuple[Change, ...]] = {
     "PodUnavailableBudget: pods that do not serve are guarded": (
         (budgets, "counts_as_available", always(True)),
     ),
-    "PodUnavailableBudget: nobody is asked": ((BudgetGuard, "judge", _never_refused),),
+    "PodUnavailableBudget: the guard is never asked": ((BudgetGuard, "judge", _never_refused),),
 }

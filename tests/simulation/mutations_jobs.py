@@ -81,7 +81,7 @@ BROADCASTJOB: dict[str, tuple[Change, ...]] = {
         _policy(lambda policy: replace(policy, ttl_s=None if policy.ttl_s is None else 0)),
     ),
     "BroadcastJob: a failed job leaves pods running": ((fan_out, "_to_stop", always(())),),
-    "BroadcastJob: nodes that come are not heard of": ((BROADCAST_JOB.control, "wakes", _deaf_to_nodes),),
+    "BroadcastJob: nodes that come wake no job": ((BROADCAST_JOB.control, "wakes", _deaf_to_nodes),),
 }
 
 
@@ -167,7 +167,7 @@ ADVANCEDCRONJOB: dict[str, tuple[Change, ...]] = {
     "AdvancedCronJob: the oldest of what has ended goes too early": (
         _spec(failed_jobs_history_limit=lambda _spec: 0),
     ),
-    "AdvancedCronJob: children that end are not heard of": (
+    "AdvancedCronJob: children that end wake no job": (
         (
             CRON_JOB.control,
             "wakes",

@@ -18,11 +18,11 @@ import msgspec
 
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError, error_for
 from pykruise.kube.transport import Request, Response, Transport
-from simulation.history import SENDER, TURN
+from simulation.history import RECONCILE, SENDER
 from simulation.script import Fault
 from support.faults import Answer
 
-__all__ = ["REQUEST_FAULTS", "STREAM_FAULTS", "Weather", "Wire"]
+__all__ = ["REQUEST_FAULTS", "STREAM_FAULTS", "NetworkFaults", "Wire"]
 
 _ANSWERS: Mapping[str, Answer] = {
     "conflict": Answer(409),
@@ -49,7 +49,7 @@ class _Left:
     count: int
 
 
-class Weather:
+class NetworkFaults:
     """The faults of a script that are still to come or going on, shared by all wires of a simulation."""
 
     def __init__(self, faults: tuple[Fault, ...], *, now: Callable[[], float]) -> None:
@@ -69,7 +69,7 @@ class Weather:
         self._cleared.set()
 
     def hold(self, seconds: float) -> None:
-        """A request stays on its way for so long, whatever becomes of the weather."""
+        """A request stays on its way for so long, also after `clear()`."""
         self.last_arrival = max(self.last_arrival, self._now() + seconds)
 
     async def hang(self, seconds: float) -> None:
@@ -118,7 +118,7 @@ class Wire:
         inner: Transport,
         *,
         name: str,
-        weather: Weather,
+        network_faults: NetworkFaults,
         rng: random.Random,
         latency_s: float,
         decides: bool = True,
@@ -126,7 +126,7 @@ class Wire:
         self._decides = decides
         self._inner = inner
         self._name = name
-        self._weather = weather
+        self._network_faults = network_faults
         self._rng = rng
         self._latency_s = latency_s
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -141,7 +141,7 @@ class Wire:
             raise RequestTimeoutError("cut off on purpose")
         method, path, timeout_s = request.method, request.path, request.timeout_s
         self.writes += method != "GET" and not path.endswith("/events")
-        fault = self._weather.take(REQUEST_FAULTS, path, method)
+        fault = self._network_faults.take(REQUEST_FAULTS, path, method)
 
         async def forward() -> Response:
             return await self._inner.request(msgspec.structs.replace(request, timeout_s=None))
@@ -162,12 +162,12 @@ class Wire:
     def _arrived(self, task: "asyncio.Task[Any]") -> None:
         self._under_way.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited for it may be dead
+            task.exception()  # the manager that waited for it may be gone
 
     async def _travel(self, fault: Fault | None, forward: Callable[[], Any]) -> Response:
         SENDER.set(self._name)
         if not self._decides:
-            TURN.set(None)
+            RECONCILE.set(None)
         await asyncio.sleep(self._rng.uniform(0, self._latency_s))
         if self.dead and self._rng.random() < 0.5:
             raise ConnectionLostError("the sender is dead")
@@ -186,7 +186,7 @@ class Wire:
                 await forward()
                 raise ConnectionLostError("lost on purpose, after")
             case "late effect":
-                self._weather.hold(fault.seconds)
+                self._network_faults.hold(fault.seconds)
                 self._send(_later(fault.seconds, forward))
                 raise ConnectionLostError("lost on purpose, late")
             case "slow":
@@ -213,7 +213,7 @@ class Wire:
         if self.dead:
             await asyncio.Event().wait()
         await asyncio.sleep(self._rng.uniform(0, self._latency_s))
-        fault = self._weather.take(("refused", "unavailable", "too many"), path, "STREAM")
+        fault = self._network_faults.take(("refused", "unavailable", "too many"), path, "STREAM")
         if fault is not None:
             if fault.kind == "refused":
                 raise UnreachableError("refused on purpose")
@@ -232,12 +232,12 @@ class Wire:
     ) -> AsyncGenerator[bytes, None]:
         held: bytes | None = None
         async for line in lines:
-            if self.dead:  # what is cut off hears of it by the silence
+            if self.dead:  # a client that is cut off gets nothing
                 await asyncio.sleep(idle_timeout_s or 300.0)
                 raise ConnectionLostError("cut off on purpose")
             if self._rng.random() < 0.3:
                 await asyncio.sleep(self._rng.uniform(0, self._latency_s))
-            fault = self._weather.take(STREAM_FAULTS, path, "STREAM")
+            fault = self._network_faults.take(STREAM_FAULTS, path, "STREAM")
             if held is not None:
                 yield line
                 self.held.pop(path, None)
@@ -258,9 +258,9 @@ class Wire:
                     return
                 case "delay":
                     assert fault is not None
-                    await self._weather.hang(fault.seconds)
+                    await self._network_faults.hang(fault.seconds)
                 case "stall":
-                    await self._weather.hang(idle_timeout_s or 300.0)
+                    await self._network_faults.hang(idle_timeout_s or 300.0)
                     raise ConnectionLostError("stalled on purpose")
                 case "duplicate":
                     yield line

@@ -2,8 +2,8 @@
 
 Commit ──▶ Rules.on_commit() ──▶ Violation(rule, what)          at the end ──▶ Rules.at_rest() ──▶ Violations
 
-A further kind brings a `WorkloadRules` of its own, how its object is read (`Wish`) and a generator of scripts, and
-is entered in kinds.py; network, history, deeds on pods and nodes, shrinking and replaying are the same for all.
+A further kind brings a `WorkloadRules` of its own, how its object is read (`Workload`) and a generator of scripts, and
+is entered in kinds.py; network, history, operations on pods and nodes, shrinking and replaying are the same for all.
 
 A commit by a manager is right if there is a version of the workload that the manager may have known, under which it
 is right for pods (and nodes) as the manager may have known them. So nothing is asked that could not be known, and
@@ -16,14 +16,14 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 
 __all__ = [
     "PODS",
     "REVISIONS",
     "Violation",
-    "Wish",
+    "Workload",
     "WorkloadRules",
     "images_of",
     "is_hooked",
@@ -46,7 +46,7 @@ class Violation(msgspec.Struct, frozen=True):
         return f"{self.at:.3f} {self.rule}: {self.what}"
 
 
-class Wish(Protocol):
+class Workload(Protocol):
     """One version of a workload, as far as all kinds have it. `revision` is the API server's."""
 
     @property
@@ -67,7 +67,7 @@ class Wish(Protocol):
     def status(self) -> Mapping[str, Any]: ...
 
 
-W = TypeVar("W", bound=Wish)
+W = TypeVar("W", bound=Workload)
 
 
 class WorkloadRules(Generic[W]):
@@ -91,7 +91,7 @@ class WorkloadRules(Generic[W]):
         self._start = start
         self._skew_s = skew_s
         self.pods = PodHistory()
-        self.wishes: list[W] = []
+        self.workloads: list[W] = []
         self._gone_at = 0
         self._templates: dict[str, Any] = {}
         self._image_writes: dict[tuple[str, str], int] = {}
@@ -102,17 +102,19 @@ class WorkloadRules(Generic[W]):
         """The object as stored. Fields that admission defaults are there."""
         raise NotImplementedError
 
-    def on_created(self, commit: Commit, turn: Turn, pod: Version, wishes: list[W]) -> Iterator[Violation]:
-        """A manager made a pod; it has to be right under one of the wishes."""
+    def on_created(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[W]
+    ) -> Iterator[Violation]:
+        """A manager made a pod; it has to be right under one of these versions of the workload."""
         raise NotImplementedError
 
     def on_changed(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[W]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[W]
     ) -> Iterator[Violation]:
         """A manager wrote to a pod of the workload, or deleted it."""
         raise NotImplementedError
 
-    def settled(self, members: list[Version], wish: W, target: str, now: float) -> Iterator[Violation]:
+    def settled(self, members: list[Version], workload: W, target: str, now: float) -> Iterator[Violation]:
         """Everything has gone well for long: nothing is missing, left over or unsaid. `target`: its revision."""
         raise NotImplementedError
 
@@ -120,9 +122,9 @@ class WorkloadRules(Generic[W]):
         """Something on another of the shelves, in whatever namespace."""
         yield from ()
 
-    def left_behind(self, wish: W, now: float) -> Iterator[Violation]:
+    def left_behind(self, workload: W, now: float) -> Iterator[Violation]:
         """The workload is gone for long: what of it is still there?"""
-        left = [pod.name for pod in self.pods.latest() if pod.owner == wish.uid]
+        left = [pod.name for pod in self.pods.latest() if pod.owner == workload.uid]
         if left:
             yield Violation("gone", f"the workload is gone, but {left} are there", now)
 
@@ -142,32 +144,32 @@ class WorkloadRules(Generic[W]):
 
     def at_rest(self, now: float) -> Iterator[Violation]:
         """What is wrong although everything has gone well for long."""
-        if not self.wishes:
+        if not self.workloads:
             return
-        wish = self.wishes[-1]
-        if self._gone_at > wish.revision:
-            yield from self.left_behind(wish, now)
+        workload = self.workloads[-1]
+        if self._gone_at > workload.revision:
+            yield from self.left_behind(workload, now)
             return
-        target = self._hash_of(wish)
+        target = self._hash_of(workload)
         if not target:
             yield Violation("converges", "the template has no revision", now)
             return
-        yield from self.settled(list(self._members(wish)), wish, target, now)
+        yield from self.settled(list(self._members(workload)), workload, target, now)
 
     def _on_pod(self, commit: Commit) -> Iterator[Violation]:
         before, after = self.pods.take(commit)
-        turn = commit.turn
-        if turn is None or not self.wishes:
+        reconcile = commit.reconcile
+        if reconcile is None or not self.workloads:
             return
         for found in self._concerned(commit, after, before):
             if isinstance(found, Violation):
                 yield found
             elif before is None:
                 yield from self._is_built_right(commit, after)
-                yield from self.on_created(commit, turn, after, found)
+                yield from self.on_created(commit, reconcile, after, found)
             elif before.owner == after.owner and self._is_member(before, found[-1]):
                 yield from self._on_images(commit, before, after, found)
-                yield from self.on_changed(commit, turn, before, after, found)
+                yield from self.on_changed(commit, reconcile, before, after, found)
 
     def _on_set(self, commit: Commit) -> None:
         if commit.key.name != self._name:
@@ -175,7 +177,7 @@ class WorkloadRules(Generic[W]):
         if commit.new is None:
             self._gone_at = commit.revision
         else:
-            self.wishes.append(self.read(commit.new, commit.revision))
+            self.workloads.append(self.read(commit.new, commit.revision))
 
     def _on_revision(self, commit: Commit) -> Iterator[Violation]:
         if commit.new is not None:
@@ -184,9 +186,9 @@ class WorkloadRules(Generic[W]):
             )
             return
         removed = commit.key.name.rpartition("-")[2]
-        if commit.turn is not None and self.wishes:
-            used = [pod.name for pod in self._members(self.wishes[-1]) if pod.hash == removed]
-            known = commit.turn.known.get(PODS, 0)
+        if commit.reconcile is not None and self.workloads:
+            used = [pod.name for pod in self._members(self.workloads[-1]) if pod.hash == removed]
+            known = commit.reconcile.known.get(PODS, 0)
             sure = [name for name in used if self._is_sure(name, removed, known)]
             if sure:
                 yield self._broken(commit, "history", f"revision {removed} is deleted, but {sure} are of it")
@@ -201,15 +203,15 @@ class WorkloadRules(Generic[W]):
         self, commit: Commit, after: Version, before: Version | None
     ) -> Iterator[Violation | list[W]]:
         """The versions of the workload under which a manager's write to a pod has to be right, if there are any."""
-        assert commit.turn is not None
-        wishes = self._wishes_since(commit.turn.known.get(self.shelf, 0))
-        if not wishes or after.owner not in {wish.uid for wish in wishes}:
+        assert commit.reconcile is not None
+        workloads = self._workloads_since(commit.reconcile.known.get(self.shelf, 0))
+        if not workloads or after.owner not in {workload.uid for workload in workloads}:
             if before is None:
                 yield self._broken(commit, "owner", f"pod {after.name} is created for no workload there is")
-        elif all(wish.is_deleting for wish in wishes):
+        elif all(workload.is_deleting for workload in workloads):
             yield self._broken(commit, "terminating", f"pod {after.name} is written to, its owner terminates")
         else:
-            yield wishes
+            yield workloads
 
     # ── rules of containers ──────────────────────────────────────────────────
 
@@ -235,10 +237,10 @@ class WorkloadRules(Generic[W]):
             )
 
     def _on_images(
-        self, commit: Commit, before: Version, after: Version, wishes: list[W]
+        self, commit: Commit, before: Version, after: Version, workloads: list[W]
     ) -> Iterator[Violation]:
         """No container is restarted twice for one revision, none under its hook, none to another image."""
-        assert commit.turn is not None
+        assert commit.reconcile is not None
         if after.hash != before.hash:
             self._image_writes = {
                 key: count for key, count in self._image_writes.items() if key[0] != after.uid
@@ -250,11 +252,11 @@ class WorkloadRules(Generic[W]):
             if self._image_writes[key] > 1:
                 what = f"container {name} of {after.name} is restarted twice for {after.hash}"
                 yield self._broken(commit, "restarts", what)
-        versions = self.pods.since(before.uid, commit.turn.known.get(PODS, 0))
+        versions = self.pods.since(before.uid, commit.reconcile.known.get(PODS, 0))
         if (
             changed
             and before.state != "Updating"
-            and all(is_hooked(one, wish.in_place_hook) for one in versions[:-1] for wish in wishes)
+            and all(is_hooked(one, workload.in_place_hook) for one in versions[:-1] for workload in workloads)
             and versions[:-1]
         ):
             what = f"{after.name} is updated although its inPlaceUpdate hook is on it"
@@ -269,29 +271,31 @@ class WorkloadRules(Generic[W]):
     # ── rules of deletion ────────────────────────────────────────────────────
 
     def _is_hook_heeded(
-        self, commit: Commit, pod: Version, versions: list[Version], wishes: list[W]
+        self, commit: Commit, pod: Version, versions: list[Version], workloads: list[W]
     ) -> Iterator[Violation]:
         """No pod is deleted while its preDelete hook surely is on it."""
-        if all(is_hooked(one, wish.pre_delete) for one in versions for wish in wishes):
+        if all(is_hooked(one, workload.pre_delete) for one in versions for workload in workloads):
             yield self._broken(commit, "hook", f"{pod.name} is deleted although its preDelete hook is on it")
 
-    def _is_taken_out(self, commit: Commit, before: Version, after: Version, wish: W) -> bool:
+    def _is_taken_out(self, commit: Commit, before: Version, after: Version, workload: W) -> bool:
         """Whether a commit takes a pod out of service that served, whatever the clocks say."""
-        surely = before.is_available(min_ready_s=wish.min_ready_s, at=commit.at - self._skew_s)
-        return surely and not after.is_available(min_ready_s=wish.min_ready_s, at=commit.at + self._skew_s)
+        surely = before.is_available(min_ready_s=workload.min_ready_s, at=commit.at - self._skew_s)
+        return surely and not after.is_available(
+            min_ready_s=workload.min_ready_s, at=commit.at + self._skew_s
+        )
 
-    def _maybe_available(self, version: Version, wishes: list[W], *, until: float) -> bool:
+    def _maybe_available(self, version: Version, workloads: list[W], *, until: float) -> bool:
         """Whether some manager may take it for available until then."""
         at = until + self._skew_s + 1e-6
-        return any(version.is_available(min_ready_s=wish.min_ready_s, at=at) for wish in wishes)
+        return any(version.is_available(min_ready_s=workload.min_ready_s, at=at) for workload in workloads)
 
     # ── rules at rest ────────────────────────────────────────────────────────
 
-    def _all_available(self, members: list[Version], wish: W, now: float) -> Iterator[Violation]:
+    def _all_available(self, members: list[Version], workload: W, now: float) -> Iterator[Violation]:
         down = [
             f"{pod.name} ({pod.state}, ready={pod.is_ready})"
             for pod in members
-            if not pod.is_available(min_ready_s=wish.min_ready_s, at=self._start + now)
+            if not pod.is_available(min_ready_s=workload.min_ready_s, at=self._start + now)
         ]
         if down:
             yield Violation("converges", f"not available: {down}", now)
@@ -303,51 +307,51 @@ class WorkloadRules(Generic[W]):
                 what = f"{pod.name} runs {dict(pod.images)}, revision has {expected}"
                 yield Violation("template", what, now)
 
-    def _counts_are_true(self, wish: W, wanted: Mapping[str, int], now: float) -> Iterator[Violation]:
+    def _counts_are_true(self, workload: W, wanted: Mapping[str, int], now: float) -> Iterator[Violation]:
         """The status says these numbers; one that it does not say is 0."""
-        said = {name: wish.status.get(name, 0) for name in wanted}
+        said = {name: workload.status.get(name, 0) for name in wanted}
         wrong = {name: (said[name], want) for name, want in wanted.items() if said[name] != want}
         if wrong:
             yield Violation("status", f"the status says something else (said, true): {wrong}", now)
 
-    def _is_impossible(self, old: Iterable[Version], wish: W, condition: str) -> bool:
+    def _is_impossible(self, old: Iterable[Version], workload: W, condition: str) -> bool:
         """Some of these pods cannot be updated in place, and the status says so in this condition."""
-        said = {one["type"]: one["status"] for one in wish.status.get("conditions") or ()}
-        target = self._templates.get(self._hash_of(wish))
+        said = {one["type"]: one["status"] for one in workload.status.get("conditions") or ()}
+        target = self._templates.get(self._hash_of(workload))
         impossible = [pod for pod in old if not is_image_change(self._templates.get(pod.hash), target)]
         return bool(impossible) and said.get(condition) == "True"
 
-    def _says_failed(self, wish: W) -> list[str]:
+    def _says_failed(self, workload: W) -> list[str]:
         """Conditions of the status that something has failed."""
         return [
             f"{one['type']}: {one.get('message')}"
-            for one in wish.status.get("conditions") or ()
+            for one in workload.status.get("conditions") or ()
             if one["type"].startswith("Failed") and one["status"] == "True"
         ]
 
     # ── what is known ────────────────────────────────────────────────────────
 
-    def _is_known(self, turn: Turn, uid: str) -> bool:
+    def _is_known(self, reconcile: Reconcile, uid: str) -> bool:
         """Whether the manager has to know that there is such a pod."""
         first = self.pods.created_at(uid)
-        return first.revision <= turn.known.get(PODS, 0) or first.sender == turn.manager
+        return first.revision <= reconcile.known.get(PODS, 0) or first.sender == reconcile.manager
 
-    def _wishes_since(self, known: int) -> list[W]:
+    def _workloads_since(self, known: int) -> list[W]:
         """Versions that a manager with this knowledge may take for the present one."""
-        first = max(0, bisect_right(self.wishes, known, key=lambda wish: wish.revision) - 1)
-        if self._gone_at > self.wishes[-1].revision and self._gone_at <= known:
+        first = max(0, bisect_right(self.workloads, known, key=lambda workload: workload.revision) - 1)
+        if self._gone_at > self.workloads[-1].revision and self._gone_at <= known:
             return []
-        return self.wishes[first:]
+        return self.workloads[first:]
 
-    def _is_member(self, pod: Version, wish: W) -> bool:
-        return pod.is_active and pod.owner == wish.uid and pod.labels.get("app") == self._name
+    def _is_member(self, pod: Version, workload: W) -> bool:
+        return pod.is_active and pod.owner == workload.uid and pod.labels.get("app") == self._name
 
-    def _members(self, wish: W) -> Iterator[Version]:
-        return (pod for pod in self.pods.latest() if self._is_member(pod, wish))
+    def _members(self, workload: W) -> Iterator[Version]:
+        return (pod for pod in self.pods.latest() if self._is_member(pod, workload))
 
-    def _hash_of(self, wish: W) -> str:
+    def _hash_of(self, workload: W) -> str:
         """The revision of its template; empty: it has none yet. Of equal ones the newest counts."""
-        return next((name for name, one in reversed(self._templates.items()) if one == wish.template), "")
+        return next((name for name, one in reversed(self._templates.items()) if one == workload.template), "")
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
         return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
@@ -356,16 +360,16 @@ class WorkloadRules(Generic[W]):
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:
         """Labels that the owner of the lifecycle hooks sets on a pod in this state; None takes one off."""
-        if not self.wishes:
+        if not self.workloads:
             return {}
-        wish = self.wishes[-1]
+        workload = self.workloads[-1]
         match state:
             case "PreparingDelete":
-                return dict.fromkeys(wish.pre_delete)
+                return dict.fromkeys(workload.pre_delete)
             case "PreparingUpdate":
-                return dict.fromkeys(wish.in_place_hook)
+                return dict.fromkeys(workload.in_place_hook)
             case "Updated":
-                return dict(wish.in_place_hook)
+                return dict(workload.in_place_hook)
             case _:
                 return {}
 

@@ -2,20 +2,20 @@
 
 generate(seed) ──▶ Script ──▶ world.run(script)
 
-A deed is something a user, another controller or a machine does. A fault is something that goes wrong between
+An operation is something a user, another controller or a machine does. A fault is something that goes wrong between
 a manager and the API server, or with the manager itself. Both have a time in virtual seconds. Which pod or
-node a deed is about is a number that is resolved when it is done, so a script stays valid when it is shortened.
+node an operation is about is a number that is resolved when it is done, so a script stays valid when it is shortened.
 """
 
 from typing import Any
 
 import msgspec
 
-__all__ = ["Deed", "Fault", "Script", "from_json", "to_json"]
+__all__ = ["Fault", "Operation", "Script", "from_json", "to_json"]
 
 
-class Deed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One deed: when (seconds), what, with which arguments."""
+class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One operation: when (seconds), what, with which arguments."""
 
     at: float
     do: str
@@ -50,12 +50,12 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True):
     """More than one: they stand for election, and faults may end the one that leads."""
     shares: bool = False
     """Whether managers share the work (kube/membership.py); faults may end the one that works on the workload."""
-    deeds: tuple[Deed, ...] = ()
+    operations: tuple[Operation, ...] = ()
     faults: tuple[Fault, ...] = ()
     latency_s: float = 0.02
     """Requests take up to this long each way."""
     reads_in_portions: bool = False
-    """Whether the manager lets what it hears of pods wait for more (kube/event_batching.py)."""
+    """Whether the manager collects events of pods before it reads them (kube/event_batching.py)."""
     hook_s: float = 3.0
     """How long the handler of lifecycle hooks takes."""
     kubelet: dict[str, float] = {}

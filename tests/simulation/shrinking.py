@@ -1,4 +1,4 @@
-"""A script that fails, made short: deeds, faults and settings go as long as the same rule is still broken.
+"""A script that fails, made short: operations, faults and settings go as long as the same rule is still broken.
 
 Script, rule ──▶ shrink() ──▶ a shorter Script that breaks the same rule
 """
@@ -52,7 +52,7 @@ def _rule(play: Callable[[Script], Outcome], script: Script) -> str:
 
 def _smaller(script: Script) -> Iterator[Script]:
     """Every way to take something away, the largest pieces first."""
-    for field in ("faults", "deeds"):
+    for field in ("faults", "operations"):
         items: tuple[Any, ...] = getattr(script, field)
         size = len(items)
         while size >= 1:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version, is_injected
 from simulation.rules import PODS, REVISIONS, Violation, number
 
@@ -25,10 +25,10 @@ SETS = "sidecarsets.apps.kruise.io"
 HASH, IMAGELESS = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
 LISTED = "kruise.io/sidecarset-injected-list"
 SEEN_S = 2.0
-"""So soon webhooks have heard of what is new, when nothing goes wrong."""
+"""So soon webhooks know what is new, when nothing goes wrong."""
 
 
-class Wish(msgspec.Struct, frozen=True):
+class SidecarSet(msgspec.Struct, frozen=True):
     """One version of the SidecarSet. `revision` is the API server's."""
 
     revision: int
@@ -79,12 +79,12 @@ class Wish(msgspec.Struct, frozen=True):
         return min(keep, of)
 
 
-def read_wish(doc: Any, revision: int) -> Wish:
+def read_sidecarset(doc: Any, revision: int) -> SidecarSet:
     """A SidecarSet as stored."""
     meta, spec = doc["metadata"], doc["spec"]
     strategy = spec.get("updateStrategy") or {}
     annotations = meta.get("annotations") or {}
-    return Wish(
+    return SidecarSet(
         revision=revision,
         name=meta["name"],
         uid=meta["uid"],
@@ -123,12 +123,12 @@ class SidecarRules:
         self._namespace = namespace
         self._start = start
         self._is_calm = is_calm
-        self._wishes: list[Wish] = []
+        self._sidecarsets: list[SidecarSet] = []
         self._is_gone = True
         self._made_at = 0.0
         self._stored: set[str] = set()
         self._free: dict[str, tuple[str, int]] = {}
-        """Pods that were upgraded when they did not serve, with the turn: they cost that turn nothing."""
+        """Pods that were upgraded when they did not serve, with the reconcile: they cost that reconcile nothing."""
 
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
         """Called for each commit to `shelves`, in order; after the pods have taken it."""
@@ -137,82 +137,82 @@ class SidecarRules:
             if commit.old is None:
                 self._made_at = commit.at
             if commit.new is not None:
-                self._wishes.append(read_wish(commit.new, commit.revision))
+                self._sidecarsets.append(read_sidecarset(commit.new, commit.revision))
         elif commit.shelf == REVISIONS:
             (self._stored.discard if commit.new is None else self._stored.add)(commit.key.name)
         elif commit.shelf == PODS and commit.key.namespace == self._namespace and commit.new is not None:
             if commit.old is None:
                 yield from self._is_injected(commit)
-            elif commit.turn is not None:
-                yield from self._on_written(commit, commit.turn)
+            elif commit.reconcile is not None:
+                yield from self._on_written(commit, commit.reconcile)
 
     # ── injection ────────────────────────────────────────────────────────────
 
     def _is_injected(self, commit: Commit) -> Iterator[Violation]:
         pod = self._now(commit)
-        if not self._wishes or not commit.sender.startswith("manager"):
+        if not self._sidecarsets or not commit.sender.startswith("manager"):
             return
         if pod.sidecars:
-            if all(dict(pod.sidecars) != dict(wish.images) for wish in self._wishes):
+            if all(dict(pod.sidecars) != dict(sidecarset.images) for sidecarset in self._sidecarsets):
                 yield self._broken(
-                    commit, "injection", f"{pod.name} has {dict(pod.sidecars)}, which nobody wants"
+                    commit, "injection", f"{pod.name} has {dict(pod.sidecars)}, which no SidecarSet asks for"
                 )
         elif self._is_calm and not self._is_gone and commit.at - self._made_at > SEEN_S:
             yield self._broken(commit, "injection", f"{pod.name} has no sidecars")
 
     # ── upgrades ─────────────────────────────────────────────────────────────
 
-    def _on_written(self, commit: Commit, turn: Turn) -> Iterator[Violation]:
+    def _on_written(self, commit: Commit, reconcile: Reconcile) -> Iterator[Violation]:
         yield from self._is_nothing_else_touched(commit)
         before, after = self._pods.since(self._now(commit).uid, 0)[-2:]
-        known = turn.known.get(SETS, 0)
-        first = max(0, sum(wish.revision <= known for wish in self._wishes) - 1)
-        wishes = self._wishes[first:]
-        if not wishes:
+        known = reconcile.known.get(SETS, 0)
+        first = max(0, sum(sidecarset.revision <= known for sidecarset in self._sidecarsets) - 1)
+        sidecarsets = self._sidecarsets[first:]
+        if not sidecarsets:
             return
-        name = wishes[-1].name
+        name = sidecarsets[-1].name
         is_upgrade = before.sidecars != after.sidecars or _recorded(before, HASH, name) != _recorded(
             after, HASH, name
         )
         if not is_upgrade:
             return
-        problems = [self._why_not(commit, turn, before, after, wish) for wish in wishes]
+        problems = [self._why_not(commit, reconcile, before, after, sidecarset) for sidecarset in sidecarsets]
         rule, what = problems[-1]
         if all(one for one, _ in problems):
             yield self._broken(commit, rule, f"sidecars of {after.name} are changed: {what}")
 
     def _why_not(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, wish: Wish
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, sidecarset: SidecarSet
     ) -> tuple[str, str]:
         """The rule that it breaks and how; empty: it is right."""
-        if wish.is_deleting:
+        if sidecarset.is_deleting:
             return "terminating", "the SidecarSet terminates"
-        if wish.is_paused or wish.is_only_injected:
+        if sidecarset.is_paused or sidecarset.is_only_injected:
             return "paused", "upgrades are paused, or there are none"
-        if wish.hash_on(after) != wish.hash or dict(after.sidecars) != dict(wish.images):
-            return "template", f"to {dict(after.sidecars)}, wanted {dict(wish.images)}"
-        versions = self._pods.since(before.uid, turn.known.get(PODS, 0))[:-1]
-        if not any(wish.upgrades(one) for one in versions):
+        if sidecarset.hash_on(after) != sidecarset.hash or dict(after.sidecars) != dict(sidecarset.images):
+            return "template", f"to {dict(after.sidecars)}, wanted {dict(sidecarset.images)}"
+        versions = self._pods.since(before.uid, reconcile.known.get(PODS, 0))[:-1]
+        if not any(sidecarset.upgrades(one) for one in versions):
             return "selector", "it is not to be upgraded, or cannot be in place"
-        known, writer = turn.known.get(PODS, 0), f"{turn.manager}/{self.controller}"
+        known, writer = reconcile.known.get(PODS, 0), f"{reconcile.manager}/{self.controller}"
         others = [
             histories for histories in self._pods.all_since(known, writer) if histories[0].uid != before.uid
         ]
         sure = [
             histories for histories in others if self._pods.created_at(histories[0].uid).revision <= known
         ]
-        fewest = 1 + sum(all(wish.has(one) for one in histories) for histories in sure)
-        most = 1 + sum(any(wish.has(one) for one in histories) for histories in others)
-        left = sum(any(wish.upgrades(one) for one in histories) for histories in others)
-        if left < (keep := min(wish.kept(of) for of in range(fewest, most + 1))):
+        fewest = 1 + sum(all(sidecarset.has(one) for one in histories) for histories in sure)
+        most = 1 + sum(any(sidecarset.has(one) for one in histories) for histories in others)
+        left = sum(any(sidecarset.upgrades(one) for one in histories) for histories in others)
+        if left < (keep := min(sidecarset.kept(of) for of in range(fewest, most + 1))):
             return "partition", f"the partition keeps {keep}, {left} are left"
-        own = (turn.manager, turn.number)
+        own = (reconcile.manager, reconcile.number)
         busy = [
             histories[-1].name
             for histories in sure
-            if all(_is_busy(wish, one) for one in histories) and self._free.get(histories[0].uid) != own
+            if all(_is_busy(sidecarset, one) for one in histories) and self._free.get(histories[0].uid) != own
         ]
-        may = number(wish.max_unavailable, most, up=True)
+        may = number(sidecarset.max_unavailable, most, up=True)
         if not all(one.is_ready for one in versions):
             self._free[before.uid] = own
         elif len(busy) >= may:
@@ -229,34 +229,36 @@ class SidecarRules:
 
     def at_rest(self, now: float) -> Iterator[Violation]:
         """What is wrong although everything has gone well for long."""
-        if self._is_gone or not self._wishes:
+        if self._is_gone or not self._sidecarsets:
             return
-        wish = self._wishes[-1]
-        pods = [pod for pod in self._pods.latest() if wish.has(pod)]
-        if not wish.is_paused and not wish.is_only_injected:
-            waiting = [pod.name for pod in pods if wish.upgrades(pod)]
-            if len(waiting) > (keep := wish.kept(len(pods))):
+        sidecarset = self._sidecarsets[-1]
+        pods = [pod for pod in self._pods.latest() if sidecarset.has(pod)]
+        if not sidecarset.is_paused and not sidecarset.is_only_injected:
+            waiting = [pod.name for pod in pods if sidecarset.upgrades(pod)]
+            if len(waiting) > (keep := sidecarset.kept(len(pods))):
                 yield Violation("converges", f"{waiting} have old sidecars, {keep} may", now)
-        updated = [pod for pod in pods if wish.hash_on(pod) == wish.hash]
+        updated = [pod for pod in pods if sidecarset.hash_on(pod) == sidecarset.hash]
         for pod in updated:
-            if dict(pod.sidecars) != dict(wish.images):
+            if dict(pod.sidecars) != dict(sidecarset.images):
                 yield Violation(
-                    "template", f"{pod.name} has {dict(pod.sidecars)}, wanted {dict(wish.images)}", now
+                    "template", f"{pod.name} has {dict(pod.sidecars)}, wanted {dict(sidecarset.images)}", now
                 )
         ready = [pod for pod in pods if pod.is_ready and _is_consistent(pod)]
         wanted = {
-            "observedGeneration": wish.generation,
+            "observedGeneration": sidecarset.generation,
             "matchedPods": len(pods),
             "updatedPods": len(updated),
             "readyPods": len(ready),
-            "updatedReadyPods": sum(wish.hash_on(pod) == wish.hash for pod in ready),
+            "updatedReadyPods": sum(sidecarset.hash_on(pod) == sidecarset.hash for pod in ready),
         }
-        said = {name: wish.status.get(name, 0) for name in wanted}
+        said = {name: sidecarset.status.get(name, 0) for name in wanted}
         wrong = {name: (said[name], want) for name, want in wanted.items() if said[name] != want}
         if wrong:
             yield Violation("status", f"the status says something else (said, true): {wrong}", now)
-        if wish.status.get("latestRevision") not in self._stored:
-            yield Violation("history", f"revision {wish.status.get('latestRevision')!r} is not stored", now)
+        if sidecarset.status.get("latestRevision") not in self._stored:
+            yield Violation(
+                "history", f"revision {sidecarset.status.get('latestRevision')!r} is not stored", now
+            )
 
     def _now(self, commit: Commit) -> Version:
         return next(one for one in self._pods.latest() if one.name == commit.key.name)
@@ -270,9 +272,13 @@ def _recorded(pod: Version, key: str, name: str) -> str:
     return str(found.get("hash") or "")
 
 
-def _is_busy(wish: Wish, pod: Version) -> bool:
+def _is_busy(sidecarset: SidecarSet, pod: Version) -> bool:
     """Upgraded, and out of service for it."""
-    return wish.has(pod) and wish.hash_on(pod) == wish.hash and not (pod.is_ready and _is_consistent(pod))
+    return (
+        sidecarset.has(pod)
+        and sidecarset.hash_on(pod) == sidecarset.hash
+        and not (pod.is_ready and _is_consistent(pod))
+    )
 
 
 def _is_consistent(pod: Version) -> bool:

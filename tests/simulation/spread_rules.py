@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 from simulation.rules import PODS, Violation, number
 
@@ -26,7 +26,7 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 ALL_VERSIONS = "versionIgnored"
 ANY_NUMBER = -1
 SEEN_S = 2.0
-"""So soon webhooks have heard of what is new, when nothing goes wrong."""
+"""So soon webhooks know what is new, when nothing goes wrong."""
 PATIENCE_S = 29.0
 """So long a promised place is kept for its pod: 30 s, of which times in whole seconds may take one."""
 
@@ -88,9 +88,9 @@ class SpreadRules:
             self._made_at = commit.at
         if commit.new is None or before is None:
             self._basis = None
-        elif commit.turn is not None:
-            self._basis = commit.turn.known, before["spec"]
-            self._settle(commit.turn, commit.new)
+        elif commit.reconcile is not None:
+            self._basis = commit.reconcile.known, before["spec"]
+            self._settle(commit.reconcile, commit.new)
         elif commit.sender.startswith("webhook"):
             for version, entries in _lists(commit.new).items():
                 known = {
@@ -121,7 +121,7 @@ class SpreadRules:
             what = f"subset {name} takes {max(limits)} pods; {sorted(there)} are there, {sorted(promised)} may come"
             yield Violation("subset", f"{what} (by {commit.sender})", commit.at - self._start)
 
-    def _settle(self, turn: Turn, doc: Any) -> None:
+    def _settle(self, reconcile: Reconcile, doc: Any) -> None:
         """A manager takes promises off whose pods it has seen. Where two lead for a moment the other may not have."""
         promised = {
             (entry["name"], pod)
@@ -131,18 +131,20 @@ class SpreadRules:
         }
         first = {pod.name: self._pods.created_at(pod.uid) for pod in self._pods.latest()}
         has_homeless = any(not self._subset_of(pod) for pod in self._members())
-        known = turn.known.get(PODS, 0)
+        known = reconcile.known.get(PODS, 0)
         for place in list(self._open):
             pod = first.get(place[2])
             if pod is None or place[1:] in promised:
                 continue
-            # Its own creations it may know before the watch tells; pods without a note it waits for.
-            is_own = pod.sender == turn.manager and (pod.at - self._start <= turn.at or has_homeless)
+            # Its own creations it may know before the watch sends them; pods without a note it waits for.
+            is_own = pod.sender == reconcile.manager and (
+                pod.at - self._start <= reconcile.at or has_homeless
+            )
             if pod.revision <= known or is_own:
                 del self._open[place]
 
     def _still_promised(self, uid: str, subset: str, version: str, now: float) -> set[str]:
-        """Pods that nobody may have given up yet, whatever the status says."""
+        """Pods that neither webhook nor controller may have given up yet, whatever the status says."""
         latest = {pod.name: pod for pod in self._pods.latest()}
         own = {pod.name for pod in self._members()}
         return {
@@ -154,7 +156,7 @@ class SpreadRules:
         }
 
     def _limits(self, spec: Any, subset: str) -> list[int]:
-        """How many pods it takes, as whoever counted may have known the specs and the workload."""
+        """How many pods it takes, by each spec and size of the workload that the manager may have known."""
         basis = self._basis
         known = basis[0].get(TARGETS, 0) if basis else 0
         older = [replicas for revision, replicas in self._replicas if revision <= known][-1:]
@@ -201,7 +203,7 @@ class SpreadRules:
             return
         if commit.old is None:
             yield from self._on_created(commit)
-        elif commit.turn is not None:
+        elif commit.reconcile is not None:
             yield from self._is_only_marked(commit, commit.old, commit.new)
 
     def _on_created(self, commit: Commit) -> Iterator[Violation]:
@@ -249,7 +251,7 @@ class SpreadRules:
 
     def _has_room_to_adopt(self, commit: Commit, old: Any, new: Any) -> Iterator[Violation]:
         """A pod gets a note only of a subset that has a place for it, as far as the manager can know."""
-        assert commit.turn is not None
+        assert commit.reconcile is not None
         subset = json.loads((new["metadata"].get("annotations") or {}).get(NOTE, "{}")).get("subset", "")
         is_noted = NOTE in (old["metadata"].get("annotations") or {})
         if self._doc is None or not subset or is_noted:
@@ -258,7 +260,7 @@ class SpreadRules:
         like = next(iter(_lists(self._doc)), ALL_VERSIONS)
         versions = {pod.name: self._version_of(pod, like) for pod in self._members()}
         of = versions.get(new["metadata"]["name"])
-        known = commit.turn.known.get(PODS, 0)
+        known = commit.reconcile.known.get(PODS, 0)
         there = sorted(
             pod.name
             for pod in self._members()

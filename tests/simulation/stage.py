@@ -39,13 +39,13 @@ from pykruise.runtime.reconcile import Reconciler
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
 from simulation.beside import Together
-from simulation.deeds import Deeds
-from simulation.history import SENDER, TURN, Commit, RecordingStorage, Turn
+from simulation.history import RECONCILE, SENDER, Commit, Reconcile, RecordingStorage
 from simulation.kinds import KINDS as SIMULATED
-from simulation.network import Weather, Wire
+from simulation.network import NetworkFaults, Wire
+from simulation.operations import Operations
 from simulation.pods import STATE
 from simulation.rules import Violation
-from simulation.script import Deed, Script
+from simulation.script import Operation, Script
 from simulation.webhooks import NAMESPACE as OWN_NAMESPACE
 from simulation.webhooks import Webhooks
 
@@ -115,7 +115,7 @@ class Stage:
         self._count = 0
         self._skew_s = 0.0
         self._writes = 0
-        self._turns = 0
+        self._reconciles = 0
         self._helpers: set[asyncio.Task[Any]] = set()
 
     @asynccontextmanager
@@ -129,7 +129,7 @@ class Stage:
         )
         self._storage = self._new_storage()
         self._storage.listen = self._on_commit
-        self._weather = Weather(script.faults, now=self._now)
+        self._network_faults = NetworkFaults(script.faults, now=self._now)
         kubelet = msgspec.convert({"lease_s": None, "heartbeat_s": 1e9, **script.kubelet}, KubeletSettings)
         settings = ClusterSettings(
             nodes=script.nodes,
@@ -156,7 +156,7 @@ class Stage:
             if webhooks is not None:
                 stack.enter_context(webhooks.running(cluster.transport_for))
             SENDER.set("user")
-            self._deeds = Deeds(
+            self._operations = Operations(
                 self._client,
                 cluster.kubelets,
                 resource=self._resource,
@@ -168,7 +168,7 @@ class Stage:
             for _ in range(script.managers):
                 self._start_manager()
             if script.beside:
-                await self._deeds.do(Deed(0.0, "create_beside"))
+                await self._operations.do(Operation(0.0, "create_beside"))
             await self._client.create(self._resource, NAMESPACE, script.object)
             try:
                 yield
@@ -206,7 +206,7 @@ class Stage:
             return Wire(
                 inner,
                 name=name,
-                weather=self._weather,
+                network_faults=self._network_faults,
                 rng=self._branch(),
                 latency_s=self._script.latency_s,
                 decides=False,
@@ -238,7 +238,7 @@ class Stage:
         return Wire(
             self._cluster.transport_for(name),
             name=name,
-            weather=self._weather,
+            network_faults=self._network_faults,
             rng=self._branch(),
             latency_s=self._script.latency_s,
         )
@@ -290,25 +290,25 @@ class Stage:
             pace=PACE if self._script.reads_in_portions else None,
         )
         for controller in manager.controllers:
-            self._watch_turns(name, manager, wire, controller)
+            self._watch_reconciles(name, manager, wire, controller)
         life = Life(manager, wires, asyncio.get_running_loop().create_task(manager.run()))
         life.task.add_done_callback(self._ended)
         self._lives.append(life)
         return life
 
-    def _watch_turns(self, name: str, manager: Manager, wire: Wire, controller: Any) -> None:
-        """Note what the caches know whenever a turn begins: the turn's requests carry it along."""
-        turn: Reconciler = controller._reconcile
+    def _watch_reconciles(self, name: str, manager: Manager, wire: Wire, controller: Any) -> None:
+        """Note what the caches know whenever a reconcile begins: its requests carry that along."""
+        reconcile: Reconciler = controller._reconcile
 
         async def noted(key: Any) -> float | None:
-            self._turns += 1
+            self._reconciles += 1
             known = manager.positions()
             for path, version in wire.held.items():
                 for resource in known:
                     if path.endswith("/" + resource.partition(".")[0]):
                         known[resource] = min(known[resource], version - 1)
-            TURN.set(Turn(name, self._turns, self._now(), known, controller.name))
-            return await turn(key)
+            RECONCILE.set(Reconcile(name, self._reconciles, self._now(), known, controller.name))
+            return await reconcile(key)
 
         controller._reconcile = noted
 
@@ -331,7 +331,7 @@ class Stage:
     def _on_commit(self, commit: Commit) -> None:
         for violation in self._rules.on_commit(commit):
             self._found.append(violation)
-        if commit.turn is not None:
+        if commit.reconcile is not None:
             self._stop_if_it_never_ends()
         if commit.shelf == PODS.plural and commit.new is not None and commit.sender != "user":
             self._serve_hooks(commit)
@@ -368,7 +368,7 @@ class Stage:
 
     async def _end(self) -> None:
         await self._kill()
-        self._weather.clear()
+        self._network_faults.clear()
         for task in tuple(self._helpers):
             task.cancel()
         if self._helpers:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import Version
 from simulation.rules import (
     PODS,
@@ -23,7 +23,7 @@ from simulation.rules import (
     plain,
 )
 
-__all__ = ["StatefulSetRules", "Wish"]
+__all__ = ["StatefulSetRules", "Workload"]
 
 SETS, CLAIMS = "statefulsets.apps.kruise.io", "persistentvolumeclaims"
 POD_NAME = "statefulset.kubernetes.io/pod-name"
@@ -31,7 +31,7 @@ POD_NAME = "statefulset.kubernetes.io/pod-name"
 _TAKEN_OUT = ("PreparingUpdate", "Updating", "Updated", "PreparingDelete")
 
 
-class Wish(msgspec.Struct, frozen=True):
+class Workload(msgspec.Struct, frozen=True):
     """One version of the StatefulSet. `revision` is the API server's."""
 
     revision: int
@@ -88,7 +88,7 @@ def _named(like: str, ordinal: int) -> str:
     return f"{like.rpartition('-')[0]}-{ordinal}"
 
 
-def read_wish(doc: Any, revision: int) -> Wish:
+def read_workload(doc: Any, revision: int) -> Workload:
     """A StatefulSet as stored. Fields that admission defaults are there."""
     spec, status = doc["spec"], doc.get("status") or {}
     strategy = spec.get("updateStrategy") or {}
@@ -102,7 +102,7 @@ def read_wish(doc: Any, revision: int) -> Wish:
     def hook(name: str) -> Mapping[str, str]:
         return (lifecycle.get(name) or {}).get("labelsHandler") or {}
 
-    return Wish(
+    return Workload(
         revision=revision,
         uid=doc["metadata"]["uid"],
         is_deleting="deletionTimestamp" in doc["metadata"],
@@ -144,7 +144,7 @@ def _slots(replicas: int, reserved: Any) -> tuple[int, ...]:
     return tuple(found)
 
 
-class StatefulSetRules(WorkloadRules[Wish]):
+class StatefulSetRules(WorkloadRules[Workload]):
     """Of one StatefulSet."""
 
     shelf = SETS
@@ -157,93 +157,106 @@ class StatefulSetRules(WorkloadRules[Wish]):
         self._scaled_away: dict[str, str] = {}
         """Claims that go with the pod that a manager scaled away: name → uid of the claim."""
 
-    def read(self, document: Any, revision: int) -> Wish:
-        return read_wish(document, revision)
+    def read(self, document: Any, revision: int) -> Workload:
+        return read_workload(document, revision)
 
     def hook_answer(self, state: str) -> Mapping[str, str | None]:
-        if state == "PreparingNormal" and self.wishes:
-            return dict(self.wishes[-1].pre_normal)
+        if state == "PreparingNormal" and self.workloads:
+            return dict(self.workloads[-1].pre_normal)
         return super().hook_answer(state)
 
     def on_other(self, commit: Commit) -> Iterator[Violation]:
         if commit.shelf == CLAIMS and commit.key.namespace == self._namespace:
             self._claims.setdefault(commit.key.name, []).append((commit.revision, commit.new))
-            if commit.turn is not None and commit.new is not None and self.wishes:
-                yield from self._are_owners_right(commit, commit.turn)
+            if commit.reconcile is not None and commit.new is not None and self.workloads:
+                yield from self._are_owners_right(commit, commit.reconcile)
 
     def on_changed(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         yield from self._on_completed(commit, before, after)
         if not after.is_active:
-            yield from self._on_deleted(commit, turn, before, wishes)
+            yield from self._on_deleted(commit, reconcile, before, workloads)
         elif after.hash != before.hash:
-            yield from self._on_updated(commit, turn, before, after, wishes)
+            yield from self._on_updated(commit, reconcile, before, after, workloads)
         elif after.state == "PreparingDelete" != before.state:
-            yield from self._is_wanted_gone(commit, turn, before, wishes)
-        yield from self._on_taken_out(commit, turn, before, after, wishes)
+            yield from self._is_wanted_gone(commit, reconcile, before, workloads)
+        yield from self._on_taken_out(commit, reconcile, before, after, workloads)
 
     # ── pods that come ───────────────────────────────────────────────────────
 
-    def on_created(self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]) -> Iterator[Violation]:
-        if all(wish.rank(pod.name) < 0 for wish in wishes):
-            yield self._broken(commit, "ordinals", f"{pod.name} is made, wanted are {list(wishes[-1].slots)}")
+    def on_created(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
+    ) -> Iterator[Violation]:
+        if all(workload.rank(pod.name) < 0 for workload in workloads):
+            yield self._broken(
+                commit, "ordinals", f"{pod.name} is made, wanted are {list(workloads[-1].slots)}"
+            )
             return
         if pod.labels.get(POD_NAME) != pod.name:
             yield self._broken(commit, "ordinals", f"{pod.name} lacks the label with its name")
-        wishes = [wish for wish in wishes if wish.rank(pod.name) >= 0]
-        problems = [self._why_not_its_turn(commit, turn, pod, wish) for wish in wishes]
+        workloads = [workload for workload in workloads if workload.rank(pod.name) >= 0]
+        problems = [self._why_not_its_turn(commit, reconcile, pod, workload) for workload in workloads]
         if all(problems):
-            rule = "scale limit" if wishes[-1].is_parallel else "order"
+            rule = "scale limit" if workloads[-1].is_parallel else "order"
             yield self._broken(commit, rule, f"{pod.name} is made: {problems[-1]}")
-        problems = [self._why_not_of_its_revision(turn, pod, wish, wishes) for wish in wishes]
+        problems = [
+            self._why_not_of_its_revision(reconcile, pod, workload, workloads) for workload in workloads
+        ]
         if all(problems):
             yield self._broken(commit, "partition", f"{pod.name} is made of {pod.hash}: {problems[-1]}")
-        yield from self._are_claims_there(commit, turn, pod, wishes)
+        yield from self._are_claims_there(commit, reconcile, pod, workloads)
 
-    def _why_not_its_turn(self, commit: Commit, turn: Turn, pod: Version, wish: Wish) -> str:
+    def _why_not_its_turn(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload
+    ) -> str:
         """Empty when the pods before it let it be made."""
-        down = self._surely_down(turn, wish.lower(pod.name), wish, until=commit.at)
-        if not wish.is_parallel:
+        down = self._surely_down(reconcile, workload.lower(pod.name), workload, until=commit.at)
+        if not workload.is_parallel:
             return f"{down} come first" if down else ""
-        limit = wish.scale_max_unavailable
+        limit = workload.scale_max_unavailable
         return f"{down} are down, the limit is {limit}" if len(down) >= limit else ""
 
-    def _why_not_of_its_revision(self, turn: Turn, pod: Version, wish: Wish, wishes: list[Wish]) -> str:
-        update = self._hash_of(wish)
-        currents = {one.current if one.current in self._templates else update for one in wishes}
-        if wish.on_delete:
+    def _why_not_of_its_revision(
+        self, reconcile: Reconcile, pod: Version, workload: Workload, workloads: list[Workload]
+    ) -> str:
+        update = self._hash_of(workload)
+        currents = {one.current if one.current in self._templates else update for one in workloads}
+        if workload.on_delete:
             return "" if pod.hash == update else f"OnDelete makes pods of {update}"
-        if not wish.is_unordered:
-            wanted = currents if wish.rank(pod.name) < wish.partition else {update}
+        if not workload.is_unordered:
+            wanted = currents if workload.rank(pod.name) < workload.partition else {update}
             return "" if pod.hash in wanted else f"its place wants {wanted}"
         if currents == {update} == {pod.hash}:
             return ""
-        histories = [self._of_name(turn, name) for name in wish.others(pod.name)]
+        histories = [self._of_name(reconcile, name) for name in workload.others(pod.name)]
         if pod.hash == update:
             new = sum(
-                self._all_members(one, wish) and all(v.hash == update for v in one[-1]) for one in histories
+                self._all_members(one, workload) and all(v.hash == update for v in one[-1])
+                for one in histories
             )
-            most = max(len(one.slots) - one.partition for one in wishes)
+            most = max(len(one.slots) - one.partition for one in workloads)
             return f"{new} pods are new already, {most} may be" if new >= most else ""
         if pod.hash not in currents:
             return f"it is neither {currents} nor {update}"
         old = sum(
-            self._all_members(one, wish) and all(v.hash != update for v in one[-1]) for one in histories
+            self._all_members(one, workload) and all(v.hash != update for v in one[-1]) for one in histories
         )
         return (
-            f"{old} pods are old already, the partition is {wish.partition}" if old >= wish.partition else ""
+            f"{old} pods are old already, the partition is {workload.partition}"
+            if old >= workload.partition
+            else ""
         )
 
     def _are_claims_there(
-        self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         """Its claims are there, and none is about to go with a pod that had the name before."""
-        if len(wishes) != 1:
+        if len(workloads) != 1:
             return
-        for template in wishes[0].claim_templates:
+        for template in workloads[0].claim_templates:
             name = f"{template}-{pod.name}"
-            versions = self._claim_since(name, turn)
+            versions = self._claim_since(name, reconcile)
             if not any(versions):
                 yield self._broken(commit, "claims", f"{pod.name} is made before claim {name}")
             elif all(_pod_owners(one) for one in versions if one) and all(versions):
@@ -253,196 +266,206 @@ class StatefulSetRules(WorkloadRules[Wish]):
     # ── pods that go ─────────────────────────────────────────────────────────
 
     def _on_deleted(
-        self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
-        yield from self._is_hook_heeded(commit, pod, versions, wishes)
-        if all(wish.rank(pod.name) < 0 for wish in wishes):
-            yield from self._do_claims_go(commit, turn, pod, wishes)
+        versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
+        yield from self._is_hook_heeded(commit, pod, versions, workloads)
+        if all(workload.rank(pod.name) < 0 for workload in workloads):
+            yield from self._do_claims_go(commit, reconcile, pod, workloads)
         if not any(one.state == "PreparingDelete" for one in versions):
-            yield from self._is_wanted_gone(commit, turn, pod, wishes)
+            yield from self._is_wanted_gone(commit, reconcile, pod, workloads)
 
     def _is_wanted_gone(
-        self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        """Somebody asked for it, it is surplus and it is its turn, or it has to be recreated."""
-        versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
+        """A user asked for it, it is surplus and it is its turn, or it has to be recreated."""
+        versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
         if any(one.is_marked for one in versions):
             return
-        problems = [self._why_not_gone(commit, turn, pod, wish) for wish in wishes]
+        problems = [self._why_not_gone(commit, reconcile, pod, workload) for workload in workloads]
         if all(problems):
-            surplus = all(wish.rank(pod.name) < 0 for wish in wishes)
+            surplus = all(workload.rank(pod.name) < 0 for workload in workloads)
             rule = "order" if surplus else "deletion"
             yield self._broken(commit, rule, f"{pod.name} ({pod.hash}) goes: {problems[-1]}")
 
-    def _why_not_gone(self, commit: Commit, turn: Turn, pod: Version, wish: Wish) -> str:
-        if wish.rank(pod.name) < 0:
-            return "" if wish.is_parallel else self._why_surplus_waits(commit, turn, pod, wish)
-        if wish.policy == "InPlaceOnly":
+    def _why_not_gone(self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
+        if workload.rank(pod.name) < 0:
+            return "" if workload.is_parallel else self._why_surplus_waits(commit, reconcile, pod, workload)
+        if workload.policy == "InPlaceOnly":
             return "the policy is InPlaceOnly"
-        target = self._hash_of(wish)
-        if wish.policy == "InPlaceIfPossible" and is_image_change(
+        target = self._hash_of(workload)
+        if workload.policy == "InPlaceIfPossible" and is_image_change(
             self._templates.get(pod.hash), self._templates.get(target)
         ):
             return f"it can be updated in place to {target}"
         if pod.hash == target:
             return f"it is of {target}, as wanted"
-        return self._why_update_waits(turn, pod, wish)
+        return self._why_update_waits(reconcile, pod, workload)
 
-    def _why_surplus_waits(self, commit: Commit, turn: Turn, pod: Version, wish: Wish) -> str:
+    def _why_surplus_waits(
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workload: Workload
+    ) -> str:
         """In order, the highest goes, when nothing is missing below."""
         if down := self._surely_down(
-            turn, [_named(pod.name, one) for one in wish.slots], wish, until=commit.at
+            reconcile, [_named(pod.name, one) for one in workload.slots], workload, until=commit.at
         ):
             return f"it is surplus, but {down} come first"
         higher = [
             versions[-1].name
-            for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
-            if wish.rank(versions[-1].name) < 0
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
+            if workload.rank(versions[-1].name) < 0
             and _ordinal(versions[-1].name) > _ordinal(pod.name)
-            and versions[0].owner == wish.uid
+            and versions[0].owner == workload.uid
             and not any(one.gone for one in versions)
-            and self._is_known(turn, versions[0].uid)
+            and self._is_known(reconcile, versions[0].uid)
         ]
         return f"it is surplus, but {higher} go first" if higher else ""
 
     def _do_claims_go(
-        self, commit: Commit, turn: Turn, pod: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, pod: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         """Claims that are to go with a pod that is scaled away know it before the pod is deleted."""
-        if any(wish.when_scaled != "Delete" for wish in wishes):
+        if any(workload.when_scaled != "Delete" for workload in workloads):
             return
-        for template in wishes[-1].claim_templates:
+        for template in workloads[-1].claim_templates:
             name = f"{template}-{pod.name}"
-            versions = self._claim_since(name, turn)
+            versions = self._claim_since(name, reconcile)
             if versions and all(one and pod.uid not in _pod_owners(one) for one in versions):
                 yield self._broken(commit, "claims", f"{pod.name} is deleted, {name} does not go with it")
             elif versions and versions[-1]:
                 self._scaled_away[name] = versions[-1]["metadata"]["uid"]
 
-    def _are_owners_right(self, commit: Commit, turn: Turn) -> Iterator[Violation]:
+    def _are_owners_right(self, commit: Commit, reconcile: Reconcile) -> Iterator[Violation]:
         """Owners that a manager gives to a claim are those that some retention policy wants."""
         name = commit.key.name
-        wishes = self._wishes_since(turn.known.get(SETS, 0))
+        workloads = self._workloads_since(reconcile.known.get(SETS, 0))
         before = set(_pod_owners(commit.old)) if commit.old else set()
         if set(_pod_owners(commit.new)) - before and not any(
-            wish.when_scaled == "Delete" and wish.rank(name) < 0 for wish in wishes
+            workload.when_scaled == "Delete" and workload.rank(name) < 0 for workload in workloads
         ):
-            yield self._broken(commit, "claims", f"{name} is to go with its pod, which nobody wants")
-        for wish in wishes:
-            if wish.when_deleted == "Delete" or not _is_owner(commit.new, wish.uid):
+            yield self._broken(commit, "claims", f"{name} is to go with its pod, against the policy")
+        for workload in workloads:
+            if workload.when_deleted == "Delete" or not _is_owner(commit.new, workload.uid):
                 break
         else:
-            if wishes and not (commit.old and _is_owner(commit.old, wishes[-1].uid)):
-                yield self._broken(commit, "claims", f"{name} is to go with the set, which nobody wants")
+            if workloads and not (commit.old and _is_owner(commit.old, workloads[-1].uid)):
+                yield self._broken(commit, "claims", f"{name} is to go with the set, against the policy")
 
     # ── updates ──────────────────────────────────────────────────────────────
 
     def _on_updated(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
-        def problem(wish: Wish) -> str:
-            if wish.policy == "ReCreate":
+        def problem(workload: Workload) -> str:
+            if workload.policy == "ReCreate":
                 return "the policy is ReCreate"
-            if after.hash != self._hash_of(wish):
-                return f"{self._hash_of(wish)} is wanted"
-            return self._why_update_waits(turn, before, wish)
+            if after.hash != self._hash_of(workload):
+                return f"{self._hash_of(workload)} is wanted"
+            return self._why_update_waits(reconcile, before, workload)
 
-        problems = [problem(wish) for wish in wishes]
+        problems = [problem(workload) for workload in workloads]
         if all(problems):
             what = f"{after.name} is updated {before.hash} → {after.hash}: {problems[-1]}"
             yield self._broken(commit, "update", what)
 
-    def _why_update_waits(self, turn: Turn, pod: Version, wish: Wish) -> str:
-        if wish.is_deleting:
+    def _why_update_waits(self, reconcile: Reconcile, pod: Version, workload: Workload) -> str:
+        if workload.is_deleting:
             return "the StatefulSet terminates"
-        if wish.paused:
+        if workload.paused:
             return "updates are paused"
-        if wish.on_delete:
+        if workload.on_delete:
             return "updates are OnDelete"
-        target = self._hash_of(wish)
-        if not wish.is_unordered:
-            if wish.rank(pod.name) < wish.partition:
-                return f"the partition keeps {wish.partition} pods"
-            versions = self.pods.since(pod.uid, turn.known.get(PODS, 0))
-            if not wish.is_parallel and any(one.state in _TAKEN_OUT for one in versions):
+        target = self._hash_of(workload)
+        if not workload.is_unordered:
+            if workload.rank(pod.name) < workload.partition:
+                return f"the partition keeps {workload.partition} pods"
+            versions = self.pods.since(pod.uid, reconcile.known.get(PODS, 0))
+            if not workload.is_parallel and any(one.state in _TAKEN_OUT for one in versions):
                 return ""  # in order, everything waits for it: only its update ends that
-            first = [name for name in wish.higher(pod.name) if self._is_surely_idle(turn, name, wish)]
+            first = [
+                name for name in workload.higher(pod.name) if self._is_surely_idle(reconcile, name, workload)
+            ]
             costs = all(
-                one.is_available(min_ready_s=wish.min_ready_s, at=turn.at - self._skew_s) for one in versions
+                one.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at - self._skew_s)
+                for one in versions
             )
-            most = wish.max_unavailable - costs
+            most = workload.max_unavailable - costs
             return f"{first} come first" if len(first) > most else ""
         old = sum(
             not histories or any(one.hash != target for versions in histories for one in versions)
-            for histories in (self._of_name(turn, name) for name in wish.others(pod.name))
+            for histories in (self._of_name(reconcile, name) for name in workload.others(pod.name))
         )
         return (
-            f"the partition keeps {wish.partition} old pods, {old} are left" if old < wish.partition else ""
+            f"the partition keeps {workload.partition} old pods, {old} are left"
+            if old < workload.partition
+            else ""
         )
 
-    def _is_surely_idle(self, turn: Turn, name: str, wish: Wish) -> bool:
-        """Whether this pod surely is old and serves: nobody has begun with it."""
-        histories = self._of_name(turn, name)
-        target = self._hash_of(wish)
-        return self._all_members(histories, wish) and all(
-            one.hash != target and one.is_available(min_ready_s=wish.min_ready_s, at=turn.at - self._skew_s)
+    def _is_surely_idle(self, reconcile: Reconcile, name: str, workload: Workload) -> bool:
+        """Whether this pod surely is old and serves: no manager has begun with it."""
+        histories = self._of_name(reconcile, name)
+        target = self._hash_of(workload)
+        return self._all_members(histories, workload) and all(
+            one.hash != target
+            and one.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at - self._skew_s)
             for one in histories[-1]
         )
 
     def _on_taken_out(
-        self, commit: Commit, turn: Turn, before: Version, after: Version, wishes: list[Wish]
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:
         """A wanted pod that serves goes out of service only while few enough others are out."""
 
-        def breaks(wish: Wish) -> str:
-            if wish.rank(before.name) < 0 or not self._is_taken_out(commit, before, after, wish):
+        def breaks(workload: Workload) -> str:
+            if workload.rank(before.name) < 0 or not self._is_taken_out(commit, before, after, workload):
                 return ""
-            down = self._surely_down(turn, wish.others(before.name), wish, until=commit.at)
-            most = wish.max_unavailable
+            down = self._surely_down(reconcile, workload.others(before.name), workload, until=commit.at)
+            most = workload.max_unavailable
             return f"{down} are out already, {most} may be" if len(down) >= most else ""
 
-        problems = [breaks(wish) for wish in wishes]
+        problems = [breaks(workload) for workload in workloads]
         if all(problems):
             what = f"{before.name} is taken out of service: {problems[-1]}"
             yield self._broken(commit, "availability", what)
 
     # ── at rest ──────────────────────────────────────────────────────────────
 
-    def left_behind(self, wish: Wish, now: float) -> Iterator[Violation]:
-        yield from super().left_behind(wish, now)
-        claims = [name for name, one in self._present_claims() if _is_owner(one, wish.uid)]
+    def left_behind(self, workload: Workload, now: float) -> Iterator[Violation]:
+        yield from super().left_behind(workload, now)
+        claims = [name for name, one in self._present_claims() if _is_owner(one, workload.uid)]
         if claims:
             yield Violation("gone", f"the StatefulSet is gone, but its claims {claims} are there", now)
 
-    def settled(self, members: list[Version], wish: Wish, target: str, now: float) -> Iterator[Violation]:
+    def settled(
+        self, members: list[Version], workload: Workload, target: str, now: float
+    ) -> Iterator[Violation]:
         ordinals = sorted(_ordinal(pod.name) for pod in members)
-        if ordinals != list(wish.slots):
-            yield Violation("converges", f"pods {ordinals}, wanted {list(wish.slots)}", now)
+        if ordinals != list(workload.slots):
+            yield Violation("converges", f"pods {ordinals}, wanted {list(workload.slots)}", now)
             return
-        yield from self._all_available(members, wish, now)
+        yield from self._all_available(members, workload, now)
         old = [pod for pod in members if pod.hash != target]
-        late = [pod for pod in old if wish.is_unordered or wish.rank(pod.name) >= wish.partition]
-        most = wish.partition if wish.is_unordered else 0
-        is_stuck = wish.policy == "InPlaceOnly" and self._is_impossible(old, wish, "FailedUpdatePod")
-        if not wish.paused and not wish.on_delete and len(late) > most and not is_stuck:
+        late = [pod for pod in old if workload.is_unordered or workload.rank(pod.name) >= workload.partition]
+        most = workload.partition if workload.is_unordered else 0
+        is_stuck = workload.policy == "InPlaceOnly" and self._is_impossible(old, workload, "FailedUpdatePod")
+        if not workload.paused and not workload.on_delete and len(late) > most and not is_stuck:
             yield Violation("converges", f"{[pod.name for pod in late]} are old, {most} may be", now)
         if marked := [pod.name for pod in members if pod.is_marked]:
             yield Violation("converges", f"still there although specified for deletion: {marked}", now)
         if unnamed := [pod.name for pod in members if pod.labels.get(POD_NAME) != pod.name]:
             yield Violation("ordinals", f"{unnamed} lack the label with their name", now)
         yield from self._all_run_their_revisions(members, now)
-        yield from self._status_is_true(members, wish, target, now)
-        yield from self._claims_are_right(members, wish, now)
+        yield from self._status_is_true(members, workload, target, now)
+        yield from self._claims_are_right(members, workload, now)
 
     def _status_is_true(
-        self, members: list[Version], wish: Wish, target: str, now: float
+        self, members: list[Version], workload: Workload, target: str, now: float
     ) -> Iterator[Violation]:
         def available(pod: Version) -> bool:
-            return pod.is_available(min_ready_s=wish.min_ready_s, at=self._start + now)
+            return pod.is_available(min_ready_s=workload.min_ready_s, at=self._start + now)
 
         new = [pod for pod in members if pod.hash == target]
-        current = target if wish.current not in self._templates else wish.current
+        current = target if workload.current not in self._templates else workload.current
         wanted = {
             "replicas": len(members),
             "readyReplicas": sum(pod.is_ready for pod in members),
@@ -451,71 +474,79 @@ class StatefulSetRules(WorkloadRules[Wish]):
             "updatedReadyReplicas": sum(pod.is_ready for pod in new),
             "updatedAvailableReplicas": sum(map(available, new)),
             "currentReplicas": sum(pod.hash == current for pod in members),
-            "observedGeneration": wish.generation,
+            "observedGeneration": workload.generation,
         }
-        yield from self._counts_are_true(wish, wanted, now)
-        failed = self._says_failed(wish)
-        if failed and wish.policy != "InPlaceOnly":
+        yield from self._counts_are_true(workload, wanted, now)
+        failed = self._says_failed(workload)
+        if failed and workload.policy != "InPlaceOnly":
             yield Violation("status", f"nothing is wrong any more, but it says {failed}", now)
-        is_complete = len(new) == len(members) and not wish.on_delete and (members or not wish.partition)
-        if is_complete and wish.status.get("currentRevision") != wish.status.get("updateRevision"):
+        is_complete = (
+            len(new) == len(members) and not workload.on_delete and (members or not workload.partition)
+        )
+        if is_complete and workload.status.get("currentRevision") != workload.status.get("updateRevision"):
             yield Violation("status", "everything is updated, but currentRevision is another", now)
 
-    def _claims_are_right(self, members: list[Version], wish: Wish, now: float) -> Iterator[Violation]:
+    def _claims_are_right(
+        self, members: list[Version], workload: Workload, now: float
+    ) -> Iterator[Violation]:
         present = dict(self._present_claims())
         for pod in members:
-            for template in wish.claim_templates:
+            for template in workload.claim_templates:
                 claim = present.get(f"{template}-{pod.name}")
                 if claim is None:
                     yield Violation("claims", f"{pod.name} lacks claim {template}", now)
                     continue
-                owned = _is_owner(claim, wish.uid)
-                if _pod_owners(claim) or owned != (wish.when_deleted == "Delete"):
+                owned = _is_owner(claim, workload.uid)
+                if _pod_owners(claim) or owned != (workload.when_deleted == "Delete"):
                     owners = [one["name"] for one in claim["metadata"].get("ownerReferences") or ()]
-                    what = f"{template} of {pod.name} goes with {owners}, the policy is {wish.when_deleted}"
+                    what = (
+                        f"{template} of {pod.name} goes with {owners}, the policy is {workload.when_deleted}"
+                    )
                     yield Violation("claims", what, now)
         stays = [
             name
             for name, uid in self._scaled_away.items()
             if name in present
             and present[name]["metadata"]["uid"] == uid
-            and wish.rank(name) < 0
-            and wish.when_scaled == "Delete"
+            and workload.rank(name) < 0
+            and workload.when_scaled == "Delete"
         ]
         if stays:
             yield Violation("claims", f"{stays} were to go with their pods, but are there", now)
 
     # ── what is known ────────────────────────────────────────────────────────
 
-    def _of_name(self, turn: Turn, name: str) -> list[list[Version]]:
+    def _of_name(self, reconcile: Reconcile, name: str) -> list[list[Version]]:
         """Pods of this name, each with the versions that the manager may take for the present one; the last of
         them is the one that is there now."""
         return [
             versions
-            for versions in self.pods.all_since(turn.known.get(PODS, 0), turn.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
             if versions[-1].name == name
         ]
 
-    def _all_members(self, histories: list[list[Version]], wish: Wish) -> bool:
+    def _all_members(self, histories: list[list[Version]], workload: Workload) -> bool:
         """Whether it surely is a pod of the set that lives."""
-        return len(histories) == 1 and all(self._is_member(one, wish) for one in histories[0])
+        return len(histories) == 1 and all(self._is_member(one, workload) for one in histories[0])
 
-    def _surely_down(self, turn: Turn, names: list[str], wish: Wish, *, until: float) -> list[str]:
+    def _surely_down(
+        self, reconcile: Reconcile, names: list[str], workload: Workload, *, until: float
+    ) -> list[str]:
         """Those of these pods that are missing or out of service, whatever the manager may take for the present."""
         return [
             name
             for name in names
             if not any(
-                self._is_member(one, wish) and self._maybe_available(one, [wish], until=until)
-                for versions in self._of_name(turn, name)
+                self._is_member(one, workload) and self._maybe_available(one, [workload], until=until)
+                for versions in self._of_name(reconcile, name)
                 for one in versions
             )
         ]
 
-    def _claim_since(self, name: str, turn: Turn) -> list[Any]:
+    def _claim_since(self, name: str, reconcile: Reconcile) -> list[Any]:
         """What a manager may take for the present state of a claim."""
         versions = self._claims.get(name) or []
-        known = turn.known.get(CLAIMS, 0)
+        known = reconcile.known.get(CLAIMS, 0)
         first = max(0, bisect_right(versions, known, key=lambda one: one[0]) - 1)
         return [one for _, one in versions[first:]]
 

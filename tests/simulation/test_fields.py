@@ -11,7 +11,7 @@ SEEDS = range(500, 900)
 
 HOOKS = "the simulated owner of hooks answers labels; unit tests have finalizers and markPodNotReady"
 RESIZE = "a change of resources is another update, which rules do not know; test_cloneset_resize.py plays it"
-FINALIZERS = "nobody in a simulated cluster takes a pod's finalizer off"
+FINALIZERS = "no client in a simulated cluster takes a pod's finalizer off"
 NODES = "where pods may run plays a part in DaemonSets and BroadcastJobs only; there it is set"
 JOBS_MADE = "rules of AdvancedCronJobs know Jobs; other templates are in its unit tests"
 WORKLOADS_MADE = "rules know CloneSets; workloads of other kinds are in scenarios"
@@ -25,7 +25,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
     "BroadcastJob": {
         "template.metadata.finalizers": FINALIZERS,
         "template.spec.containers[].": "the template of a job does not change",
-        "template.spec.readinessGates": "nobody in a simulated cluster sets such a condition on pods of a job",
+        "template.spec.readinessGates": "no client in a simulated cluster sets such a condition on pods of a job",
     },
     "CloneSet": {
         "lifecycle": HOOKS,

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Turn
+from simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory, Version
 from simulation.rules import PODS, REVISIONS, Violation
 
@@ -29,7 +29,7 @@ SUBSET = "apps.kruise.io/subset-name"
 REVISION = "apps.kruise.io/controller-revision-hash"
 TEMPLATE = "cloneSetTemplate"
 UNBOUNDED = 1_000_000
-MOST_TURNS = 8
+MOST_SCALINGS = 8
 """So often a workload may be scaled for no new reason: a zone goes, and comes back."""
 
 
@@ -56,11 +56,11 @@ class UnitedDeploymentRules:
         self._name = name
         self._start = start
         self.pods = PodHistory()
-        self._wishes: list[_Seen] = []
+        self._versions: list[_Seen] = []
         self._workloads: dict[str, list[_Seen]] = {}
         """By uid."""
-        self._turns: Counter[str] = Counter()
-        """How often the controller has scaled a workload since anybody else changed anything."""
+        self._scalings: Counter[str] = Counter()
+        """How often the controller has scaled a workload since another client changed anything."""
 
     # ── every commit ─────────────────────────────────────────────────────────
 
@@ -68,11 +68,11 @@ class UnitedDeploymentRules:
         """Called for each commit to `shelves`, in order."""
         if commit.key.namespace != self._namespace:
             return
-        is_ours = commit.turn is not None and commit.turn.controller == CONTROLLER
+        is_ours = commit.reconcile is not None and commit.reconcile.controller == CONTROLLER
         if commit.shelf == UNITED and commit.key.name == self._name:
-            if commit.turn is None:
-                self._turns.clear()
-            self._wishes.append(_Seen(commit.revision, commit.new))
+            if commit.reconcile is None:
+                self._scalings.clear()
+            self._versions.append(_Seen(commit.revision, commit.new))
         elif commit.shelf == PODS:
             self.pods.take(commit)
             if is_ours:
@@ -86,50 +86,52 @@ class UnitedDeploymentRules:
         history = self._workloads.setdefault(uid, [])
         before = history[-1] if history else None
         history.append(_Seen(commit.revision, commit.new))
-        if commit.turn is None:
-            self._turns.clear()
-        if not is_ours or not self._wishes:
+        if commit.reconcile is None:
+            self._scalings.clear()
+        if not is_ours or not self._versions:
             return
         if before is not None and commit.new is not None and before.replicas != history[-1].replicas:
-            self._turns[uid] += 1
-            if self._turns[uid] > MOST_TURNS:
-                what = f"{commit.key.name} is scaled for the {self._turns[uid]}th time, and nobody asked"
+            self._scalings[uid] += 1
+            if self._scalings[uid] > MOST_SCALINGS:
+                what = f"{commit.key.name} is scaled for the {self._scalings[uid]}th time, and nothing asked for it"
                 yield self._broken(commit, "restless", what)
-        assert commit.turn is not None
-        wishes = self._wishes_since(commit.turn)
-        if not wishes:
+        assert commit.reconcile is not None
+        united_versions = self._united_since(commit.reconcile)
+        if not united_versions:
             yield self._broken(commit, "owner", f"{commit.key.name} is written to for nothing that is there")
         elif before is None:
-            yield from self._on_created(commit, uid, commit.new, wishes)
-            yield from self._on_written(commit, None, commit.new, wishes)
+            yield from self._on_created(commit, uid, commit.new, united_versions)
+            yield from self._on_written(commit, None, commit.new, united_versions)
         elif commit.new is None or _is_going(commit.new):
             if not _is_going(before.document):
-                yield from self._on_deleted(commit, uid, before.document, wishes)
+                yield from self._on_deleted(commit, uid, before.document, united_versions)
         else:
-            yield from self._on_written(commit, before.document, commit.new, wishes)
+            yield from self._on_written(commit, before.document, commit.new, united_versions)
 
-    def _on_created(self, commit: Commit, uid: str, new: Any, wishes: list[Any]) -> Iterator[Violation]:
+    def _on_created(
+        self, commit: Commit, uid: str, new: Any, united_versions: list[Any]
+    ) -> Iterator[Violation]:
         subset = new["metadata"]["labels"].get(SUBSET)
-        if all(subset not in _subsets(wish) for wish in wishes):
+        if all(subset not in _subsets(united) for united in united_versions):
             yield self._broken(commit, "subset", f"{commit.key.name} is of {subset}, which is no subset")
-        owners = {wish["metadata"]["uid"] for wish in wishes}
+        owners = {united["metadata"]["uid"] for united in united_versions}
         others = [
             one["metadata"]["name"]
             for other, one in self._live(owners)
             if other != uid and one["metadata"]["labels"].get(SUBSET) == subset
         ]
-        if orphans := list(self._orphans(commit.turn, subset)):
+        if orphans := list(self._orphans(commit.reconcile, subset)):
             what = f"subset {subset} gets {commit.key.name}, and {orphans} could have been adopted"
             yield self._broken(commit, "adoption", what)
         if others:
             yield self._broken(commit, "twice", f"subset {subset} has {others}, and gets {commit.key.name}")
 
-    def _orphans(self, turn: Turn | None, subset: str) -> Iterator[str]:
-        """Names of workloads of the subset that surely are there, and that nobody controls."""
-        assert turn is not None
+    def _orphans(self, reconcile: Reconcile | None, subset: str) -> Iterator[str]:
+        """Names of workloads of the subset that surely are there, and that have no controller."""
+        assert reconcile is not None
         for history in self._workloads.values():
-            seen = _since(history, turn.known.get(WORKLOADS, 0))
-            if seen[0].revision <= turn.known.get(WORKLOADS, 0) and all(
+            seen = _since(history, reconcile.known.get(WORKLOADS, 0))
+            if seen[0].revision <= reconcile.known.get(WORKLOADS, 0) and all(
                 one.document is not None
                 and not _is_going(one.document)
                 and not _owner(one.document)
@@ -138,11 +140,13 @@ class UnitedDeploymentRules:
             ):
                 yield str(seen[0].document["metadata"]["name"])
 
-    def _on_deleted(self, commit: Commit, uid: str, old: Any, wishes: list[Any]) -> Iterator[Violation]:
+    def _on_deleted(
+        self, commit: Commit, uid: str, old: Any, united_versions: list[Any]
+    ) -> Iterator[Violation]:
         subset = old["metadata"]["labels"].get(SUBSET)
-        if any(subset not in _subsets(wish) for wish in wishes):
+        if any(subset not in _subsets(united) for united in united_versions):
             return
-        owners = {wish["metadata"]["uid"] for wish in wishes}
+        owners = {united["metadata"]["uid"] for united in united_versions}
         made = old["metadata"]["creationTimestamp"]
         elder = [
             one
@@ -155,42 +159,42 @@ class UnitedDeploymentRules:
             yield self._broken(commit, "subset", f"{commit.key.name} of subset {subset} is deleted")
 
     def _on_written(
-        self, commit: Commit, old: Any | None, new: Any, wishes: list[Any]
+        self, commit: Commit, old: Any | None, new: Any, united_versions: list[Any]
     ) -> Iterator[Violation]:
         if old is not None and old["spec"] == new["spec"]:
             return  # it was adopted, or let go
-        yield from self._is_conserved(commit, old, new, wishes)
+        yield from self._is_conserved(commit, old, new, united_versions)
         name, subset = commit.key.name, new["metadata"]["labels"].get(SUBSET)
         image = _image(new["spec"]["template"])
         is_written = old is None or image != _image(old["spec"]["template"])
-        if is_written and all(image != _image(_template(wish)) for wish in wishes):
+        if is_written and all(image != _image(_template(united)) for united in united_versions):
             yield self._broken(commit, "template", f"{name} gets {image}")
         partition = new["spec"]["updateStrategy"]["rollingUpdate"].get("partition", 0)
         before = old["spec"]["updateStrategy"]["rollingUpdate"].get("partition", 0) if old else None
-        wanted = {_partition(wish, subset) for wish in wishes}
+        wanted = {_partition(united, subset) for united in united_versions}
         size = new["spec"]["replicas"]
         # All that the subset is to have may be held; a new workload begins with fewer.
         if partition != before and not any(partition == one or size <= partition < one for one in wanted):
             yield self._broken(commit, "partition", f"{name} gets partition {partition}, wanted {wanted}")
 
     def _is_conserved(
-        self, commit: Commit, old: Any | None, new: Any, wishes: list[Any]
+        self, commit: Commit, old: Any | None, new: Any, united_versions: list[Any]
     ) -> Iterator[Violation]:
         """What grows leaves all together within the replicas."""
-        assert commit.turn is not None
+        assert commit.reconcile is not None
         size = int(new["spec"]["replicas"])
         if size <= (int(old["spec"]["replicas"]) if old is not None else 0):
             return
         uid = new["metadata"]["uid"]
-        known = commit.turn.known.get(WORKLOADS, 0)
-        owners = {wish["metadata"]["uid"] for wish in wishes}
-        names = {name for wish in wishes for name in _subsets(wish)}
+        known = commit.reconcile.known.get(WORKLOADS, 0)
+        owners = {united["metadata"]["uid"] for united in united_versions}
+        names = {name for united in united_versions for name in _subsets(united)}
         others = sum(
             min(seen.replicas for seen in _since(self._workloads[other], known))
             for other, one in self._live(owners)
             if other != uid and one["metadata"]["labels"].get(SUBSET) in names
         )
-        most = max(wish["spec"]["replicas"] for wish in wishes)
+        most = max(united["spec"]["replicas"] for united in united_versions)
         if others + size > most:
             what = f"{commit.key.name} gets {size} beside {others} of others, which is more than {most}"
             yield self._broken(commit, "conserved", what)
@@ -202,9 +206,9 @@ class UnitedDeploymentRules:
             if document is not None and not _is_going(document) and _owner(document) in owners:
                 yield uid, document
 
-    def _wishes_since(self, turn: Turn) -> list[Any]:
+    def _united_since(self, reconcile: Reconcile) -> list[Any]:
         """Versions of the UnitedDeployment that the manager may take for the present one."""
-        found = _since(self._wishes, turn.known.get(UNITED, 0))
+        found = _since(self._versions, reconcile.known.get(UNITED, 0))
         return [one.document for one in found if one.document is not None]
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
@@ -218,33 +222,33 @@ class UnitedDeploymentRules:
 
     def at_rest(self, now: float) -> Iterator[Violation]:
         """What is wrong although everything has gone well for long."""
-        wish = self._wishes[-1].document if self._wishes else None
-        if wish is None:
-            uids = {one.document["metadata"]["uid"] for one in self._wishes if one.document is not None}
+        united = self._versions[-1].document if self._versions else None
+        if united is None:
+            uids = {one.document["metadata"]["uid"] for one in self._versions if one.document is not None}
             left = [one["metadata"]["name"] for _, one in self._live(uids)]
             if left:
                 yield Violation("gone", f"the UnitedDeployment is gone, but {left} are there", now)
             return
         workloads = {
-            one["metadata"]["labels"][SUBSET]: one for _, one in self._live({wish["metadata"]["uid"]})
+            one["metadata"]["labels"][SUBSET]: one for _, one in self._live({united["metadata"]["uid"]})
         }
-        count = len(list(self._live({wish["metadata"]["uid"]})))
-        if set(workloads) != set(_subsets(wish)) or count != len(workloads):
+        count = len(list(self._live({united["metadata"]["uid"]})))
+        if set(workloads) != set(_subsets(united)) or count != len(workloads):
             yield Violation("converges", f"{count} workloads of {sorted(workloads)}", now)
             return
         sizes = {name: int(one["spec"]["replicas"]) for name, one in workloads.items()}
-        yield from self._are_sizes_right(wish, sizes, now)
+        yield from self._are_sizes_right(united, sizes, now)
         pods = {name: self._pods_of(one) for name, one in workloads.items()}
-        yield from self._are_pods_right(wish, workloads, pods, now)
-        yield from self._is_status_true(wish, sizes, pods, now)
+        yield from self._are_pods_right(united, workloads, pods, now)
+        yield from self._is_status_true(united, sizes, pods, now)
 
     def _pods_of(self, workload: Any) -> list[Version]:
         uid = workload["metadata"]["uid"]
         return [pod for pod in self.pods.latest() if pod.is_active and pod.owner == uid]
 
-    def _are_sizes_right(self, wish: Any, sizes: Mapping[str, int], now: float) -> Iterator[Violation]:
-        replicas = wish["spec"]["replicas"]
-        bounds = {name: _bounds(one, replicas) for name, one in _subsets(wish).items()}
+    def _are_sizes_right(self, united: Any, sizes: Mapping[str, int], now: float) -> Iterator[Violation]:
+        replicas = united["spec"]["replicas"]
+        bounds = {name: _bounds(one, replicas) for name, one in _subsets(united).items()}
         if sum(sizes.values()) != replicas:
             yield Violation("conserved", f"{dict(sizes)} are not {replicas}", now)
         if any(not least <= UNBOUNDED for least, _ in bounds.values()):
@@ -252,7 +256,7 @@ class UnitedDeploymentRules:
         over = {name: size for name, size in sizes.items() if size > bounds[name][1]}
         if over:
             yield Violation("bounds", f"{over} are above the maximum", now)
-        is_adaptive = bool(wish["spec"]["topology"].get("scheduleStrategy"))
+        is_adaptive = bool(united["spec"]["topology"].get("scheduleStrategy"))
         if any(most < UNBOUNDED or least for least, most in bounds.values()):
             if not is_adaptive and dict(sizes) != (wanted := _filled(bounds, replicas)):
                 yield Violation("allocation", f"{dict(sizes)}, wanted {wanted}", now)
@@ -260,10 +264,10 @@ class UnitedDeploymentRules:
             yield Violation("allocation", f"{dict(sizes)} are not equal parts", now)
 
     def _are_pods_right(
-        self, wish: Any, workloads: Mapping[str, Any], pods: Mapping[str, list[Version]], now: float
+        self, united: Any, workloads: Mapping[str, Any], pods: Mapping[str, list[Version]], now: float
     ) -> Iterator[Violation]:
-        target = (wish.get("status") or {}).get("updatedRevision")
-        image = _image(_template(wish))
+        target = (united.get("status") or {}).get("updatedRevision")
+        image = _image(_template(united))
         for name, own in pods.items():
             size = int(workloads[name]["spec"]["replicas"])
             if len(own) != size or not all(pod.is_ready for pod in own):
@@ -271,21 +275,21 @@ class UnitedDeploymentRules:
                     "converges", f"subset {name} of {size} has {len(own)} pods, not all ready", now
                 )
             old = [pod.name for pod in own if pod.labels.get(REVISION) != target]
-            if len(old) > min(_partition(wish, name), size):
+            if len(old) > min(_partition(united, name), size):
                 yield Violation("converges", f"subset {name}: {old} are of an older template", now)
             new = [pod for pod in own if pod.labels.get(REVISION) == target]
             if any(image not in pod.images.values() for pod in new):
                 yield Violation("template", f"subset {name}: a pod of {target} has another image", now)
 
     def _is_status_true(
-        self, wish: Any, sizes: Mapping[str, int], pods: Mapping[str, list[Version]], now: float
+        self, united: Any, sizes: Mapping[str, int], pods: Mapping[str, list[Version]], now: float
     ) -> Iterator[Violation]:
-        status: Mapping[str, Any] = wish.get("status") or {}
+        status: Mapping[str, Any] = united.get("status") or {}
         target = status.get("updatedRevision")
         every = [pod for own in pods.values() for pod in own]
         updated = [pod for pod in every if pod.labels.get(REVISION) == target]
         wanted = {
-            "observedGeneration": wish["metadata"]["generation"],
+            "observedGeneration": united["metadata"]["generation"],
             "replicas": len(every),
             "readyReplicas": len(every),
             "updatedReplicas": len(updated),
@@ -318,7 +322,7 @@ class UnitedDeploymentRules:
 
 
 def _since(history: list[_Seen], known: int) -> list[_Seen]:
-    """The versions that somebody with this knowledge may take for the present one."""
+    """The versions that a manager with this knowledge may take for the present one."""
     first = max(0, bisect_right(history, known, key=lambda one: one.revision) - 1)
     return history[first:]
 
@@ -332,20 +336,20 @@ def _owner(document: Any) -> str:
     return next((str(one["uid"]) for one in refs if one.get("controller")), "")
 
 
-def _subsets(wish: Any) -> dict[str, Any]:
-    return {one["name"]: one for one in wish["spec"]["topology"]["subsets"]}
+def _subsets(united: Any) -> dict[str, Any]:
+    return {one["name"]: one for one in united["spec"]["topology"]["subsets"]}
 
 
-def _template(wish: Any) -> Any:
-    return wish["spec"]["template"][TEMPLATE]["spec"]["template"]
+def _template(united: Any) -> Any:
+    return united["spec"]["template"][TEMPLATE]["spec"]["template"]
 
 
 def _image(template: Any) -> str:
     return str(template["spec"]["containers"][0]["image"])
 
 
-def _partition(wish: Any, subset: str) -> int:
-    manual = wish["spec"]["updateStrategy"].get("manualUpdate") or {}
+def _partition(united: Any, subset: str) -> int:
+    manual = united["spec"]["updateStrategy"].get("manualUpdate") or {}
     return int((manual.get("partitions") or {}).get(subset, 0))
 
 

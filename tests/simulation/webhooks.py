@@ -53,7 +53,7 @@ class Webhooks:
 
     `kind` is what they are there for: the plural of WorkloadSpreads, SidecarSets or PodUnavailableBudgets.
     `wire(name, transport)` makes the way to the API server; `versioned`: see the flag --ws-enabled-versioned-status.
-    `revision()` is what is stored now; `on_prevented` hears of each pod that a budget kept.
+    `revision()` is what is stored now; `on_prevented` is called for each pod that a budget kept.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class Webhooks:
             later = self._laters[name] = _Later()
             self._wires.append(wire(name, later))
             client = Client(self._wires[-1], clock=clock, rng=branch())
-            told: dict[str, Any] = {"namespace": NAMESPACE, "clock": clock}
-            spreads = CachedSpreads(client, **told, rng=branch())
+            common: dict[str, Any] = {"namespace": NAMESPACE, "clock": clock}
+            spreads = CachedSpreads(client, **common, rng=branch())
             self._spreads.append(spreads)
             self._spreadings.append(Spreading(spreads, clock=clock, rng=branch(), versioned=versioned))
-            self._sidecars.append(CachedSidecars(client, **told, rng=branch()))
+            self._sidecars.append(CachedSidecars(client, **common, rng=branch()))
             if kind == POD_UNAVAILABLE_BUDGETS.plural:
                 self._budgets.append(CachedBudgets(client, clock=clock, rng=branch()))
         self._clock = clock

@@ -1,9 +1,9 @@
-"""One simulation: a cluster, its managers, deeds and faults on one virtual clock, and what came of it.
+"""One simulation: a cluster, its managers, operations and faults on one virtual clock, and what came of it.
 
 Script ──▶ run() ──▶ Outcome (violations, trace)
 
 Everything runs in one event loop with virtual time and seeded randomness, so a script gives the same trace each
-time. After the last deed all is healed; then the workload has to come to rest as it was asked for, and once at
+time. After the last operation all is healed; then the workload has to come to rest as it was asked for, and once at
 rest nothing may be written any more.
 """
 
@@ -33,7 +33,7 @@ MANAGER_KINDS = (
     *("crash", "second leader", "clock jump", "compact", "graceful restart"),
     *("kill leader", "stop leader", "cut leader"),
 )
-"""Faults of the manager itself, or of everybody."""
+"""Faults of the manager itself, or of the whole cluster."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class Outcome(msgspec.Struct, frozen=True):
 def run(script: Script) -> Outcome:
     """Play a script from beginning to end.
 
-    The garbage collector of Python waits meanwhile: what it ends, such as a generator that nobody finished,
+    The garbage collector of Python waits meanwhile: what it ends, such as an unfinished generator,
     would end at another moment each time. And it would take a quarter of the time.
     """
     was_on = gc.isenabled()
@@ -84,7 +84,7 @@ class _World(Stage):
     # ── the script ───────────────────────────────────────────────────────────
 
     async def _tell(self) -> None:
-        steps = [(deed.at, 0, deed) for deed in self._script.deeds]
+        steps = [(operation.at, 0, operation) for operation in self._script.operations]
         steps += [(fault.at, 1, fault) for fault in self._script.faults if fault.kind in MANAGER_KINDS]  # type: ignore[misc]
         begun = self._now()
         for at, _, step in sorted(steps, key=lambda one: one[:2]):
@@ -92,7 +92,7 @@ class _World(Stage):
             if self._found:
                 return
             if hasattr(step, "do"):
-                self._help(self._deeds.do(step))
+                self._help(self._operations.do(step))
             else:
                 self._help(self._strike(step))
 
@@ -121,7 +121,7 @@ class _World(Stage):
                 await asyncio.sleep(fault.seconds)
                 self._start_manager()
             case "cut leader" if (leader := self._leader()) is not None:
-                # A network that comes back: what was sent travels on, and who was cut off stands again.
+                # A network that comes back: what was sent travels on, and a manager that was cut off may lead again.
                 leader.cut(is_cut=True)
                 await asyncio.sleep(fault.seconds)
                 leader.cut(is_cut=False)
@@ -143,7 +143,7 @@ class _World(Stage):
     # ── managers ─────────────────────────────────────────────────────────────
 
     def _leader(self) -> Life | None:
-        """Who works on the workload."""
+        """The manager that works on the workload."""
         return next((life for life in self._lives if self._works(life.manager)), None)
 
     def _works(self, manager: Manager) -> bool:
@@ -157,17 +157,17 @@ class _World(Stage):
 
     async def _come_to_rest(self) -> None:
         """Heal everything, wait until nothing changes any more, and look."""
-        self._weather.clear()
+        self._network_faults.clear()
         while self._helpers:
             await asyncio.wait(self._helpers)
-        await asyncio.sleep(max(0.0, self._weather.last_arrival - self._now()))
-        self._skew_s = 0.0  # somebody sets the clock right
-        await self._deeds.heal()
+        await asyncio.sleep(max(0.0, self._network_faults.last_arrival - self._now()))
+        self._skew_s = 0.0  # the clock is set right
+        await self._operations.heal()
         if not self._lives:
             self._start_manager()
         while len(self._lives) > 1:
             await self._kill(self._lives[0])
-        # Who was told by a wrong clock to wait has set a timer that no clock that is set right makes shorter.
+        # A timer that was set by a wrong clock stays as long as it is when the clock is set right.
         end = (
             self._now()
             + PATIENCE_S

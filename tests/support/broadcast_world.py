@@ -55,7 +55,7 @@ def node(name: str, **status: Any) -> dict[str, Any]:
 
 
 class BroadcastWorld:
-    """Nodes n1, n2, …; a BroadcastJob; what became of it. `events`: what was told, in order."""
+    """Nodes n1, n2, …; a BroadcastJob; what became of it. `events`: their reasons, in order."""
 
     def __init__(self, nodes: int = 5, **spec: Any) -> None:
         self.nodes = {f"n{number}": node(f"n{number}") for number in range(1, nodes + 1)}

@@ -1,6 +1,6 @@
 """Many pods that are to go at once, through several webhook replicas, with a budget that lets few go at a time.
 
-Place (an API server whose webhooks are behind a balancer) ──▶ race() ──▶ Raced: who was let go, and what it cost
+Place (an API server whose webhooks are behind a balancer) ──▶ race() ──▶ Raced: the pods that were let go, and the cost
 
 No kubelet is there: the race makes pods serve, and replaces those that go. Time and sockets are real.
 """
@@ -59,7 +59,7 @@ class Raced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pods:
-    """Pods that serve, with those who want some of them gone."""
+    """Pods that serve, and clients that delete and evict some of them."""
 
     def __init__(self, place: Place, count: int) -> None:
         self.user: Client = place.user

@@ -74,14 +74,14 @@ def budget(
         metadata["annotations"] = dict(annotations)
     if deleting:
         metadata["deletionTimestamp"] = ago(1)
-    whom: Document = {"selector": selector or {"matchLabels": {"app": "web"}}}
+    covered: Document = {"selector": selector or {"matchLabels": {"app": "web"}}}
     if target is not None:
-        whom = {"targetRef": dict(zip(("apiVersion", "kind", "name"), target, strict=True))}
+        covered = {"targetRef": dict(zip(("apiVersion", "kind", "name"), target, strict=True))}
     return {
         "apiVersion": "policy.kruise.io/v1beta1",
         "kind": "PodUnavailableBudget",
         "metadata": metadata,
-        "spec": {**whom, **spec},
+        "spec": {**covered, **spec},
         **({"status": status} if status is not None else {}),
     }
 

@@ -407,6 +407,6 @@ def cloneset(
     )
     given = {"partition": partition, "maxUnavailable": max_unavailable, "maxSurge": max_surge}
     builder.with_rolling(**{field: value for field, value in given.items() if value is not None})
-    everyone = names(replicas if pods is None else pods)
-    builder.add(*everyone[:old], old=True).add(*everyone[old:])
+    pods_in_order = names(replicas if pods is None else pods)
+    builder.add(*pods_in_order[:old], old=True).add(*pods_in_order[old:])
     return builder

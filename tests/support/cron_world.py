@@ -66,7 +66,7 @@ class CronWorld:
         self.children: dict[str, dict[str, Any]] = {}
         self.made: list[str] = []
         self.events: list[str] = []
-        self._told: set[tuple[str, str]] = set()
+        self._recorded: set[tuple[str, str]] = set()
 
     @property
     def status(self) -> dict[str, Any]:
@@ -104,9 +104,9 @@ class CronWorld:
 
     def carry_out(self, plan: Plan, *, writes: int | None = None) -> None:
         for note in plan.notes:
-            if (note.reason, note.same_as) not in self._told:
+            if (note.reason, note.same_as) not in self._recorded:
                 self.events.append(note.reason)
-            self._told.add((note.reason, note.same_as))
+            self._recorded.add((note.reason, note.same_as))
         for number, step in enumerate(plan.steps):
             if writes is not None and number >= writes:
                 return

@@ -103,7 +103,7 @@ class Served:
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """A port that no process listens on."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]

@@ -1,4 +1,4 @@
-"""A dashboard in the test's process, and who asks it: a browser without a screen, on the level of HTTP.
+"""A dashboard in the test's process, and its client: a browser without a screen, on the level of HTTP.
 
 HttpSandbox ──▶ dashboard_at() ──▶ Visitor: log_in(), rows of a stream as they are after so many events
 """
@@ -90,7 +90,7 @@ class Stream:
 
 
 class Visitor:
-    """Somebody with a browser. `token`: of the link, or a bearer token."""
+    """A user with a browser. `token`: of the link, or a bearer token."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
         self.http = http

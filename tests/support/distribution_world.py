@@ -81,7 +81,7 @@ class DistributionWorld:
         self.document["metadata"]["generation"] += 1
 
     def put(self, namespace: str, doc: Document, *, owner: str = "") -> None:
-        """Somebody writes an object of that name; `owner`: uid of the distribution that controls it."""
+        """Another client writes an object of that name; `owner`: uid of the distribution that controls it."""
         metadata = {**doc["metadata"], "namespace": namespace, "uid": f"o-{namespace}", **self._next()}
         if owner:
             reference = {"uid": owner, "controller": True, "kind": RESOURCE_DISTRIBUTIONS.kind, "name": NAME}

@@ -1,4 +1,4 @@
-"""Writes of a plan that fail, as what remains to be said about it hears of them."""
+"""Writes of a plan that fail, as the status after a failed plan gets them."""
 
 from pykruise.kube.errors import ForbiddenError, Status
 from pykruise.kube.ids import Key

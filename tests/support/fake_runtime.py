@@ -44,7 +44,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
 
     takes_s: float = 0.0
     user: str = ""
-    """`name:password`; empty: everybody may have it."""
+    """`name:password`; empty: everyone may pull it."""
     fails: int = 0
     """So many tries fail before one succeeds; -1: all."""
     digest: str = "sha256:" + "a" * 64

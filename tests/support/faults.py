@@ -30,7 +30,7 @@ from pykruise.kube.errors import (
 from pykruise.kube.transport import Request as SentRequest
 from pykruise.kube.transport import Response, Transport
 
-# ── what is asked, and by whom it is matched ─────────────────────────────────
+# ── requests, and what matches them ──────────────────────────────────────────
 
 
 class Request(SentRequest, frozen=True, kw_only=True):
@@ -221,7 +221,7 @@ class Answer:
 
 
 def conflict() -> Answer:
-    """409: somebody else was faster."""
+    """409: another client was faster."""
     return Answer(409)
 
 

@@ -18,14 +18,14 @@ _RANDOM = re.compile(rf"\b(web|agent)-((?:[a-z0-9]{{8,10}}-)?[a-z0-9]{{5}}|{_HAS
 _AGES = re.compile(r"\(for [0-9hms]+\)|(?<=^  in )[0-9hms]+(?=:)", re.MULTILINE)
 
 
-def same_as(file: str | Path, told: str, *, namespace: str = "", with_ages: bool = True) -> None:
+def same_as(file: str | Path, text: str, *, namespace: str = "", with_ages: bool = True) -> None:
     """Compare with the file; a mere name is one of COMMANDS.
 
     Random parts of names stand there as their number of appearance, `namespace` as shop. Without `with_ages` it
     does not matter how long something lasts.
     """
     found: dict[str, str] = {}
-    plain = told.replace(namespace, "shop") if namespace else told
+    plain = text.replace(namespace, "shop") if namespace else text
     plain = _RANDOM.sub(lambda match: found.setdefault(match[0], f"{match[1]}-<{len(found) + 1}>"), plain)
     plain = re.sub(f"pods of {_HASH}:", "pods of <hash>:", plain)
     if not with_ages:

@@ -195,7 +195,10 @@ SESSION: Final = (
     Step("edit without a change", "edit deployment web", editor="s/nothing/else/"),
     # ── rollouts ──
     Step("set image", "set image deployment/web main=nginx:2"),
-    Step("the change is told", "annotate deployment web kubernetes.io/change-cause=second --overwrite"),
+    Step(
+        "the cause of the change is recorded",
+        "annotate deployment web kubernetes.io/change-cause=second --overwrite",
+    ),
     Step("rollout status of the update", "rollout status deployment/web --timeout=60s", until="successfully"),
     Step("the update settles", AVAILABLE, until="3/3"),
     Step("rollout history", "rollout history deployment/web"),
@@ -212,7 +215,7 @@ SESSION: Final = (
     Step(
         "rollout status of the restart", "rollout status deployment/web --timeout=60s", until="successfully"
     ),
-    # ── telling ──
+    # ── describing ──
     Step("describe a deployment", "describe deployment web"),
     Step("describe a node", "describe node node-3"),
     Step("describe what is not there", "describe pod none"),
@@ -283,7 +286,7 @@ SESSION: Final = (
     Step("run a pod that is too large", f"run big --image=nginx:1 --overrides={BIG}"),
     Step("delete the limit range", "delete limitrange/sizes pod/tiny"),
     # ── what waits ──
-    Step("a claim that nobody can satisfy", "apply -f -", stdin=CLAIM),
+    Step("a claim of an unknown storage class", "apply -f -", stdin=CLAIM),
     Step("a pod that uses it", "apply -f -", stdin=STORING),
     Step(
         "it says what it waits for",
@@ -319,7 +322,7 @@ SESSION: Final = (
 
 DIFFERENCES: Final[Mapping[str, str]] = {
     "explain a field": "fields of built-in kinds have types and no descriptions",
-    "api-versions": "groups whose kinds nobody here acts on are not served",
+    "api-versions": "groups whose kinds no controller here acts on are not served",
     "auth whoami": "the user of the kubeconfig has another name",
 }
 """Steps in which the sandbox answers otherwise on purpose, with the reason."""

@@ -103,7 +103,7 @@ class PaperPod:
                 one["image"] = image
 
     def set_condition(self, kind: str, status: str) -> None:
-        """A condition that somebody else writes."""
+        """A condition that another client writes."""
         others = [one for one in self.doc["status"]["conditions"] if one["type"] != kind]
         self.doc["status"]["conditions"] = [*others, {"type": kind, "status": status}]
 

@@ -1,8 +1,8 @@
-"""What happens to pods, told in the same words by a simulated and by a real kubelet.
+"""What happens to pods, recorded in the same words from a simulated and from a real kubelet.
 
-life(stage, pod) as Life: create, steps ──watch──▶ statuses ──told_of()──▶ Told: settled states, each field's values
+life(stage, pod) as Life: create, steps ──watch──▶ statuses ──record_of()──▶ Record: settled states, each field's values
 
-Told apart are only things that a client can rely on. Times, addresses and ids are told by whether they are there.
+Only what a client can rely on makes a difference. Of times, addresses and ids it is recorded whether they are there.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.resources import PODS
 from support.scenario import Stage
 
-Told = dict[str, Any]
+Record = dict[str, Any]
 
 THERE = "there"
 QUIET_S = 1.5
@@ -51,11 +51,11 @@ class Life:
     def __init__(self, stage: Stage, name: str) -> None:
         self.stage = stage
         self.name = name
-        self.settled: dict[str, Told] = {}
-        self.seen: list[Told] = []
+        self.settled: dict[str, Record] = {}
+        self.seen: list[Record] = []
         self._is_gone = False
 
-    async def step(self, what: str, is_done: Callable[[Told], Any]) -> None:
+    async def step(self, what: str, is_done: Callable[[Record], Any]) -> None:
         """Wait until the pod is so, and for the end of what happens to it then."""
         await self.stage.until(lambda: self.seen and is_done(self.seen[-1]), what=f"{self.name}: {what}")
         count = 0
@@ -69,18 +69,18 @@ class Life:
         await self.stage.until(lambda: self._is_gone, what=f"{self.name} is gone")
 
     @property
-    def told(self) -> Told:
+    def record(self) -> Record:
         """All of it, as a document."""
         return {"settled": self.settled, "values": dict(_values(self.seen))}
 
-    def hear(self, change: Change[Stored]) -> None:
+    def on_change(self, change: Change[Stored]) -> None:
         """A change of the pod."""
         if change.key.name != self.name:
             return
         if change.new is None:
             self._is_gone = True
-        elif (told := told_of(change.new.document)) not in self.seen[-1:]:
-            self.seen.append(told)
+        elif (record := record_of(change.new.document)) not in self.seen[-1:]:
+            self.seen.append(record)
 
 
 @asynccontextmanager
@@ -90,7 +90,7 @@ async def life(stage: Stage, pod: Document) -> AsyncIterator[Life]:
     cache: Cache[Stored] = Cache(
         stage.client, PODS, project=project, namespace=stage.namespace, clock=stage.clock, rng=stage.rng
     )
-    cache.subscribe(watched.hear)
+    cache.subscribe(watched.on_change)
     running = asyncio.create_task(cache.run())
     try:
         await cache.wait_synced()
@@ -101,10 +101,10 @@ async def life(stage: Stage, pod: Document) -> AsyncIterator[Life]:
         await asyncio.gather(running, return_exceptions=True)
 
 
-def told_of(pod: Document) -> Told:
+def record_of(pod: Document) -> Record:
     """A pod's status in words that do not differ from run to run."""
     status = pod.get("status") or {}
-    told: Told = {
+    record: Record = {
         "phase": status.get("phase"),
         "conditions": {one["type"]: _condition(one) for one in status.get("conditions") or ()},
         "fields": dict.fromkeys(sorted(set(status) - {"phase", "conditions"}), THERE),
@@ -112,19 +112,19 @@ def told_of(pod: Document) -> Told:
     }
     for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         for one in status.get(kind) or ():
-            told["containers"][one["name"]] = _container(one)
+            record["containers"][one["name"]] = _container(one)
     if pod["metadata"].get("deletionTimestamp"):
-        told["isTerminating"] = True
+        record["isTerminating"] = True
     if "observedGeneration" in status:
-        told["isObserved"] = status["observedGeneration"] == pod["metadata"]["generation"]
-    return _without_ids(told, pod)
+        record["isObserved"] = status["observedGeneration"] == pod["metadata"]["generation"]
+    return _without_ids(record, pod)
 
 
-def _condition(one: Document) -> Told:
+def _condition(one: Document) -> Record:
     return {key: one[key] for key in ("status", "reason", "message") if one.get(key)}
 
 
-def _container(one: Document) -> Told:
+def _container(one: Document) -> Record:
     return {
         "state": _state(one.get("state") or {}),
         "lastState": _state(one.get("lastState") or {}),
@@ -139,7 +139,7 @@ def _container(one: Document) -> Told:
     }
 
 
-def _state(state: Document) -> Told:
+def _state(state: Document) -> Record:
     return {
         kind: {key: value for key, value in found.items() if not key.endswith("At")}
         | {key: THERE for key in found if key.endswith("At")}
@@ -158,24 +158,24 @@ def _without_ids(value: Any, pod: Document) -> Any:
     return value
 
 
-def _values(seen: list[Told]) -> Iterator[tuple[str, list[Any]]]:
+def _values(seen: list[Record]) -> Iterator[tuple[str, list[Any]]]:
     """Each field's values in the order in which they were first seen: how often each comes depends on moments."""
-    paths = dict.fromkeys(path for told in seen for path in _short(told))
+    paths = dict.fromkeys(path for record in seen for path in _short(record))
     for path in paths:
         values: list[Any] = []
-        for told in seen:
-            value = _short(told).get(path)
+        for record in seen:
+            value = _short(record).get(path)
             if value not in values:
                 values.append(value)
         yield path, values
 
 
-def _short(told: Told) -> dict[str, Any]:
-    """What is followed from change to change: no messages, which tell of moments."""
-    found = {"phase": told["phase"], "isTerminating": told.get("isTerminating", False)}
-    for kind, condition in told["conditions"].items():
+def _short(record: Record) -> dict[str, Any]:
+    """What is followed from change to change: no messages, which depend on moments."""
+    found = {"phase": record["phase"], "isTerminating": record.get("isTerminating", False)}
+    for kind, condition in record["conditions"].items():
         found[f"conditions.{kind}"] = " ".join(filter(None, (condition["status"], condition.get("reason"))))
-    for name, one in told["containers"].items():
+    for name, one in record["containers"].items():
         found[f"{name}.ready"] = one["ready"]
         found[f"{name}.restartCount"] = one["restartCount"]
         found[f"{name}.state"] = _word(one["state"])
@@ -183,12 +183,12 @@ def _short(told: Told) -> dict[str, Any]:
     return found
 
 
-def _word(state: Told) -> str:
+def _word(state: Record) -> str:
     return next((" ".join(filter(None, (kind, found.get("reason")))) for kind, found in state.items()), "")
 
 
-def differences(recorded: Told, here: Told, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two tellings differ: the path, what was recorded, and what is here."""
+def differences(recorded: Record, here: Record, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two records differ: the path, what was recorded, and what is here."""
     if isinstance(recorded, Mapping) and isinstance(here, Mapping):
         for key in {**recorded, **here}:
             yield from differences(recorded.get(key), here.get(key), f"{path}/{key}" if path else key)

@@ -71,14 +71,14 @@ class AuthorizingTransport(WrappedTransport):
         method, query = request.method, request.query
         parts = request.path.strip("/").split("/")
         if parts[0] not in ("api", "apis") or len(parts) < 3:
-            return None  # discovery, /version: everybody may
+            return None  # discovery, /version: every user may
         group = "" if parts[0] == "api" else parts[1]
         rest = parts[2:] if parts[0] == "api" else parts[3:]
         if not rest:
             return None  # discovery of a group
         namespace = ""
         if not rest:
-            return None  # discovery, which everybody may read
+            return None  # discovery, which every user may read
         if rest[0] == "namespaces" and len(rest) > 2:
             namespace, rest = rest[1], rest[2:]
         resource = rest[0] + (f"/{rest[2]}" if len(rest) > 2 else "")

@@ -64,7 +64,7 @@ class _Thread(threading.Thread):
             self._changed.set()
 
     def wait_ready(self) -> Webhooks:
-        """Raises what it died of."""
+        """Raises the error that ended it."""
         assert self._changed.wait(READY_S), "the webhooks are not ready"
         if self._error is not None:
             raise self._error
@@ -72,7 +72,7 @@ class _Thread(threading.Thread):
         return self._webhooks
 
     def end(self) -> None:
-        """Returns when all is closed; raises what it died of meanwhile."""
+        """Returns when all is closed; raises the error that ended it meanwhile."""
         if self._loop is not None and self._ending is not None and self.is_alive():
             self._loop.call_soon_threadsafe(self._ending.set)
         self.join(READY_S)

@@ -1,9 +1,9 @@
-"""Remedies of `explain`, followed to the letter by somebody who knows nothing else.
+"""Remedies of `explain`, followed to the letter by a person who knows nothing else.
 
 Explanation ──▶ ways_of() ──▶ Ways: what each remedy says can be done, one alternative each
 Way ──▶ followed(): done as it is written ──▶ pods available meanwhile, never fewer than before
 
-Every sentence has its entry in WAYS; one that nobody knows how to follow fails its test.
+Every sentence has its entry in WAYS; one without a way to follow it fails its test.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PERSISTENT_V
 from pykruise.plans.kind import Kind
 from pykruise.pods.white_list import CONFIGURATION
 from support.kruise import Kruise
-from support.scenario import Object, Stage, audience, cloneset
+from support.scenario import Object, Stage, cloneset, pod_watch
 from support.sidecarsets import container
 from support.stuck import Stuck
 
@@ -38,7 +38,7 @@ __all__ = ["Way", "each_case", "each_way", "follow_way", "followed", "ways_of"]
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):
-    """Who follows a remedy, of this object."""
+    """A person who follows a remedy, of this object."""
 
     stage: Stage
     kind: Kind
@@ -298,7 +298,7 @@ async def rename_the_container(person: Person, _match: re.Match[str]) -> None:
 
 
 async def part_the_selectors(person: Person, _match: re.Match[str]) -> None:
-    labels = {"selector": {"matchLabels": {"app": "nobody"}}}
+    labels = {"selector": {"matchLabels": {"app": "none"}}}
     await person.stage.merge("other", {"spec": labels}, resource=SIDECAR_SETS)
 
 
@@ -419,7 +419,7 @@ def _doing(sentence: str) -> list[tuple[Do, re.Match[str]]]:
     first = then["first"] if then else sentence
     found = [(doing, match) for pattern, doing in WAYS if (match := re.fullmatch(pattern, first))]
     if not found:
-        raise AssertionError(f"nobody knows how to follow this remedy: {sentence}")
+        raise AssertionError(f"no way to follow this remedy: {sentence}")
     return [(do, match) for doing, match in found for do in doing]
 
 
@@ -470,7 +470,7 @@ async def followed(
     """
     said = text(found, now=stage.clock())
     do, match = _doing(way.sentence)[way.number]
-    async with audience(stage) as seen:
+    async with pod_watch(stage) as seen:
         seen.watch_from_now()
         before, there = seen.fewest_available or 0, seen.most
         floor = min(before, max(there - 1, 0))

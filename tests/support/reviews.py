@@ -26,9 +26,9 @@ def request(
     operation = operation or ("DELETE" if doc is None else "UPDATE" if old is not None else "CREATE")
     metadata = (doc or old or {}).get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
-    told: dict[str, Any] = {"name": metadata.get("name") or "", "namespace": metadata.get("namespace") or ""}
-    if not told["namespace"] and resource.namespaced:
-        told["namespace"] = "shop"
+    named: dict[str, Any] = {"name": metadata.get("name") or "", "namespace": metadata.get("namespace") or ""}
+    if not named["namespace"] and resource.namespaced:
+        named["namespace"] = "shop"
     return AdmissionRequest(
         uid="review-1",
         operation=operation,
@@ -36,7 +36,7 @@ def request(
         object=dict(doc) if doc is not None else None,
         old_object=dict(old) if old is not None else None,
         username="alice",
-        **{**told, **fields},
+        **{**named, **fields},
     )
 
 

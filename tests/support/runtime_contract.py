@@ -21,7 +21,7 @@ from pykruise.kube.image_references import parse_image
 
 __all__ = ["CHECKS", "Hands"]
 
-NOBODY: Final = SandboxConfig()
+NO_POD: Final = SandboxConfig()
 
 
 class Hands(Protocol):
@@ -69,7 +69,7 @@ async def check_containers_are_listed_by_label_the_newest_first(client: CriClien
     assert [one.restart_count for one in found] == [1, 0]
     assert {one.name for one in found} == {"app"}
     assert all(one.is_running for one in found)
-    assert await client.containers(labels={"io.kubernetes.pod.uid": "uid-nobody"}) == []
+    assert await client.containers(labels={"io.kubernetes.pod.uid": "uid-of-no-pod"}) == []
 
 
 async def check_a_container_says_since_when_it_runs(client: CriClient, hands: Hands) -> None:
@@ -109,19 +109,19 @@ async def check_a_container_is_stopped_and_may_be_stopped_again(client: CriClien
 async def check_an_image_is_pulled_by_tag_and_by_digest(client: CriClient, hands: Hands) -> None:
     reference = "registry.test/contract/plain:1"
     digest = await hands.publish(reference)
-    id_ = await client.pull_image(reference, auth=None, sandbox=NOBODY, timeout_s=30.0)
+    id_ = await client.pull_image(reference, auth=None, sandbox=NO_POD, timeout_s=30.0)
     by_tag = find_image(await client.images(), parse_image(reference))
     assert by_tag is not None
     assert id_
     by_digest = f"registry.test/contract/plain@{digest}"
-    await client.pull_image(by_digest, auth=None, sandbox=NOBODY, timeout_s=30.0)
+    await client.pull_image(by_digest, auth=None, sandbox=NO_POD, timeout_s=30.0)
     found = find_image(await client.images(), parse_image(by_digest))
     assert found is not None
     assert found.id == by_tag.id
 
 
 async def check_an_image_that_is_not_there_cannot_be_pulled(client: CriClient, hands: Hands) -> None:
-    call = client.pull_image("registry.test/missing/app:1", auth=None, sandbox=NOBODY, timeout_s=30.0)
+    call = client.pull_image("registry.test/missing/app:1", auth=None, sandbox=NO_POD, timeout_s=30.0)
     await refused(call, CriError)
 
 
@@ -129,21 +129,21 @@ async def check_a_private_image_needs_its_credentials(client: CriClient, hands: 
     reference = "registry.test/private/app:1"
     await hands.publish(reference, user="me:secret")
     for auth in (None, Auth(username="me", password="wrong")):
-        await refused(client.pull_image(reference, auth=auth, sandbox=NOBODY, timeout_s=30.0), CriError)
+        await refused(client.pull_image(reference, auth=auth, sandbox=NO_POD, timeout_s=30.0), CriError)
     right = Auth(username="me", password="secret")
-    assert await client.pull_image(reference, auth=right, sandbox=NOBODY, timeout_s=30.0)
+    assert await client.pull_image(reference, auth=right, sandbox=NO_POD, timeout_s=30.0)
 
 
 async def check_a_pull_that_takes_too_long_is_given_up(client: CriClient, hands: Hands) -> None:
     reference = "registry.test/slow/app:1"
     await hands.publish(reference, takes_s=20.0)
-    await refused(client.pull_image(reference, auth=None, sandbox=NOBODY, timeout_s=1.0), CallTimeoutError)
+    await refused(client.pull_image(reference, auth=None, sandbox=NO_POD, timeout_s=1.0), CallTimeoutError)
     assert find_image(await client.images(), parse_image(reference)) is None
 
 
 async def check_events_name_the_pod_or_there_are_none(client: CriClient, hands: Hands) -> None:
     about = asyncio.create_task(_first_about(client.events(), "uid-events"))
-    # When the runtime begins to tell of what happens is not known.
+    # When the runtime begins to send events is not known.
     for attempt in range(20):
         await hands.run_container("app", pod_uid="uid-events", attempt=attempt)
         if (await asyncio.wait({about}, timeout=0.5))[0]:

@@ -2,7 +2,7 @@
 
 `Stage` wraps a cluster (the sandbox, or a real control plane with simulated kubelets) and starts and kills
 managers on it. What a test asserts is what the API server stores, seen by the test's own client; invariants
-over time are watched by an `Audience`, which has a watch of its own.
+over time are watched by a `PodWatch`, which has a watch of its own.
 """
 
 import asyncio
@@ -117,7 +117,7 @@ class Stage:
     @property
     def kubelets(self) -> Kubelets:
         """Of simulated nodes."""
-        assert self._kubelets, "this scenario tells kubelets what to do, so it is not for real nodes"
+        assert self._kubelets, "this scenario changes what kubelets do, so it is not for real nodes"
         return self._kubelets
 
     @property
@@ -204,7 +204,7 @@ class Stage:
         return taken
 
     async def close(self) -> None:
-        """What a fixture calls at the end: a manager that died of a bug fails the test."""
+        """What a fixture calls at the end: a manager that ended with an error fails the test."""
         try:
             self._raise_what_managers_died_of()
         finally:
@@ -345,7 +345,7 @@ class Stage:
         return "\n".join(lines)
 
 
-class Audience:
+class PodWatch:
     """Watches pods of one owner at the API server and remembers the extremes.
 
     `most` is the highest number of active pods there ever was, `fewest_available` the lowest number of
@@ -400,9 +400,9 @@ class Audience:
 
 
 @asynccontextmanager
-async def audience(stage: Stage, *, app: str = "web") -> AsyncIterator[Audience]:
-    """An audience that watches while the block runs."""
-    seen = Audience(stage.client, stage.namespace, app=app, clock=stage.clock, rng=stage.rng)
+async def pod_watch(stage: Stage, *, app: str = "web") -> AsyncIterator[PodWatch]:
+    """A watch of pods while the block runs."""
+    seen = PodWatch(stage.client, stage.namespace, app=app, clock=stage.clock, rng=stage.rng)
     running = asyncio.create_task(seen.cache.run())
     try:
         await seen.cache.wait_synced()

@@ -46,8 +46,8 @@ def canary(name: str, *containers: Document, base: str, **spec: Any) -> Document
         "apps.kruise.io/sidecarset-canary": "true",
         "apps.kruise.io/sidecarset-base": base,
     }
-    told = {"updateStrategy": {"type": "NotUpdate"}, **spec}
-    return sidecarset(name, *containers, metadata={"annotations": annotations}, **told)
+    given = {"updateStrategy": {"type": "NotUpdate"}, **spec}
+    return sidecarset(name, *containers, metadata={"annotations": annotations}, **given)
 
 
 def view(doc: Document, *, version: int = 1, generation: int = 1) -> SidecarSetView:

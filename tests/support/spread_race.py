@@ -82,7 +82,7 @@ async def race(
     rules = alternating([reviewers(spreading=one) for one in allocators])
     settings = ClusterSettings(nodes=1, collected=())  # the pods have an owner that is not there
     async with Cluster(settings, clock=clock, rng=rng, reviewers=rules) as cluster, AsyncExitStack() as stack:
-        # Apart from who creates: a client that waits for its own webhook would wait for ever.
+        # Apart from the client that creates: one that waits for its own webhook would wait for ever.
         clients.append(cluster.client_for("webhooks"))
         for crd in crds():
             await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)

@@ -81,7 +81,7 @@ class StateWorld:
         return project_state(encode(self.state))
 
     def write_state(self, *, owner: str = "", **spec: Any) -> None:
-        """Somebody makes the PersistentPodState; `owner`: uid of its managing owner."""
+        """A user or a manager creates the PersistentPodState; `owner`: uid of its managing owner."""
         metadata: Document = {"name": NAME, "namespace": NAMESPACE, "uid": "s1", "generation": 1}
         if owner:
             metadata["ownerReferences"] = [{**TARGET, "uid": owner, "controller": True}]

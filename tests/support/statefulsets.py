@@ -157,7 +157,7 @@ class Sets:
 
 
 class Order:
-    """Watches pods of one set: who was ever there, how many at once, and how many were down.
+    """Watches pods of one set: which were ever there, how many at once, and how many were down.
 
     `most_down`: wanted pods that were not serving at once, since `from_now()`. `broken`: pods that were made
     while one with a lower number was missing or not serving (meant for OrderedReady).

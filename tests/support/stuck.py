@@ -1,9 +1,9 @@
-"""Stuck rollouts: what `explain` has to say of them, and who refuses the manager's writes in them.
+"""Stuck rollouts: what `explain` has to say of them, and what refuses the manager's writes in them.
 
 case.stage_it(stage) ──▶ named(): explain, until it names the cause ──▶ its text
 
-On the real cluster nobody waits for hours, so there the cause is asked for until it is named, and once more a moment
-later; in virtual time a minute and a half have passed before.
+On the real cluster no test waits for hours, so there the cause is asked for until it is named, and once more a moment
+later; in virtual time a minute and a half has passed before.
 """
 
 import asyncio
@@ -74,13 +74,13 @@ async def named(
         await stage.until(names_it, within_s=5.0)  # and not only for a moment
     except AssertionError as error:
         assert found is not None
-        told = text(found, now=stage.clock())
-        raise AssertionError(f"{found.cause!r}, {found.verdict!r}, want {cause!r}\n{told}") from error
+        said = text(found, now=stage.clock())
+        raise AssertionError(f"{found.cause!r}, {found.verdict!r}, want {cause!r}\n{said}") from error
     assert found is not None
     return found, text(found, now=stage.clock())
 
 
-# ── who refuses, on real API servers ─────────────────────────────────────────
+# ── refusals by real API servers ─────────────────────────────────────────────
 
 
 async def used_up_quota(stage: Stage, *, pods: int) -> None:
@@ -104,7 +104,7 @@ class Refusal:
         self._made: list[tuple[Resource, str]] = []
 
     async def by_dead_webhook(self) -> None:
-        """A webhook that must be asked, and that nobody serves."""
+        """A webhook that must be asked, and that does not answer."""
         hook = {
             "name": "pods.example.com",
             "clientConfig": {"url": "https://127.0.0.1:1/"},
@@ -166,7 +166,7 @@ class Refusal:
             await self._stage.client.create(resource, "", body)
 
     async def _until_refused(self) -> None:
-        """API servers hear of new rules after a while."""
+        """API servers load new rules after a while."""
         pod = {
             "metadata": {"name": "try"},
             "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},

@@ -25,7 +25,7 @@ ALONE = (
     "--health-probe-addr=0",
     "--pprof-addr=0",
 )
-"""Flags of a manager that is not one of several, that nobody asks for its health, and no API server for reviews."""
+"""Flags of a manager that is the only one, without health probes and without webhooks."""
 
 PYKRUISE = (sys.executable, "-m", "pykruise")
 
@@ -182,7 +182,7 @@ def running(
     said: list[str] = []
     is_ready = threading.Event()
 
-    def listen() -> None:  # to the end: a pipe that nobody empties would stop it
+    def listen() -> None:  # to the end: a full pipe would stop it
         for line in process.stderr or ():
             said.append(line)
             if says in line:

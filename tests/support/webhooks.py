@@ -37,7 +37,7 @@ to them, and kinds of the other gates only those who make them, so they can alwa
 
 
 def free_port() -> int:
-    """A port that nobody listens on at this moment."""
+    """A port that no process listens on at this moment."""
     with socket.socket() as found:
         found.bind((LOOPBACK, 0))
         port: int = found.getsockname()[1]
@@ -46,7 +46,7 @@ def free_port() -> int:
 
 def webhook_settings(folder: Path, *, port: int = 0, gates: Gates | None = None, **changes: Any) -> Settings:
     """Settings of a manager outside the cluster, whose certificates are in a Secret that replicas share."""
-    told: dict[str, Any] = {
+    given: dict[str, Any] = {
         "host": LOOPBACK,
         "port": port or free_port(),
         "certificate_folder": str(folder / "certs"),
@@ -54,7 +54,7 @@ def webhook_settings(folder: Path, *, port: int = 0, gates: Gates | None = None,
         "protection_log_folder": str(folder / "log"),
         "initialize_timeout_s": 100.0,  # a busy machine is no failure
     }
-    return Settings(gates=gates or Gates(), webhook=WebhookSettings(**{**told, **changes}))
+    return Settings(gates=gates or Gates(), webhook=WebhookSettings(**{**given, **changes}))
 
 
 async def install_namespace(client: Client, settings: Settings) -> None:

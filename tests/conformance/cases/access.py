@@ -1,4 +1,4 @@
-"""Who may do what: roles and their bindings, who grants them, and what one is told about it."""
+"""Who may do what: roles and their bindings, who grants them, and what the refusals say."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ _ALL = "create get list watch update patch delete"
 
 
 def _as(user: str, request: Request, *groups: str) -> Request:
-    """The same, asked by somebody else. One group at most: a header stands once."""
+    """The same, asked by another user. One group at most: a header stands once."""
     who = {"impersonate-user": user} | ({"impersonate-group": groups[0]} if groups else {})
     return replace(request, headers={**request.headers, **who})
 
@@ -142,7 +142,7 @@ CASES = [
         _as("root", get("/api/v1/namespaces/$ns/pods", only=("kind",)), "system:masters"),
     ),
     case(
-        "nobody grants what they do not hold",
+        "a user grants no more than they hold",
         create(
             "clusterroles",
             _role("$ns", _rule(_ALL, "roles rolebindings clusterroles clusterrolebindings", _GROUP)),
@@ -186,7 +186,7 @@ CASES = [
         _as("$ns-olga", create("roles", _role("secrets", _rule("get", "secrets")), only=("rules",))),
     ),
     case(
-        "who asks is told what they may",
+        "a user asks what they may do",
         create("roles", _role("reader", _rule("get list", "pods"))),
         create("rolebindings", _binding("reader", "reader", _user("$ns-ann"))),
         pause(),

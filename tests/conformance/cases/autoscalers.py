@@ -166,7 +166,7 @@ CASES = [
         get(f"{_PATH}/a"),
     ),
     case(
-        "the resources of autoscalers are told",
+        "the resources of autoscalers are listed",
         get(
             "/apis/autoscaling/v2",
             only=(

@@ -73,7 +73,7 @@ CASES = [
         create("pods/b/eviction", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}),
     ),
     case(
-        "a budget that nobody has counted refuses evictions",
+        "a budget without an observed status refuses evictions",
         create("pods", _WEB),
         patch("pods/a/status", _READY),
         create("poddisruptionbudgets", _budget(minAvailable=1)),

@@ -51,7 +51,7 @@ CASES = [
         ),
     ),
     case(
-        "a strategic merge patch retains the keys it is told to",
+        "a strategic merge patch retains the keys that it lists",
         create("deployments", deployment(strategy={"rollingUpdate": {"maxSurge": 2}})),
         patch("deployments/web", {"spec": {"strategy": {"type": "Recreate"}}}),
         patch(

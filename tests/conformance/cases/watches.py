@@ -21,7 +21,7 @@ CASES = [
         watch("configmaps", resourceVersion="${3.metadata.resourceVersion}"),
     ),
     case(
-        "a watch that is open is told what happens",
+        "a watch that is open gets what happens",
         create("configmaps", config_map("a")),
         watch(
             "configmaps",
@@ -63,7 +63,7 @@ CASES = [
         watch("configmaps", fieldSelector="metadata.name=b"),
     ),
     case(
-        "a watch from a version that is too old is told so",
+        "a watch from a version that is too old gets an error",
         create("configmaps", config_map("a")),
         watch("configmaps", resourceVersion="1"),
         watch("configmaps", resourceVersion="x"),

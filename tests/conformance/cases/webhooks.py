@@ -321,7 +321,7 @@ CASES = [
             ("conversion must give the version asked for", "convert-wrong-version"),
             ("conversion must keep the name", "convert-wrong-name"),
             ("conversion must answer what was asked", "convert-wrong-uid"),
-            ("conversion by nobody", "status/500"),
+            ("conversion that ends with an HTTP error", "status/500"),
         )
     ),
 ]

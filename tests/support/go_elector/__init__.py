@@ -50,7 +50,7 @@ class GoCandidate:
                 await asyncio.sleep(0.05)
 
     async def sees(self, leader: str) -> Line:
-        """Who leads, as it reads the Lease."""
+        """The leader, as it reads the Lease."""
         return await self.says(lambda line: line["says"] == "sees" and line["leader"] == leader)
 
     async def leads(self) -> Line:

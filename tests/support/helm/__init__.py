@@ -65,9 +65,9 @@ class Helm:
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
             yaml.safe_dump(dict(values or {}), file)
             file.flush()
-            told = [*arguments, "--values", file.name] if values else arguments
+            complete = [*arguments, "--values", file.name] if values else arguments
             done = subprocess.run(
-                [str(self._program), *told], env=self._env, capture_output=True, text=True, check=False
+                [str(self._program), *complete], env=self._env, capture_output=True, text=True, check=False
             )
         assert done.returncode == 0, done.stderr
         return done.stdout

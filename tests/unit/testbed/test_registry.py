@@ -1,4 +1,4 @@
-"""The registry of real nodes answers like any other, and makes what nobody pushed."""
+"""The registry of real nodes answers like any other, and makes what was not pushed."""
 
 import base64
 import json
@@ -65,7 +65,7 @@ def test_two_tags_may_be_one_digest(registry: Registry) -> None:
     assert digest_in(registry, "/v2/web/manifests/1") == digest_in(registry, "/v2/web/manifests/2")
 
 
-def test_what_nobody_pushed_is_made_and_differs_from_tag_to_tag(registry: Registry) -> None:
+def test_what_was_not_pushed_is_made_and_differs_from_tag_to_tag(registry: Registry) -> None:
     one, two = (digest_in(registry, f"/v2/library/nginx/manifests/{tag}?ns=docker.io") for tag in (1, 2))
     assert one != two
     assert digest_in(registry, "/v2/nginx/manifests/1") == one

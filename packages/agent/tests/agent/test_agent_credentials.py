@@ -77,7 +77,7 @@ async def test_a_plugin_that_is_not_installed_has_none_either(tmp_path: Path) ->
     assert await plugin("eu.example.com/app") == ()
 
 
-async def test_no_file_means_no_plugins_and_a_wrong_one_is_told_of(tmp_path: Path) -> None:
+async def test_no_file_means_no_plugins_and_a_wrong_one_is_reported(tmp_path: Path) -> None:
     assert load_providers(tmp_path / "none.yaml", tmp_path, clock=Time()) == []
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("providers: [{name: x}]")

@@ -91,7 +91,7 @@ def test_it_goes_by_the_gates_that_are_about_it(text: str, gates: Gates) -> None
         (("--addr=nowhere",), "--addr"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_its_name(argv: tuple[str, ...], what: str) -> None:
+def test_wrong_flags_are_refused_by_name(argv: tuple[str, ...], what: str) -> None:
     with pytest.raises(FlagError, match=what):
         settings(*argv)
 

@@ -95,7 +95,7 @@ async def test_a_registry_that_always_fails_is_tried_as_often_as_the_limit_says(
         assert "ImagePullJob" in about
 
 
-async def test_a_pull_that_hangs_ends_with_its_time_and_the_runtime_is_told() -> None:
+async def test_a_pull_that_hangs_ends_with_its_time_and_the_runtime_stops_it() -> None:
     """images case 53"""
     async with agent_stage() as stage:
         stage.runtime.registry["nginx:1.9"] = Remote(takes_s=1e6)
@@ -142,7 +142,7 @@ async def test_matching_credentials_are_tried_in_order_and_never_without() -> No
         await stage.ask({"r.io/team/app": [tag("1", backoffLimit=0)]}, secrets=[wrong, right])
         assert (await stage.ends("r.io/team/app", "1"))["phase"] == "Succeeded"
         assert [auth.password for _, auth, _ in stage.runtime.pulls if auth] == ["wrong", "right"]
-        # when none opens it, it is not tried as anybody
+        # when none opens it, it is not tried without credentials
         stage.runtime.pulls.clear()
         await stage.ask({"r.io/team/app": [tag("1", version=1, backoffLimit=0)]}, secrets=[wrong])
         await stage.until(lambda: bool(stage.runtime.pulls))
@@ -151,7 +151,7 @@ async def test_matching_credentials_are_tried_in_order_and_never_without() -> No
         assert (await stage.tag_status("r.io/team/app", "1"))["phase"] == "Failed"
 
 
-async def test_a_secret_that_is_missing_is_passed_over_and_the_pull_is_anybodys() -> None:
+async def test_a_secret_that_is_missing_is_passed_over_and_the_pull_has_no_credentials() -> None:
     async with agent_stage() as stage:
         stage.runtime.registry["nginx:1.9"] = Remote()
         await stage.ask({"nginx": [tag("1.9")]}, secrets=[{"namespace": SYNCED, "name": "gone"}])
@@ -246,7 +246,7 @@ async def test_a_digest_is_pulled_as_one_and_found_by_it() -> None:
         assert len(stage.runtime.pulls) == 1
 
 
-async def test_the_runtime_is_told_of_the_sandbox_and_who_pulls() -> None:
+async def test_the_runtime_gets_the_sandbox_config_and_what_pulls() -> None:
     async with agent_stage() as stage:
         stage.runtime.registry["nginx:1.9"] = Remote()
         config = {"labels": {"team": "a"}, "annotations": {"x": "y"}}

@@ -63,7 +63,7 @@ async def test_a_pod_of_ours_has_its_containers_reported_and_others_have_not() -
         assert await reported(stage, "other-0") is None
 
 
-async def test_pods_with_sidecars_are_reported_whoever_owns_them() -> None:
+async def test_pods_with_sidecars_are_reported_whatever_owns_them() -> None:
     async with agent_stage() as stage:
         await stage.run_pod("web-0", is_ours=False, annotations={"kruise.io/sidecarset-hash": "{}"})
         assert await until_reported(stage)

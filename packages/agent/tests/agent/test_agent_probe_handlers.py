@@ -111,7 +111,7 @@ async def test_a_body_is_cut_and_a_server_that_closes_has_not_answered() -> None
         assert found[0] == FAILED
 
 
-async def test_nobody_there_is_a_failure() -> None:
+async def test_a_closed_port_is_a_failure() -> None:
     async with serving(lambda _: b"") as (port, _):
         pass
     for handler in (
@@ -124,7 +124,7 @@ async def test_nobody_there_is_a_failure() -> None:
         assert found[0] == FAILED
 
 
-async def test_a_tcp_probe_succeeds_where_somebody_listens() -> None:
+async def test_a_tcp_probe_succeeds_where_a_process_listens() -> None:
     async with serving(lambda _: b"") as (port, _):
         assert await probe(tcpSocket={"port": str(port)}) == (SUCCEEDED, "")
 

@@ -220,7 +220,7 @@ async def test_without_a_grace_period_the_hook_is_left_out() -> None:
         assert stage.runtime.execs == []
 
 
-async def test_a_hook_that_takes_too_long_is_given_up_and_told_of() -> None:
+async def test_a_hook_that_takes_too_long_is_given_up_and_reported() -> None:
     """containers case 28"""
     async with agent_stage() as stage:
         pod = await stage.run_pod("web-0")

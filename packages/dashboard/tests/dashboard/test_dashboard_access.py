@@ -61,7 +61,7 @@ def in_namespaces(*names: str) -> Iterable[tuple[str, str]]:
     return [(SETS, name) for name in names]
 
 
-async def test_who_may_list_everywhere_is_asked_about_once() -> None:
+async def test_a_user_who_may_list_everywhere_is_asked_about_once() -> None:
     reviews = Reviews((SETS, ""))
     access, _ = access_of(reviews)
     await access.learn(in_namespaces("a", "b", "c"))
@@ -99,7 +99,7 @@ async def test_an_answer_counts_for_a_minute_and_a_no_of_one_namespace_for_five(
     assert access.epoch == 2
 
 
-async def test_who_cannot_be_asked_about_sees_nothing_and_is_asked_about_again_soon() -> None:
+async def test_a_user_whose_rights_cannot_be_read_sees_nothing_and_is_asked_about_again_soon() -> None:
     reviews = Reviews((SETS, ""))
     access, clock = access_of(reviews)
     reviews.is_away = True

@@ -25,7 +25,7 @@ def test_every_file_that_one_names_is_there_under_its_hashed_name() -> None:
     assert len(seen) == len(FILES) - 1
 
 
-def test_a_file_that_changes_has_another_name_and_so_has_who_names_it() -> None:
+def test_a_file_that_changes_has_another_name_and_so_have_files_that_name_it() -> None:
     one = Assets({"index.html": b'"/a.js"', "a.js": b'"./b.js"', "b.js": b"1"})
     other = Assets({"index.html": b'"/a.js"', "a.js": b'"./b.js"', "b.js": b"2"})
     assert one.shell.body != other.shell.body

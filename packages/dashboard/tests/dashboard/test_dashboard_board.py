@@ -9,7 +9,7 @@ def row(name: str, *, body: bytes = b"{}", namespace: str = "shop") -> Row:
     return Row(name, "clonesets.apps.kruise.io", namespace, body)
 
 
-def test_who_comes_first_gets_all_rows() -> None:
+def test_a_new_stream_gets_all_rows() -> None:
     board = Board()
     board.put(row("a"))
     board.put(row("b"))
@@ -17,7 +17,7 @@ def test_who_comes_first_gets_all_rows() -> None:
     assert (found.is_all, {one.id for one in found.rows}) == (True, {"a", "b"})
 
 
-def test_who_was_there_gets_what_changed_since_and_each_row_once() -> None:
+def test_a_known_version_gets_what_changed_since_and_each_row_once() -> None:
     board = Board()
     for name in "abc":
         board.put(row(name))
@@ -40,7 +40,7 @@ def test_a_row_that_is_as_it_was_is_no_change() -> None:
     assert board.version == seen
 
 
-def test_a_row_that_went_still_says_who_may_hear_of_it() -> None:
+def test_a_removed_row_still_has_its_namespace() -> None:
     board = Board()
     board.put(row("a", namespace="secret"))
     seen = board.version
@@ -59,7 +59,7 @@ def test_a_row_may_come_back() -> None:
     assert len(board) == 1
 
 
-def test_who_was_away_for_too_long_begins_again_and_the_memory_is_bounded() -> None:
+def test_a_version_that_is_too_old_gets_all_rows_and_the_memory_is_bounded() -> None:
     board = Board()
     board.put(row("stays"))
     early = board.version

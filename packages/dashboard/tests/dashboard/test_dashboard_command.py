@@ -32,7 +32,7 @@ NOWHERE = Connection(server="http://127.0.0.1:1")
     ],
     ids=["for others", "half a certificate", "no path", "no cluster"],
 )
-async def test_what_cannot_be_meant_is_refused_with_what_to_do(options: dict[str, object], said: str) -> None:
+async def test_wrong_flags_are_refused_with_a_remedy(options: dict[str, object], said: str) -> None:
     with pytest.raises(CommandError, match=said):
         async with dashboard_at(NOWHERE, DashboardOptions(**options)):
             pass

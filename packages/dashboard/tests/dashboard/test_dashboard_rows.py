@@ -74,7 +74,7 @@ def test_one_that_a_person_has_to_look_at_comes_first_with_what_it_waits_for() -
     assert row.since == "2026-01-01T00:30:00Z"
 
 
-def test_one_that_is_stalled_needs_somebody_also_where_another_manager_wrote_it() -> None:
+def test_a_stalled_rollout_needs_action_also_where_another_manager_wrote_it() -> None:
     stalled = {"type": "Stalled", "status": "True", "reason": "ProgressDeadlineExceeded"}
     assert rollout_row(CLONE_SETS, cloneset(updatedReplicas=2, conditions=[stalled])).state == "person"
 
@@ -87,7 +87,7 @@ def test_waiting_for_a_turn_is_a_movement() -> None:
 @pytest.mark.parametrize(
     ("strategy", "word", "kept"), [({"paused": True}, "paused", 0), ({"partition": "50%"}, "partition", 5)]
 )
-def test_what_somebody_holds_on_purpose_is_still(strategy: dict[str, Any], word: str, kept: int) -> None:
+def test_what_is_held_on_purpose_is_still(strategy: dict[str, Any], word: str, kept: int) -> None:
     held = cloneset(strategy=strategy, updatedReplicas=5, updatedReadyReplicas=5)
     held["status"]["readyReplicas"] = 10 if word == "paused" else 9
     row = rollout_row(CLONE_SETS, held)
@@ -221,7 +221,7 @@ def test_a_pod_that_serves_or_has_ended_is_not_even_looked_at() -> None:
     assert seen(pod(**PULLING)).waits
 
 
-def test_a_pod_of_nobody_waits_too() -> None:
+def test_a_pod_without_an_owner_waits_too() -> None:
     row = waiting_pod(seen(pod(**PULLING)), owner=None, now=NOW)
     assert row is not None
     assert (row.owner, row.owner_kind) == ("", "")
@@ -243,7 +243,7 @@ def job(kind: str, spec: dict[str, Any], status: dict[str, Any]) -> Any:
     return job_row(resource, document)
 
 
-def test_a_job_that_failed_on_a_node_needs_somebody() -> None:
+def test_a_job_that_failed_on_a_node_needs_action() -> None:
     row = job(
         "ImagePullJob", {}, {"desired": 3, "succeeded": 1, "failed": 2, "startTime": "2026-01-01T00:00:00Z"}
     )

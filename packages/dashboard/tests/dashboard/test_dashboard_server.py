@@ -82,7 +82,7 @@ def names(stream: Stream) -> set[str]:
 # ── who is let in ────────────────────────────────────────────────────────────
 
 
-async def test_nothing_is_said_to_who_is_not_logged_in(cluster: Path, client: Client) -> None:
+async def test_nothing_is_sent_to_a_user_who_is_not_logged_in(cluster: Path, client: Client) -> None:
     async with dashboard(cluster) as served, visitor(served, logs_in=False) as browser:
         for path in ("api/session", "api/stream?page=rollouts", "api/stream?page=workload&kind=pods&name=x"):
             assert (await browser.get(path))[0] == 401
@@ -135,7 +135,7 @@ async def test_answers_are_strict_about_what_may_be_loaded_and_kept(cluster: Pat
         assert headers["cache-control"] == "no-store"
 
 
-async def test_who_logged_out_is_out_and_their_stream_ends(cluster: Path, client: Client) -> None:
+async def test_after_a_logout_the_session_and_its_stream_end(cluster: Path, client: Client) -> None:
     async with dashboard(cluster) as served, visitor(served) as browser:
         async with browser.stream("rollouts") as stream:
             await stream.until(lambda one: "synced" in one.events)

@@ -43,7 +43,7 @@ async def read(stream: RowStream, *, until: str) -> list[tuple[str, Any]]:
     return found
 
 
-async def test_who_reads_slowly_gets_the_last_state_of_each_row_and_nothing_between() -> None:
+async def test_a_slow_reader_gets_the_last_state_of_each_row_and_nothing_between() -> None:
     board = Board()
     board.put(row("a"))
     stream = stream_of(board)

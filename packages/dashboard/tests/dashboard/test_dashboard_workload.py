@@ -47,7 +47,7 @@ def revision(number: int, image: str) -> Revision:
     return Revision(number=number, content=content, info=info)
 
 
-def test_the_head_is_seen_by_who_may_list_the_kind_and_says_what_may_be_asked_and_done() -> None:
+def test_the_head_is_seen_by_users_who_may_list_the_kind_and_says_what_may_be_asked_and_done() -> None:
     part = head(CLONE_SETS, WEB, current=None)
     assert (part.resource, part.namespace) == ("clonesets.apps.kruise.io", "shop")
     asked = {name: now for name, _, now in part.body["what_if"]}
@@ -106,7 +106,7 @@ def test_the_history_says_what_each_revision_changed_of_the_one_before() -> None
     assert (newest["is_newest"], "changes" in oldest) == (True, False)
 
 
-def test_why_it_waits_is_seen_by_who_may_list_its_pods() -> None:
+def test_why_it_waits_is_seen_by_users_who_may_list_its_pods() -> None:
     wait = Wait(code="ImagePull", words="x" * 1_000_000, pods=tuple(f"web-{n}" for n in range(500)))
     said = Explanation(
         kind="CloneSet", namespace="shop", name="web", verdict="waiting", headline="…", waits=(wait,)

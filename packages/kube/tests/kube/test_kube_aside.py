@@ -39,7 +39,7 @@ async def test_functions_run_one_after_the_other() -> None:
     assert most == 1
 
 
-async def test_who_goes_away_lets_nobody_begin_before_the_work_is_over() -> None:
+async def test_a_cancelled_caller_lets_no_other_begin_before_the_work_is_over() -> None:
     # given
     aside, go, over = Aside(), threading.Event(), False
 
@@ -110,7 +110,7 @@ async def test_beside_the_loop_errors_are_the_coroutine_s_and_nothing_else_can_b
         await Aside().drive(sleeps())
 
 
-async def test_a_coroutine_that_nobody_waits_for_any_more_is_closed() -> None:
+async def test_a_coroutine_without_a_waiter_is_closed() -> None:
     ends: list[str] = []
 
     async def review() -> None:

@@ -200,7 +200,7 @@ async def test_what_an_index_returned_does_not_change_and_is_shared_until_someth
         assert [item.value for item in mirror.cache.by_index("owner", "x")] == [3, 2]
 
 
-async def test_handlers_find_store_and_indexes_up_to_date_and_one_that_fails_harms_nobody() -> None:
+async def test_handlers_find_store_and_indexes_up_to_date_and_one_that_fails_harms_no_other() -> None:
     # given
     server = ModelServer()
     server.create("a", 1, owner="x")
@@ -279,7 +279,7 @@ async def test_an_event_that_only_shows_an_own_write_is_not_read_again() -> None
         assert mirror.cache.stats().pending == 0
 
 
-async def test_in_a_crowd_handlers_hear_a_moment_later_and_who_asks_sees_all_at_once() -> None:
+async def test_of_many_events_handlers_are_called_a_moment_later_and_readers_see_all_at_once() -> None:
     # given
     server = ModelServer()
     server.create("a", 1)
@@ -753,7 +753,9 @@ async def test_a_list_does_not_undo_writes_that_were_answered_after_it_began() -
         assert (stats.pending, stats.tombstones, stats.relists) == (0, 0, 1)
 
 
-async def test_neither_a_list_nor_later_events_bring_back_who_was_there_before_an_own_object() -> None:
+async def test_neither_a_list_nor_later_events_bring_back_an_earlier_object_of_the_name_of_an_own_one() -> (
+    None
+):
     # given an object that others changed and deleted after the list was made; then one's own of that name,
     # created and deleted again before the list arrives
     server = ModelServer()
@@ -826,7 +828,7 @@ async def test_a_tombstone_made_during_a_list_that_lacks_the_object_goes_with_th
         assert mirror.shown() == {}
 
 
-async def test_changes_and_deletions_during_a_gap_are_told() -> None:
+async def test_changes_and_deletions_during_a_gap_are_delivered() -> None:
     server = ModelServer()
     for name in ("kept", "changed", "deleted", "replaced"):
         server.create(name, 1)

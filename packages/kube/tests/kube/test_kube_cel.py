@@ -11,7 +11,7 @@ def meant(*found: Meant) -> str:
     return meant_by({"K": found}, "K")
 
 
-def test_nobody_means_nothing_and_the_unknown_perhaps_everything() -> None:
+def test_no_interests_select_nothing_and_unknown_ones_everything() -> None:
     assert meant() == NEVER
     assert meant(Meant(selector=NOTHING)) == NEVER
     assert meant_by({}, "K") == ALWAYS

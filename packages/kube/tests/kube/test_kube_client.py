@@ -281,7 +281,7 @@ async def test_retry_after_is_the_least_that_is_waited() -> None:
     assert 7 <= second.at - first.at <= 7.3
 
 
-async def test_a_wait_that_would_be_too_long_is_left_to_the_caller_who_learns_how_long() -> None:
+async def test_a_wait_that_would_be_too_long_is_left_to_the_caller_with_its_length() -> None:
     # given
     transport = ScriptedTransport(refusal(429, "TooManyRequests", retry_after_s=120))
     began = now()
@@ -571,7 +571,7 @@ async def test_a_watch_yields_events_until_the_server_ends_it() -> None:
     assert transport.open_streams == 0
 
 
-async def test_a_watch_can_be_told_its_times() -> None:
+async def test_a_watch_can_be_given_its_times() -> None:
     # given
     transport = ScriptedTransport(streams=[[]])
     # when

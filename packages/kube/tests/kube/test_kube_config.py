@@ -446,7 +446,7 @@ def test_a_context_that_was_asked_for_and_is_not_there_names_those_that_are(tmp_
     assert text.endswith("context 'prod' (asked for as context) is not in the file; there are: dev")
 
 
-def test_certificates_and_keys_that_cannot_be_used_are_told_with_their_place(
+def test_certificates_and_keys_that_cannot_be_used_are_an_error_with_their_place(
     tmp_path: Path, authority: Authority
 ) -> None:
     certificate, key = authority.issue("me")
@@ -477,7 +477,7 @@ def test_certificates_and_keys_that_cannot_be_used_are_told_with_their_place(
     assert "exclude each other" in complaint(lambda: loaded(tmp_path, kubeconfig(cluster=both)))
 
 
-def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_an_error(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     assert complaint(lambda: load_now(missing)) == (
         f"kubeconfig {missing}: no such file (the path given); name one that exists"
@@ -495,7 +495,7 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_without_permission_is_told(tmp_path: Path) -> None:
+def test_a_file_without_permission_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "config", kubeconfig())
     path.chmod(0)
     assert "cannot be read: Permission denied; check its permissions" in complaint(lambda: load_now(path))
@@ -568,7 +568,9 @@ def test_an_ipv6_service_address_is_bracketed(tmp_path: Path, authority: Authori
 
 
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])
-def test_an_incomplete_service_account_is_told(tmp_path: Path, authority: Authority, missing: str) -> None:
+def test_an_incomplete_service_account_is_an_error(
+    tmp_path: Path, authority: Authority, missing: str
+) -> None:
     account = service_account(tmp_path, authority)
     (account / missing).unlink()
     text = complaint(lambda: load_in_cluster(environ=POD, service_account=account))
@@ -580,7 +582,7 @@ def test_outside_of_a_pod_there_is_no_service_account(tmp_path: Path) -> None:
     assert "inside a pod" in complaint(lambda: load_in_cluster(environ={}, service_account=tmp_path))
 
 
-def test_an_empty_or_odd_token_is_told(tmp_path: Path, authority: Authority) -> None:
+def test_an_empty_or_odd_token_is_an_error(tmp_path: Path, authority: Authority) -> None:
     account = service_account(tmp_path, authority)
     for content in ("", " \n", "tök"):
         (account / "token").write_text(content)
@@ -812,7 +814,7 @@ async def test_a_plugin_may_give_a_client_certificate(
         ("[]", "./plugin failed"),
     ],
 )
-async def test_a_plugin_that_gives_nothing_usable_is_told_in_one_line(
+async def test_a_plugin_that_gives_nothing_usable_is_an_error_in_one_line(
     tmp_path: Path, plugin: Plugin, status: Any, expected: str
 ) -> None:
     # given
@@ -917,7 +919,7 @@ async def test_an_oidc_token_that_is_valid_is_used(tmp_path: Path, authority: Au
     assert await token(loaded(tmp_path, document).credentials) == token_text
 
 
-async def test_an_oidc_token_that_is_none_is_told(tmp_path: Path, authority: Authority) -> None:
+async def test_an_oidc_token_that_is_none_is_an_error(tmp_path: Path, authority: Authority) -> None:
     config = {"id-token": "opaque", "idp-certificate-authority-data": b64(authority.pem)}
     credentials = loaded(
         tmp_path, kubeconfig(user={"auth-provider": {"name": "oidc", "config": config}})

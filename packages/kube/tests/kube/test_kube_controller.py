@@ -70,7 +70,9 @@ def api_error(kind: type[ForbiddenError] = ForbiddenError, **options: float) -> 
     return kind(Status(message="exceeded quota", code=403), retry_after_s=options.get("retry_after_s"))
 
 
-async def test_it_looks_again_after_the_seconds_it_was_told_and_otherwise_when_woken() -> None:
+async def test_a_key_is_reconciled_again_after_the_seconds_that_were_returned_and_otherwise_when_woken() -> (
+    None
+):
     # given
     calls = Calls(10.0, 0.0, None)
     control = controller(calls)

@@ -130,11 +130,11 @@ def test_an_annotation_about_the_objects_own_version_is_stale_and_goes() -> None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '"x"'])
-def test_an_annotation_that_somebody_broke_counts_as_nothing_kept(text: str) -> None:
+def test_a_broken_annotation_counts_as_nothing_kept(text: str) -> None:
     assert convert(old({KEPT_NEW: text}, count=1), NEW, TABLE) == new(number=1)
 
 
-def test_an_annotation_that_somebody_wrote_harms_no_metadata() -> None:
+def test_an_annotation_of_another_client_harms_no_metadata() -> None:
     # given
     hostile = {KEPT_NEW: '{"metadata":{"name":"b","uid":"1"},"kind":"Other","spec":{"extra":1}}'}
     # when

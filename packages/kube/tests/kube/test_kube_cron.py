@@ -64,6 +64,6 @@ def test_a_zone_moves_the_times_with_its_clocks() -> None:
         ("TZ=Nowhere/Land * * * * *", "unknown time zone"),
     ],
 )
-def test_what_is_no_schedule_is_told(text: str, message: str) -> None:
+def test_what_is_no_schedule_is_an_error(text: str, message: str) -> None:
     with pytest.raises(ScheduleError, match=message):
         parse_schedule(text)

@@ -49,7 +49,7 @@ def test_a_change_made_by_a_handler_is_delivered_to_all_after_the_present_one() 
     assert seen == [(1, "a"), (2, "a"), (1, "b"), (2, "b")]
 
 
-def test_who_has_unsubscribed_and_what_came_before_anyone_subscribed_are_left_out() -> None:
+def test_changes_before_a_subscription_and_after_its_end_are_left_out() -> None:
     delivery: Delivery[Any] = Delivery("pods")
     seen: list[str] = []
     delivery.put(change("before"))

@@ -48,7 +48,7 @@ async def test_the_first_of_many_are_read_at_once_and_the_others_together_a_mome
     assert {round(at - began, 6) for at in reader.at[3:]} == {0.025}
 
 
-async def test_who_asks_does_not_wait_and_nothing_is_read_twice() -> None:
+async def test_a_reader_does_not_wait_and_nothing_is_read_twice() -> None:
     # given
     reader = Reader()
     reader.put(*range(5))

@@ -143,7 +143,7 @@ async def test_a_connection_that_has_had_its_time_is_not_used_again(
 
 
 @pytest.mark.parametrize("how", ["cancelled", "timed out"])
-async def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(
+async def test_the_answer_to_a_cancelled_request_goes_to_no_other_request(
     server: tuple[Server, int], make: Callable[..., HttpClient], how: str
 ) -> None:
     """and the request that waits for the place gets it"""
@@ -196,7 +196,7 @@ async def test_waiting_for_a_connection_ends_too_and_nothing_was_sent(
     assert len(server[0].heard) == 1
 
 
-async def test_who_waits_for_a_connection_hears_that_the_transport_is_closed(
+async def test_a_request_that_waits_for_a_connection_fails_when_the_transport_is_closed(
     server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
     async def never(_: bytes, writer: asyncio.StreamWriter) -> None:
@@ -223,7 +223,7 @@ async def test_many_at_once_share_the_places_in_their_order(
     assert server[0].connections == 2
 
 
-async def test_words_that_nobody_asked_for_end_the_connection(
+async def test_bytes_that_no_request_asked_for_end_the_connection(
     server: tuple[Server, int], make: Callable[..., HttpClient]
 ) -> None:
     # given a server that says more than it was asked, when the answer has arrived

@@ -65,7 +65,7 @@ def test_a_connection_whose_request_is_being_answered_is_not_closed_for_another_
     assert closed == [second]
 
 
-def test_who_has_used_up_its_share_of_connections_gives_way_to_itself() -> None:
+def test_a_client_with_its_full_share_of_connections_loses_one_for_each_new_one() -> None:
     # given
     room = Room[Guest](connections=10, share=0.5)
     (honest,) = filled(room, "api-server", 1)
@@ -160,7 +160,7 @@ def test_bodies_of_one_address_take_no_room_from_those_of_another() -> None:
     assert room.size == 100
 
 
-def test_who_has_left_holds_nothing_and_gets_nothing() -> None:
+def test_a_closed_connection_holds_nothing_and_gets_nothing() -> None:
     room = Room[Guest](connections=2, requests=2, size=10)
     (guest,) = filled(room, "a", 1)
     closed = Closed(room)

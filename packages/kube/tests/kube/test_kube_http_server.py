@@ -150,7 +150,7 @@ async def test_a_request_may_come_byte_by_byte_and_its_body_in_chunks() -> None:
         assert body == b"POST /%C3%A4 {'q': 'a b&c', 'empty': ''} hello!"
 
 
-async def test_who_asks_whether_to_go_on_is_told_so_when_it_is_their_turn() -> None:
+async def test_a_client_that_expects_100_continue_gets_it_when_it_is_its_turn() -> None:
     app = Echo()
     async with talking(app) as talk:
         # given
@@ -166,7 +166,7 @@ async def test_who_asks_whether_to_go_on_is_told_so_when_it_is_their_turn() -> N
         assert (await talk.answer())[2] == b"POST /a {} ok"
 
 
-async def test_who_is_refused_is_told_before_the_body_is_sent() -> None:
+async def test_a_refused_client_is_answered_before_the_body_is_sent() -> None:
     async with talking() as talk:
         # when
         talk.send("POST /a HTTP/1.1\nHost: x\nRefuse-Me: 1\nContent-Length: 9\nExpect: 100-continue\n\n")
@@ -176,7 +176,7 @@ async def test_who_is_refused_is_told_before_the_body_is_sent() -> None:
         assert await talk.ends() == b""
 
 
-async def test_who_is_refused_without_a_body_may_ask_again() -> None:
+async def test_a_client_that_is_refused_without_a_body_may_ask_again() -> None:
     async with talking() as talk:
         talk.send("GET /a HTTP/1.1\nHost: x\nRefuse-Me: 1\n\n")
         assert (await talk.answer())[0] == 401
@@ -225,7 +225,7 @@ async def test_a_body_that_says_more_about_its_chunks_than_in_them_is_refused() 
         assert (await talk.answer())[0] == 413
 
 
-async def test_a_connection_that_nobody_uses_is_closed() -> None:
+async def test_an_idle_connection_is_closed() -> None:
     async with talking(idle_s=0.1) as talk:
         assert await talk.ends() == b""
 
@@ -361,7 +361,7 @@ def test_a_target_is_a_path_and_a_query(target: bytes, path: str, query: dict[st
     assert split_target(target) == (path, query)
 
 
-async def test_of_a_header_said_twice_the_first_counts_and_groups_are_told_in_lines() -> None:
+async def test_of_a_header_sent_twice_the_first_counts_and_groups_are_given_in_lines() -> None:
     seen: list[dict[str, str]] = []
 
     class Listener(Echo):
@@ -421,7 +421,7 @@ async def test_a_body_in_the_smallest_parts_takes_no_more_room_than_its_bytes() 
     assert peak < 60 * count
 
 
-async def test_a_look_that_comes_late_judges_nobody() -> None:
+async def test_a_check_that_comes_late_closes_no_connection() -> None:
     # given a server whose loop stands still while a body arrives
     async with talking(least_rate=1_000_000, grace_s=0.05, read_s=0.8) as talk:
         talk.send("POST /a HTTP/1.1\nHost: x\nContent-Length: 2\n\n")

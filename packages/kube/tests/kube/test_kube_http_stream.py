@@ -152,7 +152,7 @@ async def test_a_server_without_an_answer_is_given_up(server: tuple[Server, int]
     await asyncio.wait_for(server[0].ended.wait(), 5)
 
 
-async def test_who_stops_waiting_for_the_answer_ends_the_connection(
+async def test_a_cancelled_wait_for_the_answer_ends_the_connection(
     server: tuple[Server, int], streams: Streams
 ) -> None:
     opening = asyncio.create_task(open_one(streams))
@@ -165,7 +165,7 @@ async def test_who_stops_waiting_for_the_answer_ends_the_connection(
     await asyncio.wait_for(server[0].ended.wait(), 5)
 
 
-async def test_who_does_not_read_makes_the_server_wait_and_loses_nothing(
+async def test_a_client_that_does_not_read_makes_the_server_wait_and_loses_nothing(
     server: tuple[Server, int], streams: Streams
 ) -> None:
     """Memory stays bounded whatever a server sends"""

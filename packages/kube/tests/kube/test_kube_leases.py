@@ -125,7 +125,7 @@ async def test_a_lease_given_back_is_taken_within_seconds() -> None:
         assert (found["holderIdentity"], found["leaseTransitions"]) == ("b", 1)
 
 
-async def test_a_leader_that_ends_tells_the_next_one_what_it_has_written() -> None:
+async def test_a_leader_that_ends_leaves_to_the_next_one_what_it_has_written() -> None:
     async with stand() as (place, candidate):
         a = candidate("a")
         await a.elector.wait_leading()
@@ -184,7 +184,7 @@ async def test_the_lease_of_a_killed_leader_is_taken_when_it_runs_out_and_not_be
         assert LEASE_S - RETRY_S * 1.2 <= took_s <= LEASE_S + 2 * RETRY_S * 1.2
 
 
-async def test_a_leader_that_cannot_renew_ends_before_anybody_else_leads() -> None:
+async def test_a_leader_that_cannot_renew_ends_before_another_one_leads() -> None:
     """operations case_14"""
     async with stand() as (_, candidate):
         a = candidate("a")
@@ -254,7 +254,7 @@ async def test_a_clock_that_is_hours_off_changes_nothing() -> None:
         assert await place.until(lambda: b.leads) >= LEASE_S - RETRY_S * 1.2
 
 
-async def test_somebody_who_takes_the_lease_away_ends_the_term_at_once() -> None:
+async def test_another_holder_of_the_lease_ends_the_term_at_once() -> None:
     async with stand() as (place, candidate):
         a = candidate("a")
         await a.elector.wait_leading()
@@ -277,7 +277,7 @@ async def test_a_lease_deleted_under_the_leader_is_made_anew() -> None:
         assert a.leads
 
 
-async def test_a_label_written_by_somebody_costs_one_slow_renewal() -> None:
+async def test_a_label_written_by_another_client_costs_one_slow_renewal() -> None:
     async with stand() as (place, candidate):
         a = candidate("a")
         await a.elector.wait_leading()
@@ -372,7 +372,7 @@ async def test_a_write_out_of_term_does_not_leave_and_a_read_does() -> None:
             await client.create(CONFIG_MAPS, "default", config_map("b"))
 
 
-async def test_a_write_under_way_ends_before_anybody_else_can_lead() -> None:
+async def test_a_write_under_way_ends_before_another_one_can_lead() -> None:
     async with small_cluster() as place:
         # given a server that takes forever
         slow = FaultyTransport(place.cluster.transport_for("slow"))

@@ -127,7 +127,7 @@ async def test_the_first_lane_cannot_starve_the_other() -> None:
     assert later <= 12
 
 
-async def test_who_gives_up_waiting_leaves_no_gap() -> None:
+async def test_a_cancelled_wait_leaves_no_gap() -> None:
     # given one place that is taken, and three in the queue
     limiter = Limiter(start=1, minimum=1, maximum=1)
     holder = asyncio.create_task(request(limiter, seconds=10))

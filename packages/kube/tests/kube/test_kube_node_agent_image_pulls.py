@@ -175,7 +175,7 @@ def test_a_try_that_is_not_over_is_asked_about_again_and_ends_with_its_time() ->
     assert (agent.phase(), agent.pulls[NGINX].message) == ("Failed", "context deadline exceeded")
 
 
-def test_people_are_told_of_each_end_once_and_owners_of_failures() -> None:
+def test_each_end_is_one_event_and_failures_are_events_of_the_owners() -> None:
     job = {
         "apiVersion": "apps.kruise.io/v1beta1",
         "kind": "ImagePullJob",

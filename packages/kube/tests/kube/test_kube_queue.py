@@ -341,7 +341,7 @@ async def test_done_is_for_keys_in_flight() -> None:
         queue.done("a")
 
 
-async def test_it_tells_how_it_is() -> None:
+async def test_its_stats_are_those_of_its_keys() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for key in "abc":
         queue.add(key)

@@ -165,7 +165,7 @@ def test_for_people_an_empty_selector_is_none_and_a_broken_one_error() -> None:
     assert format_label_selector(expression("Gt")) == "<error>"
 
 
-def test_a_selector_tells_the_one_value_it_requires_of_a_label() -> None:
+def test_a_selector_gives_the_one_value_it_requires_of_a_label() -> None:
     # given
     selector = parse_label_selector("a=b,c in (d),e in (f,g),h!=i")
     # then
@@ -219,7 +219,7 @@ def test_a_wrong_field_selector_is_refused(text: str, says: str) -> None:
     assert str(caught.value) == says
 
 
-def test_a_field_selector_tells_the_value_it_requires() -> None:
+def test_a_field_selector_gives_the_value_it_requires() -> None:
     # given
     selector = parse_field_selector("metadata.name=x,spec.nodeName!=y")
     # then

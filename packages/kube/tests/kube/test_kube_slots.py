@@ -55,7 +55,7 @@ def test_every_slot_has_one_member_and_no_member_more_than_its_share(members: li
 
 
 @given(st.permutations(range(8)), st.integers(2, 8))
-def test_who_goes_moves_little_beyond_its_own_slots(order: list[int], count: int) -> None:
+def test_a_member_that_goes_moves_little_beyond_its_own_slots(order: list[int], count: int) -> None:
     members = order[:count]
     before, after = rendezvous(members), rendezvous(members[1:])
     moved = sum(a != b and a != members[0] for a, b in zip(before, after, strict=True))
@@ -87,20 +87,20 @@ def test_slots_come_to_where_they_should_be_two_at_a_time(first: list[int], seco
 
 
 @given(seats, seats)
-def test_a_slot_moves_from_who_lives_only_to_who_has_settled(first: list[int], second: list[int]) -> None:
+def test_a_slot_moves_from_a_live_member_only_to_a_settled_one(first: list[int], second: list[int]) -> None:
     before, _, _ = settle({}, first)
     said = assign(before, before, seats=second, settled=frozenset())
     assert all(said[slot] == seat for slot, seat in before.items() if seat in second)
     assert set(said.values()) <= set(second)
 
 
-def test_without_members_nobody_should_hold_anything() -> None:
+def test_without_members_no_slot_has_a_holder() -> None:
     assert assign({0: 1}, {0: 1}, seats=[], settled=frozenset()) == {}
     with pytest.raises(ValueError, match="no member"):
         rendezvous([])
 
 
-def test_a_record_counts_only_while_the_one_who_left_it_holds_the_lease() -> None:
+def test_a_record_counts_only_while_its_writer_holds_the_lease() -> None:
     record = Record(leader="a", epoch="1", keying="object", slots={0: 3, 1: 4})
     assert read_record(record.text(), holder="a") == record
     assert record.of(3) == {0}

@@ -67,7 +67,7 @@ async def test_answers_of_writes_are_in_the_cache_before_the_call_returns() -> N
     assert json.loads(raw) == POD
 
 
-async def test_a_subresource_is_told_only_when_its_answer_is_the_object() -> None:
+async def test_a_subresource_is_observed_only_when_its_answer_is_the_object() -> None:
     # given
     scale = {"kind": "Scale", "metadata": POD["metadata"]}
     ours, ear = writer(answer(200, scale), answer(201, EVICTION), answer(200, POD))
@@ -92,7 +92,7 @@ async def test_a_resource_without_cache_just_passes_through() -> None:
     assert ear.heard == []
 
 
-async def test_a_dry_run_changes_nothing_and_tells_nothing() -> None:
+async def test_a_dry_run_changes_nothing_and_is_not_observed() -> None:
     # given
     ours, ear = writer(*[answer(200, POD)] * 4)
     # when
@@ -104,7 +104,7 @@ async def test_a_dry_run_changes_nothing_and_tells_nothing() -> None:
     assert ear.heard == []
 
 
-async def test_a_read_tells_the_cache_what_is_there() -> None:
+async def test_a_read_brings_the_cache_up_to_date() -> None:
     # given
     ours, ear = writer(answer(200, POD), missing(name="a"), missing(name="a"))
     # when

@@ -321,13 +321,13 @@ async def test_after_a_failure_in_the_second_batch_what_succeeded_stays_and_noth
     ]
 
 
-async def test_a_write_may_be_told_under_several_reasons_each_with_its_count(store: Store) -> None:
+async def test_a_write_may_be_recorded_under_several_reasons_each_with_its_count(store: Store) -> None:
     # given three creations that are each sent twice, of which the last is refused
     store.fault_for = lambda _verb, key: (
         (ForbiddenError(Status(code=403, message="exceeded quota")), False) if key.name == "p002" else None
     )
 
-    def told_twice(name: str) -> Chain:
+    def with_two_reasons(name: str) -> Chain:
         (step,) = creation(name, done="Created", failed="Failed").steps
         also = (
             Note(reason="Grew", message=f"grew by {name}"),
@@ -335,7 +335,7 @@ async def test_a_write_may_be_told_under_several_reasons_each_with_its_count(sto
         )
         return Chain(subject=name, steps=(msgspec.structs.replace(step, also=also),))
 
-    chains = tuple(told_twice(name) for name in names(3))
+    chains = tuple(with_two_reasons(name) for name in names(3))
     # when
     outcome = await executor(store).execute(plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=chains)))
     # then
@@ -443,7 +443,7 @@ async def test_a_creation_that_the_server_failed_is_not_taken_for_done(store: St
     assert str(outcome.failure.error) == "webhook down"
 
 
-async def test_what_fails_in_an_optional_stage_is_told_and_the_plan_goes_on(store: Store) -> None:
+async def test_what_fails_in_an_optional_stage_is_reported_and_the_plan_goes_on(store: Store) -> None:
     # given
     store.faults = [(ForbiddenError(Status(code=403, message="no")), False)]
     optional = Stage(purpose=Purpose.PRE_DOWNLOAD, chains=(creation("a"),), is_optional=True)
@@ -513,7 +513,7 @@ async def test_a_request_that_was_surely_not_sent_fails_at_once(store: Store) ->
     assert outcome.failure is not None
 
 
-async def test_a_failed_creation_is_told_in_the_same_words_whatever_name_it_had(store: Store) -> None:
+async def test_a_failed_creation_is_reported_in_the_same_words_whatever_name_it_had(store: Store) -> None:
     # given a server that names the pod
     def refused(_verb: str, key: Key) -> tuple[KubeError, bool]:
         status = Status(
@@ -554,7 +554,7 @@ async def test_a_failed_creation_is_told_in_the_same_words_whatever_name_it_had(
         (UnreachableError("no route"), "nothing, if the API server"),
     ],
 )
-async def test_a_failure_says_what_somebody_has_to_do(store: Store, error: KubeError, remedy: str) -> None:
+async def test_a_failure_says_what_a_user_has_to_do(store: Store, error: KubeError, remedy: str) -> None:
     store.faults = [(error, False)]
     failure = (
         await executor(store).execute(plan_of(Stage(purpose=Purpose.CREATE_PODS, chains=(creation("a"),))))
@@ -563,7 +563,7 @@ async def test_a_failure_says_what_somebody_has_to_do(store: Store, error: KubeE
     assert failure.reason.remedy.startswith(remedy)
 
 
-async def test_a_name_that_somebody_else_holds_means_plan_again(store: Store) -> None:
+async def test_a_name_that_another_owner_has_makes_it_plan_again(store: Store) -> None:
     # given a pod of that name with another owner
     store.objects[Key("ns", "a")] = pod("a", owner_uid="u-other")
     # when

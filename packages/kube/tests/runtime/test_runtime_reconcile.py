@@ -178,7 +178,7 @@ async def test_writes_are_reported_once_per_reason(world: World) -> None:
     assert world.events == [("SuccessfulCreate: created a (and 2 more: b, c)", 3)]
 
 
-async def test_a_note_that_is_not_to_be_repeated_is_told_again_only_after_its_time(world: World) -> None:
+async def test_a_note_that_is_not_to_be_repeated_is_recorded_again_only_after_its_time(world: World) -> None:
     # given
     note = Note(reason="Stopped", message="why", warning=True, again_after_s=600)
     world.plan_now = Plan(notes=(note,))
@@ -196,7 +196,7 @@ async def test_a_note_that_is_not_to_be_repeated_is_told_again_only_after_its_ti
     assert world.events == [("Stopped: why", 1)] * 2
 
 
-async def test_what_counts_as_the_same_is_not_told_again_in_other_words(world: World) -> None:
+async def test_what_counts_as_the_same_is_not_recorded_again_in_other_words(world: World) -> None:
     take = turn(world)
     for words in ("pod a is stuck", "pod b is stuck"):
         note = Note(reason="Stuck", message=words, warning=True, again_after_s=600, same_as="Stuck")
@@ -223,7 +223,7 @@ async def test_notes_about_other_objects_are_remembered_for_each_of_them(world: 
     assert world.events == [("Stuck: a is stuck", 1), ("Stuck: b is stuck", 1)]
 
 
-async def test_another_message_is_told_at_once(world: World) -> None:
+async def test_another_message_is_recorded_at_once(world: World) -> None:
     take = turn(world)
     for message in ("one", "two", "two", "one"):
         world.plan_now = Plan(notes=(Note(reason="Stopped", message=message, again_after_s=600),))
@@ -251,7 +251,7 @@ async def test_a_refused_write_is_in_the_status_and_comes_back_with_backoff(worl
     assert world.stored == {"failed": "exceeded quota"}
 
 
-async def test_a_kind_whose_status_has_no_place_for_failures_tells_the_status_of_its_plan(
+async def test_a_kind_whose_status_has_no_place_for_failures_writes_the_status_of_its_plan(
     world: World,
 ) -> None:
     # given
@@ -298,7 +298,7 @@ async def test_a_status_that_is_refused_does_not_hold_the_pods_up(world: World) 
     assert world.writes == ["create a"]
 
 
-async def test_a_status_is_told_beside_writes_that_take_long(world: World) -> None:
+async def test_a_status_is_written_beside_writes_that_take_long(world: World) -> None:
     # given
     world.plan_now, world.create_s = creating("a", status={"replicas": 0}), 1.0
     # when
@@ -332,7 +332,7 @@ async def test_a_status_is_not_left_to_the_next_plan_for_ever(world: World) -> N
     assert world.writes[:3] == ["create pod-0", "status {'replicas': 1}", "create pod-1"]
 
 
-async def test_a_plan_that_writes_nothing_has_its_status_told(world: World) -> None:
+async def test_a_plan_without_writes_has_its_status_written(world: World) -> None:
     # given a write that fails, of a stage that holds nothing up
     world.plan_now = creating("a", is_optional=True, status={"replicas": 1})
     world.refuse = lambda name: ForbiddenError(Status(code=403, message="no")) if name == "a" else None
@@ -341,7 +341,7 @@ async def test_a_plan_that_writes_nothing_has_its_status_told(world: World) -> N
     assert world.writes == ["status {'replicas': 1}"]
 
 
-async def test_a_status_is_told_rarely_while_pods_are_written_to_and_at_once_when_that_is_over(
+async def test_a_status_is_written_rarely_while_pods_are_written_to_and_at_once_when_that_is_over(
     world: World,
 ) -> None:
     # given ten seconds of work, by turns of a tenth of a second
@@ -432,7 +432,7 @@ async def test_nothing_is_made_again_at_once_for_an_owner_that_is_not_there(
     assert world.writes == ["create a"]
 
 
-async def test_who_makes_objects_now_and_then_does_not_look_at_its_owner(world: World) -> None:
+async def test_a_kind_that_rarely_makes_objects_does_not_read_its_owner(world: World) -> None:
     # given
     reconcile = turn(world)
     world.plan_now = creating("a")

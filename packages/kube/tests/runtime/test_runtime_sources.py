@@ -24,7 +24,7 @@ def apart(resource: Resource = PODS) -> Views[PodView]:
     return Views[PodView](resource=resource, projector=POD_VIEWS.projector, is_apart=True)
 
 
-async def test_every_cache_of_a_resource_hears_of_own_writes() -> None:
+async def test_every_cache_of_a_resource_gets_own_writes() -> None:
     async with small_cluster() as place:
         # given two caches of pods, and watches that tell nothing for long
         faulty = FaultyTransport(place.cluster.transport_for("manager"))
@@ -49,7 +49,7 @@ async def test_every_cache_of_a_resource_hears_of_own_writes() -> None:
         await asyncio.wait([running])
 
 
-async def test_who_waits_for_what_is_not_served_is_told_when_the_answer_comes() -> None:
+async def test_a_wait_for_a_resource_that_is_not_served_ends_when_the_answer_comes() -> None:
     async with small_cluster() as place:
         # given an API server that takes a while to say that it does not know the resource
         faulty = FaultyTransport(place.cluster.transport_for("manager"))
@@ -66,7 +66,7 @@ async def test_who_waits_for_what_is_not_served_is_told_when_the_answer_comes() 
         await asyncio.wait([running])
 
 
-async def test_a_borrowed_cache_is_looked_up_and_hears_of_own_writes_but_is_run_by_its_owner() -> None:
+async def test_a_borrowed_cache_is_looked_up_and_gets_own_writes_but_is_run_by_its_owner() -> None:
     async with small_cluster() as place:
         # given a cache that another part runs
         client = Client(place.cluster.transport_for("manager"), clock=place.cluster.clock)

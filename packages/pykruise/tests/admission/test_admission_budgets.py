@@ -80,7 +80,7 @@ async def refusal(
 
 @pytest.mark.parametrize(("replicas", "is_stale"), [(1, False), (2, False), (2, True)])
 async def test_of_two_deletions_at_once_one_is_admitted_case_36(replicas: int, is_stale: bool) -> None:
-    # given a budget of one, and replicas whose caches do not hear of each other's writes
+    # given a budget of one, and replicas whose caches do not get each other's writes
     server = with_allowed(1)
     found = [server.replica(seed=seed, is_stale=is_stale) for seed in range(replicas)]
     # when
@@ -151,7 +151,7 @@ async def test_a_record_lets_its_pod_go_again_for_half_of_its_time(
     assert (await refusal(server, deletion(POD)) is None) is is_free
 
 
-async def test_a_budget_that_the_cache_has_not_heard_of_is_asked_all_the_same() -> None:
+async def test_a_budget_that_is_not_in_the_cache_yet_is_asked_all_the_same() -> None:
     # given a replica whose cache is older than the budget
     server = BudgetServer()
     replica = server.replica(is_stale=True)
@@ -296,13 +296,13 @@ async def test_too_many_unconfirmed_pods_refuse_further_ones_case_60() -> None:
     assert "DisruptedPods and UnavailablePods map too big" in refused.message
 
 
-async def test_a_refused_pod_is_told_of_case_65() -> None:
+async def test_a_refused_pod_is_reported_case_65() -> None:
     replica = with_allowed(0).replica()
     assert await replica.judge(deletion(POD)) is not None
-    (told,) = replica.prevented
-    assert (told.namespace, told.pod, told.username) == (NAMESPACE, "p1", "alice")
-    assert told.owner is not None
-    assert (told.owner.kind, told.owner.name) == ("CloneSet", "web")
+    (event,) = replica.prevented
+    assert (event.namespace, event.pod, event.username) == (NAMESPACE, "p1", "alice")
+    assert event.owner is not None
+    assert (event.owner.kind, event.owner.name) == ("CloneSet", "web")
 
 
 async def test_a_refused_eviction_is_to_be_tried_again_case_66() -> None:
@@ -359,7 +359,7 @@ async def test_many_at_once_cost_few_writes_and_never_more_than_allowed() -> Non
 # ── new pods ─────────────────────────────────────────────────────────────────
 
 
-async def test_a_new_pod_is_tied_to_the_budget_that_means_it() -> None:
+async def test_a_new_pod_is_tied_to_the_budget_that_selects_it() -> None:
     """admission case 25"""
     replica_set = ("apps/v1", "ReplicaSet", "web-1")
     by_target = budget("by-target", target=DEPLOYMENT, maxUnavailable=1)
@@ -415,5 +415,5 @@ def test_api_servers_ask_only_about_pods_that_a_budget_protects(
     assert not is_asked(eviction("p1"), namespaces=[])
 
 
-def test_with_its_gate_off_nobody_asks_about_updates() -> None:
+def test_with_its_gate_off_updates_are_not_asked_about() -> None:
     assert not is_asked(update(POD, of_image(POD, "nginx:2")), namespaces=[NAMESPACE], gates=Gates())

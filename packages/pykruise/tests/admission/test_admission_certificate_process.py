@@ -35,7 +35,7 @@ async def test_a_process_makes_a_pair_by_the_stored_authority() -> None:
     assert problem_with(made, host=HOST, now=NOW + DAY_S, lasting_s=DAY_S) == ""
 
 
-async def test_a_process_that_dies_is_an_error_that_passes_are_tried_again_after(
+async def test_a_process_that_dies_is_an_error_after_which_the_next_pass_tries_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")

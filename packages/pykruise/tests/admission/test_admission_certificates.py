@@ -1,4 +1,4 @@
-"""Certificates: what is made, when it is renewed, and what of it other programs believe."""
+"""Certificates: what is made, when it is renewed, and what of it other programs accept."""
 
 import ipaddress
 import ssl
@@ -40,7 +40,7 @@ def test_a_new_pair_is_good_for_its_host_for_nearly_ten_years() -> None:
     assert problem(FRESH, host="elsewhere.svc") == "the certificate does not cover elsewhere.svc"
 
 
-def test_it_looks_as_verifiers_in_go_want_it() -> None:
+def test_certificates_have_what_verifiers_in_go_require() -> None:
     certificate, [authority] = leaf(FRESH), authorities_of(FRESH.authority)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost", HOST]
@@ -58,7 +58,7 @@ def test_it_looks_as_verifiers_in_go_want_it() -> None:
     assert FRESH.authority_key.startswith(b"-----BEGIN RSA PRIVATE KEY-----")
 
 
-def test_a_clock_that_is_behind_believes_it_too() -> None:
+def test_a_client_whose_clock_is_behind_trusts_it_too() -> None:
     assert leaf(FRESH).not_valid_before_utc.timestamp() == NOW - 3600
 
 
@@ -131,12 +131,12 @@ def test_an_authority_that_ends_within_a_year_is_replaced_and_believed_until_it_
     assert authorities_of(much_later.authority) == [first]
 
 
-def test_a_clock_that_was_wrong_by_years_is_healed() -> None:
+def test_a_pair_made_by_a_clock_that_was_wrong_by_years_is_renewed() -> None:
     """A replica whose clock was years ahead left certificates that are not valid yet."""
     future = renewed(None, host=HOST, now=NOW + 3 * YEAR_S)
     assert "is valid only from" in problem(future)
-    healed = renewed(future, host=HOST, now=NOW)
-    assert problem(healed) == ""
+    repaired = renewed(future, host=HOST, now=NOW)
+    assert problem(repaired) == ""
 
 
 @pytest.mark.parametrize("field", ["key", "certificate", "authority", "authority_key"])
@@ -166,7 +166,7 @@ def test_keys_that_belong_to_others_are_found_out() -> None:
     assert problem(foreign) == "the authority did not sign the certificate"
 
 
-def test_a_pair_of_somebody_elses_making_is_as_good() -> None:
+def test_a_pair_that_another_program_made_is_as_good() -> None:
     """With elliptic keys, as cert-manager makes them."""
     authority = Authority()
     certificate, key = authority.issue("x", hosts=(HOST,))

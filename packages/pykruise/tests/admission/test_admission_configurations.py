@@ -28,9 +28,9 @@ from pykruise.kube.documents import deep_copy
 SERVICE = Endpoint()
 URL = Endpoint(host="10.0.0.5")
 BUNDLE = b"-----BEGIN CERTIFICATE-----"
-TOLD = base64.b64encode(BUNDLE).decode()
+ENCODED = base64.b64encode(BUNDLE).decode()
 ON = AdmissionSettings(deletion_protection=True)
-NOBODY: Interests = {"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": ()}
+NO_INTERESTS: Interests = {"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": ()}
 
 Doc = dict[str, Any]
 
@@ -113,7 +113,7 @@ def test_entries_point_to_the_service_that_is_configured() -> None:
     live["webhooks"][0]["clientConfig"]["service"] |= {"namespace": "old", "name": "old", "port": 8443}
     endpoint = Endpoint(namespace="ns", service="svc")
     config = kept(live, endpoint=endpoint)["webhooks"][0]["clientConfig"]
-    assert config["caBundle"] == TOLD
+    assert config["caBundle"] == ENCODED
     assert config["service"] == {"namespace": "ns", "name": "svc", "path": "/mutate-pod", "port": 8443}
 
 
@@ -129,7 +129,7 @@ def test_outside_the_cluster_entries_are_urls(host: str, url: str) -> None:
     """admission case 6"""
     endpoint = Endpoint(host=host)
     config = entry(kept(installed()[0], endpoint=endpoint), "mcloneset.kb.io")["clientConfig"]
-    assert config == {"caBundle": TOLD, "url": f"{url}/mutate-apps-kruise-io-cloneset"}
+    assert config == {"caBundle": ENCODED, "url": f"{url}/mutate-apps-kruise-io-cloneset"}
 
 
 def test_what_is_kept_once_is_kept_for_good() -> None:
@@ -156,7 +156,7 @@ def test_entries_are_confirmed_once_and_again_after_each_change() -> None:
     assert once is not None
     assert with_confirmation(once) is None
     assert kept(once) == once
-    # and when somebody else changes them
+    # and when another client changes them
     other = deep_copy(once)
     other["webhooks"][2]["timeoutSeconds"] = 3
     assert with_confirmation(other) is not None
@@ -215,7 +215,7 @@ def test_conditions_that_spare_calls_are_added_and_never_part_of_the_template() 
     live = installed()[0]
     live["webhooks"][0]["matchConditions"] = [{"name": "theirs", "expression": "true"}]
     # when
-    found = kept(live, interests=NOBODY)
+    found = kept(live, interests=NO_INTERESTS)
     # then
     both = entry(found, "mpod.kb.io")["matchConditions"]
     assert [one["name"] for one in both] == ["theirs", "pykruise.io/asked-for"]
@@ -268,7 +268,7 @@ def test_the_conversion_of_a_crd_points_here_and_is_written_once(endpoint: Endpo
     found = desired_conversion({"strategy": "Webhook"}, endpoint=endpoint, bundle=BUNDLE)
     assert found is not None
     config = found["webhook"]["clientConfig"]
-    assert config["caBundle"] == TOLD
+    assert config["caBundle"] == ENCODED
     if endpoint.host:
         assert config["url"] == "https://10.0.0.5:9876/convert"
     else:

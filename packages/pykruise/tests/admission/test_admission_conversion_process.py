@@ -72,7 +72,9 @@ async def test_one_that_takes_too_long_is_replaced() -> None:
     process.close()
 
 
-async def test_an_answer_that_nobody_waits_for_is_not_given_to_the_next(process: ConversionProcess) -> None:
+async def test_an_answer_that_no_request_waits_for_is_not_given_to_the_next(
+    process: ConversionProcess,
+) -> None:
     await process.convert(asked(1))
     os.kill(process.pid, signal.SIGSTOP)
     waiting = asyncio.create_task(process.convert(asked(2)))

@@ -70,7 +70,7 @@ def asked(
 
 
 def test_no_kind_can_be_made_while_its_controller_does_not_run() -> None:
-    """So an object that nobody acts on is refused, which says more than a warning would."""
+    """So an object without a running controller is refused, which says more than a warning would."""
     looked_at = set()
     for kind in kinds():
         gates = dict.fromkeys((*kind.gates, *kind.any_gate), False)

@@ -58,7 +58,7 @@ async def test_a_type_that_conversion_does_not_know_is_refused_and_named() -> No
     )
 
 
-async def test_errors_of_both_versions_are_told_at_once_under_the_names_of_the_write() -> None:
+async def test_errors_of_both_versions_are_reported_at_once_under_the_names_of_the_write() -> None:
     found = await fields(
         flat(
             updateStrategy={"type": "Unknown", "partition": "5", "maxUnavailable": "abc"},

@@ -163,7 +163,7 @@ async def test_without_sidecarsets_only_pods_of_own_workloads_are_asked_about_af
         assert replica.again_s is None
 
 
-async def test_no_api_server_ever_asks_about_an_update_of_a_pod_since_nobody_judges_them() -> None:
+async def test_no_api_server_ever_asks_about_an_update_of_a_pod_since_no_reviewer_judges_it() -> None:
     async with world() as it:
         replica = it.replica(known=lambda: {"WorkloadSpread": [meant("web")], "PodUnavailableBudget": ()})
         await replica.keep_up()
@@ -194,7 +194,7 @@ async def test_a_sidecarset_that_appears_without_a_review_opens_at_once_and_is_n
         assert "labels" not in await it.asked_about()
 
 
-async def test_a_sidecarset_is_allowed_when_api_servers_had_a_moment_to_hear_that_they_are_to_ask() -> None:
+async def test_a_sidecarset_is_allowed_when_api_servers_had_time_to_load_the_new_conditions() -> None:
     async with world() as it:
         replica = it.replica()
         await replica.settle()
@@ -211,9 +211,7 @@ async def test_a_sidecarset_is_allowed_when_api_servers_had_a_moment_to_hear_tha
         assert now() - started == SETTLE_S
 
 
-async def test_a_budget_is_allowed_when_api_servers_had_a_moment_to_hear_that_they_are_to_ask_about_evictions() -> (
-    None
-):
+async def test_a_budget_is_allowed_when_api_servers_had_time_to_load_the_conditions_of_evictions() -> None:
     async with world() as it:
         # given nothing that evictions would be asked about for
         replica = it.replica()
@@ -234,7 +232,7 @@ async def test_a_budget_is_allowed_when_api_servers_had_a_moment_to_hear_that_th
         assert await it.asked_about() == of_new_pods
 
 
-async def test_every_review_is_written_down_so_that_nobody_narrows_across_it() -> None:
+async def test_every_review_is_written_down_so_that_no_replica_narrows_across_it() -> None:
     async with world() as it:
         # given a replica that is about to narrow, while another one reviews a SidecarSet
         other, before = it.replica(), await it.live()
@@ -286,7 +284,7 @@ async def test_without_a_configuration_there_is_nothing_to_open() -> None:
         await World(place.client).replica().remover.remove(asked("log"))
 
 
-async def test_a_configuration_that_never_stands_still_refuses_the_sidecarset() -> None:
+async def test_a_configuration_that_never_stops_changing_refuses_the_sidecarset() -> None:
     class Busy(Client):
         async def patch(self, *_: Any, **__: Any) -> bytes:
             raise ConflictError(Status(code=409, reason="Conflict"))
@@ -296,7 +294,7 @@ async def test_a_configuration_that_never_stands_still_refuses_the_sidecarset() 
             await ConditionRemover(Busy(it.client.transport)).remove(asked("log"))
 
 
-# ── who announces ────────────────────────────────────────────────────────────
+# ── reviews that announce ────────────────────────────────────────────────────
 
 SPEC = {"selector": {"matchLabels": {"app": "web"}}, "containers": []}
 
@@ -317,7 +315,7 @@ def doc(**spec: Any) -> Document:
         (request(SIDECAR_SETS, doc(selector={}), old=doc(), dry_run=True), False),
     ],
 )
-async def test_what_means_other_pods_is_announced_before_it_is_allowed(
+async def test_a_change_that_selects_other_pods_is_announced_before_it_is_allowed(
     review: AdmissionRequest, is_announced: bool
 ) -> None:
     heard: list[AdmissionRequest] = []

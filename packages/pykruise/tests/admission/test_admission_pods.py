@@ -1,4 +1,4 @@
-"""Pod admission: who changes a new pod, in which order, and how."""
+"""Pod admission: which steps change a new pod, in which order, and how."""
 
 import random
 from typing import Any
@@ -252,7 +252,7 @@ def test_only_new_pods_are_changed(operation: str, subresource: str) -> None:
         {"spec": {"readinessGates": [3]}},
     ],
 )
-def test_what_is_no_pod_is_a_bad_request(doc: dict[str, Any] | None) -> None:
+def test_a_body_that_is_no_pod_is_a_bad_request(doc: dict[str, Any] | None) -> None:
     refusal = answer(doc).refusal
     assert refusal is not None
     assert refusal.code == 400
@@ -292,24 +292,24 @@ def asked_about(interests: Interests, **settings: Any) -> list[str]:
     return [one.expression for one in chain.condition_of(steps, interests)]
 
 
-NOBODY: Interests = {"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": ()}
+NO_INTERESTS: Interests = {"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": ()}
 
 
 def test_api_servers_ask_about_the_pods_that_some_step_wants() -> None:
-    [both] = asked_about(NOBODY)
+    [both] = asked_about(NO_INTERESTS)
     assert 'o.apiVersion.startsWith("apps.kruise.io/")' in both
     assert "KRUISE_CONTAINER_PRIORITY" in both
     assert 'g.conditionType == "KruisePodReady"' in both, "not about pods that come with the gate"
-    [with_liveness] = asked_about(NOBODY, enhanced_liveness=True)
+    [with_liveness] = asked_about(NO_INTERESTS, enhanced_liveness=True)
     assert 'annotations["apps.kruise.io/using-enhanced-liveness"] == "true"' in with_liveness
-    [for_all] = asked_about(NOBODY, readiness_gate_for_all=True)
+    [for_all] = asked_about(NO_INTERESTS, readiness_gate_for_all=True)
     assert 'g.conditionType == "KruisePodReady"' in for_all
     assert OF_KRUISE_WORKLOAD not in for_all
 
 
-def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_mean() -> None:
+def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_select() -> None:
     # given
-    [nobody] = asked_about(NOBODY)
+    [without_interests] = asked_about(NO_INTERESTS)
     web = Meant(selector=selector_from({"matchLabels": {"app": "web"}}))
     shop = Meant(selector=EVERYTHING, namespaces=("shop",))
     # then the labels of one, the namespace of the other
@@ -320,7 +320,7 @@ def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_mea
     assert 'request.namespace in ["shop"]' in spread
     assert asked_about(
         {"SidecarSet": (), "WorkloadSpread": [shop], "PodUnavailableBudget": ()}, workload_spread=False
-    ) == [nobody]
+    ) == [without_interests]
     # and all while it is not known what they mean
     assert asked_about({}) == []
     assert asked_about({"WorkloadSpread": (), "PodUnavailableBudget": ()}) == []
@@ -332,8 +332,8 @@ def test_evictions_are_asked_about_where_there_are_workloadspreads_and_noted_pod
         return condition.expression
 
     noted = '"apps.kruise.io/matched-workloadspread" in oldObject.metadata.annotations'
-    assert noted in asked(NOBODY)
-    assert "CREATE" not in asked(NOBODY)
+    assert noted in asked(NO_INTERESTS)
+    assert "CREATE" not in asked(NO_INTERESTS)
     shop = asked(
         {"WorkloadSpread": [Meant(selector=EVERYTHING, namespaces=("shop",))], "PodUnavailableBudget": ()}
     )
@@ -346,7 +346,7 @@ def test_evictions_are_asked_about_where_there_are_workloadspreads_and_noted_pod
 
 
 class Judge:
-    """A step that says what it is told to."""
+    """A step that answers with the verdict that it is given."""
 
     name = "judge"
 
@@ -389,7 +389,7 @@ def test_a_deletion_without_the_old_object_is_allowed() -> None:
     assert judge.seen == []
 
 
-def test_updates_of_pods_are_allowed_without_a_look_at_budgets_while_their_gate_is_off() -> None:
+def test_updates_of_pods_are_allowed_without_reading_budgets_while_their_gate_is_off() -> None:
     """admission case 33"""
     review = chain.judging(chain.judging_steps(AdmissionSettings()))
     assert at_once(review, request(PODS, pod(), old=pod())) == ALLOWED

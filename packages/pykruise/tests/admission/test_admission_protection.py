@@ -46,20 +46,20 @@ class Counts:
         self._pods, self._claims, self._objects = pods, claims, objects
         self.asked: list[str] = []
 
-    def _told(self, what: str, count: int | None) -> int:
+    def _answer(self, what: str, count: int | None) -> int:
         self.asked.append(what)
         if count is None:
             raise KubeError("connection refused")
         return count
 
     async def active_pods(self, namespace: str) -> int:
-        return self._told(f"pods of {namespace}", self._pods)
+        return self._answer(f"pods of {namespace}", self._pods)
 
     async def bound_claims(self, namespace: str) -> int:
-        return self._told(f"claims of {namespace}", self._claims)
+        return self._answer(f"claims of {namespace}", self._claims)
 
     async def custom_resources(self, resource: Resource) -> int:
-        return self._told(f"{resource} {resource.version}", self._objects)
+        return self._answer(f"{resource} {resource.version}", self._objects)
 
 
 def labelled(value: str | None, *, name: str = "x", deleting: bool = False, **spec: Any) -> dict[str, Any]:
@@ -88,8 +88,8 @@ def deleting(
         on_refused=refused.append if refused is not None else lambda _: None,
     )
     name = ((doc or {}).get("metadata") or {}).get("name", "")
-    told = request(resource, None, old=doc, name=name, **{"operation": "DELETE", **asked})
-    return at_once(protection.review, told)
+    asked_for = request(resource, None, old=doc, name=name, **{"operation": "DELETE", **asked})
+    return at_once(protection.review, asked_for)
 
 
 def message(answer: AdmissionAnswer) -> str:
@@ -147,7 +147,7 @@ def test_cascading_protects_workloads_that_want_replicas(resource: Resource) -> 
 
 
 @pytest.mark.parametrize("resource", [SERVICES, INGRESSES], ids=str)
-def test_cascading_means_nothing_for_services_and_ingresses(resource: Resource) -> None:
+def test_cascading_has_no_effect_on_services_and_ingresses(resource: Resource) -> None:
     """admission case 42"""
     assert deleting(resource, labelled("Cascading", replicas=3)) == ALLOWED
 
@@ -216,7 +216,7 @@ def test_the_resource_of_an_old_crd_is_found_by_its_only_version() -> None:
     assert crd_resource({"spec": {"group": "g"}}) is None
 
 
-def test_refusals_are_told_with_who_asked() -> None:
+def test_refusals_are_reported_with_the_user() -> None:
     """admission case 34"""
     refused: list[RefusedDeletion] = []
     deleting(NAMESPACES, labelled("Always", name="shop"), refused=refused, namespace="shop")

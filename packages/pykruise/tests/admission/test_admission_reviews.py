@@ -41,7 +41,7 @@ def saying(answer: AdmissionAnswer) -> Reviewer:
     return review
 
 
-class Witness:
+class RecordingReviewer:
     """Remembers what it is asked."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ async def test_the_answer_has_the_version_and_the_uid_of_the_question(version: s
 )
 async def test_a_body_that_is_no_review_is_refused_with_400(body: bytes) -> None:
     """admission case 60"""
-    found = await reply(serving(Witness()), body)
+    found = await reply(serving(RecordingReviewer()), body)
     assert (found.allowed, found.code) == (False, 400)
 
 
@@ -96,22 +96,22 @@ async def test_an_object_that_is_none_is_refused_with_the_uid_of_the_question(fi
         '{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": '
         f'{{"uid": "u-7", "{field}": {value}}}}}'
     )
-    found = await reply(serving(Witness()), body.encode())
+    found = await reply(serving(RecordingReviewer()), body.encode())
     assert (found.allowed, found.code, found.uid) == (False, 400, "u-7")
     assert f"request.{field}" in found.message
 
 
-async def test_a_reviewer_is_told_everything_about_the_write() -> None:
+async def test_a_reviewer_gets_everything_about_the_write() -> None:
     # given
-    witness = Witness()
+    recorder = RecordingReviewer()
     asked = request(
         PODS, {"a": 1}, old={"b": 2}, name="x", subresource="resize", options={"fieldManager": "me"}
     )
     # when
     body = posted(asked)
-    await reply(serving(witness), body)
+    await reply(serving(recorder), body)
     # then
-    assert witness.asked == [msgspec.structs.replace(asked, size=len(body))]
+    assert recorder.asked == [msgspec.structs.replace(asked, size=len(body))]
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,13 @@ async def test_a_reviewer_is_told_everything_about_the_write() -> None:
         ({"options": {"dryRun": "All"}}, False),
     ],
 )
-async def test_a_dry_run_is_told_by_the_request_or_its_options(fields: dict[str, Any], is_dry: bool) -> None:
+async def test_a_dry_run_is_marked_in_the_request_or_its_options(
+    fields: dict[str, Any], is_dry: bool
+) -> None:
     """pitfall 12"""
-    witness = Witness()
-    await reply(serving(witness), posted(request(CONFIG_MAPS, {}, **fields)))
-    assert [asked.dry_run for asked in witness.asked] == [is_dry]
+    recorder = RecordingReviewer()
+    await reply(serving(recorder), posted(request(CONFIG_MAPS, {}, **fields)))
+    assert [asked.dry_run for asked in recorder.asked] == [is_dry]
 
 
 async def test_the_patch_names_only_what_changed() -> None:
@@ -192,7 +194,7 @@ async def test_warnings_arrive_and_stay_short() -> None:
     assert found.warnings == ["mind this", "x" * 256]
 
 
-async def test_a_reviewer_that_fails_is_a_500_that_tells_nothing_of_the_inside(
+async def test_a_reviewer_that_fails_is_a_500_without_details_of_the_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """operations case_42"""
@@ -273,10 +275,10 @@ async def test_a_long_review_is_done_aside_and_answered_like_a_short_one(
 
 async def test_only_a_few_long_reviews_are_in_memory_as_documents() -> None:
     # given a reviewer that waits
-    witness, ending = Witness(), asyncio.Event()
+    recorder, ending = RecordingReviewer(), asyncio.Event()
 
     async def review(asked: AdmissionRequest) -> AdmissionAnswer:
-        await witness(asked)
+        await recorder(asked)
         await ending.wait()
         return ALLOWED
 
@@ -287,22 +289,22 @@ async def test_only_a_few_long_reviews_are_in_memory_as_documents() -> None:
         # when one more comes than may be in memory, and a short one
         found = [tasks.create_task(reply(reviews, long)) for _ in range(LONG_AT_ONCE + 1)]
         found.append(tasks.create_task(reply(reviews, short)))
-        while len(witness.asked) < LONG_AT_ONCE + 1:
+        while len(recorder.asked) < LONG_AT_ONCE + 1:
             await asyncio.sleep(0.01)
         # then the short one is reviewed, and the last long one waits
-        assert sum(asked.size > LONG_REVIEW for asked in witness.asked) == LONG_AT_ONCE
+        assert sum(asked.size > LONG_REVIEW for asked in recorder.asked) == LONG_AT_ONCE
         ending.set()
     # and all are answered
     assert all(one.result().allowed for one in found)
 
 
 async def test_an_object_of_nothing_but_brackets_is_refused_before_it_is_read() -> None:
-    witness = Witness()
+    recorder = RecordingReviewer()
     asked = request(CONFIG_MAPS, {"data": [[]] * 100_000})
-    found = await reply(serving(witness), posted(asked))
+    found = await reply(serving(recorder), posted(asked))
     assert (found.allowed, found.code) == (False, 400)
     assert "request.object: may have 100000 lists and objects" in found.message
-    assert witness.asked == []
+    assert recorder.asked == []
 
 
 def test_every_webhook_of_the_original_that_exists_here_has_its_name_and_path() -> None:

@@ -39,7 +39,7 @@ BODY = posted(request(CONFIG_MAPS, {"a": 1}))
 
 
 class Gate:
-    """A review that waits until it may go on; it counts who waits."""
+    """A review that waits until it may go on; it counts the requests that wait."""
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
@@ -197,7 +197,7 @@ async def test_more_requests_than_there_is_room_for_are_asked_to_come_back(tmp_p
             # then
             assert (answer.status, answer.headers["Retry-After"]) == (429, "1")
         assert (server.is_overloaded, server.shed) == (True, 1)
-        # and it says that it lives, finishes what it began, and takes more
+        # and it reports that it is alive, finishes what it began, and takes more
         async with session.get("/healthz") as answer:
             assert answer.status == 200
         gate.open.set()
@@ -291,11 +291,11 @@ async def test_nonsense_inside_tls_is_refused_or_cut_off(tmp_path: Path, sent: b
         writer.write(sent)
         async with asyncio.timeout(5):
             try:
-                told = await reader.read()
+                received = await reader.read()
             except ConnectionError:
-                told = b""
-        assert told == b"" or told.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4"))
-        assert b"Traceback" not in told
+                received = b""
+        assert received == b"" or received.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4"))
+        assert b"Traceback" not in received
         writer.close()
         async with client(server) as session:
             assert await reviews(session)
@@ -450,7 +450,7 @@ async def test_with_an_authority_for_clients_reviews_want_a_certificate(tmp_path
                 assert answer.status == 200
             async with session.get("/healthz") as answer:
                 assert answer.status == 200
-        # or one of somebody else
+        # or one of another authority
         async with client(server, shows=pair(tmp_path, "pod", authority=other)) as session:
             with pytest.raises(aiohttp.ClientError):
                 await reviews(session)
@@ -531,7 +531,7 @@ async def test_stopping_finishes_what_is_being_reviewed_and_frees_the_port(tmp_p
             await reviews(session)
 
 
-async def test_whoever_connects_while_it_stops_leaves_nothing_behind(tmp_path: Path) -> None:
+async def test_a_client_that_connects_while_it_stops_leaves_nothing_behind(tmp_path: Path) -> None:
     # given clients at every point of their handshake
     context = ssl.create_default_context(cadata=AUTHORITY.pem.decode())
     for turns in range(0, 60, 6):

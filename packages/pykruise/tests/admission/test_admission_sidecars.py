@@ -1,4 +1,4 @@
-"""The step of pod admission that puts sidecars in: what it reads, whom it tells, and when it refuses."""
+"""The step of pod admission that puts sidecars in: what it reads, what it reports, and when it refuses."""
 
 import asyncio
 import random
@@ -77,7 +77,7 @@ LOG = sidecarset("log", container("log"))
 GOLD = sidecarset("log", container("log"), namespaceSelector={"matchLabels": {"tier": "gold"}})
 
 
-def test_a_pod_that_is_meant_gets_its_sidecars_and_others_cost_one_question() -> None:
+def test_a_selected_pod_gets_its_sidecars_and_others_cost_one_read() -> None:
     reader = Reader(LOG)
     found = answer(reader, pod()).object
     assert found is not None
@@ -122,7 +122,7 @@ def owned() -> Document:
     return pod(metadata={"labels": {"app": "web"}, "ownerReferences": [owner], "generateName": "web-1-"})
 
 
-def test_a_refused_pod_is_told_of_with_its_sidecarset_and_its_owner() -> None:
+def test_a_refused_pod_is_reported_with_its_sidecarset_and_its_owner() -> None:
     refused: list[Refusal] = []
     found = answer(Reader(negative()), owned(), refused=refused).refusal
     assert found is not None
@@ -134,7 +134,7 @@ def test_a_refused_pod_is_told_of_with_its_sidecarset_and_its_owner() -> None:
     assert "must not be negative" in one.message
 
 
-def test_a_dry_run_tells_nobody() -> None:
+def test_a_refused_dry_run_is_not_reported() -> None:
     refused: list[Refusal] = []
     assert answer(Reader(negative()), owned(), refused=refused, dry_run=True).refusal is not None
     assert refused == []
@@ -165,9 +165,9 @@ def test_the_events_are_on_both_objects() -> None:
 
 async def test_both_readers_see_the_same() -> None:
     async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as cluster:
-        told: dict[str, Any] = {"namespace": "kruise-system"}
-        live = LiveSidecars(lambda: cluster.client, **told)
-        cached = CachedSidecars(cluster.client, clock=cluster.clock, rng=random.Random(1), **told)
+        common: dict[str, Any] = {"namespace": "kruise-system"}
+        live = LiveSidecars(lambda: cluster.client, **common)
+        cached = CachedSidecars(cluster.client, clock=cluster.clock, rng=random.Random(1), **common)
         assert await live.sidecar_sets() == (), "the kind is not installed"
         running = asyncio.create_task(cached.run())
         try:

@@ -1,4 +1,4 @@
-"""Where certificates are kept: a shared Secret, files, and a Secret of somebody else's."""
+"""Where certificates are kept: a shared Secret, files, and a Secret of another program."""
 
 import os
 import stat
@@ -73,7 +73,7 @@ async def test_an_empty_secret_is_filled_in_place() -> None:
         assert after["metadata"]["labels"] == {"by": "chart"}
 
 
-async def test_who_comes_second_is_told_so() -> None:
+async def test_the_second_of_two_writers_gets_a_conflict() -> None:
     """admission case 1; pitfall 20"""
     async with small_cluster(nodes=0) as place:
         secret = await store(place.client)
@@ -104,7 +104,7 @@ async def test_broken_values_in_a_secret_are_empty_ones() -> None:
         assert stored.certificates.key == b""
 
 
-async def test_a_secret_of_somebody_elses_is_read_by_its_own_names_and_never_written() -> None:
+async def test_a_secret_of_another_program_is_read_by_its_own_names_and_never_written() -> None:
     """admission case 11, as far as the store goes"""
     async with small_cluster(nodes=0) as place:
         await store(place.client)

@@ -94,8 +94,8 @@ def planned_certificates(
         ("old", "", NOW, "", True),
         ("old", "old", NOW, "", False),
         ("pair", "old", NOW, "", True),  # the same authority
-        ("new", "old", NOW, "", False),  # API servers believe only the old one yet
-        ("foreign", "old", NOW, "", True),  # nobody who believes it believes what is served
+        ("new", "old", NOW, "", False),  # API servers trust only the old one yet
+        ("foreign", "old", NOW, "", True),  # no client that trusts it trusts what is served
         ("old", "old", NOW + 9.6 * YEAR_S, "the certificate expires", False),
     ],
 )
@@ -230,7 +230,7 @@ def test_a_write_by_another_replica_begins_the_wait_anew() -> None:
     assert cluster.expression() == ""
 
 
-def test_conditions_that_are_not_those_of_what_is_stored_go_at_once() -> None:
+def test_match_conditions_that_miss_a_stored_object_are_removed_at_once() -> None:
     cluster = Cluster()
     at = cluster.settle(0.0)
     assert "apps.kruise.io/" in cluster.expression()

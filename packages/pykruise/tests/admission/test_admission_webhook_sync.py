@@ -97,7 +97,7 @@ def cloneset_crd(conversion: Document | None) -> Document:
 
 
 def foreign_crd() -> Document:
-    """A CRD of somebody else's, whose own webhook converts."""
+    """A CRD of another program, whose own webhook converts."""
     schema = {"openAPIV3Schema": {"type": "object"}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -137,7 +137,7 @@ async def test_a_crd_of_ours_without_a_webhook_is_not_touched() -> None:
 
 
 @pytest.mark.parametrize("allows_patch", [True, False])
-async def test_a_crd_of_ours_is_told_the_bundle_and_nothing_else_of_it_changes(allows_patch: bool) -> None:
+async def test_a_crd_of_ours_gets_the_bundle_and_nothing_else_of_it_changes(allows_patch: bool) -> None:
     """Also under the role of OpenKruise's own charts"""
     crd = cloneset_crd(webhook_conversion(service=("kruise-system", "kruise-webhook-service")))
     async with sync_of(crd, allows_patch=allows_patch) as (sync, client):
@@ -151,7 +151,7 @@ def test_nothing_of_a_foreign_conversion_is_kept_in_memory() -> None:
     assert project_crd(encode(foreign_crd())).conversion is None
 
 
-async def test_api_servers_are_told_of_a_webhook_when_the_kind_that_it_is_about_is_there() -> None:
+async def test_a_webhook_is_registered_when_the_kind_that_it_is_about_is_there() -> None:
     """operations case_19; admission 3.4, whatever is installed first"""
     rules = reviewers()
     async with sync_of(rules=rules) as (sync, client):
@@ -167,7 +167,7 @@ async def test_api_servers_are_told_of_a_webhook_when_the_kind_that_it_is_about_
             ]
             return {entry["name"] for doc in found for entry in doc["webhooks"]}
 
-        # given no kind of OpenKruise's: nobody is asked about pods
+        # given no kind of OpenKruise's: no webhook is asked about pods
         assert await registered() == {rule.name for rule in rules if rule.needs is None}
         assert not {"mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io"} & await registered()
         # when SidecarSet comes
@@ -177,7 +177,7 @@ async def test_api_servers_are_told_of_a_webhook_when_the_kind_that_it_is_about_
         assert "mpod.kb.io" in await registered()
 
 
-async def test_configurations_that_stand_are_written_once_more_and_then_never_again() -> None:
+async def test_unchanged_configurations_are_written_once_more_and_then_never_again() -> None:
     """An API server that read entries while the next write came in may go on with the old ones until the next."""
     rules = [rule for rule in reviewers() if rule.needs is None]
     async with sync_of(rules=rules) as (sync, client):
@@ -199,7 +199,7 @@ async def test_configurations_that_stand_are_written_once_more_and_then_never_ag
         assert second["webhooks"] == first["webhooks"]
         await asyncio.sleep(10 * CONFIRM_S)
         assert (await passed()) == (second, None)
-        # and when somebody changes one
+        # and when another client changes one
         bad = {"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": "AAAA"}
         await client.patch(VALIDATING, "", VALIDATING_NAME, [bad], patch_type=PatchType.JSON)
         mended, _ = await passed()
@@ -236,7 +236,7 @@ async def test_the_first_pass_serves_before_anything_else_is_there() -> None:
             await sync.reconcile(crds)
 
 
-async def test_a_match_condition_that_nobody_keeps_any_more_is_an_error() -> None:
+async def test_a_match_condition_that_no_manager_keeps_any_more_is_an_error() -> None:
     """EnableExternalCerts: configurations are only compared, and SidecarSets that come would be missed"""
     rules = [
         msgspec.structs.replace(rule, conditions=(MatchCondition(CONDITION, "false"),))

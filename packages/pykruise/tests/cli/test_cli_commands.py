@@ -21,7 +21,7 @@ def one_line(text: str) -> str:
     return lines[0]
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     assert pykruise("version").stdout.strip() == __version__
 
 
@@ -97,7 +97,7 @@ def test_a_kubeconfig_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "problem"),
     [
         (None, "no such file"),
         ("a: [", "malformed YAML at line 1"),
@@ -106,7 +106,7 @@ def test_a_kubeconfig_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -
     ],
 )
 def test_a_kubeconfig_that_cannot_be_used_is_one_clear_line(
-    tmp_path: Path, text: str | None, told: str
+    tmp_path: Path, text: str | None, problem: str
 ) -> None:
     # given
     path = tmp_path / "kubeconfig"
@@ -117,7 +117,7 @@ def test_a_kubeconfig_that_cannot_be_used_is_one_clear_line(
     # then
     assert done.returncode == 1
     line = one_line(done.stderr)
-    assert told in line
+    assert problem in line
     assert str(path) in line
 
 
@@ -145,7 +145,7 @@ def test_a_cluster_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "problem"),
     [
         ("a: [", "line 1: not valid YAML"),
         ("- a\n", "document 1: not a Kubernetes object but list"),
@@ -154,8 +154,8 @@ def test_a_cluster_that_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
         ("apiVersion: v1\nkind: X\nmetadata: {name: a}\n---\n5\n", "document 2: not a Kubernetes object"),
     ],
 )
-def test_a_manifest_that_is_none_is_told_with_its_place(text: str, told: str) -> None:
-    with pytest.raises(CommandError, match=told):
+def test_a_broken_manifest_is_an_error_with_its_place(text: str, problem: str) -> None:
+    with pytest.raises(CommandError, match=problem):
         load_documents(text, source="x.yaml")
 
 

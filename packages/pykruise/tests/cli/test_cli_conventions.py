@@ -1,4 +1,4 @@
-"""What every command takes: -h, --version, completion; and how one ends that cannot be meant, or is read by nobody."""
+"""What every command takes: -h, --version, completion; and how one ends that is wrong, or whose output is not read."""
 
 import subprocess
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_usage_errors_end_with_1_for_2_says_something_else(arguments: tuple[str,
     assert pykruise(*arguments).returncode == 1
 
 
-def test_a_pipe_that_nobody_reads_ends_quietly() -> None:
+def test_a_command_whose_pipe_is_closed_ends_quietly() -> None:
     # given a reader that has seen enough after a line, and far more output than a pipe holds
     with subprocess.Popen([*PYKRUISE, "crds"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -110,15 +110,15 @@ def test_a_name_loads_no_other_kind(said: str, monkeypatch: pytest.MonkeyPatch) 
     assert of_document(document).resource.kind == "CloneSet"
 
 
-def test_a_nickname_is_looked_for_among_all_kinds() -> None:
+def test_a_short_name_is_looked_up_among_all_kinds() -> None:
     assert named("asts/web")[0].resource.kind == "StatefulSet"
 
 
 def test_an_unknown_kind_is_one_line_and_exit_code_1() -> None:
-    code, told = run("explain", "deployments/web")
+    code, output = run("explain", "deployments/web")
     assert code == 1
     names = ", ".join(one.resource.plural for one in known_kinds())
-    assert told == f"error: 'deployments' is no kind that is known here; there is: {names}\n"
+    assert output == f"error: 'deployments' is no kind that is known here; there is: {names}\n"
 
 
 def pod(**status: Any) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def test_a_plan_reads_well() -> None:
     same_as("plan.txt", "\n".join(described(found)) + "\n")
 
 
-def test_exit_codes_tell_nothing_changes_and_refusals_apart() -> None:
+def test_exit_codes_differ_for_nothing_changes_and_refusals() -> None:
     nothing = forecast_of(change="unchanged")
     refused = forecast_of(change="refused", errors=("spec.replicas: must not be negative",))
     assert exit_code([nothing]) == 0
@@ -205,13 +205,13 @@ def test_set_changes_the_fields_that_it_names() -> None:
         ("replicas", "want field=value"),
     ],
 )
-def test_a_set_that_cannot_be_meant_is_refused(said: str, problem: str) -> None:
+def test_a_wrong_set_is_refused(said: str, problem: str) -> None:
     with pytest.raises(CommandError, match=problem):
         changed_by(app_yaml(), [said])
 
 
 def test_apply_takes_away_what_the_last_manifest_said_and_this_one_does_not() -> None:
-    # given a live object with a field that kubectl applied, and one that somebody else set
+    # given a live object with a field that kubectl applied, and one that another client set
     live = app_yaml()
     live["spec"]["minReadySeconds"] = 5
     live["spec"]["revisionHistoryLimit"] = 3
@@ -229,34 +229,34 @@ def test_apply_takes_away_what_the_last_manifest_said_and_this_one_does_not() ->
 
 def test_plan_wants_a_file_or_an_object_and_not_both() -> None:
     for arguments in ((), ("clonesets/web", "-f", "x.yaml")):
-        code, told = run("plan", *arguments)
+        code, output = run("plan", *arguments)
         assert code == 1
-        assert told.startswith("error: say what to plan")
-        assert len(told.splitlines()) == 1
+        assert output.startswith("error: say what to plan")
+        assert len(output.splitlines()) == 1
 
 
 def test_what_is_no_yaml_and_what_is_no_workload_is_one_line(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text("a: [1,\nb: 2", "utf-8")
-    code, told = run("plan", "-f", str(broken))
-    assert (code, len(told.splitlines())) == (1, 1)
-    assert "not valid YAML" in told
+    code, output = run("plan", "-f", str(broken))
+    assert (code, len(output.splitlines())) == (1, 1)
+    assert "not valid YAML" in output
     # and a kind that is not planned
     other = written(tmp_path / "other.yaml", {**app_yaml(), "apiVersion": "apps/v1", "kind": "Deployment"})
-    code, told = run("plan", "-f", str(other))
+    code, output = run("plan", "-f", str(other))
     names = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in known_kinds())
-    assert (code, told) == (
+    assert (code, output) == (
         1,
         f"error: apps/v1 Deployment web: no kind that is known here; there is: {names}\n",
     )
     # nor is one of another group, beside a workload
     other.write_text(yaml.safe_dump_all([app_yaml(), {**app_yaml(), "kind": "Clonset"}]), "utf-8")
-    code, told = run("plan", "-f", str(other))
-    assert (code, len(told.splitlines())) == (1, 1)
-    assert told.startswith("error: apps.kruise.io/v1beta1 Clonset web: no kind that is known here; ")
+    code, output = run("plan", "-f", str(other))
+    assert (code, len(output.splitlines())) == (1, 1)
+    assert output.startswith("error: apps.kruise.io/v1beta1 Clonset web: no kind that is known here; ")
     # and nothing at all, from standard input
-    code, told = run("plan", "-f", "-", stdin="")
-    assert (code, told) == (1, "error: -: no objects in it\n")
+    code, output = run("plan", "-f", "-", stdin="")
+    assert (code, output) == (1, "error: -: no objects in it\n")
 
 
 @pytest.mark.parametrize(
@@ -274,11 +274,11 @@ def test_a_cluster_that_cannot_be_reached_is_one_line(command: tuple[str, ...], 
     }
     path = written(tmp_path / "config", config)
     # when
-    code, told = run(*command, "--kubeconfig", str(path))
+    code, output = run(*command, "--kubeconfig", str(path))
     # then
-    assert (code, len(told.splitlines())) == (1, 1)
-    assert told.startswith("error: ")
-    assert "127.0.0.1" in told
+    assert (code, len(output.splitlines())) == (1, 1)
+    assert output.startswith("error: ")
+    assert "127.0.0.1" in output
 
 
 # ── simulate ─────────────────────────────────────────────────────────────────
@@ -288,7 +288,7 @@ def played(change: dict[str, Any], **given: Any) -> Any:
     return play(Play(first=app_yaml(), change=change, start=START, **given))
 
 
-def test_a_rollout_is_told_with_timeline_chart_and_extremes() -> None:
+def test_a_rollout_is_reported_with_timeline_chart_and_extremes() -> None:
     found = played(app_yaml(image="nginx:2"), ready_after_s=(5.0, 5.0))
     same_as("simulate.txt", "\n".join(report("new.yaml", found)) + "\n")
     assert (found.lowest_available, found.restarts, found.is_over) == (4, 0, True)
@@ -308,7 +308,7 @@ def set_yaml(image: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("kind", "document"), [("daemonset", daemon_yaml), ("statefulset", set_yaml)])
-def test_rollouts_of_the_other_kinds_are_told_too(
+def test_rollouts_of_the_other_kinds_are_reported_too(
     kind: str, document: Callable[[str], dict[str, Any]]
 ) -> None:
     given = Play(first=document("nginx:1"), change=document("nginx:2"), start=START, ready_after_s=(5.0, 5.0))
@@ -320,9 +320,9 @@ def test_the_json_of_a_play_has_what_is_shown(tmp_path: Path) -> None:
     first = written(tmp_path / "app.yaml", app_yaml(replicas=2))
     new = written(tmp_path / "new.yaml", app_yaml(replicas=2, image="nginx:2"))
     # when
-    code, told = run("simulate", "-f", str(first), "--change", str(new), "-o", "json")
+    code, output = run("simulate", "-f", str(first), "--change", str(new), "-o", "json")
     # then
-    (found,) = json.loads(told)
+    (found,) = json.loads(output)
     assert (code, found["change"], found["lowest_available"]) == (0, "new.yaml", 1)
     assert [one["do"] for one in found["actions"]] == ["delete", "create"] * 2
     assert found["samples"][-1]["available"] == 2
@@ -338,11 +338,11 @@ def test_every_field_of_the_json_is_documented(struct: type[msgspec.Struct]) -> 
 
 
 @pytest.mark.parametrize("gates", ["NoSuchGate=true", "CloneSetShortHash=perhaps"])
-def test_gates_that_cannot_be_meant_are_one_line(gates: str) -> None:
+def test_wrong_gates_are_one_line(gates: str) -> None:
     for arguments in (("explain", "clonesets/web"), ("plan", "clonesets/web", "--set", "replicas=2")):
-        code, told = run(*arguments, "--feature-gates", gates)
-        assert (code, len(told.splitlines())) == (1, 1), told
-        assert told.startswith("error: --feature-gates: ")
+        code, output = run(*arguments, "--feature-gates", gates)
+        assert (code, len(output.splitlines())) == (1, 1), output
+        assert output.startswith("error: --feature-gates: ")
 
 
 def test_two_strategies_are_shown_side_by_side() -> None:
@@ -388,7 +388,7 @@ def test_a_rollout_of_another_kind_that_stops_is_not_called_complete(
     assert any("NotReady: web-" in line for line in lines[lines.index("Waiting for") :])
 
 
-def test_a_partition_that_is_reached_is_complete_and_says_who_stays() -> None:
+def test_a_partition_that_is_reached_is_complete_and_names_the_pods_that_stay() -> None:
     # given
     change = app_yaml(image="nginx:2")
     change["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 3
@@ -427,10 +427,10 @@ def test_the_command_plays_files(tmp_path: Path) -> None:
     new = written(tmp_path / "new.yaml", app_yaml(replicas=2, image="nginx:2"))
     svg = tmp_path / "chart.svg"
     # when
-    code, told = run("simulate", "-f", str(first), "--change", str(new), "--svg", str(svg))
+    code, output = run("simulate", "-f", str(first), "--change", str(new), "--svg", str(svg))
     # then
-    assert code == 0, told
-    assert "complete after" in told
+    assert code == 0, output
+    assert "complete after" in output
     assert svg.exists()
 
 
@@ -446,13 +446,11 @@ def test_the_command_plays_files(tmp_path: Path) -> None:
         (("-o", "wide"), "text, json and yaml"),
     ],
 )
-def test_flags_that_cannot_be_meant_are_one_line(
-    arguments: tuple[str, ...], problem: str, tmp_path: Path
-) -> None:
+def test_wrong_flags_are_one_line(arguments: tuple[str, ...], problem: str, tmp_path: Path) -> None:
     first = written(tmp_path / "app.yaml", app_yaml())
-    code, told = run("simulate", "-f", str(first), *arguments)
-    assert (code, len(told.splitlines())) == (1, 1), told
-    assert problem in told
+    code, output = run("simulate", "-f", str(first), *arguments)
+    assert (code, len(output.splitlines())) == (1, 1), output
+    assert problem in output
 
 
 def test_values_of_flags() -> None:

@@ -56,7 +56,7 @@ def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
         beside = invoke("plan", "-f", str(mixed), *there)
         explained = invoke("explain", "clone/web", "-o", "json", *there)
         missing = invoke("explain", "clonesets/other", *there)
-        # and for somebody whom the API server does not know
+        # and for a user whom the API server does not know
         config = yaml.safe_load(up.kubeconfig.read_text("utf-8"))
         config["users"][0]["user"] = {"token": "wrong"}
         unknown_user = written(tmp_path / "unknown.yaml", config)
@@ -71,8 +71,8 @@ def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
     assert third.exit_code == 1
     assert third.stdout.startswith("CloneSet default/web: would be refused\n  spec.updateStrategy")
     # and what is no workload is named, and no reason to say nothing of what is one
-    told = "CloneSet default/web: nothing would change\n\nNot looked at: Service web\n"
-    assert (beside.exit_code, beside.stdout) == (0, told)
+    expected = "CloneSet default/web: nothing would change\n\nNot looked at: Service web\n"
+    assert (beside.exit_code, beside.stdout) == (0, expected)
     # and a watch ends when the rollout is done
     assert watched.exit_code == 0
     assert "CloneSet default/web: done." in watched.stdout
@@ -115,10 +115,10 @@ def test_an_output_that_there_is_not_is_one_line(arguments: tuple[str, ...], tmp
 def test_a_file_that_cannot_be_simulated_is_one_line(text: str, problem: str, tmp_path: Path) -> None:
     file = tmp_path / "app.yaml"
     file.write_text(text, "utf-8")
-    code, told = run("simulate", "-f", str(file))
-    assert (code, len(told.splitlines())) == (1, 1), told
-    assert told.startswith(f"error: {file}")
-    assert problem in told
+    code, output = run("simulate", "-f", str(file))
+    assert (code, len(output.splitlines())) == (1, 1), output
+    assert output.startswith(f"error: {file}")
+    assert problem in output
 
 
 @pytest.mark.parametrize("command", ["plan", "simulate"])

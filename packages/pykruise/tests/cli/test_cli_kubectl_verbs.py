@@ -145,7 +145,7 @@ def test_flags_are_read_as_kubectl_reads_them(line: str, name: str, value: objec
         ),
     ],
 )
-def test_flags_that_cannot_be_meant_are_told_in_kubectls_words(line: str, words: str) -> None:
+def test_wrong_flags_are_refused_in_kubectls_words(line: str, words: str) -> None:
     with pytest.raises(FlagError, match="^" + words.replace("(", r"\(")):
         parse([line], FLAGS)
 
@@ -413,7 +413,7 @@ def test_a_deployments_own_annotations_stay_and_the_revisions_come_back() -> Non
     assert changed["spec"]["template"]["metadata"]["labels"] == {"app": "web"}
 
 
-def test_what_changed_between_revisions_is_told_by_field() -> None:
+def test_what_changed_between_revisions_is_listed_by_field() -> None:
     old = {"containers": [{"name": "main", "image": "a"}], "x": 1}
     new = {"containers": [{"name": "main", "image": "b"}], "y": True}
     assert differences(old, new) == [

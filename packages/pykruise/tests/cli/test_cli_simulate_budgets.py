@@ -47,7 +47,7 @@ def test_pods_are_recreated_as_fast_as_the_budget_lets() -> None:
     assert found.duration_s >= 40
     assert found.end is not None
     assert found.end.verdict == "done"
-    # and the refused ones are told of
+    # and the refused ones are reported
     assert found.kept["pub"] > 0
     assert any("is kept by PodUnavailableBudget pub" in what for _, what in found.events)
     assert any(line.startswith("budgets             pub refused") for line in report("new", found))
@@ -70,7 +70,7 @@ def test_a_drain_evicts_one_pod_after_the_other_and_comes_to_its_end() -> None:
     assert sum(action.do == "create" for action in found.actions) == 2
 
 
-def test_what_a_budget_never_allows_is_told_in_the_end() -> None:
+def test_what_a_budget_never_allows_is_reported_in_the_end() -> None:
     found = played(None, budget(maxUnavailable=0), nodes=2, drains=(Drain("node-1", 0.0),))
     assert found.lowest_available == 4
     assert found.end is not None

@@ -153,7 +153,7 @@ def test_an_older_manifest_is_played_with_its_defaults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "problem"),
     [
         (("--change", "x.yaml"), "--change and --svg are for rollouts"),
         (("--from", "tomorrow"), "--from 'tomorrow': want a time"),
@@ -161,13 +161,13 @@ def test_an_older_manifest_is_played_with_its_defaults(tmp_path: Path) -> None:
         (("advancedcronjobs/often",), "either -f FILE or a live object"),
     ],
 )
-def test_what_cannot_be_meant_is_said(tmp_path: Path, args: tuple[str, ...], told: str) -> None:
+def test_wrong_arguments_are_an_error(tmp_path: Path, args: tuple[str, ...], problem: str) -> None:
     (tmp_path / "x.yaml").write_text(yaml.safe_dump(cron("@daily")), "utf-8")
     args = tuple(str(tmp_path / one) if one == "x.yaml" else one for one in args)
 
     found = simulated(tmp_path, cron("@daily"), *args)
 
-    assert (found.exit_code, told in found.output) == (1, True), found.output
+    assert (found.exit_code, problem in found.output) == (1, True), found.output
 
 
 def test_what_was_missed_before_the_play_is_made_up_for_once() -> None:
@@ -252,14 +252,14 @@ def test_a_job_whose_time_to_live_is_over_is_gone_in_the_end(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "problem"),
     [
         (("--join", "node-1@5s"), "node-1 is there already"),
         (("--leave", "node-7@5s"), "there is no 'node-7'"),
         (("--join", "node-9"), "want node and time"),
     ],
 )
-def test_nodes_are_named_as_they_are(tmp_path: Path, args: tuple[str, ...], told: str) -> None:
+def test_nodes_are_named_as_they_are(tmp_path: Path, args: tuple[str, ...], problem: str) -> None:
     found = simulated(tmp_path, broadcast(), *args)
 
-    assert (found.exit_code, told in found.output) == (1, True), found.output
+    assert (found.exit_code, problem in found.output) == (1, True), found.output

@@ -123,10 +123,10 @@ def test_the_timeline_and_the_chart_name_subsets(tmp_path: Path) -> None:
     first = written(tmp_path / "app.yaml", cloneset(replicas=2), spread(subset("a", 2), subset("b")))
     change = written(tmp_path / "new.yaml", cloneset(replicas=4, image="nginx:2"))
     # when
-    code, told = run("-f", first, "--change", change)
+    code, output = run("-f", first, "--change", change)
     # then
-    assert code == 0, told
-    same_as("simulate-spread.txt", told)
+    assert code == 0, output
+    same_as("simulate-spread.txt", output)
 
 
 def test_a_spread_changes_beside_its_workload(tmp_path: Path) -> None:
@@ -136,10 +136,10 @@ def test_a_spread_changes_beside_its_workload(tmp_path: Path) -> None:
         tmp_path / "new.yaml", spread(subset("a", 3), subset("b")), cloneset(replicas=5, image="nginx:1")
     )
     # when
-    code, told = run("-f", first, "--change", change)
+    code, output = run("-f", first, "--change", change)
     # then
-    assert code == 0, told
-    assert "subsets             a 3, b 2" in told
+    assert code == 0, output
+    assert "subsets             a 3, b 2" in output
 
 
 def test_nodes_that_are_given_are_taken(tmp_path: Path) -> None:
@@ -147,19 +147,19 @@ def test_nodes_that_are_given_are_taken(tmp_path: Path) -> None:
     nodes = {"apiVersion": "v1", "kind": "List", "items": [node("one", "a"), node("two", "b")]}
     first = written(tmp_path / "app.yaml", cloneset(replicas=2), spread(subset("a", 1), subset("b")), nodes)
     # when
-    code, told = run("-f", first, "--drain", "one@5s", "--pods-ready-after", "10s")
+    code, output = run("-f", first, "--drain", "one@5s", "--pods-ready-after", "10s")
     # then it is played, and stuck: the subset has no node left
-    assert code == 3, told
-    assert "one is drained" in told
-    assert "made for this" not in told
+    assert code == 3, output
+    assert "one is drained" in output
+    assert "made for this" not in output
     # and nothing else can be drained
-    code, told = run("-f", first, "--drain", "node-1@5s")
-    assert (code, told) == (1, "error: --drain 'node-1@5s': there is no 'node-1', only one, two\n")
+    code, output = run("-f", first, "--drain", "node-1@5s")
+    assert (code, output) == (1, "error: --drain 'node-1@5s': there is no 'node-1', only one, two\n")
 
 
 def test_what_admission_refuses_of_a_spread_is_one_line(tmp_path: Path) -> None:
     first = written(tmp_path / "app.yaml", cloneset(replicas=2), spread(subset("a", 2), subset("b")))
     change = written(tmp_path / "new.yaml", spread(subset("a", 2), subset("a")))
-    code, told = run("-f", first, "--change", change)
-    assert (code, len(told.splitlines())) == (1, 1), told
-    assert told.startswith("error: new.yaml is refused: spec.subsets[1]")
+    code, output = run("-f", first, "--change", change)
+    assert (code, len(output.splitlines())) == (1, 1), output
+    assert output.startswith("error: new.yaml is refused: spec.subsets[1]")

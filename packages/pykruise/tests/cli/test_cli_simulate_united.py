@@ -42,48 +42,50 @@ def run(*arguments: str, code: int = 0) -> str:
 
 @pytest.mark.parametrize("kind", ALL_TEMPLATES)
 def test_pods_of_a_zone_that_goes_move_on(tmp_path: Path, kind: str) -> None:
-    told = run("-f", written(tmp_path / "ud.yaml", adaptive(kind)), "--outage", "a@20s")
-    assert "the nodes of a are gone: node-1, node-3" in told
-    assert "subsets             a 0, b 3" in told
-    assert "ud.yaml: complete after" in told
-    assert "node-1, node-3 for subset a; node-2 for subset b" in told
+    output = run("-f", written(tmp_path / "ud.yaml", adaptive(kind)), "--outage", "a@20s")
+    assert "the nodes of a are gone: node-1, node-3" in output
+    assert "subsets             a 0, b 3" in output
+    assert "ud.yaml: complete after" in output
+    assert "node-1, node-3 for subset a; node-2 for subset b" in output
 
 
 def test_pods_that_moved_on_stay_when_the_zone_is_back(tmp_path: Path) -> None:
-    told = run("-f", written(tmp_path / "ud.yaml", adaptive()), "--outage", "a@20s..2m")
-    assert "the nodes of a are back" in told
-    assert "subsets             a 0, b 3" in told
+    output = run("-f", written(tmp_path / "ud.yaml", adaptive()), "--outage", "a@20s..2m")
+    assert "the nodes of a are back" in output
+    assert "subsets             a 0, b 3" in output
 
 
 def test_pods_in_reserve_work_again_when_the_zone_is_back(tmp_path: Path) -> None:
     first = adaptive(reserveUnschedulablePods=True)
-    told = run("-f", written(tmp_path / "ud.yaml", first), "--outage", "a@20s..2m")
-    assert "subsets             a 3, b 0" in told
-    assert "complete after" in told
+    output = run("-f", written(tmp_path / "ud.yaml", first), "--outage", "a@20s..2m")
+    assert "subsets             a 3, b 0" in output
+    assert "complete after" in output
 
 
 def test_without_the_adaptive_strategy_it_is_stuck_and_says_why(tmp_path: Path) -> None:
     first = united_document(STATEFUL_SET, [subset("a"), subset("b")], replicas=4)
-    told = run("-f", written(tmp_path / "ud.yaml", first), "--outage", "a@20s", code=3)
-    assert "ud.yaml: stuck after" in told
-    assert "Unschedulable" in told
-    assert "(subset a)" in told
+    output = run("-f", written(tmp_path / "ud.yaml", first), "--outage", "a@20s", code=3)
+    assert "ud.yaml: stuck after" in output
+    assert "Unschedulable" in output
+    assert "(subset a)" in output
 
 
 def test_a_rollout_is_played_through_all_subsets(tmp_path: Path) -> None:
     first, second = (united_document(CLONE_SET, [subset("a"), subset("b")], replicas=4) for _ in range(2))
     inner = second["spec"]["template"][CLONE_SET]["spec"]["template"]["spec"]
     inner["containers"][0]["image"] = "nginx:2"
-    told = run("-f", written(tmp_path / "ud.yaml", first), "--change", written(tmp_path / "new.yaml", second))
-    assert "new.yaml: complete after" in told
-    assert "4 created, 4 deleted" in told
+    output = run(
+        "-f", written(tmp_path / "ud.yaml", first), "--change", written(tmp_path / "new.yaml", second)
+    )
+    assert "new.yaml: complete after" in output
+    assert "4 created, 4 deleted" in output
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [("c@1s", "no subset 'c'"), ("a", "want subset and time"), ("a@5s..1s", "must not be less")],
 )
-def test_an_outage_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, why: str) -> None:
+def test_a_wrong_outage_is_refused(tmp_path: Path, text: str, why: str) -> None:
     done = CliRunner().invoke(
         app, ["simulate", "-f", written(tmp_path / "ud.yaml", adaptive()), "--outage", text]
     )

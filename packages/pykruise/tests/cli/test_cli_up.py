@@ -68,7 +68,7 @@ def test_it_begins_with_a_dump_and_acts_out_failures(tmp_path: Path) -> None:
         up.until("get", "pods", "shop", shows="Running")
 
 
-def test_files_that_cannot_be_used_are_told_in_one_line(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
     # given
     diary = tmp_path / "data" / "cluster.db"
     diary.parent.mkdir()
@@ -85,7 +85,7 @@ def test_files_that_cannot_be_used_are_told_in_one_line(tmp_path: Path) -> None:
 
 
 @needs_kubectl
-def test_without_an_agent_nobody_carries_out_what_agents_are_asked_for(tmp_path: Path) -> None:
+def test_without_an_agent_requests_to_agents_are_not_carried_out(tmp_path: Path) -> None:
     examples = Path(__file__).parents[4] / "examples"
     with running_up(tmp_path, "--no-agent") as up:
         # given

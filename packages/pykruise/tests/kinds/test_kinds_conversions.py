@@ -103,7 +103,7 @@ def test_a_version_taken_away_in_v1beta1_is_not_brought_back_by_a_label() -> Non
 
 
 @pytest.mark.parametrize("value", [None, [], {}])
-def test_absent_and_empty_are_told_apart_in_sidecars(value: Any) -> None:
+def test_absent_and_empty_stay_different_in_sidecars(value: Any) -> None:
     """The hash of a SidecarSet depends on it."""
     sidecar = {"name": "a", "shareVolumeDevicePolicy": value, "resourcesPolicy": value}
     doc = document("SidecarSet", OLD, spec={"containers": [sidecar], "initContainers": value})
@@ -383,7 +383,7 @@ UNCLEAR: list[Document] = [
 @pytest.mark.parametrize("annotations", UNCLEAR)
 def test_a_v1alpha1_budget_that_cannot_be_understood_can_be_listed(annotations: Document) -> None:
     """podunavailablebudget case 15; a conversion that failed would fail the list of all budgets"""
-    # given one that was stored before anybody looked at it
+    # given one that was stored without validation
     doc = document("PodUnavailableBudget", OLD_POLICY, {"annotations": annotations}, spec={})
     # then it has the default, which protects from every operation, and comes back as it was
     assert to_new(doc)["spec"] == {}

@@ -65,7 +65,7 @@ def test_a_gate_asked_to_be_both_is_refused() -> None:
         parse(["CloneSetShortHash=true", "CloneSetShortHash=false"])
 
 
-def test_without_the_pod_webhook_what_needs_it_is_off_and_that_is_told() -> None:
+def test_without_the_pod_webhook_what_needs_it_is_off_and_a_note_says_so() -> None:
     """case_4"""
     gates = parse(["PodWebhook=false,WorkloadSpread=true"])
     assert not gates["WorkloadSpread"]
@@ -93,7 +93,7 @@ def test_downloading_ahead_needs_image_pull_jobs() -> None:
     assert gates.notes == ()
 
 
-def test_asking_for_no_image_pull_jobs_while_downloading_ahead_is_told() -> None:
+def test_no_image_pull_jobs_while_downloading_ahead_is_noted() -> None:
     gates = parse(["PreDownloadImageForInPlaceUpdate=true,ImagePullJobGate=false"])
     assert gates["ImagePullJobGate"]
     assert gates.notes == ("gate ImagePullJobGate is on because PreDownloadImageForInPlaceUpdate is on",)
@@ -117,13 +117,13 @@ def test_the_old_switch_in_the_environment_changes_the_default_only() -> None:
     assert parse(environ={"CUSTOM_RESOURCE_ENABLE": "CloneSet, SidecarSet"})["PodWebhook"]
 
 
-def test_spellings_of_the_documentation_are_understood_and_told() -> None:
+def test_spellings_of_the_documentation_are_understood_and_noted() -> None:
     gates = parse(["EnhancedLivenessProbeGate=true"])
     assert gates["EnhancedLivenessProbe"]
     assert gates.notes == ("gate EnhancedLivenessProbeGate is spelled EnhancedLivenessProbe",)
 
 
-def test_gates_print_as_a_text_that_means_the_same() -> None:
+def test_gates_print_as_a_text_that_parses_to_the_same() -> None:
     gates = parse(["AllAlpha=true,PodWebhook=false"])
     assert on(parse([str(gates)])) == on(gates)
     assert str(Gates()) == ""

@@ -1,4 +1,4 @@
-"""What Argo CD is told of the kinds, as Argo CD reads it: scripts run in Lua over statuses of every sort."""
+"""What Argo CD's configuration has of the kinds, as Argo CD reads it: scripts in Lua over statuses of every sort."""
 
 from typing import Any
 

@@ -166,7 +166,7 @@ def test_an_upgrade_keeps_the_certificates() -> None:
     assert "data" not in by_name(render(CHART))["Secret", "kruise-webhook-certs"]
 
 
-def test_crds_and_namespace_can_be_somebody_else_s() -> None:
+def test_crds_and_namespace_can_be_left_to_other_programs() -> None:
     kinds = {
         doc["kind"] for doc in render(CHART, crds={"managed": False}, installation={"createNamespace": False})
     }
@@ -178,7 +178,7 @@ def test_the_timeout_of_all_webhooks_is_a_value() -> None:
     assert {entry["timeoutSeconds"] for entry in entries} == {30}
 
 
-def test_who_may_reach_the_webhooks_is_the_same_as_install_prints() -> None:
+def test_the_network_policy_of_webhooks_is_the_one_that_install_prints() -> None:
     # given
     wanted = Installation(api_servers=("10.0.0.0/24", "fd00::/64"), client_authority="api-server-clients")
     # when
@@ -231,7 +231,7 @@ def test_without_the_gate_no_agent_is_rendered() -> None:
     }
 
 
-def test_argo_cd_is_told_of_the_kinds_where_the_values_say_so() -> None:
+def test_argo_cd_is_configured_for_the_kinds_where_the_values_say_so() -> None:
     values = {"argocd": {"enabled": True, "namespace": "gitops", "configMap": "cm"}}
     rendered = by_name(render(CHART, **values))
     assert ("ConfigMap", "argocd-cm") not in by_name(render(CHART))

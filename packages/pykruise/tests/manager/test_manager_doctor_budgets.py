@@ -7,7 +7,7 @@ from pykruise.manager.doctor.budgets import budget_findings
 from support.budgets import NAMESPACE, budget, pod, tied
 
 
-def told(unavailable: list[Document], disruption: list[Document], pods: list[Document]) -> list[str]:
+def findings_of(unavailable: list[Document], disruption: list[Document], pods: list[Document]) -> list[str]:
     return [one.what for one in budget_findings(unavailable, disruption, pods)]
 
 
@@ -23,28 +23,28 @@ def disruption(name: str, *, desired: int = 1, expected: int = 2) -> Document:
 
 
 def test_a_budget_that_guards_nothing_or_allows_nothing_is_named() -> None:
-    assert told([guarding(0, 0)], [], []) == ["PodUnavailableBudget shop/pub is about no pod"]
-    assert told([guarding(0, 4)], [], []) == [
+    assert findings_of([guarding(0, 0)], [], []) == ["PodUnavailableBudget shop/pub is about no pod"]
+    assert findings_of([guarding(0, 4)], [], []) == [
         "PodUnavailableBudget shop/pub allows everything: 0 of 4 pods must serve"
     ]
-    assert told([guarding(4, 4)], [], []) == [
+    assert findings_of([guarding(4, 4)], [], []) == [
         "PodUnavailableBudget shop/pub allows nothing, ever: 4 of 4 pods must serve"
     ]
-    assert told([guarding(3, 4)], [], []) == ["nothing is wrong with 1 PodUnavailableBudget"]
+    assert findings_of([guarding(3, 4)], [], []) == ["nothing is wrong with 1 PodUnavailableBudget"]
 
 
 def test_pods_of_two_budgets_that_block_a_drain_for_ever_are_named() -> None:
     # given two PodDisruptionBudgets
-    (found,) = told([], [disruption("a"), disruption("b")], [pod("p1")])
+    (found,) = findings_of([], [disruption("a"), disruption("b")], [pod("p1")])
     assert found == "pods p1 are of PodDisruptionBudgets a and b of shop: API servers evict no pod of two"
     # and one of each sort, of which one never allows anything
-    (found,) = told([guarding(3, 4)], [disruption("a", desired=2)], [tied("p1"), tied("p2")])
+    (found,) = findings_of([guarding(3, 4)], [disruption("a", desired=2)], [tied("p1"), tied("p2")])
     assert found.startswith("pods p1, p2 are of PodDisruptionBudget a and PodUnavailableBudget pub of shop")
 
 
 def test_pods_of_a_budget_of_each_sort_are_named_although_that_is_no_fault() -> None:
     pods = [tied("p1"), tied("p2"), tied("p3"), tied("p4"), pod("p5"), tied("p6", deleting=True)]
-    assert told([guarding(3, 4)], [disruption("a")], pods) == [
+    assert findings_of([guarding(3, 4)], [disruption("a")], pods) == [
         "nothing is wrong with 1 PodUnavailableBudget",
         "pods p1, p2, p3 and 1 more are of PodDisruptionBudget a and PodUnavailableBudget pub of shop, both must "
         "allow an eviction",

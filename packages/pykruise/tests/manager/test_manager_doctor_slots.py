@@ -31,9 +31,9 @@ def test_the_map_is_shown_by_manager() -> None:
     assert found.what == "pod-0: 0, 2, 4, 6, 8, 10, 12, 14; pod-1: 1, 3, 5, 7, 9, 11, 13, 15"
 
 
-def test_slots_that_nobody_holds_or_renews_are_named() -> None:
-    for nobody in (None, lease(""), lease("pod-1_uuid", age_s=17.0)):
-        _, found = slot_findings(held(but=(3, 5), as_=nobody), now=NOW)
+def test_slots_without_a_holder_or_not_renewed_are_named() -> None:
+    for unheld in (None, lease(""), lease("pod-1_uuid", age_s=17.0)):
+        _, found = slot_findings(held(but=(3, 5), as_=unheld), now=NOW)
         assert found.level is Level.WARNING
         assert "3, 5" in found.what
     _, found = slot_findings(held(but=(3, 5, 7)), now=NOW)

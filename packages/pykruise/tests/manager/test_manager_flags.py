@@ -142,7 +142,7 @@ def test_each_gate_of_cloneset_reaches_its_plans(gate: str, field: str, by_defau
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["--clonset-workers=1"], "did you mean --cloneset-workers?"),
         (["--nonsense"], "--nonsense is not known"),
@@ -158,10 +158,10 @@ def test_each_gate_of_cloneset_reaches_its_plans(gate: str, field: str, by_defau
         (["--logging-format=xml"], "'xml' is not one of: text, json"),
     ],
 )
-def test_a_flag_that_cannot_be_meant_is_refused_in_words(argv: list[str], told: str) -> None:
+def test_a_wrong_flag_is_refused_with_a_message(argv: list[str], message: str) -> None:
     with pytest.raises(FlagError) as refused:
         parse(argv, environ={})
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_an_unknown_gate_is_refused() -> None:
@@ -196,7 +196,7 @@ def test_the_resync_period_is_ten_hours_unless_it_says_otherwise() -> None:
     assert settings("--sync-period=10m").resync_s == 600
 
 
-def test_a_resync_period_that_cannot_be_read_is_told_and_ignored() -> None:
+def test_a_resync_period_that_cannot_be_read_is_noted_and_ignored() -> None:
     """case_23"""
     found = settings("--sync-period=abc")
     assert found.resync_s == RESYNC_S
@@ -205,13 +205,13 @@ def test_a_resync_period_that_cannot_be_read_is_told_and_ignored() -> None:
     )
 
 
-def test_flags_without_effect_are_taken_and_told() -> None:
+def test_flags_without_effect_are_taken_and_noted() -> None:
     found = settings("--rest-config-qps=30", "--logtostderr=true", "-v", "4")
     assert found.notes == ("--rest-config-qps has no effect: requests adapt to what the API server answers",)
     assert found.log.verbosity == 4
 
 
-def test_gates_that_are_other_than_asked_for_are_told() -> None:
+def test_gates_that_are_other_than_asked_for_are_noted() -> None:
     assert settings("--feature-gates=PodWebhook=false,WorkloadSpread=true").notes == (
         "gate WorkloadSpread is off because PodWebhook is off",
     )

@@ -161,7 +161,7 @@ def test_without_the_daemon_nothing_of_what_needs_it_is_watched_allowed_or_set()
     plurals = ("nodeimages", "imagepulljobs", "imagelistpulljobs", "containerrecreaterequests")
     more = ("nodepodprobes", "podprobemarkers")
     assert not {name for name in watched(WITHOUT_DAEMON) if name.partition(".")[0] in (*plurals, *more)}
-    # Workloads keep the right to jobs that they would make; nobody would work on them.
+    # Workloads keep the right to jobs that they would make; no controller would work on them.
     why = {one.why for one in needed(WITHOUT_DAEMON) if one.resource in (*plurals, *more)}
     assert all(text.endswith(("to pull images ahead of updates", "what it makes")) for text in why)
     settings = Settings(gates=WITHOUT_DAEMON)

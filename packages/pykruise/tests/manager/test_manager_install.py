@@ -64,7 +64,7 @@ def test_pods_run_without_privileges_on_a_read_only_root() -> None:
     assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": "100%", "maxUnavailable": 0}
 
 
-def test_the_flags_in_the_deployment_are_understood_and_mean_what_was_asked_for() -> None:
+def test_the_flags_in_the_deployment_parse_to_what_was_asked_for() -> None:
     # given
     text = "CloneSetShortHash=true,PodWebhook=false"
     wanted = Installation(
@@ -136,7 +136,7 @@ def test_without_the_pod_webhook_none_is_registered() -> None:
 def test_for_managers_outside_the_cluster_everything_names_their_address_and_nothing_runs_inside() -> None:
     documents = manifests(Installation(webhook_host="192.0.2.10", webhook_port=9443))
     base = "https://192.0.2.10:9443"
-    told = {
+    endpoints = {
         **{entry["name"]: entry["clientConfig"] for doc in documents for entry in doc.get("webhooks") or ()},
         **{
             doc["metadata"]["name"]: doc["spec"]["conversion"]["webhook"]["clientConfig"]
@@ -144,8 +144,8 @@ def test_for_managers_outside_the_cluster_everything_names_their_address_and_not
             if get_path(doc, "spec", "conversion", "webhook")
         },
     }
-    assert {"mcloneset.kb.io", "clonesets.apps.kruise.io"} <= set(told)
-    for name, config in told.items():
+    assert {"mcloneset.kb.io", "clonesets.apps.kruise.io"} <= set(endpoints)
+    for name, config in endpoints.items():
         assert config["url"].startswith(f"{base}/"), name
         assert "service" not in config, name
     assert not {"Deployment", "Service", "PodDisruptionBudget"} & {kind for kind, _ in names(documents)}
@@ -169,13 +169,13 @@ def test_the_command_prints_what_was_asked_for() -> None:
     assert "&id" not in done.stdout
 
 
-def test_the_command_refuses_gates_that_cannot_be_meant() -> None:
+def test_the_command_refuses_wrong_gates() -> None:
     done = pykruise("install", "--feature-gates", "Foo=true")
     assert done.returncode == 1
     assert done.stderr.startswith("error: gate 'Foo' is not known")
 
 
-def test_the_command_refuses_addresses_that_cannot_be_meant() -> None:
+def test_the_command_refuses_wrong_addresses() -> None:
     done = pykruise("install", "--api-server", "10.0.0.1/24")
     assert done.returncode == 1
     assert done.stderr.startswith("error: --api-server: 10.0.0.1/24 has host bits set; write 10.0.0.0/24")

@@ -62,10 +62,10 @@ async def test_a_manager_waits_for_its_crds_says_so_once_and_starts_when_they_co
         await asyncio.sleep(600.0)
         # then it is up, and says why nothing happens, once
         assert manager.problems() == ()
-        told = [
+        warnings = [
             line for line in caplog.messages if "does not serve CloneSet (clonesets.apps.kruise.io)" in line
         ]
-        assert len(told) == 1
+        assert len(warnings) == 1
         # the caches' own lines (CloneSet's, WorkloadSpread's and UnitedDeployment's), not one per try
         own = [line for line in caplog.messages if line.startswith("clonesets") and "NotFoundError" in line]
         assert len(own) <= 3 * 2
@@ -186,7 +186,7 @@ async def test_a_controller_has_as_many_workers_as_its_flag_says() -> None:
 
 
 class Gate:
-    """A component that has a problem until it is told otherwise."""
+    """A component that has a problem until `found` is changed."""
 
     name = "gate"
 

@@ -59,7 +59,7 @@ def test_the_only_wildcard_is_to_read_scales_and_of_secrets_only_the_own_one_can
     wild = [
         rule for rule in rules if "*" in "".join((*rule["verbs"], *rule["resources"], *rule["apiGroups"]))
     ]
-    # WorkloadSpread: workloads of kinds on its white list tell by their scale how many pods they want
+    # WorkloadSpread: workloads of kinds on its white list say by their scale how many pods they want
     assert wild == [{"apiGroups": ["*"], "resources": ["*/scale"], "verbs": ["get"]}]
     allowed = authorizer()
     own = "kruise-webhook-certs"
@@ -83,7 +83,7 @@ def test_what_is_not_the_manager_s_cannot_be_changed() -> None:
     group = "admissionregistration.k8s.io"
     configurations = "mutatingwebhookconfigurations"
     assert allowed.allows("patch", group, configurations, name="kruise-mutating-webhook-configuration")
-    assert not allowed.allows("patch", group, configurations, name="somebody-else")
+    assert not allowed.allows("patch", group, configurations, name="another-program")
     crds = ("apiextensions.k8s.io", "customresourcedefinitions")
     assert allowed.allows("patch", *crds, name="clonesets.apps.kruise.io")
     assert not allowed.allows("patch", *crds, name="certificates.cert-manager.io")

@@ -1,4 +1,4 @@
-"""The watchdog: a blocked event loop is told with its stack and ended; a busy one is left alone."""
+"""The watchdog: a blocked event loop is logged with its stack and ended; a busy one is left alone."""
 
 import asyncio
 import subprocess

@@ -100,7 +100,7 @@ def test_refused_deletions_are_counted_under_the_originals_names_and_logged(tmp_
     }
 
 
-def test_a_log_that_cannot_be_written_is_told_once_and_goes_to_standard_output(
+def test_a_log_that_cannot_be_written_is_reported_once_and_goes_to_standard_output(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """operations case_44"""
@@ -109,8 +109,8 @@ def test_a_log_that_cannot_be_written_is_told_once_and_goes_to_standard_output(
     metrics.refuse(refused("Namespace"))
     metrics.refuse(refused("Namespace"))
     assert caplog.text.count("protection log cannot be written") == 1
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(line["Event"], line["Kind"], line["UserAgent"]) for line in told] == [
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["Event"], line["Kind"], line["UserAgent"]) for line in printed] == [
         ("DeletionProtection", "Namespace", "alice")
     ] * 2
     assert 'namespace_deletion_protection{name="x",username="alice"} 2.0' in shown(metrics)

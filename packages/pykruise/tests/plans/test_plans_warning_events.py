@@ -1,4 +1,4 @@
-"""Which conditions are told by an event too."""
+"""Which conditions are events too."""
 
 import pytest
 
@@ -12,22 +12,22 @@ def condition(
     return PlainCondition(type=kind, status=status, reason=reason, message=message)
 
 
-def test_a_trouble_that_is_new_is_a_warning_with_the_words_of_its_condition() -> None:
+def test_a_new_reason_is_a_warning_with_the_message_of_its_condition() -> None:
     (note,) = warning_notes(None, [condition("UnboundClaims", "pod a has no volume")])
     assert (note.reason, note.message, note.warning) == ("UnboundClaims", "pod a has no volume", True)
     assert note.again_after_s > 0
 
 
 @pytest.mark.parametrize("reason", ["Paused", "Partition", "OnDelete", "InPlaceUpdateHook", "Creating"])
-def test_what_the_spec_holds_back_or_passes_by_itself_is_no_trouble(reason: str) -> None:
+def test_what_the_spec_holds_back_or_passes_by_itself_is_no_warning(reason: str) -> None:
     assert warning_notes([], [condition(reason)]) == ()
 
 
-def test_a_condition_that_is_not_true_is_no_trouble() -> None:
+def test_a_condition_that_is_not_true_is_no_warning() -> None:
     assert warning_notes([], [condition("InvalidSpec", kind="FailedScale", status="False")]) == ()
 
 
-def test_what_the_stored_status_says_already_has_been_told() -> None:
+def test_what_the_stored_status_says_already_is_no_warning_again() -> None:
     stored = [condition("ImagePull"), condition("InvalidSpec", kind="FailedUpdate")]
     assert warning_notes(stored, stored) == ()
 
@@ -38,6 +38,6 @@ def test_waiting_for_another_pod_is_nothing_new_but_another_bad_field_is() -> No
     assert [note.message for note in warning_notes(stored, now)] == ["spec.b"]
 
 
-def test_a_trouble_that_is_back_is_told_again() -> None:
+def test_a_reason_that_is_back_is_a_warning_again() -> None:
     stored = [condition("InvalidSpec", kind="FailedUpdate", status="False")]
     assert len(warning_notes(stored, [condition("InvalidSpec", kind="FailedUpdate")])) == 1

@@ -92,7 +92,7 @@ def test_the_status_of_a_template_is_not_part_of_a_claim_and_nothing_is_shared_w
     assert given["spec"]["accessModes"] == ["ReadWriteOnce"]
 
 
-def test_a_claim_of_an_ordinal_has_no_owner_unless_told() -> None:
+def test_a_claim_of_an_ordinal_has_no_owner_unless_one_is_given() -> None:
     (found,) = claim_documents([template()], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
     assert found["metadata"] == {"name": "data-db-0", "namespace": "shop", "labels": {"app": "db"}}
 
@@ -140,7 +140,7 @@ def test_a_replacement_waits_while_the_last_pod_of_the_id_terminates() -> None:
     assert (len(chosen), waiting) == (2, ["aaaaa"])
 
 
-def test_fewer_pods_than_unused_claims_wait_for_nobody() -> None:
+def test_fewer_pods_than_unused_claims_wait_for_no_terminating_pod() -> None:
     assert ids(1, view("aaaaa"), view("bbbbb"), terminating="aaaaa") == (["bbbbb"], [])
 
 
@@ -151,7 +151,7 @@ def test_a_finished_pod_that_stays_gets_a_replacement_with_a_fresh_id() -> None:
     assert waiting == []
 
 
-def test_a_claim_that_is_being_deleted_gives_its_id_to_nobody() -> None:
+def test_a_claim_that_is_being_deleted_gives_its_id_to_no_pod() -> None:
     """cloneset case 51"""
     drawn = SOURCE.fresh_ids(1, used=())[0]
     (found,), _ = ids(1, view(drawn, deleting=True), view(drawn, "log"))
@@ -247,7 +247,7 @@ def test_a_stored_claim_is_read() -> None:
     assert not found.is_deleting
 
 
-def test_a_claim_of_somebody_else_is_read_too() -> None:
+def test_a_claim_of_another_owner_is_read_too() -> None:
     found = project_claim(b'{"metadata":{"name":"x","ownerReferences":[{"uid":"u"}]},"status":null}')
     assert (found.controller_uid, found.instance_id) == ("", InstanceId(""))
 

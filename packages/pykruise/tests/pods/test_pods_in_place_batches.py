@@ -36,7 +36,7 @@ ALL = UpdateSpec(images={"c1": "c1:v2", "c2": "c2:v2", "c3": "c3:v2"})
         ((5, 5, 1), {"c1", "c2"}),
     ],
 )
-def test_the_highest_priority_goes_first_and_those_without_one_go_along(
+def test_the_highest_priority_goes_first_together_with_containers_without_one(
     priorities: tuple[int | None, ...], now: set[str]
 ) -> None:
     """inplace-update cases 32, 35"""
@@ -124,7 +124,7 @@ def test_earlier_batches_and_records_of_the_same_update_are_kept() -> None:
     assert (second.revision, second.started_at) == ("r", NOW)
 
 
-def test_a_container_that_nobody_has_reported_yet_is_waited_for_too() -> None:
+def test_a_container_without_a_status_yet_is_waited_for_too() -> None:
     """Its status may only be late: taken for updated, it would still run the old image."""
     # given a pod whose container has no status yet
     document = pod_document("c1")

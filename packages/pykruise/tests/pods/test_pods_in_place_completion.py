@@ -82,7 +82,7 @@ def test_an_image_without_a_tag_is_the_latest() -> None:
         (f"app:v2@{DIGEST}", f"docker.io/library/app@{DIGEST}"),
     ],
 )
-def test_names_are_compared_by_what_they_mean(spec: str, shown: str) -> None:
+def test_image_names_are_compared_in_their_full_form(spec: str, shown: str) -> None:
     """inplace-update pitfall 12: registry prefixes, ports, digests"""
     assert mean_the_same(spec, shown)
     assert judge(spec, shows=shown).is_complete
@@ -99,7 +99,7 @@ def test_names_are_compared_by_what_they_mean(spec: str, shown: str) -> None:
         (f"app@{DIGEST}", "app:latest"),
     ],
 )
-def test_other_names_mean_other_images(one: str, other: str) -> None:
+def test_other_names_are_other_images(one: str, other: str) -> None:
     assert not mean_the_same(one, other)
 
 
@@ -147,7 +147,7 @@ def test_the_same_image_spelled_another_way_waits_for_the_restart_that_it_causes
     assert judge("nginx:latest", **given, container_id="cid-2").is_complete
 
 
-def test_an_image_that_cannot_be_pulled_is_not_complete_and_the_reason_is_told() -> None:
+def test_an_image_that_cannot_be_pulled_is_not_complete_and_has_a_reason() -> None:
     found = judge("app:bad", shows="app:v1", waiting="ImagePullBackOff", recorded_container="cid-1")
     assert found.because == "container c1 does not run app:bad yet (ImagePullBackOff)"
 
@@ -266,7 +266,7 @@ def expected_hashes(pod: PaperPod) -> dict[str, int]:
     }
 
 
-def test_an_environment_fed_from_labels_needs_the_word_of_the_agent() -> None:
+def test_an_environment_from_labels_needs_the_agents_report() -> None:
     """inplace-update case 49"""
     assert "agent" in verdict(fed_pod()).because
 
@@ -280,7 +280,7 @@ def test_an_environment_is_complete_when_all_containers_have_the_present_values(
     assert stale.because == "container c2 has not been restarted with its new environment yet"
 
 
-def test_without_the_gate_nobody_waits_for_environments() -> None:
+def test_without_the_gate_no_update_waits_for_environments() -> None:
     assert verdict(fed_pod(), Settings(env_from_metadata=False)).is_complete
 
 
@@ -327,7 +327,7 @@ def test_resources_are_complete_when_the_kubelet_reports_them() -> None:
     assert verdict(pod, SCALING).because == "the node has not given container c1 its resources yet"
 
 
-def test_without_the_gate_nobody_waits_for_resources() -> None:
+def test_without_the_gate_no_update_waits_for_resources() -> None:
     """inplace-update 6.8 step 3"""
     pod = resized_pod()
     pod.status_of("c1").pop("resources")

@@ -133,7 +133,7 @@ def test_labels_and_finalizers_that_go_are_taken_off() -> None:
     }
 
 
-def test_a_key_that_goes_restarts_nobody() -> None:
+def test_a_key_that_goes_restarts_no_container() -> None:
     """inplace-update 6.1 step 7"""
     found = spec(template(FED, metadata={"labels": {"k": "v1"}}), template(FED))
     assert not found.ref_metadata
@@ -286,7 +286,7 @@ def test_the_grace_period_is_part_of_the_spec_and_a_negative_one_is_none() -> No
     assert spec(template(), template(c(image="a:2")), grace_seconds=-1).grace_seconds == 0
 
 
-def test_defaults_that_only_one_template_spells_out_do_not_stand_in_the_way() -> None:
+def test_defaults_that_only_one_template_spells_out_are_no_difference() -> None:
     """A template stored before defaulting, against one after it: both make the same pod."""
     old = template(c(image="a:1", ports=[{"containerPort": 80}], resources={}))
     new = template(

@@ -28,12 +28,12 @@ from pykruise.pods.in_place.resources import effective_resources, qos_class, wit
         ("v..", False),
     ],
 )
-def test_a_version_tells_whether_there_is_a_resize_and_never_raises(version: str, expected: bool) -> None:
+def test_a_version_says_whether_there_is_a_resize_and_never_raises(version: str, expected: bool) -> None:
     """inplace-update 6.5, pitfall 10"""
     assert has_resize_by_version(version) is expected
 
 
-def test_discovery_tells_it_better() -> None:
+def test_discovery_says_whether_there_is_a_resize() -> None:
     """inplace-update 9.2"""
     assert has_resize({"resources": [{"name": "pods"}, {"name": "pods/resize"}]})
     assert not has_resize({"resources": [{"name": "pods"}, {"name": "nodes/resize"}]})

@@ -227,7 +227,7 @@ def test_a_start_that_broke_off_after_the_first_write_is_simply_done_again_or_ta
     spec = images(c1="c1:v2")
     first, _ = start(pod.view(), spec, labels={}, now=NOW, settings=SETTINGS)
     pod.write(first)
-    # then: nobody updates it any more, and it comes back into service
+    # then: no manager updates it any more, and it comes back into service
     assert completes(pod).conditions[0]["status"] == "True"
     # or: it is started again
     assert begin(pod, spec) == ["status", ""]
@@ -270,7 +270,7 @@ def test_the_pod_write_holds_no_resources_where_there_is_a_resize() -> None:
     assert "spec" not in write.body
 
 
-def test_resources_that_somebody_has_set_already_are_not_sent_again() -> None:
+def test_resources_that_are_set_already_are_not_sent_again() -> None:
     """inplace-update case 29"""
     live = resizable(limits={"cpu": "2000m", "memory": "1Gi"}, requests={"cpu": "2", "memory": "1Gi"})
     pod = PaperPod(pod_document(live))
@@ -288,7 +288,7 @@ def test_a_refused_resize_leaves_the_pod_in_its_revision_so_that_it_is_tried_aga
     assert "labels" in write.body["metadata"]
 
 
-def test_fields_that_nobody_here_knows_survive_the_update() -> None:
+def test_unknown_fields_survive_the_update() -> None:
     """inplace-update case 31, pitfall 1"""
     # given
     document = pod_document("side", container("c1", futureField={"a": [1]}), "c2")
@@ -559,7 +559,7 @@ def test_a_rollback_during_the_grace_period_brings_the_pod_straight_back() -> No
     assert completes(pod, after=5).conditions[0]["status"] == "True"
 
 
-def test_another_update_during_the_grace_period_holds_what_the_first_one_meant_to_do() -> None:
+def test_another_update_during_the_grace_period_holds_what_the_first_one_was_to_do() -> None:
     """inplace-update pitfall 6"""
     # given
     pod = PaperPod(pod_document("c1", "c2"))
@@ -706,7 +706,7 @@ def test_a_grace_period_that_another_manager_began_is_ended() -> None:
     assert pod.document["metadata"]["finalizers"] == ["f"]
 
 
-def test_a_pod_that_nobody_has_reported_on_is_updated_only_as_it_was_seen() -> None:
+def test_a_pod_without_a_reported_container_is_updated_only_as_it_was_seen() -> None:
     # given a container that may run, although its status is not seen yet
     document = pod_document("main")
     document["status"]["containerStatuses"] = []

@@ -1,4 +1,4 @@
-"""Who goes first."""
+"""Which pods are deleted or updated first."""
 
 import random
 from typing import Any
@@ -84,16 +84,16 @@ def test_a_topology_with_more_pods_gives_one_up_first() -> None:
     # given three pods in one zone, one in another, one on a node without the label
     builder = cloneset(5).on_node("n1", "b", zone="z1").on_node("n2", "c", zone="z1")
     builder.on_node("n3", "d", zone="z1").on_node("n4", "e", zone="z2").on_node("n5", "a", other="x")
-    # then one of the crowded zone goes first, the unlabelled last
+    # then one of the zone with most pods goes first, the unlabelled last
     assert victims(builder, topology_keys=["zone"]) == "b c d e a"
 
 
 def test_ranks_of_several_topologies_add_up() -> None:
-    # given pods that crowd in a zone, two of which crowd on a host too
+    # given pods of which most share a zone, and two of those a host too
     builder = cloneset(4).on_node("n1", "c", "d").on_node("n2", "b").on_node("n3", "a")
     for node, zone in {"n1": "z1", "n2": "z1", "n3": "z2"}.items():
         builder.node_labels[node] = {"zone": zone, "kubernetes.io/hostname": node}
-    # then the first of the crowded host and zone, the next of the zone, and a tie by name
+    # then the first of the shared host and zone, the next of the zone, and a tie by name
     assert victims(builder, topology_keys=["zone", "kubernetes.io/hostname"]) == "c b a d"
 
 

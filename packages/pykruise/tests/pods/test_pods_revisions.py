@@ -65,7 +65,7 @@ def test_the_collision_count_is_part_of_the_hash() -> None:
     )
 
 
-def test_no_spelling_of_a_template_hides_what_it_means() -> None:
+def test_equal_templates_in_another_spelling_are_one_revision() -> None:
     """cloneset case 59"""
     plain = template("nginx:1")
     container = plain["spec"]["containers"][0]
@@ -113,7 +113,7 @@ def test_quantities_are_compared_by_amount(left: Any, right: Any) -> None:
         {"spec": {"containers": [{"name": "main", "image": "nginx:1", "aFieldOfTomorrow": 1}]}},
     ],
 )
-def test_what_means_something_else_is_another_revision(change: dict[str, Any]) -> None:
+def test_a_different_template_is_another_revision(change: dict[str, Any]) -> None:
     assert meaning({**template("nginx:1"), **change}) != meaning(template("nginx:1"))
 
 
@@ -182,9 +182,9 @@ def test_a_name_taken_by_something_else_moves_the_collision_count() -> None:
     assert choice.create["metadata"]["labels"][keys.REVISION_HASH_LABEL] == choice.revision.hash
 
 
-def test_a_name_taken_in_the_namespace_by_somebody_else_counts_too() -> None:
+def test_a_name_taken_in_the_namespace_by_another_owner_counts_too() -> None:
     name = f"web-{revision_hash(revision_data(A), 0)}"
-    foreign = view(revision(C, 1, name=name, controller="somebody-else"))
+    foreign = view(revision(C, 1, name=name, controller="another-owner"))
     assert choose(A, others={name: foreign}).collision_count == 1
 
 

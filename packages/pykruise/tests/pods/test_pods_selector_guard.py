@@ -1,4 +1,4 @@
-"""The guard against a selector that changed behind admission's back."""
+"""The guard against a selector that was changed past admission."""
 
 from typing import Any
 
@@ -90,7 +90,7 @@ def test_the_newest_record_counts() -> None:
     )
 
 
-def test_a_record_that_somebody_reformatted_still_counts() -> None:
+def test_a_record_in_another_format_still_counts() -> None:
     record = '{ "matchLabels": { "app": "web" }, "matchExpressions": [] }'
     assert check_selector(WEB, owned=[stored(1, record=record)], pods=[]) == Managed()
 

@@ -190,7 +190,7 @@ def test_restarts_of_init_containers_count_only_when_they_keep_running() -> None
         ),
     ],
 )
-def test_open_gates_are_those_that_nothing_holds_and_nobody_has_opened(
+def test_open_gates_are_those_without_a_hold_whose_condition_is_not_true(
     changes: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
     assert view(**changes).open_gates == expected
@@ -234,7 +234,7 @@ def test_a_pod_that_an_update_in_place_has_something_to_do_for_shows_it(
 
 
 def test_what_an_update_in_place_is_judged_by_is_kept_only_with_one() -> None:
-    # given a container that is fed from an annotation, and a word of the node's agent
+    # given a container that is fed from an annotation, and a report of the node's agent
     env = [{"name": "FED", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['example.com/a']"}}}]
     containers = [{"name": "main", "image": "nginx:1", "env": env}]
     said = {"example.com/a": "1", "example.com/b": "2", keys.RUNTIME_META_ANNOTATION: "{}"}
@@ -385,9 +385,9 @@ def test_a_pod_without_a_node_may_be_bound_to_one(spec: dict[str, Any], expected
     assert (there.wanted_node, there.target_node) == ("", "n9")
 
 
-def test_a_condition_that_is_none_of_the_pod_s_gates_holds_nobody_back() -> None:
-    """The kubelet does not ask for it either; who cannot take it away would wait for ever."""
-    # given a pod that somebody gave the condition of updates in place, with the gate and without
+def test_a_condition_that_is_none_of_the_pod_s_gates_holds_no_pod_back() -> None:
+    """The kubelet does not ask for it either; a controller that cannot take it away would wait for ever."""
+    # given a pod with the condition of updates in place that another client set, with the gate and without
     stray = {"type": keys.IN_PLACE_READY, "status": "False"}
     found = document()
     found["status"]["conditions"][1] = stray

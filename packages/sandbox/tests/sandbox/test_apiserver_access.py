@@ -82,7 +82,7 @@ async def test_a_token_ends_with_its_account_and_with_the_pod_it_is_bound_to() -
 
 
 @pytest.mark.parametrize("change", ["x", "", ".", "..", "a.b.c", "é.é.é", "\udcff.a.b"])
-async def test_what_is_no_token_of_this_server_is_nobody(change: str) -> None:
+async def test_a_token_of_no_server_or_of_another_one_has_no_user(change: str) -> None:
     # given
     server, api = await _with_account(_Time())
     other, other_api = await _with_account(_Time())
@@ -113,7 +113,7 @@ async def test_what_is_no_token_of_this_server_is_nobody(change: str) -> None:
         ),
     ],
 )
-async def test_acting_as_somebody_else_takes_a_right_to_it(headers: dict[str, str], refused: str) -> None:
+async def test_acting_as_another_user_takes_a_right_to_it(headers: dict[str, str], refused: str) -> None:
     # given
     server, _ = await _with_account(_Time())
     # when
@@ -144,7 +144,7 @@ async def test_an_admin_acting_as_a_user_of_several_groups_is_that_user() -> Non
 
 
 @pytest.mark.parametrize("name", ["root", "kubernetes-admin"])
-async def test_who_has_no_token_cannot_act_as_anybody(name: str) -> None:
+async def test_a_client_without_a_token_cannot_act_as_another_user(name: str) -> None:
     # given
     server, _ = await _with_account(_Time())
     headers = {"impersonate-user": name, "impersonate-group": "system:masters"}
@@ -164,7 +164,7 @@ async def test_groups_without_a_user_are_refused() -> None:
     assert answer.status == 400
 
 
-async def test_without_rbac_everybody_may_do_everything() -> None:
+async def test_without_rbac_every_user_may_do_everything() -> None:
     # given
     server, _ = await _with_account(_Time(), rbac=False)
     # when
@@ -233,7 +233,7 @@ async def test_roles_that_are_made_of_others_follow_them() -> None:
             assert rule in rules, name
 
 
-async def test_a_watch_and_a_list_of_somebody_without_a_role_are_refused() -> None:
+async def test_a_watch_and_a_list_of_a_user_without_a_role_are_refused() -> None:
     async with Cluster(ClusterSettings(nodes=0, rbac=True), rng=random.Random(1)) as cluster:
         client = cluster.client_as(ALICE)
         with pytest.raises(ForbiddenError):

@@ -59,7 +59,7 @@ async def test_mutating_reviewers_run_in_order_and_validating_ones_see_the_resul
     assert last.object["metadata"]["uid"], "the validating ones see the object as it will be stored"
 
 
-async def test_reviewers_are_told_what_the_write_is() -> None:
+async def test_reviewers_get_what_the_write_is() -> None:
     # given
     witness = Witness()
     api = Api.fresh(reviewers=[rule("w", witness, mutating=False)])
@@ -86,7 +86,7 @@ async def test_reviewers_are_told_what_the_write_is() -> None:
     assert delete.options["propagationPolicy"] == "Background"
 
 
-async def test_a_refusal_names_who_refused_and_keeps_code_and_causes() -> None:
+async def test_a_refusal_names_the_reviewer_and_keeps_code_and_causes() -> None:
     # given
     async def no(_: AdmissionRequest) -> AdmissionAnswer:
         return AdmissionAnswer(refusal=Status(message="not on my watch", code=403, reason="Forbidden"))

@@ -9,7 +9,7 @@ def _spec(**more: Any) -> dict[str, Any]:
     return {"containers": [{"name": "main", "image": "web:1", "ports": [{"containerPort": 80}]}], **more}
 
 
-async def test_each_of_two_pods_alike_is_told_of_its_unknown_fields() -> None:
+async def test_each_of_two_pods_alike_gets_a_warning_of_its_unknown_fields() -> None:
     # given
     api = Api.fresh()
     spec = _spec()

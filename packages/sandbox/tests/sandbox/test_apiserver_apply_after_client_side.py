@@ -37,7 +37,7 @@ async def test_fields_that_still_have_the_value_it_applied_are_taken_over() -> N
     assert reply.doc["data"] == {"x": "2", "y": "1"}
 
 
-async def test_a_field_that_somebody_changed_since_is_a_conflict() -> None:
+async def test_a_field_that_another_client_changed_since_is_a_conflict() -> None:
     # given
     api = Api.fresh()
     await applied_by_kubectl(api, x="1", y="1")

@@ -340,7 +340,7 @@ async def test_custom_objects_know_no_strategic_merge() -> None:
     )
 
 
-async def test_custom_objects_are_replaced_only_by_who_has_seen_them() -> None:
+async def test_custom_objects_are_replaced_only_with_their_resource_version() -> None:
     # given
     api = await with_widgets()
     made = await api.post(WIDGETS, widget("w"))

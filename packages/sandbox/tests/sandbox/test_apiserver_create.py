@@ -193,7 +193,7 @@ async def test_a_body_that_cannot_be_created_is_refused_in_the_words_of_a_real_s
     assert api.now() == before
 
 
-async def test_all_wrong_metadata_is_told_at_once() -> None:
+async def test_all_wrong_metadata_is_reported_at_once() -> None:
     # given
     api = Api.fresh()
     owners = [{"apiVersion": "", "kind": "", "name": "", "uid": ""}]

@@ -170,7 +170,7 @@ async def test_propagation_leaves_a_finalizer_for_the_garbage_collector(
     assert (await api.get(X)).status == 404
 
 
-async def test_jobs_orphan_their_pods_unless_told_otherwise_and_say_so() -> None:
+async def test_jobs_orphan_their_pods_by_default_and_say_so() -> None:
     # given
     api = Api.fresh()
     jobs = "/apis/batch/v1/namespaces/default/jobs"

@@ -30,7 +30,7 @@ async def with_pod(state: dict[str, Any], last: dict[str, Any] | None = None) ->
     return api
 
 
-async def test_the_log_tells_when_the_container_started() -> None:
+async def test_the_log_says_when_the_container_started() -> None:
     # given
     api = await with_pod({"running": {"startedAt": STARTED}})
     # when
@@ -43,7 +43,7 @@ async def test_the_log_tells_when_the_container_started() -> None:
     assert (await api.get(f"{PODS}/a/log", limitBytes="5")).raw == b"nginx"
 
 
-async def test_the_log_of_the_container_before_it_tells_how_that_ended() -> None:
+async def test_the_log_of_the_previous_container_says_how_it_ended() -> None:
     # given
     ended = {"exitCode": 1, "startedAt": ENDED, "finishedAt": STARTED}
     api = await with_pod({"running": {"startedAt": STARTED}}, {"terminated": ended})
@@ -52,7 +52,7 @@ async def test_the_log_of_the_container_before_it_tells_how_that_ended() -> None
     assert lines[1] == f"ended with exit code 1 at {STARTED}"
 
 
-async def test_only_what_was_written_since_then_is_told() -> None:
+async def test_only_what_was_written_since_then_is_returned() -> None:
     # given
     ended = {"exitCode": 1, "startedAt": ENDED, "finishedAt": STARTED}
     api = await with_pod({"terminated": ended})
@@ -226,7 +226,7 @@ async def test_a_log_that_cannot_be_followed_is_answered_like_one_that_cannot_be
         assert answer.status == status
 
 
-async def test_who_closes_a_followed_log_is_released() -> None:
+async def test_a_client_that_closes_a_followed_log_is_released() -> None:
     # given
     api = await running_since_start()
     stream = await follow(api)

@@ -140,13 +140,13 @@ async def test_a_policy_copied_from_elsewhere_that_cannot_be_kept_fails_as_it_sa
         await put_in(user, "any")
 
 
-async def test_a_broken_variable_is_told_by_whom_uses_it() -> None:
+async def test_a_broken_variable_is_an_error_of_the_expression_that_uses_it() -> None:
     # given
     user = client(fresh())
     variables = [{"name": "lost", "expression": "object.no.way"}, {"name": "fine", "expression": "1"}]
     await user.create(POLICIES, "", policy("variables.fine == 1", variables=variables))
     await user.create(BINDINGS, "", BINDING)
-    # then who does not use it does not mind
+    # then an expression that does not use it works
     await put_in(user, "one")
     # and when it is used
     changed = {"spec": {"validations": [{"expression": "variables.lost == 1"}]}}

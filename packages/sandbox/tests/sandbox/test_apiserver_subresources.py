@@ -298,7 +298,7 @@ async def test_an_eviction_spends_its_budget() -> None:
     assert status["disruptedPods"] == {"a": "2023-11-14T22:13:20Z"}
 
 
-async def test_a_budget_nobody_has_looked_at_yet_asks_to_come_back() -> None:
+async def test_a_budget_without_an_observed_status_answers_to_try_again() -> None:
     # given
     api = await with_running_pod(observedGeneration=0)
     # when
@@ -318,7 +318,7 @@ async def test_pods_that_do_not_run_cost_no_budget() -> None:
     assert (await api.get(f"{PODS}/a")).status == 404
 
 
-async def test_dry_run_evicts_nobody() -> None:
+async def test_dry_run_evicts_no_pod() -> None:
     # given
     api = await with_running_pod(disruptionsAllowed=1, currentHealthy=2)
     before = api.now()

@@ -44,7 +44,7 @@ async def test_put_replaces_everything_but_identity() -> None:
     assert int(reply.revision) == int(made.revision) + 1
 
 
-async def test_a_write_of_what_is_there_keeps_the_revision_and_tells_nobody() -> None:
+async def test_a_write_of_what_is_there_keeps_the_revision_and_sends_no_event() -> None:
     # given
     api, made = await with_config_map(a="1")
     # when

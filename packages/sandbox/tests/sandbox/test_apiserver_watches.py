@@ -13,7 +13,7 @@ def names_in(events: list[tuple[str, Document]]) -> list[tuple[str, str]]:
     return [(kind, seen["metadata"].get("name", "")) for kind, seen in events]
 
 
-async def test_a_watch_tells_every_change_in_order() -> None:
+async def test_a_watch_sends_every_change_in_order() -> None:
     # given
     api = Api.fresh()
     stream = await api.watch(CONFIG_MAPS, resourceVersion=api.now())
@@ -221,7 +221,7 @@ async def test_all_watchers_share_the_bytes_of_an_event() -> None:
     assert lines[0] is lines[1] is lines[2]
 
 
-async def test_who_began_to_watch_first_hears_first() -> None:
+async def test_the_first_watch_gets_an_event_first() -> None:
     # given
     api = Api.fresh()
     heard: list[int] = []
@@ -307,7 +307,7 @@ async def test_initial_events_end_with_a_bookmark_that_says_so() -> None:
     assert events[1][1]["metadata"]["resourceVersion"] == str(int(api.now()) - 1)
 
 
-async def test_a_reader_that_does_not_read_is_cut_off_and_slows_nobody() -> None:
+async def test_a_reader_that_does_not_read_is_cut_off_and_slows_no_other() -> None:
     # given
     api = Api.fresh(watch_buffer=5)
     lazy = await api.watch(CONFIG_MAPS, resourceVersion=api.now())

@@ -48,7 +48,7 @@ def test_the_empty_set_has_no_member_and_a_leaf_is_one() -> None:
     assert list(paths(EMPTY)) == []
 
 
-def test_paths_are_told_as_messages_tell_them() -> None:
+def test_paths_are_written_as_in_messages() -> None:
     # given
     fields: FieldSet = {
         "f:spec": {
@@ -65,5 +65,5 @@ def test_paths_are_told_as_messages_tell_them() -> None:
 
 
 @pytest.mark.parametrize("value", [[], {"x": {}}, {"f:a": 1}, {"k:[": {}}, {"k:1": {}}, {"i:a": {}}])
-def test_what_has_not_the_form_of_a_set_is_told_apart(value: object) -> None:
+def test_what_has_not_the_form_of_a_set_is_none(value: object) -> None:
     assert not is_field_set(value)

@@ -87,7 +87,7 @@ def test_what_was_merged_is_neither_of_the_two() -> None:
     assert live == {"map": [{"name": "a", "value": 1}]}
 
 
-def test_a_container_port_is_told_apart_by_its_protocol_even_when_it_says_none() -> None:
+def test_a_container_port_is_identified_by_its_protocol_even_when_it_says_none() -> None:
     # given
     shape = of_definition("io.k8s.api.core.v1.Container")
     # when

@@ -80,7 +80,7 @@ def test_a_pod_that_cannot_be_bound_is_a_conflict_with_the_reason(change: Docume
     assert str(refused.value) == message
 
 
-def test_a_binding_without_a_node_is_told_field_by_field() -> None:
+def test_a_binding_without_a_node_is_refused_field_by_field() -> None:
     # when
     found = check_binding({"target": {"kind": "Pod"}})
     # then

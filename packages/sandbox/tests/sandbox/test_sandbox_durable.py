@@ -109,7 +109,7 @@ async def test_everything_is_there_on_the_next_start(tmp_path: Path) -> None:
         await place.until(is_small)
 
 
-async def test_a_watch_from_before_the_start_is_told_to_list_again(tmp_path: Path) -> None:
+async def test_a_watch_from_before_the_start_has_to_list_again(tmp_path: Path) -> None:
     # given
     async with Restarted(tmp_path) as place:
         made = await place.create(CONFIG_MAPS, config_map("a"))
@@ -288,7 +288,7 @@ async def test_the_newest_version_goes_on_after_a_deletion(tmp_path: Path) -> No
 
 def test_what_is_kept_is_its_owners_alone(tmp_path: Path) -> None:
     """Secrets are in it."""
-    # given a directory and a file that everybody may read, as earlier versions made them
+    # given a directory and a file that every user may read, as earlier versions made them
     directory = tmp_path / "data"
     DurableStorage(directory).close()
     directory.chmod(0o755)

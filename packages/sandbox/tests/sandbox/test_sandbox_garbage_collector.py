@@ -109,7 +109,7 @@ async def test_a_cluster_scoped_owner_is_found_from_any_namespace() -> None:
         await place.until(lambda: _is_gone(place, SECRETS, "token"), within_s=5.0)
 
 
-async def test_an_owner_of_a_kind_that_nobody_serves_is_no_reason_to_delete() -> None:
+async def test_an_owner_of_a_kind_that_is_not_served_is_no_reason_to_delete() -> None:
     # given
     async with small_cluster() as place:
         unknown = {"apiVersion": "nowhere.test/v1", "kind": "Thing", "name": "x", "uid": "u"}

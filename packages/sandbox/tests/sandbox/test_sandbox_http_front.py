@@ -201,7 +201,7 @@ async def test_a_protobuf_body_that_is_none_is_a_400_status() -> None:
                 assert (await answer.json())["reason"] == "BadRequest"
 
 
-async def test_a_watch_tells_changes_line_by_line_as_they_happen() -> None:
+async def test_a_watch_sends_changes_line_by_line_as_they_happen() -> None:
     async with running() as front, client(front) as session, watching(session) as watch:
         # given
         assert watch.status == 200
@@ -260,7 +260,7 @@ async def test_a_watcher_that_goes_away_is_forgotten_at_once() -> None:
         await eventually(lambda: front.watches == 0)
 
 
-async def test_a_watcher_that_never_reads_is_dropped_and_slows_nobody() -> None:
+async def test_a_watcher_that_never_reads_is_dropped_and_slows_no_other() -> None:
     async with running(send_timeout_s=0.3) as front, client(front) as session:
         # given a connection that is not read, and one that is
         host, port = front.url.removeprefix("https://").split(":")
@@ -293,7 +293,7 @@ async def eventually(holds: Any, *, within_s: float = 10.0) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_a_port_in_use_is_told_in_words() -> None:
+async def test_a_port_in_use_is_an_error_in_words() -> None:
     async with running() as front:
         # given
         port = int(front.url.rpartition(":")[2])

@@ -161,16 +161,16 @@ async def test_tables_show_what_kubectl_users_expect(tmp_path: Path) -> None:
         assert "No resources found" in await kubectl("get", "pods", "-l", "a=c")
 
 
-async def test_mistakes_are_told_field_by_field(tmp_path: Path) -> None:
+async def test_mistakes_are_reported_field_by_field(tmp_path: Path) -> None:
     async with cluster(tmp_path) as kubectl:
         # given
         pod = '{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"A","imag":"x"}]}}'
         # when
-        strict, told_strictly = await kubectl.run("create", "-f", "-", stdin=pod)
+        strict, printed_strictly = await kubectl.run("create", "-f", "-", stdin=pod)
         lax, printed = await kubectl.run("create", "--validate=false", "-f", "-", stdin=pod)
         # then
         assert strict == lax == 1
-        assert 'unknown field "spec.containers[0].imag"' in told_strictly
+        assert 'unknown field "spec.containers[0].imag"' in printed_strictly
         assert "spec.containers[0].image: Required value" in printed
         assert 'spec.containers[0].name: Invalid value: "A"' in printed
 

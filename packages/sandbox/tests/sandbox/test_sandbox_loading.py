@@ -147,7 +147,7 @@ async def loaded_from(*documents: Object) -> Loaded:
     return await load(cluster.client, Dump(documents))
 
 
-async def test_what_cannot_be_created_is_told_and_the_rest_comes() -> None:
+async def test_what_cannot_be_created_is_reported_and_the_rest_comes() -> None:
     # when
     loaded = await loaded_from(
         {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}},
@@ -223,7 +223,7 @@ def test_failures_are_read_from_a_few_lines(tmp_path: Path) -> None:
         ("- a: [\n", ": is no YAML"),
     ],
 )
-def test_failures_that_cannot_be_read_are_told_with_line_and_field(
+def test_failures_that_cannot_be_read_are_an_error_with_line_and_field(
     tmp_path: Path, text: str, problem: str
 ) -> None:
     # given

@@ -82,7 +82,7 @@ def test_start_delays_lie_between_the_setting_and_its_jitter_and_differ_from_pod
     assert len(set(starts)) > 25
 
 
-def test_a_readiness_gate_keeps_the_pod_from_being_ready_until_somebody_opens_it() -> None:
+def test_a_readiness_gate_keeps_the_pod_from_being_ready_until_it_is_opened() -> None:
     # given
     pod = PaperPod(pod_document(readinessGates=[{"conditionType": "example.com/ok"}]))
     # when, then

@@ -94,7 +94,7 @@ def test_a_node_without_violated_budgets_is_preferred() -> None:
     assert room(paper_pod("new", 10), ledger, protecting("a")) == ("n2", ["b"])
 
 
-def test_why_nobody_can_make_room_is_said_node_by_node() -> None:
+def test_why_no_pod_can_make_room_is_said_node_by_node() -> None:
     # given one node with equals, one where even an empty one would not do, one that fails for good
     ledger = book(n1=[paper_pod("a", 10, cpu="4")], n2=[paper_pod("b", 1, cpu="4")], n3=[])
     # when
@@ -106,7 +106,7 @@ def test_why_nobody_can_make_room_is_said_node_by_node() -> None:
     )
 
 
-def test_a_pod_that_does_not_preempt_has_nobody_make_room() -> None:
+def test_a_pod_that_does_not_preempt_makes_no_room() -> None:
     ledger = book(n1=[paper_pod("a", 1, cpu="4")])
     answer = make_room(paper_pod("new", 10, preemptionPolicy="Never"), ledger, hopeful=["n1"])
     assert answer == NoRoom(NEVER)
@@ -148,7 +148,7 @@ async def test_a_pod_is_nominated_and_comes_when_its_victim_has_stopped() -> Non
         await place.until(lambda: place.is_ready("great"), within_s=30)
 
 
-async def test_nobody_less_important_takes_a_place_that_is_cleared_for_another() -> None:
+async def test_no_pod_of_lower_priority_takes_a_place_that_is_cleared_for_another() -> None:
     async with small_cluster(ClusterSettings(nodes=1, node_cpu="1", stop_s=20.0)) as place:
         # given a pod that waits for its victim
         await with_classes(place, low=1, middle=5, high=9)

@@ -145,7 +145,7 @@ def test_resources_of_a_kubelet_that_does_not_report_them_stay_unknown() -> None
     assert "allocatedResources" not in paper.container()
 
 
-async def test_a_server_that_drops_resources_is_not_told_again_and_again() -> None:
+async def test_a_server_that_drops_resources_is_not_written_to_again_and_again() -> None:
     # given a server as before 1.33: it takes the status without the resources
     async with small_cluster(nodes=1) as place:
         transport = place.cluster.kubelets._client.transport

@@ -119,7 +119,7 @@ def test_a_schema_that_is_not_structural_is_refused_with_the_place(
     assert isinstance(refused.value, ValueError)
 
 
-def test_all_offences_of_a_schema_are_told_at_once() -> None:
+def test_all_offences_of_a_schema_are_reported_at_once() -> None:
     # when
     with pytest.raises(NotStructuralError) as refused:
         StructuralSchema.from_crd_schema(an_object(a={}, b={}, c={"type": "array"}))
@@ -328,7 +328,7 @@ def test_the_objects_own_metadata_is_never_pruned() -> None:
         ),
     ],
 )
-def test_values_that_break_a_rule_are_told_in_the_servers_words(
+def test_values_that_break_a_rule_are_refused_in_the_servers_words(
     spec: Node, value: Any, expected: list[str]
 ) -> None:
     assert messages(spec, value) == expected

@@ -27,7 +27,7 @@ def test_a_year_of_waiting_is_over_at_once_and_exact() -> None:
     assert run(wait()) == pytest.approx([0.0, 0.1, 60.0, 365 * 24 * 3600.0 + 60.0])
 
 
-def test_who_waits_for_less_comes_first_and_equals_in_their_order() -> None:
+def test_shorter_sleeps_end_first_and_equal_ones_in_their_order() -> None:
     async def race() -> list[str]:
         order: list[str] = []
 

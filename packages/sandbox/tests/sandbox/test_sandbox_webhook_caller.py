@@ -62,7 +62,7 @@ def at(port: int, path: str = "", bundle: bytes = CERTIFICATE.authority) -> Targ
     return Target(url=f"https://127.0.0.1:{port}/{path}", ca_bundle=bundle)
 
 
-async def test_a_webhook_is_posted_to_and_told_how_long_it_has(
+async def test_a_webhook_is_posted_to_with_its_timeout(
     port: int, caller_for: Callable[..., WebhookCaller]
 ) -> None:
     assert await caller_for().call(at(port), b"body", timeout_s=7) == (200, b"body timeout=7s")
@@ -108,7 +108,7 @@ async def test_a_service_is_found_by_its_name_and_must_have_a_certificate_for_it
         await caller.call(service("none"), b"", timeout_s=7)
 
 
-async def test_a_closed_port_is_told_as_go_tells_it(
+async def test_a_closed_port_is_an_error_in_the_words_of_go(
     caller_for: Callable[..., WebhookCaller], unused_tcp_port: int
 ) -> None:
     with pytest.raises(CallFailedError, match=r"dial tcp 127.0.0.1:\d+: connect: connection refused"):

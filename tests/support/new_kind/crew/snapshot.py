@@ -2,7 +2,7 @@
 
 Crew's JSON text ──▶ project_crew() ──▶ CrewView      CrewView + Read ──▶ snapshot() ──▶ Snapshot
 
-The functions are pure: what is read was heard of before.
+The functions are pure: what is read is in the caches already.
 """
 
 from collections.abc import Mapping, Sequence

@@ -159,7 +159,7 @@ def test_an_unknown_type_is_admitted_with_a_warning() -> None:
     assert len(answer.warnings) == 2
 
 
-def test_all_errors_are_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     bad = job("a.b", template=template(restartPolicy="Always", containers=[]))
 
     assert fields(bad) == [

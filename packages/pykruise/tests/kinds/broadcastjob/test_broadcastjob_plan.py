@@ -272,7 +272,7 @@ def test_a_job_that_is_not_finished_is_kept_case_26() -> None:
     assert not world.is_gone
 
 
-def test_a_job_that_is_born_paused_waits_case_27() -> None:
+def test_a_job_that_is_created_paused_waits_case_27() -> None:
     world = BroadcastWorld(2, paused=True).sync()
     assert (world.pods, world.status["phase"]) == ({}, "paused")
     assert world.plan().waiting is not None
@@ -318,7 +318,7 @@ def test_a_pod_that_a_person_deletes_is_run_again_case_31() -> None:
     assert world.counts["active"] == 1
 
 
-def test_a_failed_creation_is_told_and_stops_the_others_case_32() -> None:
+def test_a_failed_creation_is_reported_and_stops_the_others_case_32() -> None:
     plan = BroadcastWorld(5).plan()
 
     (stage,) = plan.stages
@@ -353,7 +353,7 @@ def test_a_job_that_is_being_deleted_does_nothing_case_37() -> None:
     assert world.plan().is_settled
 
 
-def test_a_pod_of_another_owner_is_none_of_ours_case_38() -> None:
+def test_a_pod_of_another_owner_is_not_counted_case_38() -> None:
     world = BroadcastWorld(1).sync()
     (pod,) = world.pods.values()
     pod["metadata"]["ownerReferences"][0]["uid"] = "another"
@@ -439,7 +439,7 @@ def test_a_pod_for_a_node_that_left_before_it_was_there_goes() -> None:
 
 
 @pytest.mark.parametrize("parallelism", ["many", -1])
-def test_what_cannot_be_read_is_told_and_nothing_is_touched(parallelism: int | str) -> None:
+def test_an_invalid_spec_is_reported_and_nothing_is_touched(parallelism: int | str) -> None:
     world = BroadcastWorld(2, parallelism=parallelism)
 
     plan = world.plan()
@@ -483,7 +483,7 @@ def test_a_job_that_was_taken_over_in_the_middle_runs_no_node_twice() -> None:
     assert world.placed == ["n1", "n2", "n3"]
 
 
-def test_ten_times_the_same_look_writes_nothing() -> None:
+def test_ten_further_reconciles_write_nothing() -> None:
     world = BroadcastWorld(3).sync().run().sync()
 
     assert all(world.plan().is_settled for _ in range(10))
@@ -533,7 +533,7 @@ def test_a_nodes_pod_always_has_the_same_name_so_that_it_cannot_be_made_twice() 
     assert all(step.action.resource == PODS for step in world.plan().steps)
 
 
-def test_a_pod_of_somebody_else_with_that_name_is_no_obstacle() -> None:
+def test_a_pod_of_that_name_that_is_not_its_own_is_no_obstacle() -> None:
     world = BroadcastWorld(1).sync()
     (taken,) = world.pods
     world.pods[taken]["metadata"]["ownerReferences"] = []

@@ -83,7 +83,7 @@ def test_a_budget_that_is_used_up_holds_everything_and_the_status_says_so() -> N
     assert "PodUnavailableBudget pub allows no more" in found["message"]
 
 
-def test_with_the_gate_off_nobody_is_asked() -> None:
+def test_with_the_gate_off_no_budget_is_asked() -> None:
     assert begun(plan_of(protected(), budget(0), asks=False)) == {*"abcd"}
 
 

@@ -109,7 +109,7 @@ def test_without_templates_pods_have_no_volumes_and_nothing_else_is_written() ->
     assert all("volumes" not in pod["spec"] for pod in created(plan))
 
 
-def test_a_claim_that_cannot_be_created_is_told_as_a_failed_creation() -> None:
+def test_a_claim_that_cannot_be_created_is_a_failed_creation() -> None:
     """cloneset case 49: the pod comes after it in the chain, so it is not created then"""
     claim, pod = steps_named(plan_of(cloneset(1, pods=0).with_templates("data")), "create pods")
     assert claim.failed is not None
@@ -150,7 +150,7 @@ def test_while_the_last_pod_terminates_its_successor_waits() -> None:
     assert not handed_over(plan)
 
 
-def test_pods_for_which_nobody_waits_are_created_while_another_waits() -> None:
+def test_pods_that_wait_for_no_claim_are_created_while_another_waits() -> None:
     # given one pod that terminates and two that are missing
     builder = cloneset(5, pods=3).with_templates("data", reuse=True).claim("a", "b", "c", "d").deleted("c")
     # when
@@ -176,7 +176,7 @@ def test_a_finished_pod_keeps_its_id_and_its_successor_gets_a_fresh_one() -> Non
 
 
 def test_an_id_whose_name_another_pod_has_is_not_reused() -> None:
-    # given a claim whose pod was released, or whose name somebody took
+    # given a claim whose pod was released, or whose name another pod took
     builder = cloneset(1, pods=0).with_templates("data", reuse=True).claim("a").occupied_by_others("a")
     # then
     assert "a" not in ids(plan_of(builder))
@@ -310,7 +310,7 @@ def test_a_released_pod_takes_its_claims_with_it() -> None:
 # Without reuse
 
 
-def test_a_claim_goes_with_a_pod_that_somebody_deleted() -> None:
+def test_a_claim_goes_with_a_pod_that_a_user_deleted() -> None:
     """cloneset case 46"""
     # given
     builder = cloneset(3).with_templates("data").claim("a", "b", "c").deleted("b")
@@ -384,7 +384,7 @@ def leaves_with(uid: str) -> dict[str, Any]:
 
 
 def test_with_reuse_it_is_said_beforehand_that_the_claim_goes_too() -> None:
-    """So that who goes on after a crash in between does not hand old data to a successor"""
+    """So that a manager that goes on after a crash in between does not hand old data to a successor"""
     # given a pod too many, and claims that a successor would take over
     builder = cloneset(1, pods=2).with_templates("data", reuse=True).claim("a", "b").not_ready("a")
     # when

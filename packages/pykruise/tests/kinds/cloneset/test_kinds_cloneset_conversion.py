@@ -106,11 +106,11 @@ def test_a_share_of_ready_pods_is_resolved_against_replicas(
     # then
     rolling = found["spec"]["updateStrategy"]["rollingUpdate"]
     assert rolling["inPlaceUpdateStrategy"] == {"imagePreDownloadMinUpdatedReadyPods": pods}
-    # and it stays a share for who wrote it
+    # and it stays a percentage for the client that wrote it
     assert to_old(found)["metadata"] == doc["metadata"]
 
 
-def test_a_share_that_no_longer_means_the_number_gives_way_to_it() -> None:
+def test_a_percentage_that_is_no_longer_the_number_gives_way_to_it() -> None:
     """cloneset 9.2.8: v1beta1 keeps the number, also when replicas change there"""
     # given
     doc = cloneset(

@@ -1,4 +1,4 @@
-"""Updates in place in a CloneSet's plans: who can, what the hooks do, how they go on and end."""
+"""Updates in place in a CloneSet's plans: which pods can, what the hooks do, how they go on and end."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def updating(
     return builder.set_condition(name, keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
 
 
-# Who, and what is written
+# Which pods, and what is written
 
 
 @pytest.mark.parametrize("policy", ["InPlaceIfPossible", "InPlaceOnly"])
@@ -81,7 +81,7 @@ def test_a_new_image_takes_the_pod_out_of_service_and_then_changes_it(policy: st
     assert {patch.uid for patch in (first, second)} == {"uid-a"}
 
 
-def test_the_event_is_told_once_after_the_last_write() -> None:
+def test_there_is_one_event_after_the_last_write() -> None:
     first, second = steps_named(planned(in_place()), "update pods")
     assert first.done is None
     assert second.done is not None
@@ -418,7 +418,7 @@ def test_an_annotation_that_cannot_be_read_is_reported() -> None:
     assert states(planned(builder)) == {"a": "Updating"}
 
 
-def test_an_update_that_another_manager_left_half_done_is_gone_on_with() -> None:
+def test_an_update_that_another_manager_left_half_done_is_continued() -> None:
     """taken over: the condition and the annotation in its older spelling, before the containers ran"""
     builder = in_place(2, old=0).in_state("Updating", "a")
     state = '{"revision":"x","updateTimestamp":"2026-01-31T11:00:00Z","lastContainerStatuses":{"main":{"imageID":"x"}}}'
@@ -435,7 +435,7 @@ def test_pods_that_were_updated_long_ago_are_at_rest() -> None:
 
 
 def test_rolled_back_in_the_grace_period_it_ends_with_the_old_image() -> None:
-    # given a pod in grace to a revision that is no longer wanted: the period is lived out
+    # given a pod in grace to a revision that is no longer wanted: the period is waited for to its end
     builder = in_place(1).with_rolling(inPlaceUpdateStrategy={"gracePeriodSeconds": 20})
     begun = writes(planned(builder))[-1].body["metadata"]
     builder.labelled(begun["labels"], "a")
@@ -461,7 +461,7 @@ def test_an_environment_that_is_fed_from_metadata_waits_for_the_agent_and_says_s
     # then without an agent it is metadata like any other: no restart, in service
     assert len(written) == (2 if has_agent else 1)
     assert written[-1].body["metadata"]["labels"]["tier"] == "b"
-    # and with one the pod waits for its word
+    # and with one the pod waits for its report
     metadata = written[-1].body["metadata"]
     builder.labelled(metadata["labels"], "a").annotated(metadata["annotations"], "a")
     plan = planned(builder)
@@ -471,9 +471,9 @@ def test_an_environment_that_is_fed_from_metadata_waits_for_the_agent_and_says_s
         assert states(plan) == {"a": "Normal"}
 
 
-def test_a_pod_set_aside_goes_on_although_pods_lost_meanwhile_have_used_the_budget_up() -> None:
+def test_a_pod_that_is_prepared_is_updated_although_lost_pods_have_used_the_budget_up() -> None:
     """Found by the simulator: creation waited for the pod, and the pod for the budget."""
-    # given three pods, one of them aside and released by the hook; one more was lost, none may be unavailable
+    # given three pods, one prepared for its update and let go by the hook; one more was lost, none may be unavailable
     builder = cloneset(3, old=3, pods=3, max_unavailable=0, max_surge=2, image="nginx:2")
     builder.with_rolling(podUpdatePolicy="InPlaceIfPossible").with_hook("inPlaceUpdate")
     builder.with_spec(scaleStrategy={"maxUnavailable": 1}).in_state("PreparingUpdate", "b")
@@ -483,7 +483,7 @@ def test_a_pod_set_aside_goes_on_although_pods_lost_meanwhile_have_used_the_budg
     assert states(plan) == {"b": "Updating"}
 
 
-def test_only_one_pod_set_aside_goes_on_beyond_the_budget() -> None:
+def test_only_one_prepared_pod_is_updated_beyond_the_budget() -> None:
     """... so that a new revision that does not work takes one pod and not all that were chosen."""
     builder = cloneset(4, old=4, pods=4, max_unavailable=0, max_surge=2, image="nginx:2")
     builder.with_rolling(podUpdatePolicy="InPlaceIfPossible").with_hook("inPlaceUpdate")

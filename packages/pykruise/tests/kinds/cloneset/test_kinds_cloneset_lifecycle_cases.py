@@ -159,7 +159,7 @@ def test_a_hook_that_is_taken_out_of_the_spec_lets_the_update_begin() -> None:
     assert states(planned(builder)) == {"a": "Updating"}
 
 
-def test_an_unknown_state_is_told_and_the_pod_left_alone() -> None:
+def test_an_unknown_state_is_reported_and_the_pod_left_alone() -> None:
     """lifecycle case 34"""
     plan = planned(in_place().in_state("Foo", "a"))
     assert pod_patches(plan) == {}

@@ -65,7 +65,7 @@ def test_pods_of_an_earlier_cloneset_of_this_name_do_not_overlap(
     assert len(found) == count
 
 
-def test_whose_they_are_is_told_by_a_condition_and_an_event_and_nothing_is_touched() -> None:
+def test_pods_of_another_set_are_reported_by_a_condition_and_an_event_and_nothing_is_touched() -> None:
     # given
     snapshot = msgspec.structs.replace(cloneset(2).snapshot(), overlapping=[pod(), pod(), pod(owner="other")])
     # when

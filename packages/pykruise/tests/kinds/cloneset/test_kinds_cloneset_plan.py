@@ -201,7 +201,7 @@ def test_a_repaired_spec_goes_on_and_clears_the_condition() -> None:
 
 
 def test_a_current_revision_whose_labels_do_not_match_makes_no_pods_that_would_be_released() -> None:
-    # given an old revision stored before somebody recreated the CloneSet with another selector
+    # given an old revision stored before a user recreated the CloneSet with another selector
     builder = cloneset(3, pods=0, partition=3)
     builder.old_template = {**template("nginx:0"), "metadata": {"labels": {"app": "former"}}}
     builder.with_current(builder.old_revision)
@@ -279,10 +279,10 @@ def test_something_that_is_no_object_is_refused() -> None:
         CLONE_SET_VIEWS.project(b"[]")
 
 
-# Pods of nobody
+# Orphans
 
 
-def test_pods_of_nobody_that_match_are_told_of_once_and_otherwise_left_alone() -> None:
+def test_orphans_that_match_get_one_event_and_are_otherwise_left_alone() -> None:
     """cloneset 9.3: an earlier CloneSet of this name was deleted without its pods"""
     # given two orphans, one of another label, one that is on its way out
     builder = cloneset(2, pods=6).orphaned("c", "d", "e", "f").labelled({"app": "other"}, "e").deleted("f")

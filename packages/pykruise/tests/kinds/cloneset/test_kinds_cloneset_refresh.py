@@ -93,13 +93,13 @@ def test_a_pod_that_waits_for_its_hook_may_become_ready_meanwhile() -> None:
     assert pod_patches(plan)["a"].subresource == ""
 
 
-def test_a_label_that_the_template_has_lets_the_pod_pass_at_the_first_look() -> None:
+def test_a_label_that_the_template_has_lets_the_pod_pass_at_once() -> None:
     """lifecycle case 6"""
     builder = cloneset(1, lifecycle={"preNormal": {"labelsHandler": {"app": "web"}}}).fresh("a")
     assert states(planned(builder)) == {"a": "Normal"}
 
 
-def test_an_undone_condition_is_written_again_on_the_very_version_looked_at() -> None:
+def test_an_undone_condition_is_written_again_on_the_very_version_read() -> None:
     """inplace case 51: another writer's stale status may undo a condition"""
     builder = cloneset(1).set_condition("a", keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
     patch = pod_patches(planned(builder))["a"]

@@ -67,7 +67,7 @@ def test_a_gate_that_the_template_has_is_not_added_twice() -> None:
     assert created(plan_cloneset(builder.snapshot()))[0]["spec"]["readinessGates"] == expected
 
 
-def test_annotations_and_finalizers_of_the_template_come_along() -> None:
+def test_annotations_and_finalizers_of_the_template_are_copied() -> None:
     builder = cloneset(1, pods=0)
     builder.spec["template"]["metadata"] |= {"annotations": {"note": "x"}, "finalizers": ["example.com/f"]}
     metadata = created(plan_cloneset(builder.snapshot()))[0]["metadata"]
@@ -272,7 +272,7 @@ def test_a_pod_that_goes_because_it_does_not_serve_must_still_be_so() -> None:
     assert all(action.uid for action in actions.values())  # type: ignore[union-attr]
 
 
-def test_the_victim_is_old_only_when_old_pods_exceed_the_partition() -> None:
+def test_the_deleted_pod_is_old_only_when_old_pods_exceed_the_partition() -> None:
     """cloneset case 32"""
     # given three old pods, as many as the partition wants, and two new ones
     plan = plan_cloneset(cloneset(4, pods=5, old=3, partition=3).snapshot())
@@ -346,7 +346,7 @@ def test_with_surge_the_replacement_comes_first() -> None:
     assert deleted(plan_cloneset(builder.snapshot())) == {"a"}
 
 
-def test_a_held_victim_prepares_first_and_goes_when_let_go() -> None:
+def test_a_held_pod_prepares_first_and_is_deleted_when_its_hook_lets_go() -> None:
     """cloneset case 40, lifecycle cases 35 and 36"""
     # given two pods, one too many, held by a finalizer
     builder = cloneset(1, pods=2).with_hook("preDelete").not_ready("b")
@@ -464,7 +464,7 @@ def test_paused_only_stops_updates() -> None:
     assert (len(gone), gone <= {*"abcde"}) == (3, True)
 
 
-# What is told
+# Events
 
 
 def test_events_say_what_was_created_and_deleted() -> None:

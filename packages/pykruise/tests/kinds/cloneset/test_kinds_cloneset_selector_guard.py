@@ -121,7 +121,7 @@ def test_deleting_it_is_not_held_up() -> None:
 # The record
 
 
-def test_a_new_revision_is_born_with_the_record() -> None:
+def test_a_new_revision_is_created_with_the_record() -> None:
     builder = cloneset(2).with_revisions(revision(template("nginx:0"), 1))
     (step,) = steps_named(planned(builder), "store revision")
     assert isinstance(step.action, Create)
@@ -187,7 +187,7 @@ def test_a_terminating_revision_is_not_adopted() -> None:
 
 def test_a_selector_that_had_changed_before_the_take_over_touches_nothing() -> None:
     """daemonset case 71, for CloneSet"""
-    # given no record, and a newest revision with the labels of before
+    # given no record, and a newest revision with the earlier labels
     builder = cloneset(3).managed_by(None).with_spec(selector=OTHER)
     # when
     plan = planned(builder)
@@ -196,7 +196,7 @@ def test_a_selector_that_had_changed_before_the_take_over_touches_nothing() -> N
     assert reasons(plan) == {SELECTOR_MISMATCH}
 
 
-def test_one_pod_that_somebody_relabelled_is_released_as_ever() -> None:
+def test_one_pod_that_a_user_relabelled_is_released_as_usual() -> None:
     """cloneset case 44, daemonset case 72"""
     plan = planned(cloneset(3).labelled({"app": "other"}, "a"))
     assert steps_named(plan, "release pods")

@@ -154,7 +154,7 @@ def test_without_a_deadline_there_is_no_condition(seconds: int | None) -> None:
     assert planned(builder).status is not None
 
 
-def test_available_paused_partition_ready_and_progressing_are_told_apart() -> None:
+def test_available_paused_partition_ready_and_progressing_have_their_own_reasons() -> None:
     """cloneset case 87"""
     # given half of ten pods updated, as the partition wants
     builder = deadline(cloneset(10, old=5, partition="50%"))

@@ -99,7 +99,7 @@ def test_on_delete_changes_no_pod() -> None:
     assert not plan.stages
     assert (plan.status or {})["expectedUpdatedReplicas"] == 5
     assert "OnDelete" in left(plan)["a"]
-    # when somebody deletes one, it comes back new
+    # when a user deletes one, it comes back new
     builder.deleted("a")
     assert created_revisions_of_pods(planned(builder)) == [builder.update_revision]
 
@@ -121,7 +121,7 @@ def test_paused_still_brings_pods_into_service() -> None:
     assert states(plan) == {"e": "Normal"}
 
 
-def test_priority_by_weight_decides_who_is_first() -> None:
+def test_priority_by_weight_decides_which_pod_is_first() -> None:
     """cloneset case 71"""
     builder = cloneset(3, old=3, max_unavailable=1).labelled({"foo": "x"}, "c").labelled({"bar": "x"}, "b")
     terms = [
@@ -169,7 +169,7 @@ def test_a_pod_that_may_go_at_once_is_deleted_without_being_marked() -> None:
     assert [note.reason for note in step.notes_when_failed] == ["FailedDelete", "FailedUpdatePodReCreate"]
 
 
-def test_replacing_a_pod_for_an_update_is_told_in_the_words_of_the_original() -> None:
+def test_replacing_a_pod_for_an_update_has_the_events_of_the_original() -> None:
     # given
     builder = cloneset(5, old=5, max_unavailable=1)
     held = cloneset(5, old=5, max_unavailable=1).with_hook("preDelete")
@@ -188,7 +188,7 @@ def test_replacing_a_pod_for_an_update_is_told_in_the_words_of_the_original() ->
         assert failed.message == f"failed to patch pod specified-delete web-a for update(revision {revision})"
 
 
-def test_a_pod_that_goes_for_another_reason_is_not_told_as_replaced_for_an_update() -> None:
+def test_a_pod_that_goes_for_another_reason_has_no_event_of_an_update() -> None:
     plan = planned(cloneset(2, pods=3, old=3).marked("a"))
     reasons = [note.reason for step in plan.steps for note in step.notes_when_done]
     assert deleted(plan) == {"a"}
@@ -256,7 +256,7 @@ def test_taking_over_objects_of_another_manager_changes_nothing() -> None:
     assert (plan.status or {})["updateRevision"] == stored["metadata"]["name"]
 
 
-def test_a_revision_that_meant_the_same_under_another_hash_is_used_with_its_name() -> None:
+def test_an_equal_revision_with_another_hash_is_used_with_its_name() -> None:
     # given a revision as an older library would have written it: other bytes, other name, same meaning
     builder = cloneset(2)
     stored = revision(builder.spec["template"], 5, name="web-otherhash")

@@ -1,4 +1,4 @@
-"""What only clients of v1alpha1 are told: rules 10, 11a and 20, and what InPlaceOnly lets change."""
+"""What is refused to clients of v1alpha1 only: rules 10, 11a and 20, and what InPlaceOnly lets change."""
 
 import copy
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ async def causes(
     return [*await spoke_rules(pods).errors(request(OLD, doc, old=old))]
 
 
-async def told(doc: Document, **fields: Any) -> list[tuple[str, str]]:
+async def problems_of(doc: Document, **fields: Any) -> list[tuple[str, str]]:
     """Fields and messages of what is wrong."""
     return [(cause.field, cause.message) for cause in await causes(doc, **fields)]
 
@@ -93,19 +93,19 @@ async def test_a_pod_that_is_gone_may_stay_on_the_list() -> None:
 )
 async def test_a_pod_that_the_set_cannot_delete_is_refused(of: Document, problem: str) -> None:
     """cloneset case 11"""
-    found = await told(flat(pods_to_delete=["p0"]), old=flat(), pods=Pods(of))
+    found = await problems_of(flat(pods_to_delete=["p0"]), old=flat(), pods=Pods(of))
     assert found == [(PODS_TO_DELETE, f'Invalid value: "p0": {problem}')]
 
 
-async def test_every_pod_that_cannot_be_deleted_is_told() -> None:
-    found = await told(flat(pods_to_delete=["p0", "p1", "p2"]), old=flat(), pods=Pods(pod("p1")))
+async def test_every_pod_that_cannot_be_deleted_is_named() -> None:
+    found = await problems_of(flat(pods_to_delete=["p0", "p1", "p2"]), old=flat(), pods=Pods(pod("p1")))
     assert [message.split('"')[1] for _, message in found] == ["p0", "p2"]
 
 
 async def test_a_new_set_has_no_pods_to_delete() -> None:
     """cloneset rule 10: always refused on a create, whatever can be looked up"""
     for pods in (None, Pods(pod("p0"))):
-        found = await told(flat(pods_to_delete=["p0"]), pods=pods)
+        found = await problems_of(flat(pods_to_delete=["p0"]), pods=pods)
         assert found == [(PODS_TO_DELETE, 'Invalid value: "p0": a new CloneSet has no pods')]
 
 
@@ -113,11 +113,11 @@ async def test_a_pod_that_cannot_be_looked_up_is_refused_with_the_reason() -> No
     async def broken(namespace: str, name: str) -> Document | None:
         raise KubeError("the API server is away")
 
-    found = await told(flat(pods_to_delete=["p0"]), old=flat(), pods=broken)
+    found = await problems_of(flat(pods_to_delete=["p0"]), old=flat(), pods=broken)
     assert found == [
         (PODS_TO_DELETE, 'Invalid value: "p0": the pod cannot be looked up: the API server is away')
     ]
-    # and where nobody can look, an update may name it
+    # and where pods cannot be read, an update may name it
     assert await causes(flat(pods_to_delete=["p0"]), old=flat()) == []
 
 
@@ -131,9 +131,9 @@ async def test_every_type_of_the_api_is_allowed(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Recreate", "RollingUpdate"])
-async def test_a_type_that_nobody_knows_is_refused(kind: str) -> None:
+async def test_an_unknown_type_is_refused(kind: str) -> None:
     """cloneset rule 11a"""
-    assert await told(flat(kind)) == [
+    assert await problems_of(flat(kind)) == [
         (
             "spec.updateStrategy.type",
             f'Invalid value: "{kind}": must be one of ReCreate, InPlaceIfPossible, InPlaceOnly, OnDelete',
@@ -159,7 +159,7 @@ async def test_a_deadline_that_can_only_be_missed_is_refused(
     deadline_s: int | None, ready_s: int | None, problems: list[str]
 ) -> None:
     """cloneset case 16"""
-    found = await told(flat(progressDeadlineSeconds=deadline_s, minReadySeconds=ready_s))
+    found = await problems_of(flat(progressDeadlineSeconds=deadline_s, minReadySeconds=ready_s))
     field = "spec.progressDeadlineSeconds"
     assert found == [(field, f"Invalid value: {deadline_s}: {problem}") for problem in problems]
 

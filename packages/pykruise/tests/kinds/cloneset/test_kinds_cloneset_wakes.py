@@ -91,7 +91,7 @@ def test_what_a_decision_reads_wakes(change: Callable[[Pod], Any]) -> None:
     ],
     ids=["a container's state", "a message", "an annotation", "a strange finalizer", "a strange condition"],
 )
-def test_what_no_decision_reads_wakes_nobody(change: Callable[[Pod], Any]) -> None:
+def test_what_no_decision_reads_wakes_no_set(change: Callable[[Pod], Any]) -> None:
     """cloneset case 82"""
     assert not wakes(change)
 

@@ -131,7 +131,7 @@ def test_containers_that_run_anew_are_mirrored_and_nothing_replaces_that() -> No
 def test_a_pod_is_held_back_before_the_grace_period_counts_case_16() -> None:
     grace = {"unreadyGracePeriodSeconds": 3}
     doc = request(status={"phase": "Recreating"}, strategy=grace)
-    # first the finalizer, so that nobody forgets the pod
+    # first the finalizer, so that the pod is not forgotten
     (first,) = patches(plan(doc, pod()))
     assert first == {"metadata": {"finalizers": [FINALIZER]}}
     # then the pod, then the condition

@@ -22,7 +22,7 @@ A, B = template("nginx:1"), template("nginx:2")
 
 
 def changed(builder: DaemonSetBuilder, selector: dict[str, Any] | None = None) -> DaemonSetBuilder:
-    """The selector is another one, the record is the one of before, and the status is what it was."""
+    """The selector is another one, the record is the earlier one, and the status is what it was."""
     status = builder.plan().status or {}
     revisions = builder.stored_revisions()
     builder.with_status(**{**status, "observedGeneration": 2}).with_revisions(*revisions)
@@ -55,7 +55,7 @@ def test_a_changed_selector_touches_nothing_and_says_what_happened() -> None:
     assert plan.status["desiredNumberScheduled"] == 6
     assert plan.status["currentNumberScheduled"] == 4  # owned ones, whatever the selector says
     assert plan.status["updatedNumberScheduled"] == 3
-    # and one look in ten minutes is all there is to come
+    # and the next reconcile is due in ten minutes
     assert plan.requeue_after_s == LOOK_AGAIN_S
     assert set(left(plan)) == {"n1", "n2", "n3", "n6"}
 
@@ -74,7 +74,7 @@ def test_another_template_makes_no_revision(labels: dict[str, str]) -> None:
     assert touches_nothing(builder.plan())
 
 
-def test_the_old_selector_back_ends_it_without_a_restart_and_makes_good_what_was_missed() -> None:
+def test_the_old_selector_back_ends_it_without_a_restart_and_creates_the_missing_pods() -> None:
     """daemonset case 66"""
     builder = changed(daemonset(3))
     builder.with_status(**(builder.plan().status or {}))
@@ -154,7 +154,7 @@ def test_after_an_orphaning_deletion_relabelled_pods_are_adopted_and_updated_wit
     assert deleted(plan) == {"n3"}
 
 
-def test_an_empty_selector_selects_nobody() -> None:
+def test_an_empty_selector_selects_no_pod() -> None:
     builder = daemonset(3).without_pod("n1").with_spec(selector={})
     plan = builder.plan()
     assert touches_nothing(plan)
@@ -179,7 +179,7 @@ def test_a_spec_that_bypassed_admission_touches_nothing(spec: dict[str, Any], fi
     assert len(left(plan)) == 2
 
 
-def test_every_new_revision_is_born_with_the_record() -> None:
+def test_every_new_revision_is_created_with_the_record() -> None:
     plan = daemonset(1, pods=False).with_revisions().plan()
     body = next(iter(plan.steps)).action.body  # type: ignore[union-attr]  # it is a creation
     assert keys.MANAGED_SELECTOR_ANNOTATION in body["metadata"]["annotations"]

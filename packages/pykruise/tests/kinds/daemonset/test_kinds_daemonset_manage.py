@@ -147,7 +147,7 @@ def test_a_pod_stays_on_a_node_that_gets_a_taint_and_does_not_come_back() -> Non
     assert not plan.stages
     assert plan.status is not None
     assert (plan.status["desiredNumberScheduled"], plan.status["numberMisscheduled"]) == (4, 1)
-    # when somebody deletes it
+    # when it is deleted
     builder.without_pod("n3")
     assert created_on(builder.plan()) == []
 
@@ -211,7 +211,7 @@ def test_a_node_whose_pod_terminates_waits_for_its_end() -> None:
 # Failed pods
 
 
-def test_a_failed_pod_is_deleted_and_told_of() -> None:
+def test_a_failed_pod_is_deleted_with_an_event() -> None:
     """daemonset case 26"""
     plan = daemonset(3).phase("Failed", "n2").plan()
     assert deleted(plan) == {"n2"}
@@ -262,7 +262,7 @@ def test_gaps_between_replacements_double_up_to_a_quarter_of_an_hour() -> None:
     assert backoffs.until(now=now) == {"n1": now + 1}
 
 
-def test_a_failed_pod_that_a_hook_holds_is_told_of_once() -> None:
+def test_a_failed_pod_that_a_hook_holds_gets_one_event() -> None:
     builder = daemonset(3).with_hook().hooked("n2").phase("Failed", "n2")
     plan = builder.plan()
     assert states(plan) == {"n2": "PreparingDelete"}
@@ -294,7 +294,7 @@ def test_before_an_adoption_the_api_server_is_asked_whether_the_set_still_is() -
     assert (step.action.uid, step.action.resource_version) == (UID, "100")
 
 
-def test_a_terminating_orphan_and_a_stranger_are_not_adopted() -> None:
+def test_a_terminating_orphan_and_one_with_other_labels_are_not_adopted() -> None:
     builder = daemonset(3).orphaned("n1", "n2").deleted("n1").labelled({"app": "other"}, "n2")
     assert created_on(builder.plan()) == ["n1", "n2"]
 
@@ -332,7 +332,7 @@ def test_a_hooked_pod_on_a_wrong_node_prepares_first() -> None:
     assert deleted(builder.plan()) == {"n2"}
 
 
-def test_a_waiting_pod_is_deleted_as_soon_as_it_may_also_when_nobody_wants_that_any_more() -> None:
+def test_a_waiting_pod_is_deleted_as_soon_as_it_may_also_when_that_is_no_longer_needed() -> None:
     """lifecycle case 48"""
     builder = daemonset(3).with_hook().leaving("n2").hooked("n2")
     plan = builder.plan()

@@ -63,7 +63,7 @@ def test_a_missing_network_is_for_pods_of_the_hosts_network_only() -> None:
     assert place(down, hostNetwork=True) is Place.RUN
 
 
-def test_what_the_template_tolerates_keeps_nobody_away() -> None:
+def test_a_taint_that_the_template_tolerates_keeps_no_pod_away() -> None:
     tolerations = [{"key": "x", "operator": "Exists"}]
     assert place(node("n1", "x:NoExecute"), tolerations=tolerations) is Place.RUN
 

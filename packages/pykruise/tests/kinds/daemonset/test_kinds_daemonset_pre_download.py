@@ -145,7 +145,7 @@ def test_only_images_that_pods_of_older_revisions_do_not_have_count() -> None:
     )
     # then
     assert [one["spec"]["image"] for one in created_jobs(plan_of(builder))] == ["nginx:1"]
-    # and of pods that nobody knows the revision of, everything may be missing
+    # and of pods of an unknown revision, every image may be missing
     builder.labelled({keys.REVISION_LABEL: "unknown"}, "n1")
     images = [one["spec"]["image"] for one in created_jobs(plan_of(builder))]
     assert images == ["nginx:1", "same:2"]

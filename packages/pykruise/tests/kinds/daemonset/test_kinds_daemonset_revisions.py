@@ -115,7 +115,7 @@ def test_a_name_that_something_else_has_is_left_and_the_collision_is_counted() -
     assert step.action.key.name != f"web-{hash_of(A)}"
 
 
-def test_a_matching_revision_of_nobody_is_adopted_with_the_selector_of_now() -> None:
+def test_a_matching_orphan_revision_is_adopted_with_the_present_selector() -> None:
     # given what an orphaning deletion left, recorded under another selector
     builder = daemonset(1).with_revisions(
         revision(A, 4, controller="", record={"matchLabels": {"app": "once"}})

@@ -83,7 +83,7 @@ def test_when_the_hook_is_taken_out_of_the_spec_waiting_pods_are_deleted() -> No
     assert deleted(daemonset(3).hooked("n2").leaving("n2").plan()) == {"n2"}
 
 
-def test_a_pod_that_somebody_deleted_and_its_finalizer_holds_is_neither_touched_nor_replaced() -> None:
+def test_a_deleted_pod_that_a_finalizer_holds_is_neither_touched_nor_replaced() -> None:
     """lifecycle case 43"""
     plan = daemonset(3).with_hook().hooked("n2").deleted("n2").plan()
     assert not plan.stages
@@ -122,7 +122,7 @@ def test_the_pod_is_out_of_service_before_its_image_changes() -> None:
     assert change.body["spec"] == {"containers": [{"name": "main", "image": "nginx:1"}]}
 
 
-def test_fields_that_nobody_here_knows_are_not_in_the_write() -> None:
+def test_unknown_fields_are_not_in_the_write() -> None:
     """inplace-update case 31"""
     builder = updatable(1).all_old()
     builder.pods["n1"]["spec"]["newField"] = {"a": 1}
@@ -231,7 +231,7 @@ def test_a_grace_period_that_another_manager_began_is_ended_by_the_refresh() -> 
     assert patch.body["metadata"]["annotations"][keys.IN_PLACE_GRACE_ANNOTATION] is None
 
 
-def test_a_grace_period_without_a_state_is_told_of() -> None:
+def test_a_grace_period_without_a_state_is_reported() -> None:
     """inplace-update case 43"""
     builder = updatable(1)
     builder.pods["n1"]["metadata"]["annotations"][keys.IN_PLACE_GRACE_ANNOTATION] = json.dumps(

@@ -77,7 +77,7 @@ def test_a_pod_that_goes_because_it_does_not_serve_must_still_be_as_it_was_seen(
     ("change", "expected"),
     [
         (lambda one: one.without_pod("n2").on("n2").not_ready("n2"), set()),  # a new pod is not ready
-        (lambda one: one.deleted("n2"), set()),  # nothing lives on n2
+        (lambda one: one.deleted("n2"), set()),  # no active pod on n2
         (lambda one: one.on("n2", called="b"), {"n2"}),  # an old and a new one: manage keeps the first
         (lambda one: one.with_hook().leaving("n2").hooked("n2"), set()),  # the old one is on its way out
     ],
@@ -97,7 +97,7 @@ def test_a_new_pod_that_is_leaving_counts_once() -> None:
 
 
 def test_a_pod_that_an_earlier_rollout_took_out_uses_up_the_budget() -> None:
-    """It is replaced all the same, and nobody goes with it."""
+    """It is replaced all the same, and no other pod with it."""
     # given a third template while the first pod of the second is not ready yet
     builder = daemonset(5, maxUnavailable=1).all_old()
     builder.without_pod("n5").on("n5", old=True).born(5, "n5").set_condition(
@@ -224,7 +224,7 @@ def test_a_limit_that_cannot_be_read_stops_updates_and_not_pods_on_new_nodes(
     plan = builder.plan()
     assert not plan.stages
     assert reasons(plan) == {"InvalidSpec"}
-    assert plan.notes[0].again_after_s > 0  # and not with every look
+    assert plan.notes[0].again_after_s > 0  # and not with every reconcile
     assert f"spec.updateStrategy.rollingUpdate.{field}" in plan.notes[0].message
     assert all(field in why for why in left(plan).values())
     assert created_on(builder.node("n6").plan()) == ["n6"]
@@ -339,7 +339,7 @@ def test_new_pods_come_into_service_also_when_updates_are_stopped(stopped: str) 
     assert set(pod_patches(builder.plan())) == {"n1"}
 
 
-def test_an_update_in_place_that_cannot_be_read_is_told_of_and_left() -> None:
+def test_an_update_in_place_that_cannot_be_read_is_reported_and_left_alone() -> None:
     builder = updatable(2)
     builder.pods["n2"]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = "not JSON"
     builder.set_condition("n2", keys.IN_PLACE_READY, "False").not_ready("n2")

@@ -206,15 +206,15 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_goes_on_by_itself_says_so(builder: DaemonSetBuilder, reason: str, words: str) -> None:
+def test_a_wait_that_needs_no_action_says_so(builder: DaemonSetBuilder, reason: str, words: str) -> None:
     found = says(builder)
     assert found[0] == reason
     assert words in found[1]
     assert found[2] == "nothing has to be done"
 
 
-def test_an_update_in_place_under_way_is_no_gate_that_somebody_has_to_open() -> None:
-    # given a pod whose container still runs the image of before, which is not all there is to do
+def test_an_update_in_place_under_way_is_no_gate_that_a_user_has_to_open() -> None:
+    # given a pod whose container still runs the earlier image, which is not all there is to do
     builder = being_updated(updatable(3).old("n1"), "n3")
     status = builder.pods["n3"]["status"]["containerStatuses"][0]
     status |= {"image": "nginx:0", "imageID": "sha256:nginx:0"}
@@ -240,7 +240,7 @@ def test_a_pod_is_named_when_it_is_not_ready_for_a_while_and_that_is_looked_at_i
     # given a pod that is not ready for ten seconds
     builder = daemonset().set_condition("n5", "Ready", "False", lastTransitionTime=format_time(NOW - 10))
     builder.old("n1", "n2")
-    # then the rollout is what is told, and it looks again when that is too long
+    # then the rollout is what the condition says, and it looks again when that is too long
     assert says(builder)[0] == "Updating"
     assert builder.plan().requeue_after_s == NAMED_AFTER_S - 10
     # when
@@ -254,8 +254,8 @@ def test_a_pod_is_named_when_it_is_not_ready_for_a_while_and_that_is_looked_at_i
 # ── writes that fail ─────────────────────────────────────────────────────────
 
 
-def test_a_write_that_fails_is_told_until_there_is_nothing_to_write_any_more() -> None:
-    """Were it told anew with each try, every write of it would start the next try at once."""
+def test_a_write_that_fails_is_in_the_status_until_there_is_nothing_to_write_any_more() -> None:
+    """Were it written again with each try, every status write would start the next try at once."""
     # given a creation that was refused
     builder = daemonset().without_pod("n2")
     snapshot = builder.snapshot()
@@ -275,11 +275,11 @@ def test_a_write_that_fails_is_told_until_there_is_nothing_to_write_any_more() -
     assert shown(builder) is None
 
 
-def test_trouble_is_an_event_the_first_time_and_once() -> None:
+def test_a_new_reason_is_one_event() -> None:
     # given an image that cannot be pulled, and a limit that cannot be read
     builder = waits_for_image(daemonset(partition="abc"), "n2")
     plan = builder.plan()
-    # then each is told by one event
+    # then each gets one event
     assert [note.reason for note in plan.notes] == ["InvalidSpec", "ImagePull"]
     assert plan.status is not None
     # and not again while the condition says so
@@ -287,7 +287,7 @@ def test_trouble_is_an_event_the_first_time_and_once() -> None:
     assert [note.reason for note in builder.plan().notes] == ["InvalidSpec"]
 
 
-def test_tidying_up_that_fails_is_not_told() -> None:
+def test_tidying_up_that_fails_is_not_in_the_status() -> None:
     snapshot = daemonset().snapshot()
     assert status_after(snapshot, plan_daemonset(snapshot), failure("tidy up")) is None
 
@@ -295,7 +295,7 @@ def test_tidying_up_that_fails_is_not_told() -> None:
 # ── beside the guard; reasons of pods ────────────────────────────────────────
 
 
-def test_under_the_selector_guard_only_the_guard_speaks() -> None:
+def test_under_the_selector_guard_there_is_only_its_condition() -> None:
     builder = daemonset(paused=True).old("n1")
     assert says(builder)[0] == "Paused"
     builder.with_revisions(*builder.stored_revisions()).with_spec(selector={"matchLabels": {"app": "other"}})

@@ -85,20 +85,20 @@ CANARY = view(
         (node("x:NoExecute"), None, []),
     ],
 )
-def test_a_node_wakes_those_for_which_it_is_something_else(
+def test_a_node_wakes_the_sets_for_which_its_change_matters(
     old: NodeView | None, new: NodeView | None, expected: list[str]
 ) -> None:
     """daemonset cases 22 and 38"""
     assert Listening(EVERYWHERE, ON_SSD, CANARY).node(old, new) == expected
 
 
-def test_a_heartbeat_wakes_nobody() -> None:
+def test_a_heartbeat_wakes_no_set() -> None:
     """daemonset case 23"""
     beat = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-31T12:00:10Z"}]
     assert Listening(EVERYWHERE).node(node(version=1), node(version=2, conditions=beat)) == []
 
 
-def test_a_node_that_goes_wakes_whoever_had_a_pod_there() -> None:
+def test_a_node_that_goes_wakes_the_sets_that_had_a_pod_there() -> None:
     own, other = (view(name, template=template(nodeSelector={"disk": "ssd"})) for name in ("own", "other"))
     assert Listening(own, other, with_pods=["own"]).node(node("x:NoExecute"), None) == ["own"]
 
@@ -127,21 +127,21 @@ def pod(*, owned: bool = True, version: str = "apps.kruise.io/v1beta1", **labels
         (pod(owned=False), None, []),
     ],
 )
-def test_a_pod_wakes_its_owner_and_one_of_nobody_those_that_may_adopt_it(
+def test_a_pod_wakes_its_owner_and_an_orphan_the_sets_that_may_adopt_it(
     old: PodView | None, new: PodView | None, expected: list[str]
 ) -> None:
     assert Listening(EVERYWHERE).pod(old, new) == expected
 
 
 def test_a_revision_wakes_the_set_it_is_named_after() -> None:
-    listening, told = Listening(view("web")), []
+    listening, woken = Listening(view("web")), []
     for name in ("web-abc", "other-abc"):
         found = project_revision(orjson.dumps(revision(template(), 1, name=name)))
-        told += listening.woken.by(REVISION_VIEWS, None, found)
-    assert told == ["web"]
+        woken += listening.woken.by(REVISION_VIEWS, None, found)
+    assert woken == ["web"]
 
 
-def test_a_thousand_heartbeats_cost_no_look_at_any_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thousand_heartbeats_examine_no_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work for a node's event is done for that node only, and for a heartbeat none"""
     woken = Listening(EVERYWHERE).woken
     asked = 0

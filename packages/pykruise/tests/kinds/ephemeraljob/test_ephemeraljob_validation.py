@@ -22,7 +22,7 @@ def test_what_is_complete_is_allowed_and_an_empty_list_too() -> None:
 
 
 @pytest.mark.parametrize("missing", ["terminationMessagePolicy", "imagePullPolicy", "image", "name"])
-def test_what_nobody_fills_in_is_required_case_34(missing: str) -> None:
+def test_fields_without_a_default_are_required_case_34(missing: str) -> None:
     assert fields(container() | {missing: ""}) == [f"{PATH}[0].{missing}"]
 
 

@@ -15,7 +15,7 @@ from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.plan import Plan
-from support.image_paper import NOW, at, job
+from support.image_objects import NOW, at, job
 
 ALWAYS = {"type": "Always"}
 DONE = {"startTime": at(0), "desired": 2, "succeeded": 2}

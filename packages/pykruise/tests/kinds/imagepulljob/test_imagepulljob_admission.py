@@ -113,7 +113,7 @@ async def test_all_errors_come_at_once() -> None:
     assert await problems(document(parallelism=-1, image="")) == ["spec.parallelism", "spec.image"]
 
 
-async def test_secrets_cannot_be_changed_and_none_is_as_good_as_an_empty_list() -> None:
+async def test_secrets_cannot_be_changed_and_none_equals_an_empty_list() -> None:
     """images case 33"""
     old = document(pullSecrets=["a"])
     assert await problems(document(pullSecrets=["b"]), old) == ["spec.pullSecrets"]

@@ -18,7 +18,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.secrets import CopyView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
-from support.image_paper import NOW, at, entry, job, node_image, said
+from support.image_objects import NOW, at, entry, job, node_image, said
 
 HOME = "kruise-daemon-config"
 HELD = {"finalizers": [FINALIZER]}
@@ -85,7 +85,7 @@ def test_one_node_at_a_time_is_asked_where_nothing_else_is_said() -> None:
     assert plan.skipped_nodes["b"].code is Code.PARALLELISM
 
 
-def test_parallelism_0_asks_nobody() -> None:
+def test_parallelism_0_asks_no_node() -> None:
     """images case 22"""
     plan = planned(held(parallelism=0), *nodes("a", "b"))
     assert not asked(plan)
@@ -259,7 +259,7 @@ def test_the_job_that_takes_the_place_of_another_has_its_own_policy() -> None:
         assert [ref["name"] for ref in tag["ownerReferences"]] == left
 
 
-def test_a_status_that_is_left_over_is_not_mistaken_for_an_answer() -> None:
+def test_a_status_of_an_earlier_pull_is_no_answer() -> None:
     """images case 40"""
     world = node_image("a", statuses=[said(version=4)])
     assert the_entry(planned(held(), world))["version"] == 5
@@ -322,7 +322,7 @@ def secret_writes(plan: Plan) -> list[Any]:
     return [step.action for step in plan.steps if step.action.resource.plural == "secrets"]
 
 
-def test_a_secret_is_copied_with_what_it_is_a_copy_of_before_a_node_is_told() -> None:
+def test_a_secret_is_copied_and_says_its_source_before_a_node_is_asked() -> None:
     """images case 41"""
     plan = planned(held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": source()})
     (made,) = secret_writes(plan)

@@ -1,4 +1,4 @@
-"""Which events an ImagePullJob hears: few."""
+"""Which events wake an ImagePullJob: few."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +18,7 @@ from pykruise.pods.views import PodView
 from pykruise.runtime.assemble import views_of
 from pykruise.runtime.read import Around, Memories
 from pykruise.runtime.views import Views
-from support.image_paper import at, entry, job, node_image, said
+from support.image_objects import at, entry, job, node_image, said
 from support.snapshots import control_of, listed
 
 MINE, OTHER_TAG, OTHER_IMAGE = job("mine"), job("tag", image="nginx:2"), job("image", image="redis:1.9")
@@ -44,7 +44,7 @@ def woken(on: Views[Any], old: Any, new: Any, jobs: Iterable[PullJobView] = JOBS
     return found
 
 
-def test_news_about_one_tag_wakes_the_jobs_for_it_alone() -> None:
+def test_a_status_of_one_tag_wakes_the_jobs_for_it_alone() -> None:
     """images, pitfall 4"""
     before = node_image("n1", entry(), entry("2"))
     after = node_image("n1", entry(), entry("2"), statuses=[said("Pulling")])
@@ -57,7 +57,7 @@ def test_other_secrets_of_an_image_wake_the_jobs_for_all_its_tags() -> None:
     assert woken(NODE_IMAGE_VIEWS, before, after) == {"mine", "tag"}
 
 
-def test_what_is_no_news_wakes_nobody() -> None:
+def test_an_unchanged_status_wakes_no_job() -> None:
     before = node_image("n1", entry())
     after = node_image("n1", entry(), metadata={"resourceVersion": "10"})
     assert woken(NODE_IMAGE_VIEWS, before, after) == set()

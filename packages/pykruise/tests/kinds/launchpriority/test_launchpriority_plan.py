@@ -134,7 +134,7 @@ def test_pods_with_nothing_to_wait_for_are_not_looked_at(one: PodView) -> None:
     assert plan(one, exists=False).is_settled
 
 
-def test_containers_without_a_barrier_hold_nobody_up() -> None:
+def test_containers_without_a_barrier_hold_no_container_back() -> None:
     assert opened(plan(pod({"free": None, "b": 0}), exists=False)) == ["p_0"]
 
 

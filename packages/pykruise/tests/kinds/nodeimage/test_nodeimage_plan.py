@@ -18,7 +18,7 @@ from pykruise.pods.nodes import NodeView
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
-from support.image_paper import NOW, at, entry, job, node, node_image, reference, said
+from support.image_objects import NOW, at, entry, job, node, node_image, reference, said
 from support.snapshots import control_of, read_of
 
 
@@ -210,7 +210,7 @@ def test_a_secret_that_cannot_be_read_is_kept() -> None:
 # ── the status ───────────────────────────────────────────────────────────────
 
 
-def test_an_agent_that_never_answers_is_told_of_after_ten_minutes() -> None:
+def test_an_agent_that_never_answers_is_reported_after_ten_minutes() -> None:
     """images case 17"""
     wants = job()
     view = node_image("n1", entry(jobs=[wants]))
@@ -228,7 +228,7 @@ def test_an_agent_that_never_answers_is_told_of_after_ten_minutes() -> None:
     }
 
 
-def test_an_agent_that_does_not_end_is_told_of_ten_minutes_after_the_deadline() -> None:
+def test_a_pull_that_does_not_end_is_reported_ten_minutes_after_the_deadline() -> None:
     """images case 18"""
     wants = job()
     view = node_image(

@@ -1,4 +1,4 @@
-"""Which events a NodeImage hears."""
+"""Which events wake a NodeImage."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from pykruise.kinds.nodeimage.kind import KIND
 from pykruise.kinds.nodeimage.snapshot import Settings
 from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.nodes import NodeView
-from support.image_paper import at, entry, job, node, node_image
+from support.image_objects import at, entry, job, node, node_image
 from support.wakes import Woken
 
 MINE = job("mine")

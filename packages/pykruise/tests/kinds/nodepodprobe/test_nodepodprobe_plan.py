@@ -19,7 +19,7 @@ from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Memories
-from support.probe_paper import NOW, entry, marker, node, node_probes, pod, probe, result
+from support.probe_objects import NOW, entry, marker, node, node_probes, pod, probe, result
 from support.snapshots import control_of, read_of
 
 IDLE = {"state": "Succeeded", "labels": {"idle": "yes"}, "annotations": {"cost": "-10"}}
@@ -190,7 +190,7 @@ def test_a_malformed_name_is_passed_over() -> None:
     assert action.body["status"]["conditions"][0]["status"] == "False"
 
 
-def test_of_two_with_one_condition_the_first_is_shown_and_the_other_hears_of_it() -> None:
+def test_of_two_with_one_condition_the_first_is_shown_and_the_other_gets_an_event() -> None:
     """containers case 55"""
     one = pod()
     results = [result(one, a__idle="Succeeded", b__idle="Failed")]

@@ -146,7 +146,7 @@ def test_the_version_of_the_owner_does_not_matter_and_a_dry_run_is_changed_too()
     assert changed(pod(), Reader(state()), dry_run=True) is not None
 
 
-def test_pods_of_a_set_of_another_group_are_not_meant() -> None:
+def test_pods_of_a_set_of_another_group_get_nothing() -> None:
     """case 37"""
     assert changed(pod(api_version="apps/v1"), Reader(state())) is None
 

@@ -453,7 +453,7 @@ def test_one_that_a_person_wrote_is_never_changed_nor_deleted(annotations: Docum
     assert [note.warning for note in plan.notes] == ([True] if annotations else [])
 
 
-def test_of_two_workloads_of_one_name_the_first_one_gets_it_and_the_other_is_told() -> None:
+def test_of_two_workloads_of_one_name_the_first_one_gets_it_and_the_other_gets_an_event() -> None:
     plan = plan_state(
         Snapshot(
             state=none(),

@@ -19,7 +19,7 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.errors import InternalError, Status
 from pykruise.kube.resources import PODS
 from pykruise.pods.probes import POD_PROBE_MARKERS, MarkerView
-from support.probe_paper import EXEC, marker, probe
+from support.probe_objects import EXEC, marker, probe
 
 POD: dict[str, Any] = {
     "metadata": {"name": "web-0", "labels": {"app": "web"}, "annotations": {"kept": "yes"}},

@@ -16,7 +16,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
-from support.probe_paper import EXEC, NOW, entry, marker, node, node_probes, pod, probe
+from support.probe_objects import EXEC, NOW, entry, marker, node, node_probes, pod, probe
 from support.snapshots import control_of, read_of
 
 VIRTUAL = {"type": "virtual-kubelet"}

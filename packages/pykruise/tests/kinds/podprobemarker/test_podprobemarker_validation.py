@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kinds.podprobemarker.validation import errors_of
 from pykruise.pods.probes import read_marker_spec
-from support.probe_paper import EXEC, probe
+from support.probe_objects import EXEC, probe
 
 SELECTOR: dict[str, Any] = {"matchLabels": {"app": "web"}}
 LABELS = {"labels": {"a": "b"}}

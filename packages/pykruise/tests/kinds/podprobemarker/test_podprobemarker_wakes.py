@@ -17,7 +17,7 @@ from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, PO
 from pykruise.pods.views import PodView
 from pykruise.runtime.read import Around, Memories
 from pykruise.runtime.views import Views
-from support.probe_paper import entry, marker, node, node_probes, pod, probe, result
+from support.probe_objects import entry, marker, node, node_probes, pod, probe, result
 from support.snapshots import control_of, listed
 
 MARKERS = [marker("one"), marker("two", selector={"matchLabels": {"app": "other"}})]

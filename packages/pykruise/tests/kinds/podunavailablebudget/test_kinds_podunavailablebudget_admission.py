@@ -21,7 +21,7 @@ from pykruise.kube.selectors import selector_from
 from support.budgets import CLONE_SET, DEPLOYMENT, BudgetServer, budget
 from support.reviews import at_once, request
 
-WHOM = "spec.selector, targetRef"
+SELECTOR_OR_TARGET = "spec.selector, targetRef"
 HOW_MANY = "spec.maxUnavailable, minAvailable"
 TOTAL = f"metadata.annotations[{PROTECT_TOTAL_REPLICAS}]"
 
@@ -58,15 +58,20 @@ TARGETED = budget(target=DEPLOYMENT, maxUnavailable=1)
 @pytest.mark.parametrize(
     ("doc", "wrong"),
     [
-        (without(budget(maxUnavailable=1), "selector"), [WHOM]),  # case 1
-        ({**TARGETED, "spec": {**TARGETED["spec"], "selector": selecting(app="web")}}, [WHOM]),  # case 2
+        (without(budget(maxUnavailable=1), "selector"), [SELECTOR_OR_TARGET]),  # case 1
+        (
+            {**TARGETED, "spec": {**TARGETED["spec"], "selector": selecting(app="web")}},
+            [SELECTOR_OR_TARGET],
+        ),  # case 2
         (budget(target=("", "Deployment", "web"), maxUnavailable=1), ["spec.targetRef"]),
         (budget(target=("a/b/c", "Deployment", "web"), maxUnavailable=1), ["spec.targetRef"]),
         (budget(selector={"matchLabels": {}}, maxUnavailable=1), ["spec.selector"]),  # case 6
         (budget(selector=selecting(**{"bad key": "x"}), maxUnavailable=1), ["spec.selector.matchLabels"]),
     ],
 )
-def test_a_budget_says_whom_it_is_about_in_one_way_cases_1_2_6(doc: Document, wrong: list[str]) -> None:
+def test_a_budget_has_a_selector_or_a_target_and_not_both_cases_1_2_6(
+    doc: Document, wrong: list[str]
+) -> None:
     assert fields(doc) == wrong
 
 
@@ -127,10 +132,10 @@ def test_the_overlap_table_is_symmetric_and_as_specified(left: str, right: str) 
     assert may_overlap(of(left), of(right)) is expected
 
 
-def test_amounts_may_change_and_whom_it_is_about_may_not_case_13() -> None:
+def test_amounts_may_change_and_the_target_may_not_case_13() -> None:
     assert fields(budget(target=DEPLOYMENT, maxUnavailable=2), old=TARGETED) == []
     other = budget(target=("apps/v1", "Deployment", "other"), maxUnavailable=1)
-    assert fields(other, old=TARGETED) == [WHOM]
+    assert fields(other, old=TARGETED) == [SELECTOR_OR_TARGET]
 
 
 def test_operations_of_v1alpha1_are_trimmed_and_must_be_known_cases_14_15() -> None:
@@ -170,7 +175,7 @@ def test_the_total_of_the_annotation_is_a_number_and_that_of_the_field() -> None
     assert fields(doc("many")) == [TOTAL]
     assert fields(doc("9", protectTotalReplicas=8)) == [TOTAL]
     assert fields(doc("9", protectTotalReplicas=9)) == []
-    # and who changes the field need not know of an annotation that was there before (pitfall 14)
+    # and a client that changes the field need not know of an annotation that was there before (pitfall 14)
     assert fields(doc("9", protectTotalReplicas=8), old=doc("9", protectTotalReplicas=9)) == []
 
 

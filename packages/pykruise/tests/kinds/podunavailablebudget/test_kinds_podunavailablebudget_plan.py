@@ -1,4 +1,4 @@
-"""What the controller of a budget counts, marks and tells. Numbers are cases of the specification."""
+"""What the controller of a budget counts, marks and reports. Numbers are cases of the specification."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -93,7 +93,7 @@ def test_an_update_that_does_not_show_counts_again_case_26() -> None:
     assert found["currentAvailable"] == 10
 
 
-def test_a_pod_that_was_not_deleted_counts_again_and_is_told_of_case_27() -> None:
+def test_a_pod_that_was_not_deleted_counts_again_and_is_reported_case_27() -> None:
     doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(21), "p1": ago(5)}})
     plan = plan_budget(world(doc, ready(10), [workload(CLONE_SET, 10)]))
     (note,) = plan.notes
@@ -128,7 +128,7 @@ def test_a_record_that_runs_out_frees_nothing_before_the_pod_is_looked_at(
     assert plan.status is not None
     assert plan.status["currentAvailable"] == current
     assert "NotDeleted" not in events(plan)
-    # and what was seen counts for as long as the watch has not told of it
+    # and what was seen counts for as long as the watch has not reported it
     later = budget(maxUnavailable=1, status=plan.status)
     assert plan_budget(world(later, ready(10), known, **fields)).status is None
 
@@ -212,12 +212,12 @@ def test_pods_that_were_there_before_are_tied_cases_56_57() -> None:
     )
     # those without a budget, and of one that is not there any more (pitfall 7)
     assert marks(plan) == {"new": related_annotations("pub"), "gone": related_annotations("pub")}
-    # and a pod of two budgets is told of (pitfall 12)
+    # and a pod of two budgets gets an event (pitfall 12)
     assert events(plan) == ["PodsOfAnotherBudget"]
     assert [*plan.skipped] == ["other"]
 
 
-def test_owners_that_do_not_say_how_many_pods_they_want_count_as_none_and_are_told_of() -> None:
+def test_owners_that_do_not_say_how_many_pods_they_want_count_as_none_and_are_reported() -> None:
     """pitfall 15"""
     daemons = ("apps/v1", "DaemonSet", "agent")
     plan = plan_budget(world(budget(maxUnavailable=1), [tied("p0", owner=daemons)]))

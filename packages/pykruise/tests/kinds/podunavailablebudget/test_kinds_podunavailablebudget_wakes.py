@@ -73,7 +73,7 @@ def woken(
     return [key for wake in wakes(settings) if wake.on is views for key in wake.keys(change, around)]
 
 
-def test_a_new_pod_is_about_the_budget_that_it_names_or_that_means_it() -> None:
+def test_a_new_pod_wakes_the_budget_that_it_names_or_that_selects_it() -> None:
     assert woken(None, tied("p1")) == [KEY]
     assert woken(None, pod("p1")) == [KEY]
     assert woken(None, pod("p1", labels={"app": "other"})) == []
@@ -125,9 +125,9 @@ def test_a_pod_that_was_let_go_is_looked_at_later_and_any_other_at_once() -> Non
     assert woken(tied("p1", deleting=True), None) == []
 
 
-@pytest.mark.parametrize("whom", [{"target": CLONE_SET}, {}])
-def test_a_workload_that_comes_goes_or_is_scaled_is_about_its_budget(whom: Any) -> None:
-    budgets = [budget(maxUnavailable=1, **whom)]
+@pytest.mark.parametrize("covered", [{"target": CLONE_SET}, {}])
+def test_a_workload_that_comes_goes_or_is_scaled_is_about_its_budget(covered: Any) -> None:
+    budgets = [budget(maxUnavailable=1, **covered)]
     four, five = workload(CLONE_SET, 4), workload(CLONE_SET, 5)
     assert woken(None, four, budgets=budgets) == [KEY]
     assert woken(four, None, budgets=budgets) == [KEY]

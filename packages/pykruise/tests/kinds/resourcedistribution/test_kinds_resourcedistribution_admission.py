@@ -37,10 +37,10 @@ def named(*names: str) -> dict[str, Any]:
 
 def errors(doc: Document, *, old: Document | None = None, trial: Trial | None = None) -> list[str]:
     answer = at_once(validating(trial), request(RESOURCE_DISTRIBUTIONS, doc, old=old))
-    return told(answer)
+    return causes_of(answer)
 
 
-def told(answer: AdmissionAnswer) -> list[str]:
+def causes_of(answer: AdmissionAnswer) -> list[str]:
     if answer.refusal is None:
         return []
     assert answer.refusal.code == 422
@@ -53,7 +53,7 @@ def test_a_secret_for_all_namespaces_is_accepted() -> None:
     assert errors(distribution(), old=distribution()) == []
 
 
-def test_a_namespace_in_the_resource_means_nothing() -> None:
+def test_a_namespace_in_the_resource_is_ignored() -> None:
     """admission case 48"""
     resource = {**SECRET, "metadata": {"name": "pull", "namespace": "foo"}}
     assert errors(distribution(resource)) == []
@@ -84,7 +84,7 @@ def test_a_namespace_in_the_resource_means_nothing() -> None:
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused_with_its_field(doc: Document, wanted: list[str]) -> None:
+def test_wrong_fields_are_refused_by_name(doc: Document, wanted: list[str]) -> None:
     assert errors(doc) == wanted
 
 
@@ -104,7 +104,7 @@ def test_a_selector_that_cannot_be_read_is_refused() -> None:
     assert "Near" in error
 
 
-def test_all_errors_are_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     doc = distribution(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}},
         includedNamespaces=named("A", "b"),
@@ -192,7 +192,7 @@ def refused(code: int, reason: str, message: str) -> Exception:
         (refused(400, "BadRequest", "illegal base64"), 'spec.resource: Invalid value: "Secret": '),
         (refused(403, "Forbidden", "exceeded quota"), "spec.resource: Forbidden: "),
         (refused(500, "InternalError", "oops"), "spec.resource: Internal error: "),
-        (UnreachableError("nobody answers"), "spec.resource: Internal error: "),
+        (UnreachableError("no API server"), "spec.resource: Internal error: "),
     ],
 )
 def test_an_api_server_judges_whether_the_resource_could_be_created(
@@ -226,7 +226,7 @@ def test_an_api_server_is_not_asked_about_a_resource_that_is_wrong_anyway() -> N
 async def test_a_distribution_on_its_way_out_is_let_go() -> None:
     doc = distribution()
     doc["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
-    trial = Asked(UnreachableError("nobody answers"))
+    trial = Asked(UnreachableError("no API server"))
     async with asyncio.timeout(1):
         answer = await validating(trial)(request(RESOURCE_DISTRIBUTIONS, doc, old=doc))
     assert answer.refusal is None

@@ -280,7 +280,7 @@ def failed_write(name: str, *, retry_in_s: float, condition: str = "CreateResour
     )
 
 
-def test_what_failed_is_told_and_tried_again_only_when_its_time_comes() -> None:
+def test_a_failed_write_is_reported_and_tried_again_only_after_its_backoff() -> None:
     """8.3 step 6"""
     failed = {"a": failed_write("a", retry_in_s=4), "b": failed_write("b", retry_in_s=0)}
     plan = planned(distribution(), "a", "b", "c", failed=failed)
@@ -289,7 +289,7 @@ def test_what_failed_is_told_and_tried_again_only_when_its_time_comes() -> None:
     assert plan.requeue_after_s == 4
 
 
-def test_a_failed_deletion_is_told_and_is_no_failed_target() -> None:
+def test_a_failed_deletion_is_reported_and_is_no_failed_target() -> None:
     """8.3 step 4"""
     failed = {"b": failed_write("b", retry_in_s=5, condition="DeleteResourceFailed")}
     view = distribution(includedNamespaces=named("a"))

@@ -47,7 +47,7 @@ def test_memory(text: str, amount: str, expected: str) -> None:
     assert result(text, amount, "memory") == expected
 
 
-def test_a_number_without_unit_is_whole_bytes_where_memory_is_meant() -> None:
+def test_a_number_without_unit_is_whole_bytes_of_memory() -> None:
     assert result("10.7 + 0*1 + min(1, 0)", "1") == "10700m"
     with pytest.raises(ExpressionError, match="multiplies two quantities"):
         result("memory*memory", "1", "memory")

@@ -90,7 +90,7 @@ def test_a_second_pass_changes_nothing_but_the_time() -> None:
     assert after(once, sets) == once
 
 
-# ── who injects ──────────────────────────────────────────────────────────────
+# ── which SidecarSets inject ─────────────────────────────────────────────────
 
 
 def test_a_paused_injection_puts_nothing_in() -> None:
@@ -347,9 +347,9 @@ def test_a_hot_sidecar_becomes_a_working_and_an_idle_container() -> None:
     found = after(pod(), sidecarset("s", hot("mesh", "mesh:1", empty="empty:1")))
     assert names(found) == ["mesh-1", "mesh-2", "main"]
     assert [by_name(found, name)["image"] for name in ("mesh-1", "mesh-2")] == ["mesh:1", "empty:1"]
-    told = annotations_of(found)
+    annotations = annotations_of(found)
     versions = [
-        told[f"{prefix}.sidecarset.kruise.io/mesh-{number}"]
+        annotations[f"{prefix}.sidecarset.kruise.io/mesh-{number}"]
         for number in (1, 2)
         for prefix in ("version", "versionalt")
     ]
@@ -402,7 +402,7 @@ def test_without_a_target_or_with_a_negative_result_the_pod_is_refused() -> None
     """case 55"""
     doc = pod(limited("x", {"cpu": "1"}), initContainers=[limited("init", {"cpu": "1"})])
     for sidecar, problem in (
-        (expressed(regex="^nobody$", limits={"cpu": "cpu"}), "no containers match the regex pattern"),
+        (expressed(regex="^missing$", limits={"cpu": "cpu"}), "no containers match the regex pattern"),
         (expressed(regex="^init$", limits={"cpu": "cpu"}), "no containers match"),
         (expressed(limits={"cpu": "cpu - 2"}), "must not be negative"),
     ):
@@ -430,7 +430,7 @@ def test_claims_of_the_sidecar_are_kept() -> None:
 
 
 def test_a_pattern_is_read_as_the_original_reads_it_and_never_tries_again() -> None:
-    """With an engine that goes back, a name of 63 letters took longer than anybody waits."""
+    """With an engine that goes back, a name of 63 letters took longer than any client waits."""
     # given
     doc = pod({"name": "a" * 62 + "0", "image": "m"})
     slow = expressed(regex=r"^([a-z]+-?)+$", limits={"cpu": "cpu"})

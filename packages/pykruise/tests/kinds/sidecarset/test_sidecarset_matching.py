@@ -38,8 +38,8 @@ STORED = (
 
 def wanting(strategy: Any = None, **choice: Any) -> Document:
     """The SidecarSet at log:2, which asks for a revision to be injected."""
-    told: dict[str, Any] = {"injectionStrategy": {"revision": choice}}
-    return sidecarset("log", container("log", "log:2"), updateStrategy=strategy or {}, **told)
+    fields: dict[str, Any] = {"injectionStrategy": {"revision": choice}}
+    return sidecarset("log", container("log", "log:2"), updateStrategy=strategy or {}, **fields)
 
 
 def image(doc: Document, *, draw: float = 0.5) -> str:
@@ -95,7 +95,7 @@ def test_a_partition_that_is_none_refuses_the_pod() -> None:
         image(wanting({"partition": "abc%"}, revisionName="log-1", policy="Partial"))
 
 
-def test_while_upgrades_are_paused_everybody_gets_the_revision() -> None:
+def test_while_upgrades_are_paused_every_pod_gets_the_revision() -> None:
     """case 50"""
     paused = {"partition": "0%", "paused": True}
     assert image(wanting(paused, revisionName="log-1", policy="Partial")) == "log:1"

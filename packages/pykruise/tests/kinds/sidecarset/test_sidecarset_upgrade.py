@@ -10,7 +10,7 @@ from pykruise.kinds.sidecarset.choosing import choose, kept_back, most_unavailab
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod, ManagedPodCache, is_managed, managed_pod
 from pykruise.kube.documents import Document
 from pykruise.pods.views import PodView
-from support.sidecar_paper import Paper, upgraded
+from support.sidecar_world import SidecarWorld, upgraded
 from support.sidecarsets import container, hot, sidecarset
 
 HASH = "kruise.io/sidecarset-hash"
@@ -18,17 +18,17 @@ STATE = "kruise.io/sidecarset-inplace-update-state"
 LIST = "kruise.io/sidecarset-injected-list"
 
 
-def world(pods: int = 3, **strategy: Any) -> Paper:
+def started(pods: int = 3, **strategy: Any) -> SidecarWorld:
     """A settled SidecarSet `log` with a sidecar of image log:1 in that many pods."""
-    found = Paper(sidecarset("log", container("log"), updateStrategy=strategy))
+    found = SidecarWorld(sidecarset("log", container("log"), updateStrategy=strategy))
     found.add(pods)
     found.settle()
     return found
 
 
-def new_image(paper: Paper, image: str = "log:2", **spec: Any) -> Paper:
-    paper.change(container("log", image), **spec)
-    return paper
+def new_image(world: SidecarWorld, image: str = "log:2", **spec: Any) -> SidecarWorld:
+    world.change(container("log", image), **spec)
+    return world
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────
@@ -37,8 +37,8 @@ def new_image(paper: Paper, image: str = "log:2", **spec: Any) -> Paper:
 class Mix:
     """Managed pods by what they are, all of them alike otherwise."""
 
-    def __init__(self, paper: Paper, **counts: int) -> None:
-        model = next(iter(paper.managed().values()))
+    def __init__(self, world: SidecarWorld, **counts: int) -> None:
+        model = next(iter(world.managed().values()))
         kinds = {
             "waiting": {"is_updated": False},
             "ready": {"is_updated": True},
@@ -52,26 +52,26 @@ class Mix:
     @staticmethod
     def _pod(model: ManagedPod, name: str, facts: dict[str, bool]) -> ManagedPod:
         view = msgspec.structs.replace(model.pod, name=name, uid=name)
-        told = {"is_ready": True, "is_consistent": True, "upgradable": "yes", **facts}
-        return msgspec.structs.replace(model, pod=view, **told)
+        fields = {"is_ready": True, "is_consistent": True, "upgradable": "yes", **facts}
+        return msgspec.structs.replace(model, pod=view, **fields)
 
 
-def taken(crowd: Mix, **strategy: Any) -> int:
-    paper = world(1, **strategy)
-    return len(choose(paper.view, crowd.pods).pods)
+def taken(mix: Mix, **strategy: Any) -> int:
+    world = started(1, **strategy)
+    return len(choose(world.view, mix.pods).pods)
 
 
 def test_upgraded_pods_that_are_not_ready_use_up_the_budget() -> None:
     """case 57"""
-    crowd = Mix(world(1), waiting=70, ready=26, busy=4)
-    assert taken(crowd, maxUnavailable=10) == 6
+    mix = Mix(started(1), waiting=70, ready=26, busy=4)
+    assert taken(mix, maxUnavailable=10) == 6
 
 
 @pytest.mark.parametrize(("partition", "expected"), [(180, 20), ("18%", 20), (100, 60)])
 def test_the_partition_counts_waiting_pods(partition: int | str, expected: int) -> None:
     """case 58"""
-    crowd = Mix(world(1), waiting=200, ready=760, busy=40)
-    assert taken(crowd, maxUnavailable=100, partition=partition) == expected
+    mix = Mix(started(1), waiting=200, ready=760, busy=40)
+    assert taken(mix, maxUnavailable=100, partition=partition) == expected
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_the_partition_counts_waiting_pods(partition: int | str, expected: int) 
 )
 def test_percentages_are_rounded_so_that_something_happens(strategy: Any, expected: int) -> None:
     """case 59"""
-    assert taken(Mix(world(1), waiting=5), **strategy) == expected
+    assert taken(Mix(started(1), waiting=5), **strategy) == expected
 
 
 def test_only_all_percent_keeps_all() -> None:
@@ -107,9 +107,9 @@ def test_only_all_percent_keeps_all() -> None:
 def test_pods_that_are_not_ready_go_at_once_and_then_count_and_the_first_that_does_not_fit_stops_the_walk() -> (
     None
 ):
-    assert taken(Mix(world(1), waiting=3, broken=2), maxUnavailable=3) == 3
-    assert taken(Mix(world(1), waiting=3, broken=2), maxUnavailable=1) == 2
-    assert taken(Mix(world(1), waiting=3, broken=2), maxUnavailable=0) == 2
+    assert taken(Mix(started(1), waiting=3, broken=2), maxUnavailable=3) == 3
+    assert taken(Mix(started(1), waiting=3, broken=2), maxUnavailable=1) == 2
+    assert taken(Mix(started(1), waiting=3, broken=2), maxUnavailable=0) == 2
 
 
 # ── what is written ──────────────────────────────────────────────────────────
@@ -117,24 +117,24 @@ def test_pods_that_are_not_ready_go_at_once_and_then_count_and_the_first_that_do
 
 def test_one_write_changes_the_image_and_what_the_pod_says_and_nothing_else() -> None:
     # given
-    paper = world(1)
-    paper.edit("web-0", lambda pod: pod["spec"]["containers"][0].update(somethingNew={"a": 1}))
-    before = paper.pods["web-0"]
+    world = started(1)
+    world.edit("web-0", lambda pod: pod["spec"]["containers"][0].update(somethingNew={"a": 1}))
+    before = world.pods["web-0"]
     # when
-    new_image(paper)
-    paper.now += 60
-    paper.round()
+    new_image(world)
+    world.now += 60
+    world.round()
     # then
-    after = paper.pods["web-0"]
-    assert paper.images("web-0") == {"log": "log:2", "main": "web:1"}
+    after = world.pods["web-0"]
+    assert world.images("web-0") == {"log": "log:2", "main": "web:1"}
     assert after["spec"]["containers"][0]["somethingNew"] == {"a": 1}
-    record = paper.note("web-0", HASH)["log"]
-    assert record["hash"] == paper.view.hashes.full
-    assert record["controllerRevision"] == paper.status["latestRevision"]
+    record = world.note("web-0", HASH)["log"]
+    assert record["hash"] == world.view.hashes.full
+    assert record["controllerRevision"] == world.status["latestRevision"]
     assert record["updateTimestamp"] == "2026-01-31T12:01:00Z"
-    assert paper.note("web-0", STATE) == {
+    assert world.note("web-0", STATE) == {
         "log": {
-            "revision": paper.view.hashes.full,
+            "revision": world.view.hashes.full,
             "updateTimestamp": "2026-01-31T12:01:00Z",
             "lastContainerStatuses": {"log": {"imageID": "registry/log@sha256:log:1"}},
         }
@@ -149,10 +149,10 @@ def test_one_write_changes_the_image_and_what_the_pod_says_and_nothing_else() ->
 
 def test_the_condition_says_that_it_went_well() -> None:
     """section 7.3"""
-    paper = world(1)
-    assert paper.condition("web-0") is None
-    new_image(paper).settle()
-    assert paper.condition("web-0") == {
+    world = started(1)
+    assert world.condition("web-0") is None
+    new_image(world).settle()
+    assert world.condition("web-0") == {
         "type": "SidecarSetUpgradable",
         "status": "True",
         "reason": "AllSidecarsetUpgradable",
@@ -163,50 +163,50 @@ def test_the_condition_says_that_it_went_well() -> None:
 
 def test_changes_that_are_not_of_sidecars_upgrade_no_pod_but_make_a_revision() -> None:
     """case 4"""
-    paper = world(2)
-    before = paper.view.hashes, dict(paper.pods), set(paper.revisions)
-    paper.change(volumes=[{"name": "v", "emptyDir": {}}], initContainers=[container("i")])
-    paper.settle()
-    assert paper.view.hashes == before[0]
-    assert paper.images("web-0") == {"log": "log:1", "main": "web:1"}
-    assert len(paper.revisions) == 2
-    assert paper.status["latestRevision"] in set(paper.revisions) - before[2]
+    world = started(2)
+    before = world.view.hashes, dict(world.pods), set(world.revisions)
+    world.change(volumes=[{"name": "v", "emptyDir": {}}], initContainers=[container("i")])
+    world.settle()
+    assert world.view.hashes == before[0]
+    assert world.images("web-0") == {"log": "log:1", "main": "web:1"}
+    assert len(world.revisions) == 2
+    assert world.status["latestRevision"] in set(world.revisions) - before[2]
 
 
 def test_pods_whose_sidecars_changed_otherwise_are_left_with_a_condition_and_one_event() -> None:
     """case 60"""
-    # given a pod that another SidecarSet is content with
-    paper = world(2)
+    # given a pod that another SidecarSet need not change
+    world = started(2)
 
     def other(pod: Document) -> None:
         condition = {"type": "SidecarSetUpgradable", "status": "True", "message": '{"other":true}'}
         pod["status"]["conditions"].append(condition)
         pod["metadata"]["annotations"][LIST] = "log,other"
 
-    paper.edit("web-0", other)
+    world.edit("web-0", other)
     # when
-    paper.change(container("log", env=[{"name": "A", "value": "b"}]))
-    plan = paper.round()
+    world.change(container("log", env=[{"name": "A", "value": "b"}]))
+    plan = world.round()
     # then
     assert upgraded(plan) == []
     assert [(note.reason, note.warning) for note in plan.notes] == [("NotUpgradablePods", False)]
     assert "detected 2 not upgradable pod(s)" in plan.notes[0].message
-    condition = paper.condition("web-0")
+    condition = world.condition("web-0")
     assert condition is not None
     assert (condition["status"], condition["reason"]) == ("False", "UpdateImmutableField")
     assert orjson.loads(condition["message"]) == {"log": False, "other": True}
-    assert paper.round().is_settled
+    assert world.round().is_settled
     # when it is taken back, the pod says that it is fine again
-    paper.change(container("log"))
-    paper.settle()
-    assert paper.status["updatedPods"] == 2
-    assert orjson.loads((paper.condition("web-0") or {})["message"]) == {"log": True, "other": True}
-    assert (paper.condition("web-0") or {})["status"] == "True"
+    world.change(container("log"))
+    world.settle()
+    assert world.status["updatedPods"] == 2
+    assert orjson.loads((world.condition("web-0") or {})["message"]) == {"log": True, "other": True}
+    assert (world.condition("web-0") or {})["status"] == "True"
 
 
 def test_the_condition_stays_false_while_another_sidecarset_cannot_upgrade() -> None:
     """case 61; an entry of a SidecarSet that is gone is dropped (pitfall 21)"""
-    paper = world(1)
+    world = started(1)
 
     def other(pod: Document) -> None:
         message = '{"gone":false,"other":false}'
@@ -214,91 +214,91 @@ def test_the_condition_stays_false_while_another_sidecarset_cannot_upgrade() -> 
         pod["status"]["conditions"].append(condition)
         pod["metadata"]["annotations"][LIST] = "log,other"
 
-    paper.edit("web-0", other)
-    new_image(paper).settle()
-    condition = paper.condition("web-0") or {}
+    world.edit("web-0", other)
+    new_image(world).settle()
+    condition = world.condition("web-0") or {}
     assert (condition["status"], condition["message"]) == ("False", '{"log":true,"other":false}')
 
 
-def test_a_bad_image_breaks_one_pod_which_a_good_one_heals() -> None:
+def test_a_bad_image_breaks_one_pod_and_a_good_one_repairs_it() -> None:
     """case 62"""
-    paper = world(3)
-    new_image(paper, "log:bad")
+    world = started(3)
+    new_image(world, "log:bad")
     for _ in range(5):
-        paper.round()
-        for name in paper.pods:
-            failing = paper.images(name)["log"] == "log:bad"
-            paper.runs(name, failing=("log",) if failing else ())
-    assert sum(paper.images(name)["log"] == "log:bad" for name in paper.pods) == 1
-    broken = next(name for name in paper.pods if paper.images(name)["log"] == "log:bad")
-    new_image(paper, "log:good")
-    plan = paper.round()
+        world.round()
+        for name in world.pods:
+            failing = world.images(name)["log"] == "log:bad"
+            world.runs(name, failing=("log",) if failing else ())
+    assert sum(world.images(name)["log"] == "log:bad" for name in world.pods) == 1
+    broken = next(name for name in world.pods if world.images(name)["log"] == "log:bad")
+    new_image(world, "log:good")
+    plan = world.round()
     assert upgraded(plan) == [broken], "the others serve, and wait until it does"
-    paper.settle()
-    assert {paper.images(name)["log"] for name in paper.pods} == {"log:good"}
+    world.settle()
+    assert {world.images(name)["log"] for name in world.pods} == {"log:good"}
 
 
 def test_only_selected_pods_are_upgraded_also_when_they_come_to_match_later() -> None:
     """case 63"""
-    paper = world(2, selector={"matchLabels": {"canary": "yes"}})
-    new_image(paper)
-    plan = paper.round()
+    world = started(2, selector={"matchLabels": {"canary": "yes"}})
+    new_image(world)
+    plan = world.round()
     assert upgraded(plan) == []
     assert "updateStrategy.selector" in plan.skipped["shop/web-0"].message
-    paper.edit("web-1", lambda pod: pod["metadata"]["labels"].update(canary="yes"))
-    paper.settle()
-    assert [paper.images(name)["log"] for name in ("web-0", "web-1")] == ["log:1", "log:2"]
+    world.edit("web-1", lambda pod: pod["metadata"]["labels"].update(canary="yes"))
+    world.settle()
+    assert [world.images(name)["log"] for name in ("web-0", "web-1")] == ["log:1", "log:2"]
 
 
 def test_paused_upgrades_nothing_and_reports_all() -> None:
     """case 64"""
-    paper = world(2)
-    new_image(paper, updateStrategy={"paused": True})
-    plan = paper.round()
+    world = started(2)
+    new_image(world, updateStrategy={"paused": True})
+    plan = world.round()
     assert upgraded(plan) == []
     assert "paused" in plan.skipped["shop/web-0"].message
-    assert (paper.status["matchedPods"], paper.status["updatedPods"]) == (2, 0)
-    paper.change(updateStrategy={"paused": False})
-    paper.settle()
-    assert paper.status["updatedPods"] == 2
+    assert (world.status["matchedPods"], world.status["updatedPods"]) == (2, 0)
+    world.change(updateStrategy={"paused": False})
+    world.settle()
+    assert world.status["updatedPods"] == 2
 
 
 def test_an_image_of_before_takes_pods_back_and_its_revision_becomes_the_newest() -> None:
     """case 65"""
-    paper = world(3)
-    first = paper.status["latestRevision"]
-    new_image(paper)
-    paper.round()
-    assert "log:2" in {paper.images(name)["log"] for name in paper.pods}
-    paper.run_all()
-    new_image(paper, "log:1")
-    paper.settle()
-    assert {paper.images(name)["log"] for name in paper.pods} == {"log:1"}
-    assert paper.status["latestRevision"] == first
-    assert len(paper.revisions) == 2
-    assert max(paper.revisions.values(), key=lambda one: one["revision"])["metadata"]["name"] == first
+    world = started(3)
+    first = world.status["latestRevision"]
+    new_image(world)
+    world.round()
+    assert "log:2" in {world.images(name)["log"] for name in world.pods}
+    world.run_all()
+    new_image(world, "log:1")
+    world.settle()
+    assert {world.images(name)["log"] for name in world.pods} == {"log:1"}
+    assert world.status["latestRevision"] == first
+    assert len(world.revisions) == 2
+    assert max(world.revisions.values(), key=lambda one: one["revision"])["metadata"]["name"] == first
 
 
 def test_a_pod_whose_last_upgrade_is_not_over_waits() -> None:
     """case 66"""
-    paper = world(1)
-    new_image(paper)
-    paper.round()
-    new_image(paper, "log:3")
-    plan = paper.round()
+    world = started(1)
+    new_image(world)
+    world.round()
+    new_image(world, "log:3")
+    plan = world.round()
     assert upgraded(plan) == []
     assert "upgrade before" in plan.skipped["shop/web-0"].message
-    paper.settle()
-    assert paper.images("web-0")["log"] == "log:3"
+    world.settle()
+    assert world.images("web-0")["log"] == "log:3"
 
 
 def test_pods_that_were_not_injected_are_not_counted() -> None:
     """case 67"""
-    paper = world(2)
-    paper.edit("web-0", lambda pod: pod["metadata"]["annotations"].pop(LIST))
-    new_image(paper).settle()
-    assert paper.status["matchedPods"] == 1
-    assert paper.images("web-0")["log"] == "log:1"
+    world = started(2)
+    world.edit("web-0", lambda pod: pod["metadata"]["annotations"].pop(LIST))
+    new_image(world).settle()
+    assert world.status["matchedPods"] == 1
+    assert world.images("web-0")["log"] == "log:1"
 
 
 @pytest.mark.parametrize(
@@ -311,24 +311,24 @@ def test_pods_that_were_not_injected_are_not_counted() -> None:
     ],
 )
 def test_pods_that_leave_or_lack_the_sidecar_are_not_managed(change: Any) -> None:
-    paper = world(1)
-    paper.edit("web-0", change)
-    assert paper.managed() == {}
+    world = started(1)
+    world.edit("web-0", change)
+    assert world.managed() == {}
 
 
 def test_namespaces_are_looked_at_by_their_labels_of_now() -> None:
-    paper = Paper(
+    world = SidecarWorld(
         sidecarset("log", container("log"), namespaceSelector={"matchLabels": {"tier": "gold"}}),
         namespace_labels={"shop": {"tier": "gold"}},
     )
-    paper.doc["spec"].pop("namespaceSelector")
-    paper.add()
-    paper.change(namespaceSelector={"matchLabels": {"tier": "gold"}})
-    assert len(paper.managed()) == 1
-    paper.namespaces = {"shop": {}}
-    assert paper.managed() == {}
-    paper.namespaces = {}
-    assert paper.managed() == {}
+    world.doc["spec"].pop("namespaceSelector")
+    world.add()
+    world.change(namespaceSelector={"matchLabels": {"tier": "gold"}})
+    assert len(world.managed()) == 1
+    world.namespaces = {"shop": {}}
+    assert world.managed() == {}
+    world.namespaces = {}
+    assert world.managed() == {}
 
 
 # ── predicates ───────────────────────────────────────────────────────────────
@@ -349,54 +349,54 @@ DIGEST = "sha256:" + "a" * 64
 )
 def test_images_by_digest_are_compared_with_what_runs(image_id: str, *, consistent: bool) -> None:
     """case 68"""
-    paper = Paper(sidecarset("log", container("log", f"log@{DIGEST}")))
-    paper.add()
-    paper.edit("web-0", lambda pod: pod["status"]["containerStatuses"][0].update(imageID=image_id))
-    assert paper.managed()["web-0"].is_consistent is consistent
+    world = SidecarWorld(sidecarset("log", container("log", f"log@{DIGEST}")))
+    world.add()
+    world.edit("web-0", lambda pod: pod["status"]["containerStatuses"][0].update(imageID=image_id))
+    assert world.managed()["web-0"].is_consistent is consistent
 
 
-def test_a_pod_that_does_not_tell_all_its_containers_is_not_consistent() -> None:
+def test_a_pod_without_a_status_of_each_container_is_not_consistent() -> None:
     """case 69"""
-    paper = world(1)
-    paper.edit("web-0", lambda pod: pod["status"]["containerStatuses"].pop())
-    assert not paper.managed()["web-0"].is_consistent
-    paper.round()
-    assert paper.status["readyPods"] == 0
+    world = started(1)
+    world.edit("web-0", lambda pod: pod["status"]["containerStatuses"].pop())
+    assert not world.managed()["web-0"].is_consistent
+    world.round()
+    assert world.status["readyPods"] == 0
 
 
-def test_two_tags_of_one_image_are_told_apart_by_their_names() -> None:
+def test_two_tags_of_one_image_differ_by_their_names() -> None:
     """pitfall 8"""
-    paper = world(1)
-    new_image(paper)
-    paper.round()
+    world = started(1)
+    new_image(world)
+    world.round()
     same = "registry/log@sha256:log:1"
-    paper.runs("web-0")
-    paper.edit("web-0", lambda pod: pod["status"]["containerStatuses"][0].update(imageID=same))
-    assert paper.managed()["web-0"].is_consistent
+    world.runs("web-0")
+    world.edit("web-0", lambda pod: pod["status"]["containerStatuses"][0].update(imageID=same))
+    assert world.managed()["web-0"].is_consistent
 
 
 def test_a_second_plan_on_the_answers_of_the_first_upgrades_nothing_more() -> None:
     """case 70"""
-    paper = world(3)
-    new_image(paper)
-    assert len(upgraded(paper.round())) == 1
-    assert upgraded(paper.round()) == []
+    world = started(3)
+    new_image(world)
+    assert len(upgraded(world.round())) == 1
+    assert upgraded(world.round()) == []
 
 
 def test_every_write_is_bound_to_the_pod_that_was_looked_at() -> None:
     """cases 71 and 72: a pod that is gone or changed refuses it, and the next plan sees what is there"""
-    paper = world(2)
-    new_image(paper, updateStrategy={"maxUnavailable": 2})
-    actions: list[Any] = [step.action for step in paper.plan().steps if step.action.key.namespace == "shop"]
+    world = started(2)
+    new_image(world, updateStrategy={"maxUnavailable": 2})
+    actions: list[Any] = [step.action for step in world.plan().steps if step.action.key.namespace == "shop"]
     assert [(one.uid, one.resource_version) for one in actions] == [
-        (pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in paper.pods.values()
+        (pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]) for pod in world.pods.values()
     ]
 
 
 def test_a_record_of_the_older_form_gets_all_its_fields() -> None:
     """section 3.3"""
-    paper = world(1)
-    hashes = paper.view.hashes
+    world = started(1)
+    hashes = world.view.hashes
 
     def older(pod: Document) -> None:
         pod["metadata"]["annotations"] |= {
@@ -404,11 +404,11 @@ def test_a_record_of_the_older_form_gets_all_its_fields() -> None:
             f"{HASH}-without-image": orjson.dumps({"log": hashes.without_image, "other": "h"}).decode(),
         }
 
-    paper.edit("web-0", older)
-    assert paper.managed()["web-0"].is_updated
-    new_image(paper).settle()
+    world.edit("web-0", older)
+    assert world.managed()["web-0"].is_updated
+    new_image(world).settle()
     for key in (HASH, f"{HASH}-without-image"):
-        records = paper.note("web-0", key)
+        records = world.note("web-0", key)
         assert records["other"]["hash"] == "h"
         assert records["other"]["updateTimestamp"] is not None
         assert records["log"]["sidecarList"] == ["log"]
@@ -416,67 +416,67 @@ def test_a_record_of_the_older_form_gets_all_its_fields() -> None:
 
 @pytest.mark.parametrize("text", ["", "no json", "[]", '{"log":1}'])
 def test_a_pod_without_a_readable_record_is_not_upgraded(text: str) -> None:
-    paper = world(1)
-    paper.edit(
+    world = started(1)
+    world.edit(
         "web-0",
         lambda pod: pod["metadata"]["annotations"].update({HASH: text, f"{HASH}-without-image": text}),
     )
-    new_image(paper)
-    assert upgraded(paper.round()) == []
-    assert paper.status["updatedPods"] == 0
+    new_image(world)
+    assert upgraded(world.round()) == []
+    assert world.status["updatedPods"] == 0
 
 
 def test_a_state_that_cannot_be_read_is_made_anew() -> None:
     """section 3.4"""
-    paper = world(1)
-    paper.edit("web-0", lambda pod: pod["metadata"]["annotations"].update({STATE: "no json"}))
-    assert not paper.managed()["web-0"].is_consistent
-    paper.edit("web-0", lambda pod: pod["status"]["containerStatuses"][0].update(ready=False))
-    new_image(paper)
-    paper.round()
-    assert paper.note("web-0", STATE)["log"]["lastContainerStatuses"].keys() == {"log"}
+    world = started(1)
+    world.edit("web-0", lambda pod: pod["metadata"]["annotations"].update({STATE: "no json"}))
+    assert not world.managed()["web-0"].is_consistent
+    world.edit("web-0", lambda pod: pod["status"]["containerStatuses"][0].update(ready=False))
+    new_image(world)
+    world.round()
+    assert world.note("web-0", STATE)["log"]["lastContainerStatuses"].keys() == {"log"}
 
 
 def test_annotations_are_patched_with_the_upgrade() -> None:
     """section 6.5"""
     entry = {"annotations": {"oom": '{"log":1}'}, "patchPolicy": "MergePatchJson"}
-    paper = Paper(sidecarset("log", container("log"), patchPodMetadata=[entry]))
-    paper.add()
-    paper.change(patchPodMetadata=[{**entry, "annotations": {"oom": '{"more":2}'}}])
-    paper.settle()
-    assert paper.note("web-0", "oom") == {"log": 1}
-    new_image(paper).settle()
-    assert paper.note("web-0", "oom") == {"log": 1, "more": 2}
-    paper.edit("web-0", lambda pod: pod["metadata"]["annotations"].update(oom="abc"))
-    new_image(paper, "log:3")
-    plan = paper.round()
+    world = SidecarWorld(sidecarset("log", container("log"), patchPodMetadata=[entry]))
+    world.add()
+    world.change(patchPodMetadata=[{**entry, "annotations": {"oom": '{"more":2}'}}])
+    world.settle()
+    assert world.note("web-0", "oom") == {"log": 1}
+    new_image(world).settle()
+    assert world.note("web-0", "oom") == {"log": 1, "more": 2}
+    world.edit("web-0", lambda pod: pod["metadata"]["annotations"].update(oom="abc"))
+    new_image(world, "log:3")
+    plan = world.round()
     assert upgraded(plan) == []
     assert [note.reason for note in plan.notes] == ["FailedUpgradeSidecar"] * 2
     assert [note.about.key.name if note.about else "" for note in plan.notes] == ["", "web-0"]
     assert "oom" in plan.skipped["shop/web-0"].message
 
 
-def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_look_says() -> None:
-    paper = world(3)
-    crowd = ManagedPodCache()
+def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_read_says() -> None:
+    world = started(3)
+    cache = ManagedPodCache()
 
     def views() -> list[PodView]:
-        return [paper.pod_view(name) for name in paper.pods]
+        return [world.pod_view(name) for name in world.pods]
 
     def fresh(pods: list[PodView]) -> list[ManagedPod]:
-        return [managed_pod(pod, paper.view) for pod in pods if is_managed(pod, paper.view)]
+        return [managed_pod(pod, world.view) for pod in pods if is_managed(pod, world.view)]
 
     pods = views()
-    first = crowd.of(pods, paper.view)
-    again = crowd.of(pods, paper.view)
+    first = cache.of(pods, world.view)
+    again = cache.of(pods, world.view)
     assert all(one is other for one, other in zip(first, again, strict=True))
     # when the spec, a pod, and which pods there are change
-    new_image(paper)
-    assert crowd.of(pods, paper.view) == fresh(pods) != first
-    paper.runs("web-0", ready=False)
+    new_image(world)
+    assert cache.of(pods, world.view) == fresh(pods) != first
+    world.runs("web-0", ready=False)
     pods = views()[:2]
-    assert crowd.of(pods, paper.view) == fresh(pods)
-    assert len(crowd.of(pods, paper.view)) == 2
+    assert cache.of(pods, world.view) == fresh(pods)
+    assert len(cache.of(pods, world.view)) == 2
 
 
 # ── order ────────────────────────────────────────────────────────────────────
@@ -484,7 +484,7 @@ def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_look_says() -> N
 
 def test_terms_of_priority_put_pods_without_the_label_first_and_high_numbers_last() -> None:
     """case 80"""
-    paper = Paper(
+    world = SidecarWorld(
         sidecarset(
             "log",
             container("log"),
@@ -495,9 +495,9 @@ def test_terms_of_priority_put_pods_without_the_label_first_and_high_numbers_las
         )
     )
     for value in ("sts-2", "10", ""):
-        paper.add(labels={"k": value} if value else {})
-    new_image(paper)
-    assert upgraded(paper.round()) == ["web-2", "web-1", "web-0"]
+        world.add(labels={"k": value} if value else {})
+    new_image(world)
+    assert upgraded(world.round()) == ["web-2", "web-1", "web-0"]
 
 
 def test_heavier_pods_go_first() -> None:
@@ -505,7 +505,7 @@ def test_heavier_pods_go_first() -> None:
         {"weight": 5, "matchSelector": {"matchLabels": {"k": "low"}}},
         {"weight": 50, "matchSelector": {"matchLabels": {"k": "high"}}},
     ]
-    paper = Paper(
+    world = SidecarWorld(
         sidecarset(
             "log",
             container("log"),
@@ -513,52 +513,52 @@ def test_heavier_pods_go_first() -> None:
         )
     )
     for value in ("low", "none", "high"):
-        paper.add(labels={"k": value})
-    new_image(paper)
-    assert upgraded(paper.round()) == ["web-2", "web-0", "web-1"]
+        world.add(labels={"k": value})
+    new_image(world)
+    assert upgraded(world.round()) == ["web-2", "web-0", "web-1"]
 
 
-def scattered(most: int) -> Paper:
+def scattered(most: int) -> SidecarWorld:
     """Ten pods, three of them with foo=bar."""
     terms = [{"key": "foo", "value": "bar"}]
-    paper = Paper(
+    world = SidecarWorld(
         sidecarset("log", container("log"), updateStrategy={"maxUnavailable": most, "scatterStrategy": terms})
     )
     for number in range(10):
-        paper.add(labels={"foo": "bar"} if number < 3 else {})
-    paper.settle()
-    return new_image(paper)
+        world.add(labels={"foo": "bar"} if number < 3 else {})
+    world.settle()
+    return new_image(world)
 
 
-def places(paper: Paper, order: list[str]) -> list[int]:
-    return [place for place, name in enumerate(order, 1) if "foo" in paper.pods[name]["metadata"]["labels"]]
+def places(world: SidecarWorld, order: list[str]) -> list[int]:
+    return [place for place, name in enumerate(order, 1) if "foo" in world.pods[name]["metadata"]["labels"]]
 
 
 def test_scattered_pods_are_spread_over_one_round() -> None:
     """case 79"""
-    paper = scattered(10)
-    assert places(paper, upgraded(paper.round())) == [1, 6, 10]
+    world = scattered(10)
+    assert places(world, upgraded(world.round())) == [1, 6, 10]
 
 
 def test_with_a_small_budget_the_order_is_built_anew_in_every_round() -> None:
     """case 79"""
-    paper = scattered(1)
+    world = scattered(1)
     order: list[str] = []
     while len(order) < 10:
-        order += upgraded(paper.round())
-        paper.run_all()
-    assert places(paper, order)[:2] == [1, 5]
+        order += upgraded(world.round())
+        world.run_all()
+    assert places(world, order)[:2] == [1, 5]
 
 
 def test_an_asterisk_stands_for_every_value() -> None:
     terms = [{"key": "zone", "value": "*"}]
-    paper = Paper(
+    world = SidecarWorld(
         sidecarset("log", container("log"), updateStrategy={"maxUnavailable": 9, "scatterStrategy": terms})
     )
     for number in range(8):
-        paper.add(labels={"zone": "ab"[number % 2]})
-    new_image(paper)
-    assert sorted(upgraded(paper.round())) == sorted(paper.pods)
+        world.add(labels={"zone": "ab"[number % 2]})
+    new_image(world)
+    assert sorted(upgraded(world.round())) == sorted(world.pods)
 
 
 # ── hot upgrades ─────────────────────────────────────────────────────────────
@@ -566,127 +566,127 @@ def test_an_asterisk_stands_for_every_value() -> None:
 WORKING = "kruise.io/sidecarset-working-hotupgrade-container"
 
 
-def hot_world(*more: Document, pods: int = 1) -> Paper:
-    found = Paper(sidecarset("mesh", hot("mesh"), *more))
+def hot_world(*more: Document, pods: int = 1) -> SidecarWorld:
+    found = SidecarWorld(sidecarset("mesh", hot("mesh"), *more))
     found.add(pods)
     found.settle()
     return found
 
 
-def versions(paper: Paper) -> dict[str, str]:
-    """`1` and `2` with the version, `1alt` and `2alt` with that of the twin."""
-    told = paper.pods["web-0"]["metadata"]["annotations"]
+def versions(world: SidecarWorld) -> dict[str, str]:
+    """`1` and `2` with the version, `1alt` and `2alt` with that of the other container."""
+    annotations = world.pods["web-0"]["metadata"]["annotations"]
     return {
-        f"{number}{alt}": told[f"version{alt}.sidecarset.kruise.io/mesh-{number}"]
+        f"{number}{alt}": annotations[f"version{alt}.sidecarset.kruise.io/mesh-{number}"]
         for number in (1, 2)
         for alt in ("", "alt")
     }
 
 
-def test_the_idle_twin_takes_over_and_the_other_becomes_idle() -> None:
+def test_the_idle_container_takes_over_and_the_other_becomes_idle() -> None:
     """case 73"""
     # given
-    paper = hot_world()
-    assert paper.images("web-0") == {"mesh-1": "mesh:1", "mesh-2": "empty:1", "main": "web:1"}
+    world = hot_world()
+    assert world.images("web-0") == {"mesh-1": "mesh:1", "mesh-2": "empty:1", "main": "web:1"}
     # when
-    paper.change(hot("mesh", "mesh:2"))
-    version = str(paper.version)
-    paper.round()
+    world.change(hot("mesh", "mesh:2"))
+    version = str(world.version)
+    world.round()
     # then the idle one has the image, and the pod counts as updated and not as ready
-    assert paper.images("web-0") == {"mesh-1": "mesh:1", "mesh-2": "mesh:2", "main": "web:1"}
-    assert paper.note("web-0", WORKING) == {"mesh": "mesh-2"}
-    assert versions(paper) == {"1": "1", "1alt": version, "2": version, "2alt": "1"}
-    paper.round()
-    assert (paper.status["updatedPods"], paper.status.get("updatedReadyPods", 0)) == (1, 0)
+    assert world.images("web-0") == {"mesh-1": "mesh:1", "mesh-2": "mesh:2", "main": "web:1"}
+    assert world.note("web-0", WORKING) == {"mesh": "mesh-2"}
+    assert versions(world) == {"1": "1", "1alt": version, "2": version, "2alt": "1"}
+    world.round()
+    assert (world.status["updatedPods"], world.status.get("updatedReadyPods", 0)) == (1, 0)
     # when it runs
-    paper.run_all()
-    plan = paper.round()
+    world.run_all()
+    plan = world.round()
     # then
-    assert paper.images("web-0") == {"mesh-1": "empty:1", "mesh-2": "mesh:2", "main": "web:1"}
-    assert versions(paper) == {"1": "0", "1alt": version, "2": version, "2alt": "0"}
+    assert world.images("web-0") == {"mesh-1": "empty:1", "mesh-2": "mesh:2", "main": "web:1"}
+    assert versions(world) == {"1": "0", "1alt": version, "2": version, "2alt": "0"}
     done = [step.done for step in plan.steps if step.done is not None]
     assert [(one.reason, one.about.key.name) for one in done if one.about] == [
         ("ResetContainerSucceed", "web-0")
     ]
-    paper.settle()
-    assert paper.status["updatedReadyPods"] == 1
+    world.settle()
+    assert world.status["updatedReadyPods"] == 1
 
 
 def test_nothing_becomes_idle_while_the_new_one_fails_and_the_serving_one_is_left_alone() -> None:
     """case 74"""
-    paper = hot_world()
-    paper.change(hot("mesh", "mesh:bad"))
-    paper.round()
-    paper.runs("web-0", failing=("mesh-2",))
-    assert paper.images("web-0")["mesh-1"] == "mesh:1"
-    paper.round()
-    assert paper.images("web-0")["mesh-1"] == "mesh:1"
-    paper.change(hot("mesh", "mesh:good"))
-    paper.round()
-    assert paper.images("web-0") == {"mesh-1": "mesh:1", "mesh-2": "mesh:good", "main": "web:1"}
-    paper.run_all()
-    paper.settle()
-    assert paper.images("web-0") == {"mesh-1": "empty:1", "mesh-2": "mesh:good", "main": "web:1"}
+    world = hot_world()
+    world.change(hot("mesh", "mesh:bad"))
+    world.round()
+    world.runs("web-0", failing=("mesh-2",))
+    assert world.images("web-0")["mesh-1"] == "mesh:1"
+    world.round()
+    assert world.images("web-0")["mesh-1"] == "mesh:1"
+    world.change(hot("mesh", "mesh:good"))
+    world.round()
+    assert world.images("web-0") == {"mesh-1": "mesh:1", "mesh-2": "mesh:good", "main": "web:1"}
+    world.run_all()
+    world.settle()
+    assert world.images("web-0") == {"mesh-1": "empty:1", "mesh-2": "mesh:good", "main": "web:1"}
 
 
 def test_hot_upgrades_one_after_another_take_turns() -> None:
     """case 75"""
-    paper = hot_world()
+    world = hot_world()
     working = []
     for number in range(2, 6):
-        paper.change(hot("mesh", f"mesh:{number}"))
-        paper.round()
-        working.append(paper.note("web-0", WORKING)["mesh"])
-        paper.run_all()
-        paper.settle()
-        assert sorted(paper.images("web-0").values()) == ["empty:1", f"mesh:{number}", "web:1"]
+        world.change(hot("mesh", f"mesh:{number}"))
+        world.round()
+        working.append(world.note("web-0", WORKING)["mesh"])
+        world.run_all()
+        world.settle()
+        assert sorted(world.images("web-0").values()) == ["empty:1", f"mesh:{number}", "web:1"]
     assert working == ["mesh-2", "mesh-1", "mesh-2", "mesh-1"]
 
 
-def test_a_change_in_the_middle_of_a_hot_upgrade_ends_with_one_idle_twin() -> None:
+def test_a_change_in_the_middle_of_a_hot_upgrade_ends_with_one_idle_container() -> None:
     """case 75, pitfall 2"""
-    paper = hot_world()
-    paper.change(hot("mesh", "mesh:2"))
-    paper.round()
-    paper.run_all()
-    paper.change(hot("mesh", "mesh:3"))
-    paper.settle()
-    assert sorted(paper.images("web-0").values()) == ["empty:1", "mesh:3", "web:1"]
+    world = hot_world()
+    world.change(hot("mesh", "mesh:2"))
+    world.round()
+    world.run_all()
+    world.change(hot("mesh", "mesh:3"))
+    world.settle()
+    assert sorted(world.images("web-0").values()) == ["empty:1", "mesh:3", "web:1"]
 
 
 def test_hot_and_cold_sidecars_are_upgraded_in_one_write() -> None:
     """case 76"""
-    paper = hot_world(container("log"))
-    paper.change(hot("mesh", "mesh:2"), container("log", "log:2"))
-    plan = paper.plan()
+    world = hot_world(container("log"))
+    world.change(hot("mesh", "mesh:2"), container("log", "log:2"))
+    plan = world.plan()
     assert len([step for step in plan.steps if step.action.key.name == "web-0"]) == 1
-    paper.settle()
-    assert paper.images("web-0") == {"mesh-1": "empty:1", "mesh-2": "mesh:2", "log": "log:2", "main": "web:1"}
+    world.settle()
+    assert world.images("web-0") == {"mesh-1": "empty:1", "mesh-2": "mesh:2", "log": "log:2", "main": "web:1"}
 
 
 def test_a_pause_stops_the_end_of_hot_upgrades_too() -> None:
     """pitfall 19"""
-    paper = hot_world()
-    paper.change(hot("mesh", "mesh:2"))
-    paper.round()
-    paper.run_all()
-    paper.change(updateStrategy={"paused": True})
-    paper.round()
-    assert paper.images("web-0")["mesh-1"] == "mesh:1"
+    world = hot_world()
+    world.change(hot("mesh", "mesh:2"))
+    world.round()
+    world.run_all()
+    world.change(updateStrategy={"paused": True})
+    world.round()
+    assert world.images("web-0")["mesh-1"] == "mesh:1"
 
 
 def test_a_pod_without_the_working_map_is_not_managed() -> None:
-    paper = hot_world()
-    paper.edit("web-0", lambda pod: pod["metadata"]["annotations"].pop(WORKING))
-    assert paper.managed() == {}
+    world = hot_world()
+    world.edit("web-0", lambda pod: pod["metadata"]["annotations"].pop(WORKING))
+    assert world.managed() == {}
 
 
 # ── revisions ────────────────────────────────────────────────────────────────
 
 
 def test_the_stored_revision_is_that_of_the_original() -> None:
-    paper = world(1)
-    (one,) = paper.revisions.values()
+    world = started(1)
+    (one,) = world.revisions.values()
     assert one["data"]["spec"].keys() == {
         "$patch",
         "containers",
@@ -701,64 +701,64 @@ def test_the_stored_revision_is_that_of_the_original() -> None:
     assert metadata["namespace"] == "kruise-system"
     assert metadata["labels"]["kruise.io/sidecarset-name"] == "log"
     assert metadata["name"] == f"log-{metadata['labels']['controller.kubernetes.io/hash']}"
-    assert metadata["annotations"][HASH] == paper.view.hashes.full
+    assert metadata["annotations"][HASH] == world.view.hashes.full
     assert metadata["ownerReferences"][0]["kind"] == "SidecarSet"
     assert one["revision"] == 1
 
 
 def test_a_revision_that_another_manager_stored_is_recognised_by_what_it_means() -> None:
-    paper = world(1)
-    (name,) = paper.revisions
-    spec = paper.revisions[name]["data"]["spec"]
+    world = started(1)
+    (name,) = world.revisions
+    spec = world.revisions[name]["data"]["spec"]
     spec["containers"][0] |= {"env": [], "ports": None, "tty": False, "lifecycle": None}
     spec["initContainers"] = []
-    assert paper.plan().is_settled
+    assert world.plan().is_settled
 
 
 def test_a_paused_injection_does_not_stop_upgrades() -> None:
     """case 34"""
-    paper = world(2)
-    new_image(paper, injectionStrategy={"paused": True}).settle()
-    assert {paper.images(pod)["log"] for pod in paper.pods} == {"log:2"}
+    world = started(2)
+    new_image(world, injectionStrategy={"paused": True}).settle()
+    assert {world.images(pod)["log"] for pod in world.pods} == {"log:2"}
 
 
 def test_without_history_one_revision_remains_but_none_that_is_used_goes() -> None:
     """case 77"""
-    paper = world(2)
-    paper.change(revisionHistoryLimit=0, updateStrategy={"partition": 1})
+    world = started(2)
+    world.change(revisionHistoryLimit=0, updateStrategy={"partition": 1})
     for number in range(2, 6):
-        new_image(paper, f"log:{number}")
-        paper.settle()
-    used = {paper.note(name, HASH)["log"]["controllerRevision"] for name in paper.pods}
+        new_image(world, f"log:{number}")
+        world.settle()
+    used = {world.note(name, HASH)["log"]["controllerRevision"] for name in world.pods}
     assert len(used) == 2
-    assert used == set(paper.revisions)
-    paper.change(updateStrategy={"partition": 0})
-    paper.settle()
-    paper.settle()
-    assert set(paper.revisions) == {paper.status["latestRevision"]}
+    assert used == set(world.revisions)
+    world.change(updateStrategy={"partition": 0})
+    world.settle()
+    world.settle()
+    assert set(world.revisions) == {world.status["latestRevision"]}
 
 
 def test_revisions_that_injection_asks_for_stay() -> None:
     """case 77"""
-    paper = world(1)
-    first = paper.status["latestRevision"]
+    world = started(1)
+    first = world.status["latestRevision"]
     choice = {"revision": {"revisionName": first}}
-    paper.change(revisionHistoryLimit=1, injectionStrategy=choice)
+    world.change(revisionHistoryLimit=1, injectionStrategy=choice)
     for number in range(2, 5):
-        new_image(paper, f"log:{number}")
-        paper.settle()
-    paper.settle()
-    assert set(paper.revisions) == {first, paper.status["latestRevision"]}
+        new_image(world, f"log:{number}")
+        world.settle()
+    world.settle()
+    assert set(world.revisions) == {first, world.status["latestRevision"]}
 
 
 def test_another_custom_version_moves_to_the_revision_that_is_there() -> None:
     """case 78"""
     label = "apps.kruise.io/sidecarset-custom-version"
-    paper = world(1)
+    world = started(1)
     for version in ("v1", "v2"):
-        paper.change(customVersion=version)
-        paper.settle()
-        (one,) = paper.revisions.values()
+        world.change(customVersion=version)
+        world.settle()
+        (one,) = world.revisions.values()
         assert one["metadata"]["labels"][label] == version
 
 
@@ -767,48 +767,48 @@ def test_another_custom_version_moves_to_the_revision_that_is_there() -> None:
 
 def test_a_sidecarset_that_goes_leaves_pods_and_revisions_alone() -> None:
     """case 81"""
-    paper = world(1)
-    new_image(paper)
-    paper.doc["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
-    assert paper.round().is_settled
+    world = started(1)
+    new_image(world)
+    world.doc["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    assert world.round().is_settled
 
 
 def test_without_updates_pods_are_reported_and_left() -> None:
     """pitfall 17"""
-    paper = world(2, type="NotUpdate")
-    new_image(paper)
-    plan = paper.round()
+    world = started(2, type="NotUpdate")
+    new_image(world)
+    plan = world.round()
     assert upgraded(plan) == []
     assert "NotUpdate" in plan.skipped["shop/web-0"].message
-    paper.runs("web-0", ready=False)
-    paper.round()
-    assert (paper.status["matchedPods"], paper.status["readyPods"]) == (2, 1)
+    world.runs("web-0", ready=False)
+    world.round()
+    assert (world.status["matchedPods"], world.status["readyPods"]) == (2, 1)
 
 
 def test_the_status_has_all_its_fields() -> None:
     """section 7.1"""
-    paper = world(2)
-    assert paper.status == {
+    world = started(2)
+    assert world.status == {
         "observedGeneration": 1,
         "matchedPods": 2,
         "updatedPods": 2,
         "readyPods": 2,
         "updatedReadyPods": 2,
-        "latestRevision": paper.status["latestRevision"],
+        "latestRevision": world.status["latestRevision"],
         "collisionCount": 0,
     }
-    assert paper.plan().is_settled
+    assert world.plan().is_settled
 
 
-def test_a_spec_that_cannot_be_read_is_told_and_nothing_is_touched() -> None:
-    paper = world(1)
-    paper.doc["spec"]["updateStrategy"] = {"paused": "yes"}
-    plan = paper.plan()
+def test_a_spec_that_cannot_be_read_is_reported_and_nothing_is_touched() -> None:
+    world = started(1)
+    world.doc["spec"]["updateStrategy"] = {"paused": "yes"}
+    plan = world.plan()
     assert [note.reason for note in plan.notes] == ["InvalidSpec"]
     assert "spec.updateStrategy.paused" in plan.notes[0].message
     assert not plan.stages
-    paper = world(1, partition="abc%")
-    new_image(paper)
-    plan = paper.plan()
+    world = started(1, partition="abc%")
+    new_image(world)
+    plan = world.plan()
     assert upgraded(plan) == []
     assert "abc%" in plan.skipped["shop/web-0"].message

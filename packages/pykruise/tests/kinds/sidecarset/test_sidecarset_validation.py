@@ -285,8 +285,8 @@ def test_transferred_variables_come_from_a_label_or_annotation(path: str, expect
 
 
 def policy(regex: str = ".*", resources: Any = None, **bounds: Any) -> Document:
-    told = {"targetContainersMode": "sum", "targetContainersNameRegex": regex, "resourcesExpr": bounds}
-    return container("a", resourcesPolicy=told, **({"resources": resources} if resources else {}))
+    fields = {"targetContainersMode": "sum", "targetContainersNameRegex": regex, "resourcesExpr": bounds}
+    return container("a", resourcesPolicy=fields, **({"resources": resources} if resources else {}))
 
 
 @pytest.mark.parametrize(
@@ -306,19 +306,19 @@ def test_a_policy_that_could_not_be_carried_out_is_refused(sidecar: Document, fi
     assert errors(sidecarset("s", sidecar)) == [("Invalid", f"spec.containers[0].resourcesPolicy{field}")]
 
 
-def test_an_empty_expression_of_targets_means_all() -> None:
+def test_an_empty_expression_of_targets_selects_all() -> None:
     """section 5.4"""
     assert errors(sidecarset("s", policy("", limits={"cpu": "cpu"}))) == []
 
 
 def test_only_init_containers_that_keep_running_have_a_policy() -> None:
     """case 27"""
-    told = policy(limits={"cpu": "cpu"})
+    sidecar = policy(limits={"cpu": "cpu"})
     strategy = {"type": "NotUpdate"}
-    assert errors(sidecarset("s", initContainers=[told], updateStrategy=strategy)) == [
+    assert errors(sidecarset("s", initContainers=[sidecar], updateStrategy=strategy)) == [
         ("Invalid", "spec.initContainers[0].resourcesPolicy")
     ]
-    native = {**told, "restartPolicy": "Always"}
+    native = {**sidecar, "restartPolicy": "Always"}
     assert errors(sidecarset("s", initContainers=[native], updateStrategy=strategy)) == []
 
 
@@ -344,7 +344,7 @@ def test_bad_enumerations_are_refused_under_their_field() -> None:
     ]
 
 
-def test_what_is_wrong_with_containers_is_told_as_of_pods() -> None:
+def test_errors_of_containers_are_those_of_pods() -> None:
     doc = sidecarset("s", container("A_b"), {"name": "c"}, initContainers=[container("c")])
     assert errors(doc) == [
         ("Invalid", "spec.containers[0].name"),

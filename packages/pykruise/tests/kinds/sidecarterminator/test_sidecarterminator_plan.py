@@ -119,11 +119,11 @@ def test_there_is_one_request_at_most() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [{"policy": "Always"}, {"phase": "Pending"}, {"deletionTimestamp": "2026-01-31T12:00:00Z"}]
+    "fields", [{"policy": "Always"}, {"phase": "Pending"}, {"deletionTimestamp": "2026-01-31T12:00:00Z"}]
 )
-def test_pods_that_run_on_wait_or_leave_are_left_alone(told: dict[str, Any]) -> None:
+def test_pods_that_run_on_wait_or_leave_are_left_alone(fields: dict[str, Any]) -> None:
     """case 86"""
-    one = pod({"main": {}, "log": KILL}, {"main": 0}, **told)
+    one = pod({"main": {}, "log": KILL}, {"main": 0}, **fields)
     assert not is_interesting(one)
     assert plan(one).is_settled
 

@@ -135,7 +135,7 @@ def test_a_pending_pod_gets_its_lost_claim_again() -> None:
     ],
 )
 @pytest.mark.parametrize("before", ["none", "set", "pod", "both"])
-def test_claims_are_owned_by_whoever_they_go_with(
+def test_claims_are_owned_by_the_objects_with_which_they_are_deleted(
     scaled: str, deleted_: str, slot: set[str], surplus: set[str], before: str
 ) -> None:
     """Whatever the owners were before."""
@@ -227,7 +227,7 @@ def test_claims_that_are_retained_again_lose_the_set_as_owner() -> None:
     }
 
 
-def test_new_claims_are_born_with_their_owner() -> None:
+def test_new_claims_are_created_with_their_owner() -> None:
     builder = statefulset(1, pods=False).with_claims(claim_template()).retaining(deleted="Delete")
     body = next(iter(builder.plan().steps)).action.body  # type: ignore[union-attr]
     assert body["metadata"]["ownerReferences"] == [SET_REFERENCE]
@@ -275,7 +275,7 @@ def ready_claims(builder: StatefulSetBuilder) -> int:
     return found
 
 
-def test_claims_grow_pod_by_pod_from_the_highest_and_nobody_is_restarted() -> None:
+def test_claims_grow_pod_by_pod_from_the_highest_and_no_pod_is_restarted() -> None:
     """statefulset case 70"""
     # given
     builder = growing()
@@ -411,8 +411,8 @@ def claim_view(name: str = "data-web-1", **fields: Any) -> ClaimView:
     return ClaimView(namespace=NAMESPACE, name=name, uid="u", resource_version=1, **fields)
 
 
-def test_a_claim_of_another_size_has_the_status_told_a_little_later() -> None:
-    # given a claim whose volume came late, so that no pod's start tells of it
+def test_a_claim_of_another_size_is_in_the_status_a_little_later() -> None:
+    # given a claim whose volume came late, so that no pod's start reports it
     pending, bound = claim_view(requested=1), claim_view(requested=1, capacity=1)
     # then
     assert woken_by(pending, bound, at_once=False) == [statefulset(3).view().key]

@@ -265,7 +265,7 @@ def test_in_parallel_all_surplus_pods_go_at_once() -> None:
     assert status["currentRevision"] == status["updateRevision"]
 
 
-def test_a_failed_pod_that_will_not_end_holds_up_nobody_else() -> None:
+def test_a_failed_pod_that_will_not_end_holds_up_no_other_pod() -> None:
     """statefulset case 19"""
     plan = statefulset(parallel=True).phase("Failed", 0).deleted(0).without(1).plan()
     assert created(plan) == [1]

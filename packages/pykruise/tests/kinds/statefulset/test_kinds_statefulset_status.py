@@ -84,7 +84,7 @@ def test_a_name_that_something_else_has_counts_as_a_collision() -> None:
     """statefulset case 25"""
     # given a revision of another owner under the name that this one's would have
     builder = statefulset(pods=False)
-    taken = revision(template("other:1"), 1, name=builder.update_name, controller="somebody")
+    taken = revision(template("other:1"), 1, name=builder.update_name, controller="other")
     builder.with_revisions(taken)
     # when
     (create,) = revision_writes(builder.plan())
@@ -104,7 +104,7 @@ def test_what_is_not_the_template_makes_no_revision() -> None:
     assert revision_writes(builder.annotated(x="y").plan()) == []
 
 
-def test_a_revision_of_the_original_means_the_same_and_rolls_nobody() -> None:
+def test_a_revision_of_the_original_means_the_same_and_updates_no_pod() -> None:
     # given a stored revision with what a typed client adds, and without the record of the selector
     builder = statefulset(3)
     data = {
@@ -199,7 +199,7 @@ def test_the_whole_status_is_compared() -> None:
 # ── conditions ───────────────────────────────────────────────────────────────
 
 
-def test_a_refused_creation_is_told_until_one_succeeds() -> None:
+def test_a_refused_creation_is_in_the_status_until_one_succeeds() -> None:
     """statefulset case 32"""
     # given
     builder = statefulset(3, pods=False)
@@ -286,15 +286,15 @@ def test_an_amount_that_cannot_be_read_stops_everything_and_is_named() -> None:
     assert "maxUnavailable" in plan.status["conditions"][0]["message"]  # type: ignore[index]
 
 
-def test_more_pods_than_a_cluster_can_have_are_refused_and_nobody_is_touched() -> None:
+def test_more_pods_than_a_cluster_can_have_are_refused_and_no_pod_is_touched() -> None:
     """`kubectl scale` asks no webhook."""
     plan = statefulset(3).with_spec(replicas=2**31 - 1).plan()
     assert plan.stages == ()
     assert "spec.replicas" in plan.status["conditions"][0]["message"]  # type: ignore[index]
 
 
-def test_a_bad_range_is_left_out_and_told_of() -> None:
-    """The others still count: a set must not create pods on numbers that somebody reserved."""
+def test_a_bad_range_is_left_out_and_is_reported() -> None:
+    """The others still count: a set must not create pods on numbers that a user reserved."""
     plan = statefulset(3, pods=False, parallel=True).with_spec(reserveOrdinals=["x-y", 1]).plan()
     assert created(plan) == [0, 2, 3]
     assert "InvalidReserveOrdinals" in {note.reason for note in plan.notes}
@@ -303,7 +303,7 @@ def test_a_bad_range_is_left_out_and_told_of() -> None:
 # ── whose pods ───────────────────────────────────────────────────────────────
 
 
-def test_an_orphan_with_its_labels_and_name_is_adopted_after_a_look_at_the_set() -> None:
+def test_an_orphan_with_its_labels_and_name_is_adopted_after_the_set_is_read_again() -> None:
     """statefulset case 84"""
     plan = statefulset(3).orphaned(1).plan()
     assert [stage.purpose for stage in plan.stages] == ["check before adoption", "adopt"]
@@ -325,7 +325,7 @@ def test_a_pod_whose_labels_no_longer_match_is_let_go() -> None:
 
 def test_another_selector_stops_everything() -> None:
     """The guard: nothing is released, nothing is made."""
-    # given a selector that was changed behind admission's back
+    # given a selector that was changed past admission
     builder = statefulset(3).with_spec(selector={"matchLabels": {"app": "other"}})
     builder.spec["template"]["metadata"]["labels"] = {"app": "other"}
     builder.with_revisions(revision(template(), 1))

@@ -64,7 +64,7 @@ def test_the_partition_counts_ranks_not_ordinals() -> None:
     assert left(plan)[0] == "the partition keeps it at its revision"
 
 
-def test_a_raised_partition_takes_nobody_back() -> None:
+def test_a_raised_partition_takes_no_pod_back() -> None:
     assert statefulset(3, partition=3).all_old().pod(2).plan().stages == ()
 
 
@@ -117,7 +117,7 @@ def test_a_missing_pod_is_made_and_costs_a_place() -> None:
     assert (created(plan), deleted(plan)) == ([0], [])
 
 
-# ── who goes first ───────────────────────────────────────────────────────────
+# ── which pod goes first ─────────────────────────────────────────────────────
 
 
 def test_weights_put_pods_first_and_the_highest_ordinal_breaks_ties() -> None:
@@ -181,7 +181,7 @@ def test_lost_pods_without_an_order_fill_up_what_the_partition_keeps() -> None:
 # ── not at all ───────────────────────────────────────────────────────────────
 
 
-def test_paused_updates_nobody_and_new_pods_are_of_the_new_revision() -> None:
+def test_paused_updates_no_pod_and_new_pods_are_of_the_new_revision() -> None:
     """statefulset case 41"""
     builder = statefulset(3, paused=True, parallel=True).all_old().with_spec(replicas=5)
     plan = builder.plan()
@@ -196,7 +196,7 @@ def test_a_strategy_that_was_never_defaulted_is_a_rolling_update(strategy: dict[
     assert deleted(builder.plan()) == [2]
 
 
-def test_on_delete_updates_nobody_and_a_lost_pod_is_new() -> None:
+def test_on_delete_updates_no_pod_and_a_lost_pod_is_new() -> None:
     """statefulset case 42"""
     builder = statefulset(3).on_delete().all_old()
     plan = builder.plan()
@@ -286,7 +286,7 @@ def test_what_cannot_go_in_place_is_recreated() -> None:
     assert images(plan) == {}
 
 
-def test_in_place_only_recreates_nobody_and_says_so() -> None:
+def test_in_place_only_recreates_no_pod_and_says_so() -> None:
     """statefulset case 47"""
     # given a change that slipped past admission
     builder = updatable(3, policy="InPlaceOnly")
@@ -462,7 +462,7 @@ def test_a_pod_that_lacks_a_new_volume_keeps_running_until_it_is_recreated() -> 
     builder.with_claims(claim_template()).spec["volumeClaimTemplates"].append(claim_template("logs"))
     # when
     plan = builder.plan()
-    # then nobody is restarted, no pod fails, and it is told
+    # then no pod is restarted, none fails, and an event says so
     assert plan.stages == ()
     (note,) = plan.notes
     assert (note.reason, note.warning) == ("ClaimsNotMounted", True)

@@ -218,7 +218,7 @@ def test_a_patch_that_cannot_be_merged_is_a_warning() -> None:
     assert found.startswith(f"{SUBSETS}[0].patch: failed to merge patch")
 
 
-def test_a_good_patch_is_no_news() -> None:
+def test_a_good_patch_gets_no_warning() -> None:
     patch = {"metadata": {"labels": {"tier": "x"}}, "spec": {"tolerations": [{"operator": "Exists"}]}}
     assert warnings(united(subset(patch=patch))) == []
 
@@ -355,7 +355,7 @@ def test_what_a_workload_could_not_follow_is_refused(kind: str, change: Document
     assert fields(new, old) == ([] if is_taken else [f"spec.template.{kind}.spec"])
 
 
-def test_saying_what_is_meant_anyway_is_no_change() -> None:
+def test_an_explicit_default_is_no_change() -> None:
     old = united(subset(), template=template_of(STATEFUL_SET, podManagementPolicy=None))
     new = united(subset(), template=template_of(STATEFUL_SET, podManagementPolicy="OrderedReady"))
     assert fields(new, old) == []

@@ -213,7 +213,7 @@ def test_a_subset_that_is_not_there_yet_can_take_pods() -> None:
         ([1, 1, 2], [MARKED, 1, 0], [1, 1, 0], [None] * 3, 2, [2, 1, 1]),
     ],
 )
-def test_others_stand_in_for_pods_in_reserve(
+def test_pods_in_reserve_have_substitutes(
     current: list[int], reserved: list[Any], least: list[Any], most: list[Any], replicas: int, result: Any
 ) -> None:
     """cases 52 to 54"""

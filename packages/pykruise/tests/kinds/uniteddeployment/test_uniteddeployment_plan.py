@@ -160,7 +160,7 @@ def test_orphans_of_other_namespaces_are_ignored() -> None:
 
 
 def orphaned(world: UnitedWorld, name: str) -> dict[str, Any]:
-    """A workload that fits the subset, and that nobody controls."""
+    """A workload that fits the subset, and that has no controller."""
     spec = template_of(CLONE_SET)[CLONE_SET]["spec"]
     return {
         "metadata": {
@@ -194,7 +194,7 @@ def test_an_orphan_that_says_no_subset_is_left_alone() -> None:
     assert world.plan().is_settled
 
 
-def test_an_own_workload_that_says_no_subset_is_told_of_and_left_alone() -> None:
+def test_an_own_workload_that_says_no_subset_is_reported_and_left_alone() -> None:
     world = UnitedWorld("a", "b", replicas=2).settle()
     lost = world.of("a")
     del lost["metadata"]["labels"][SUBSET_LABEL]
@@ -309,7 +309,7 @@ def test_a_patch_that_cannot_be_merged_fails_only_its_subset() -> None:
     assert world.status.get("observedGeneration", 0) == 0, "not all of the spec is done"
 
 
-def test_a_patch_that_goes_bad_later_lets_the_subset_scale_and_the_others_update() -> None:
+def test_a_patch_that_becomes_invalid_lets_the_subset_scale_and_the_others_update() -> None:
     world = UnitedWorld("a", "b", replicas=4).settle()
     world.set_subsets(subset("a", patch=BAD), "b").change(replicas=6).set_image("nginx:2").settle()
     assert world.sizes() == {"a": 3, "b": 3}
@@ -383,7 +383,7 @@ def test_nothing_is_written_when_nothing_has_changed() -> None:
     assert plan.waiting is None
 
 
-def test_sizes_that_somebody_else_changed_are_put_right() -> None:
+def test_sizes_that_another_client_changed_are_put_right() -> None:
     world = UnitedWorld("a", "b", replicas=4).settle()
     world.of("a")["spec"]["replicas"] = 7
     assert world.sync().sizes() == {"a": 2, "b": 2}
@@ -495,7 +495,7 @@ def test_a_revision_holds_the_template_and_is_found_by_its_labels() -> None:
     assert "topology" not in revision["data"]["spec"]
 
 
-def test_old_revisions_go_but_not_those_that_are_lived_in() -> None:
+def test_old_revisions_go_but_not_those_that_have_pods() -> None:
     """case 42"""
     world = UnitedWorld("a", "b", replicas=2, revisionHistoryLimit=2).settle()
     first = world.status["currentRevision"]
@@ -670,7 +670,7 @@ def test_pods_that_wait_for_something_else_are_not_counted() -> None:
     assert world.sizes() == {"a": 4, "b": 0}
 
 
-def test_after_growing_it_looks_again_by_itself() -> None:
+def test_after_growing_it_is_requeued() -> None:
     """case 51"""
     world = two_zones().change(replicas=8)
     assert world.plan().requeue_after_s == 30
@@ -700,7 +700,7 @@ def test_every_pod_says_whether_it_works_and_the_selector_leaves_the_others_out(
     assert world.status["labelSelector"] == f"app=web,{RESERVED_LABEL}=false"
 
 
-def test_others_stand_in_for_pods_without_a_node_until_those_have_proved_themselves() -> None:
+def test_pods_without_a_node_have_substitutes_until_they_have_been_ready_for_long_enough() -> None:
     """cases 52 and 53"""
     world = reserve("a", "b", replicas=2).settle()
     assert world.sizes() == {"a": 2, "b": 0}
@@ -732,7 +732,7 @@ def test_a_recovered_subset_that_grows_begins_with_pods_in_reserve() -> None:
     assert world.sizes() == {"a": 2, "b": 2}
     world.change(replicas=4).settle()
     assert world.sizes() == {"a": 2, "b": 4}
-    # when the nodes are back, and its pods have proved themselves
+    # when the nodes are back, and its pods have been ready for long enough
     world.open("a").act().sync().pass_time(61).sync()
     # then it grows, its new pods are in reserve, and the substitutes stay
     assert world.sizes()["a"] == 4
@@ -753,7 +753,7 @@ def test_pods_of_a_new_subset_begin_in_reserve() -> None:
     assert world.condition("Schedulable", "c")["status"] == "False"
     world.act().sync()
     assert set(world.labels(RESERVED_LABEL, "c")) == {"true"}
-    assert world.sizes()["b"] == 2, "until then nobody gives up a working pod for them"
+    assert world.sizes()["b"] == 2, "until then no subset gives up a working pod for them"
     world.pass_time(61).settle()
     assert world.sizes() == {"a": 2, "b": 0, "c": 2}
 

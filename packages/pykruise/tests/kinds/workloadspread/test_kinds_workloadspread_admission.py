@@ -242,7 +242,7 @@ def test_names_terms_and_tolerations_are_checked_together() -> None:
     ]
 
 
-def test_what_is_stored_does_not_stand_in_the_way_of_labels() -> None:
+def test_a_stored_invalid_spec_does_not_prevent_a_change_of_labels() -> None:
     old = limits(-1)
     new = deep_copy(old)
     new["metadata"]["labels"] = {"a": "b"}

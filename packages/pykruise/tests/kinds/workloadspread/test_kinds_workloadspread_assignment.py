@@ -170,12 +170,12 @@ async def test_a_dry_run_leaves_no_trace_case_13() -> None:
 
 
 @pytest.mark.parametrize("owner", [None, ("apps/v1", "DaemonSet", "web")])
-async def test_pods_of_nobody_and_of_other_kinds_stay_as_they_are_case_14(owner: Any) -> None:
+async def test_pods_without_an_owner_or_of_other_kinds_stay_as_they_are_case_14(owner: Any) -> None:
     server = SpreadServer(spread(subset("a")))
     assert await server.replica().create(pod("p1", owner=owner)) is None
 
 
-async def test_a_pod_of_a_replicaset_of_the_deployment_is_meant_case_15() -> None:
+async def test_a_pod_of_a_replicaset_of_the_deployment_is_placed_case_15() -> None:
     server = SpreadServer(
         spread(subset("a"), target=DEPLOYMENT), owners=[workload(REPLICA_SET, above=DEPLOYMENT)]
     )
@@ -194,7 +194,7 @@ async def test_versions_of_the_workload_do_not_matter_case_17() -> None:
     assert placed_in(placed) == "a"
 
 
-async def test_only_pods_that_the_filter_selects_are_meant_case_18() -> None:
+async def test_only_pods_that_the_filter_selects_are_placed_case_18() -> None:
     filtered = {"selector": {"matchLabels": {"role": "worker"}}}
     server = SpreadServer(spread(subset("a"), targetFilter=filtered))
     replica = server.replica()
@@ -202,7 +202,7 @@ async def test_only_pods_that_the_filter_selects_are_meant_case_18() -> None:
     assert placed_in(await replica.create(pod("p2", labels={"role": "worker"}))) == "a"
 
 
-async def test_a_filter_without_selector_means_all_pods_case_19() -> None:
+async def test_a_filter_without_selector_selects_all_pods_case_19() -> None:
     server = SpreadServer(spread(subset("a"), targetFilter={"replicasPathList": ["spec.replicas"]}))
     assert placed_in(await server.replica().create(pod("p1"))) == "a"
 
@@ -212,7 +212,7 @@ async def test_a_kind_of_the_white_list_is_found_through_its_parts() -> None:
     above = ("argoproj.io/v1alpha1", "Rollout", "web")
     between = ("argoproj.io/v1alpha1", "RolloutStep", "web-1")
     server = SpreadServer(spread(subset("a"), target=above), owners=[workload(between, above=above)])
-    # given it is not on the list: nobody follows its owners
+    # given it is not on the list: its owners are not followed
     assert await server.replica().create(pod("p1", owner=between)) is None
     # given it is
     server.white_list = WhiteList(workloads=(Listed(target=rollout, owners=(step,)),))
@@ -230,14 +230,14 @@ async def test_a_white_list_that_cannot_be_read_stops_no_pod(caplog: pytest.LogC
     # pods of built-in kinds are spread, others stay as they are
     assert placed_in(await replica.create(pod("p1"))) == "a"
     assert await replica.create(pod("p2", owner=above)) is None
-    # and it is told once
+    # and it is logged once
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 # ── races ────────────────────────────────────────────────────────────────────
 
 
-async def test_of_two_who_want_one_place_one_takes_the_next_case_20() -> None:
+async def test_of_two_pods_for_one_place_one_takes_the_next_case_20() -> None:
     server = SpreadServer(spread(subset("a", 1), subset("b", 5)))
     first, second = server.replica(is_stale=True), server.replica(is_stale=True)
     placed = await asyncio.gather(first.create(pod("p1")), second.create(pod("p2")))
@@ -255,7 +255,9 @@ async def test_after_four_conflicts_the_pod_is_refused_case_21() -> None:
     assert placed_in(await server.replica().create(pod("p1"))) == "a"
 
 
-async def test_who_comes_while_a_batch_is_refused_goes_with_its_next_attempt_and_has_its_own_four() -> None:
+async def test_a_pod_that_comes_while_a_batch_is_refused_joins_its_next_attempt_and_has_its_own_four() -> (
+    None
+):
     # given a pod whose place meets four conflicts, and one that comes after the first two of them
     server = SpreadServer(spread(subset("a", 2)))
     server.conflicts_to_come = 4
@@ -290,7 +292,7 @@ async def test_500_pods_at_once_through_two_replicas_never_exceed_a_maximum() ->
     assert server.writes <= 0.2 * 500
 
 
-async def test_a_request_that_is_given_up_does_not_take_others_along() -> None:
+async def test_a_cancelled_request_does_not_cancel_others() -> None:
     # given one that writes for two others too
     server = SpreadServer(spread(subset("a", 3)))
     replica = server.replica()
@@ -464,13 +466,13 @@ async def test_a_pod_that_goes_before_the_controller_has_seen_it_come_gives_its_
     for _ in range(2):
         await replica.delete(server.pods["p1"])
     server.pods["p1"]["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
-    # then its successor gets its place, and nobody else
+    # then its successor gets its place, and no other pod
     assert server.missing()["a"] == 1
     placed = [await replica.create(pod(name)) for name in ("p4", "p5")]
     assert [placed_in(one) for one in placed] == ["a", "b"]
 
 
-async def test_a_pod_beyond_a_lowered_maximum_that_nobody_has_seen_gives_no_place_back() -> None:
+async def test_an_unseen_pod_beyond_a_lowered_maximum_gives_no_place_back() -> None:
     # given two pods that were seen and one that was not, and a maximum that is two now
     server, document = await full()
     server.spreads["ws"]["spec"]["subsets"][0]["maxReplicas"] = 2
@@ -489,9 +491,9 @@ async def test_a_place_is_free_when_its_pod_is_seen_to_go_and_not_when_its_delet
     server, document = await full()
     replica = server.replica()
     await replica.delete(document)
-    # when the deletion was refused all the same, then nobody gets the place
+    # when the deletion was refused all the same, then no pod gets the place
     assert placed_in(await replica.create(pod("p4"))) == "b"
-    # and when it goes at last, somebody does, and one only
+    # and when it goes at last, one pod gets it, and only one
     document["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
     placed = [await replica.create(pod(name)) for name in ("p5", "p6")]
     assert [placed_in(one) for one in placed] == ["a", "b"]
@@ -514,7 +516,7 @@ async def test_a_pod_is_asked_about_only_where_its_place_is_needed_and_once_it_g
     assert replica.pod_reads == ["p1", "p2"]
 
 
-async def test_nobody_is_asked_about_pods_of_a_subset_behind_one_with_room() -> None:
+async def test_pods_of_a_subset_behind_one_with_room_are_not_read() -> None:
     # given room in a, and a pod of b that goes
     server = SpreadServer(
         spread(subset("a", 2), subset("b", 1), subset("c")), owners=[workload(CLONE_SET, replicas=3)]
@@ -538,7 +540,7 @@ async def test_nobody_is_asked_about_pods_of_a_subset_behind_one_with_room() -> 
 
 
 async def test_a_pod_that_cannot_be_looked_at_refuses_its_successor() -> None:
-    """Nobody is placed by guess: the workload's controller tries again."""
+    """No pod is placed without that read: the workload's controller tries again."""
     server, document = await full()
     replica = server.replica()
     await replica.delete(document)
@@ -551,7 +553,7 @@ async def test_a_pod_that_cannot_be_looked_at_refuses_its_successor() -> None:
         await replica.create(pod("p4"))
 
 
-async def test_who_comes_at_once_with_a_deletion_does_not_get_its_place_yet() -> None:
+async def test_a_pod_that_comes_during_a_deletion_does_not_get_its_place_yet() -> None:
     # given two pods of three that go, and one whose deletion is under way
     server, _ = await full()
     replica = server.replica()
@@ -636,7 +638,7 @@ async def test_an_eviction_of_a_pod_that_is_not_there_is_refused() -> None:
         await server.replica().evict("p7")
 
 
-async def test_a_replica_that_begins_anew_goes_on_from_what_is_stored() -> None:
+async def test_a_restarted_replica_goes_on_from_what_is_stored() -> None:
     # given one that has taken two of three places, and ends
     server = SpreadServer(spread(subset("a", 3), subset("b")))
     first = server.replica()

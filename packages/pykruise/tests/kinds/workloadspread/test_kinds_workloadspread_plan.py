@@ -69,7 +69,7 @@ def node(name: str, *taints: Taint, **labels: str) -> NodeView:
 def world(document: Document, *pods: Document, nodes: tuple[NodeView, ...] = (), **given: Any) -> Snapshot:
     """A snapshot; `given` replaces fields."""
     views: list[PodView] = [project_pod(orjson.dumps(one)) for one in pods]
-    told: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "spread": view(document),
         "replicas": len(pods),
         "pods": views,
@@ -77,7 +77,7 @@ def world(document: Document, *pods: Document, nodes: tuple[NodeView, ...] = (),
         "documents": {one["metadata"]["uid"]: one for one in pods},
         "now": NOW,
     }
-    return Snapshot(**{**told, **given})
+    return Snapshot(**{**defaults, **given})
 
 
 def entry(name: str, missing: int, replicas: int = 0, **fields: Any) -> Document:
@@ -127,7 +127,7 @@ def deleted(plan: Plan) -> set[str]:
     return {step.action.key.name for step in plan.steps if isinstance(step.action, Delete)}
 
 
-def told(plan: Plan) -> list[str]:
+def events_of(plan: Plan) -> list[str]:
     return sorted(note.reason for note in plan.notes)
 
 
@@ -162,7 +162,7 @@ def test_a_pod_that_does_not_come_loses_its_place_case_51() -> None:
     document = spread(subset("a", 3), status=known(entry("a", 0, creatingPods={"p3": ago(31)})))
     plan = plan_spread(world(document, stored("p1", "a"), stored("p2", "a")))
     assert status_of(plan)["a"] == entry("a", 1, 2)
-    assert told(plan) == ["CreatePodFailed"]
+    assert events_of(plan) == ["CreatePodFailed"]
 
 
 def test_a_pod_without_a_name_is_recognised_by_its_key() -> None:
@@ -179,7 +179,7 @@ def test_a_pod_that_is_to_go_gives_its_place_for_a_while_case_52(
     plan = plan_spread(world(document, *(stored(f"p{one}", "a") for one in (1, 2, 3))))
     assert status_of(plan)["a"]["missingReplicas"] == missing
     assert status_of(plan)["a"]["replicas"] == 3
-    assert told(plan) == events
+    assert events_of(plan) == events
 
 
 def test_a_pod_that_is_gone_is_forgotten() -> None:
@@ -198,7 +198,7 @@ def test_too_many_pods_leave_no_room_and_the_surplus_goes_first_case_53() -> Non
     assert costs(plan) == {"p0": 200, "p1": 200, "p2": 200, "p3": -100, "p4": -100}
 
 
-def test_of_pods_beyond_the_limit_that_go_nobody_gets_the_place() -> None:
+def test_a_terminating_pod_above_max_replicas_frees_no_slot() -> None:
     """Else a subset never came down to a maximum that was lowered: each pod that goes would bring another."""
     # given four pods where two may be, of which one is to go
     document = spread(
@@ -226,7 +226,7 @@ def test_the_surplus_stays_the_surplus_when_pods_are_equally_ready() -> None:
 
 
 def test_a_line_of_the_status_shows_where_pods_are() -> None:
-    # given a subset with more pods than it takes, one with a limit that means nothing, and one without
+    # given a subset with more pods than it takes, one with an invalid limit, and one without
     document = spread(subset("a", 1), subset("b", "some"), subset("c"))
     pods = [stored("p1", "a"), stored("p2", "a"), stored("p3", "b")]
     # then
@@ -461,7 +461,7 @@ def test_a_subset_is_closed_before_its_pod_is_moved_case_61() -> None:
     assert (delete.uid, delete.resource_version) == ("uid-p1", "7")
 
 
-def test_a_pod_may_look_for_a_node_as_long_as_the_strategy_says() -> None:
+def test_a_pod_may_be_unschedulable_as_long_as_the_strategy_says() -> None:
     document = adaptive(subset("a", 3), subset("b"))
     plan = plan_spread(world(document, stored("p1", "a", age=20, unschedulable=True)))
     assert status_of(plan)["a"]["conditions"][0]["status"] == "True"
@@ -475,7 +475,7 @@ def test_a_closed_subset_opens_again_case_62(seconds: float, status: str, events
     entries = [entry("a", 3, conditions=condition("False", seconds)), entry("b", -1)]
     document = adaptive(subset("a", 3), subset("b"), status=known(*entries, overall=entries))
     plan = plan_spread(world(document))
-    assert told(plan) == events
+    assert events_of(plan) == events
     assert status_of(plan, "")["a"]["conditions"][0]["status"] == status
     assert plan.requeue_after_s == (None if status == "True" else 1)
 
@@ -523,11 +523,11 @@ def test_a_job_has_limits_and_no_costs_case_65() -> None:
     assert costs(plan) == {}
 
 
-def test_a_limit_that_means_nothing_is_told_and_counted_lift_19() -> None:
+def test_an_invalid_limit_is_reported_and_its_pods_counted_lift_19() -> None:
     document = spread(subset("a", "some"), subset("b"))
     plan = plan_spread(world(document, stored("p1", "a")))
     assert status_of(plan)["a"] == entry("a", 0, 1)
-    assert told(plan) == ["InvalidMaxReplicas"]
+    assert events_of(plan) == ["InvalidMaxReplicas"]
     assert costs(plan) == {}
 
 
@@ -564,7 +564,7 @@ def test_one_that_is_on_its_way_out_does_nothing_case_70() -> None:
     assert plan.is_settled
 
 
-def test_the_second_look_writes_nothing_case_71() -> None:
+def test_the_second_reconcile_writes_nothing_case_71() -> None:
     document = spread(
         subset("a", 3),
         subset("b"),
@@ -588,7 +588,7 @@ def test_an_empty_map_is_an_absent_one_lift_18() -> None:
 # ── versions ─────────────────────────────────────────────────────────────────
 
 
-def test_pods_are_told_apart_by_their_hash_if_their_kind_is() -> None:
+def test_pods_are_distinguished_by_their_hash_if_their_kind_is() -> None:
     kinds = versioned_kinds(["Deployment", " CloneSet"])
     assert kinds == {"deployment", "replicaset", "cloneset"}
     assert version_of({"pod-template-hash": "h"}, owner_kind="ReplicaSet", versioned=kinds) == "h"

@@ -84,7 +84,7 @@ def test_a_noted_pod_wakes_when_its_version_changes() -> None:
     assert Listening(spread(subset("a"))).pod(before, after) == ["ws"]
 
 
-def test_a_noted_pod_wakes_when_somebody_changes_its_cost() -> None:
+def test_a_noted_pod_wakes_when_its_cost_is_changed() -> None:
     before = pod("p", annotations={**NOTED, DELETION_COST_ANNOTATION: "200"})
     after = pod("p", annotations={**NOTED, DELETION_COST_ANNOTATION: "5"})
     listening = Listening(spread(subset("a")))
@@ -138,7 +138,7 @@ def test_statefulsets_wake_too_lift_14(owner: Any) -> None:
     assert listening.target(kind, target(owner), None) == ["ws"]
 
 
-def test_a_replicaset_wakes_who_spreads_its_deployment() -> None:
+def test_a_replicaset_wakes_the_spread_of_its_deployment() -> None:
     listening = Listening(spread(subset("a"), target=DEPLOYMENT))
     owned = target(("apps/v1", "ReplicaSet", "web-h1"), controller_uid="uid-web")
     assert listening.target(REPLICA_SETS, None, owned) == ["ws"]

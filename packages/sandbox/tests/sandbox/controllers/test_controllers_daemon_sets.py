@@ -163,7 +163,7 @@ async def test_old_pods_that_do_not_serve_cost_no_surge() -> None:
         await place.until(lambda: is_everywhere(place))
 
 
-async def test_a_budget_tells_how_many_pods_may_go_and_evictions_keep_to_it() -> None:
+async def test_a_budget_says_how_many_pods_may_go_and_evictions_keep_to_it() -> None:
     async with small_cluster() as place:
         # given
         await place.create(DEPLOYMENTS, workload("Deployment", replicas=4))

@@ -55,7 +55,7 @@ async def test_a_pod_gets_a_claim_of_its_own_that_goes_with_it() -> None:
         await place.until(is_empty)
 
 
-async def test_a_claim_of_somebody_else_under_the_name_keeps_the_pod_waiting() -> None:
+async def test_a_claim_of_another_owner_under_the_name_keeps_the_pod_waiting() -> None:
     async with small_cluster() as place:
         # given
         foreign = {"metadata": {"name": "web-scratch"}, "spec": CLAIM}

@@ -111,7 +111,7 @@ async def node_ready(place: Place, node: str) -> str:
     return str(next(one for one in conditions if one["type"] == "Ready")["status"])
 
 
-async def test_a_dead_node_is_told_and_its_pods_are_replaced_elsewhere() -> None:
+async def test_a_lost_node_is_reported_and_its_pods_are_replaced_elsewhere() -> None:
     async with small_cluster(nodes=2) as place:
         # given
         await place.create(DEPLOYMENTS, deployment(4))

@@ -1,6 +1,6 @@
 """Every state in which objects of one kind were ever stored, as a watch of its own sees them.
 
-Moments(stage, resource).watching() ──▶ .of(name): documents, oldest first
+stored_states(stage, resource) ──▶ StoredStates.of(name): documents, oldest first
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from pykruise.kube.documents import decode
 from pykruise.kube.resources import Resource
 from support.scenario import Object, Stage
 
-__all__ = ["Moments", "moments_of"]
+__all__ = ["StoredStates", "stored_states"]
 
 
-class Moments:
+class StoredStates:
     """What was stored since the watch began."""
 
     def __init__(self) -> None:
@@ -49,9 +49,9 @@ class _Whole:
 
 
 @asynccontextmanager
-async def moments_of(stage: Stage, resource: Resource) -> AsyncIterator[Moments]:
+async def stored_states(stage: Stage, resource: Resource) -> AsyncIterator[StoredStates]:
     """Watches the objects of a kind, in all namespaces, from now on."""
-    found = Moments()
+    found = StoredStates()
     cache: Cache[_Whole] = Cache(stage.client, resource, project=_Whole, clock=stage.clock, rng=stage.rng)
     cache.subscribe(found.note)
     running = asyncio.create_task(cache.run())

@@ -1,6 +1,6 @@
 """A SidecarSet with its pods on paper: plans are carried out on documents, and the kubelet has its turn.
 
-world = Paper(sidecarset("log", container("log"))); world.add(3); world.change(container("log", "log:2")); world.round()
+world = SidecarWorld(sidecarset("log", container("log"))); world.add(3); world.change(container("log", "log:2"))
 
 Patches go through the real strategic merge, so a patch that would destroy something does so here too.
 """
@@ -34,7 +34,7 @@ POD = definition_for(PODS) or ""
 CREATED = "2026-01-31T12:00:00Z"
 
 
-class Paper:
+class SidecarWorld:
     """One SidecarSet, its pods and its revisions."""
 
     def __init__(
@@ -63,8 +63,8 @@ class Paper:
 
     def change(self, *containers: Document, **spec: Any) -> None:
         """Another spec: other containers where any are given, other fields."""
-        told = {**({"containers": list(containers)} if containers else {}), **spec}
-        self.doc = with_defaults({**self.doc, "spec": {**self.doc["spec"], **told}})
+        given = {**({"containers": list(containers)} if containers else {}), **spec}
+        self.doc = with_defaults({**self.doc, "spec": {**self.doc["spec"], **given}})
         self.version += 1
         self.generation += 1
 
@@ -76,8 +76,8 @@ class Paper:
         for _ in range(count):
             name = f"web-{len(self.pods)}"
             labels = {"app": "web", **metadata.get("labels", {})}
-            told = {"creationTimestamp": CREATED, "uid": f"uid-{name}", "resourceVersion": "5"}
-            new = pod(name=name, metadata={**told, **metadata, "labels": labels})
+            given = {"creationTimestamp": CREATED, "uid": f"uid-{name}", "resourceVersion": "5"}
+            new = pod(name=name, metadata={**given, **metadata, "labels": labels})
             found = inject(
                 new, Surroundings(sets=[self.view], namespace="shop", namespace_labels={}, now=self.now)
             )
@@ -87,7 +87,7 @@ class Paper:
         return names
 
     def edit(self, name: str, change: Callable[[Document], None]) -> None:
-        """Change a pod as somebody else would."""
+        """Change a pod as another client would."""
         document = orjson.loads(encode(self.pods[name]))
         change(document)
         document["metadata"]["resourceVersion"] = str(int(document["metadata"]["resourceVersion"]) + 1)
@@ -206,7 +206,9 @@ class Paper:
     def _patch_pod(self, action: Patch) -> None:
         old = self.pods[action.key.name]
         assert action.uid == old["metadata"]["uid"]
-        assert action.resource_version == old["metadata"]["resourceVersion"], "somebody came between"
+        assert action.resource_version == old["metadata"]["resourceVersion"], (
+            "another client wrote in between"
+        )
         new = apply_strategic_merge(old, action.body, definition=POD)
         if action.subresource == "status":
             new = {**old, "status": new["status"]}

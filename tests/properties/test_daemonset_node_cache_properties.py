@@ -1,4 +1,4 @@
-"""What is remembered of nodes never shows: a look and a plan are those of somebody who has just started.
+"""What is remembered of nodes never shows: snapshot and plan are those of a manager that has just started.
 
 Documents of nodes and pods change by chance; after each change the snapshot with memory and the one without must
 be equal, and so must the plans made of them.
@@ -101,10 +101,10 @@ def happen(builder: DaemonSetBuilder, draw: Callable[[Any], Any]) -> None:
     st.booleans(),
     st.data(),
 )
-def test_a_look_with_a_memory_sees_what_one_without_sees(
+def test_a_snapshot_with_memory_equals_one_without(
     nodes: int, kind: str, with_hook: bool, data: st.DataObject
 ) -> None:
-    # given a set that has been looked at
+    # given a set of which a snapshot was made
     builder = daemonset(nodes, partition=data.draw(st.integers(0, 2)))
     if kind == "surge":
         builder.surging()

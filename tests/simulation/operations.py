@@ -1,8 +1,8 @@
 """What users, other controllers and machines do to a simulated cluster.
 
-Deed of a script ──▶ Deeds.do() ──▶ requests by `user`, or changes of nodes and kubelets
+Operation of a script ──▶ Operations.do() ──▶ requests by `user`, or changes of nodes and kubelets
 
-A deed that makes no sense any more (no such pod, no such object, refused by admission) is passed over.
+An operation that makes no sense any more (no such pod, no such object, refused by admission) is passed over.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from pykruise.kube.resources import JOBS, NODES, PODS, Resource
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import NodeSpec
-from simulation.script import Deed
+from simulation.script import Operation
 
-__all__ = ["Deeds"]
+__all__ = ["Operations"]
 
 Object = dict[str, Any]
 
@@ -28,8 +28,8 @@ AGAIN_S = 5.0
 """How often a drain tries again what was refused."""
 
 
-class Deeds:
-    """Deeds on one cluster, with the user's client. `first`: the workload as it was created at the start.
+class Operations:
+    """Operations on one cluster, with the user's client. `first`: the workload as it was created at the start.
 
     `beside`: what is there beside it, with its resource; None: nothing is.
     """
@@ -60,16 +60,16 @@ class Deeds:
         self._nodes = kubelets.stats().nodes
         """Those of the beginning: numbers in scripts are about them."""
 
-    async def do(self, deed: Deed) -> None:
-        """Do it; an API server that refuses it is answered with a shrug."""
-        action: Callable[..., Awaitable[None]] = getattr(self, f"_{deed.do}")
+    async def do(self, operation: Operation) -> None:
+        """Do it; a refusal by the API server is ignored."""
+        action: Callable[..., Awaitable[None]] = getattr(self, f"_{operation.do}")
         try:
-            await action(**deed.args)
+            await action(**operation.args)
         except ApiError:
             return
 
     async def heal(self) -> None:
-        """Everything that machines suffer from ends."""
+        """Every fault of nodes and images ends."""
         for node in sorted(self._nodes_down - self._left):
             self._kubelets.start_node(node)
         for node in sorted(self._tainted - self._left):
@@ -283,20 +283,20 @@ class Deeds:
 
     async def _relabel(self, pod: int) -> None:
         """It leaves the set."""
-        await self._patch_pod(pod, {"metadata": {"labels": {"app": "somebody-else"}}})
+        await self._patch_pod(pod, {"metadata": {"labels": {"app": "another-app"}}})
 
     async def _label_pod(self, pod: int, labels: dict[str, str]) -> None:
         await self._patch_pod(pod, {"metadata": {"labels": labels}})
 
     async def _strip(self, pod: int, label: str) -> None:
-        """Somebody takes a label off that is not theirs."""
+        """Another client removes a label that is not its own."""
         await self._patch_pod(pod, {"metadata": {"labels": {label: None}}})
 
-    async def _remove_strangers(self) -> None:
+    async def _remove_released(self) -> None:
         """Pods that have left their workload are cleared away."""
         for raw in (await self._client.list(PODS, self._namespace)).items:
             metadata = decode(raw)["metadata"]
-            if metadata["labels"].get("app") == "somebody-else":
+            if metadata["labels"].get("app") == "another-app":
                 await self._client.delete(PODS, self._namespace, metadata["name"], grace_period_s=0)
 
     async def _cost(self, pod: int, cost: int) -> None:
@@ -350,7 +350,7 @@ class Deeds:
             self._kubelets.start_node(name)
 
     async def _node_lost(self, node: int) -> None:
-        """The node is gone, and somebody removes its pods by force."""
+        """The node is gone, and its pods are deleted by force."""
         await self._node_down(node)
         for raw in (await self._client.list(PODS, self._namespace)).items:
             pod = decode(raw)
@@ -393,7 +393,7 @@ class Deeds:
         self._rules.append(Rule(image=f"{name}:{tag}", **ways[how]))
         self._kubelets.set_rules(self._rules)
 
-    async def _cure(self) -> None:
+    async def _fix_images(self) -> None:
         self._rules = []
         self._kubelets.set_rules(())
 

@@ -35,22 +35,22 @@ def beat(builder: DaemonSetBuilder, node: str) -> None:
     metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
 
 
-def everybody_beats(builder: DaemonSetBuilder) -> None:
+def beat_all(builder: DaemonSetBuilder) -> None:
     for node in builder.nodes:
         beat(builder, node)
 
 
-def somebody(builder: DaemonSetBuilder) -> None:
+def unrelated_pod(builder: DaemonSetBuilder) -> None:
     builder.on("n2", called="n2b").orphaned("n2b").labelled({"app": "other"}, "n2b")
 
 
-def set_aside(builder: DaemonSetBuilder) -> None:
+def relabel(builder: DaemonSetBuilder) -> None:
     builder.labelled({"app": "aside"}, "n2")
 
 
 CHANGES: dict[str, tuple[Callable[[DaemonSetBuilder], object], list[str]]] = {
     "nothing": (lambda builder: None, []),
-    "a heartbeat of every node": (everybody_beats, []),
+    "a heartbeat of every node": (beat_all, []),
     "a label": (lambda builder: builder.node("n2", disk="ssd"), ["n2"]),
     "a taint": (lambda builder: builder.taint("n2", "x:NoExecute"), ["n2"]),
     "a node joins": (lambda builder: builder.node("n0"), ["n0"]),
@@ -58,9 +58,9 @@ CHANGES: dict[str, tuple[Callable[[DaemonSetBuilder], object], list[str]]] = {
     "a pod is not ready": (lambda builder: builder.not_ready("n2"), ["n2"]),
     "a pod goes": (lambda builder: builder.without_pod("n2"), ["n2"]),
     "a second pod": (lambda builder: builder.on("n2", called="n2b"), ["n2"]),
-    "a pod of nobody": (lambda builder: builder.on("n2", called="n2b").orphaned("n2b"), ["n2"]),
-    "a pod of nobody that is not its own kind": (somebody, []),
-    "a pod is set aside": (set_aside, ["n2"]),
+    "an orphan": (lambda builder: builder.on("n2", called="n2b").orphaned("n2b"), ["n2"]),
+    "an orphan that the selector does not match": (unrelated_pod, []),
+    "a pod is relabelled": (relabel, ["n2"]),
     "a pod comes to another node": (
         lambda builder: builder.without_pod("n2").on("n3", called="x"),
         ["n2", "n3"],
@@ -74,7 +74,7 @@ CHANGES: dict[str, tuple[Callable[[DaemonSetBuilder], object], list[str]]] = {
 def test_an_event_has_only_its_own_node_examined_however_many_there_are(
     change: str, nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # given a DaemonSet whose nodes have been looked at
+    # given a DaemonSet whose nodes have been examined
     mirror = Mirror(daemonset(nodes))
     mirror.snapshot()
     # when one thing happens
@@ -84,12 +84,12 @@ def test_an_event_has_only_its_own_node_examined_however_many_there_are(
         snapshot = mirror.snapshot()
     # then
     assert sorted(examined) == expected
-    # and a plan looks at no other
+    # and a plan examines no other
     assert {state.name for state in snapshot.overview.open} <= set(expected)
 
 
 @pytest.mark.parametrize("nodes", [5, 200])
-def test_a_look_after_an_own_write_is_about_the_node_that_was_written_to(
+def test_a_snapshot_after_an_own_write_examines_only_the_node_that_was_written_to(
     nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mirror = Mirror(daemonset(nodes))
@@ -109,7 +109,9 @@ def test_a_look_after_an_own_write_is_about_the_node_that_was_written_to(
     assert examined == ["n2"] * 5
 
 
-def test_time_has_only_those_examined_that_it_makes_available(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_nodes_that_become_available_are_examined_as_time_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # given two pods that have been ready for less than minReadySeconds
     builder = daemonset(100).with_spec(minReadySeconds=60)
     mirror = Mirror(builder.ready_for(50, "n7").ready_for(20, "n8"))
@@ -134,7 +136,7 @@ def test_a_clock_that_is_set_back_makes_pods_wait_again() -> None:
     assert mirror.snapshot().overview == mirror.afresh().overview
 
 
-def test_a_look_that_failed_half_way_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_that_failed_half_way_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     # given two nodes that changed, and a fault at the second of them
     mirror = Mirror(daemonset(3))
     mirror.snapshot()
@@ -152,7 +154,7 @@ def test_a_look_that_failed_half_way_is_not_remembered(monkeypatch: pytest.Monke
         patched.setattr(node_cache, "examine", faulty)
         with pytest.raises(ValueError, match="a fault"):
             mirror.snapshot()
-    # then the next look sees both
+    # then the next snapshot has both
     assert mirror.snapshot().overview == mirror.afresh().overview
     assert deleted(plan_daemonset(mirror.snapshot())) == {"n1", "n3"}
 
@@ -167,7 +169,7 @@ def test_a_snapshot_stays_as_it_was_when_nodes_change() -> None:
     assert plan_daemonset(before).stages == ()
 
 
-def test_a_heartbeat_gives_the_very_board_of_before() -> None:
+def test_a_heartbeat_gives_the_very_overview_of_before() -> None:
     mirror = Mirror(daemonset(3))
     before = mirror.snapshot()
     beat(mirror.builder, "n1")
