@@ -33,8 +33,11 @@ LARGEST = {
     ("broadcastjob", "delete_pod 0"),
     ("statefulset", "with preDelete scaled down, conflict"),
 }
-"""Worlds with the most states: --exhaustive has them, as it has the slowest pitfall."""
-SLOWEST = "the status of a WorkloadSpread is written over what admission wrote"
+"""Worlds with the most states: --exhaustive has them."""
+
+MOST_OF_ONE_ORDER = 200
+ORDERS = 24
+"""One order finds in a dozen states what another one finds in thousands, so each has only a few."""
 
 
 def _worlds() -> Iterator[object]:
@@ -62,18 +65,12 @@ def test_every_order_of_events_comes_to_rest_as_it_was_asked_for(kind: str, name
     assert not graph.stuck(), graph.path_to(min(graph.stuck()))
 
 
-def _pitfalls() -> Iterator[object]:
-    for one in PITFALLS:
-        yield pytest.param(one, id=one.name, marks=[pytest.mark.exhaustive] if one.name == SLOWEST else [])
-
-
-@pytest.mark.parametrize("pitfall", list(_pitfalls()))
+@pytest.mark.parametrize("pitfall", PITFALLS, ids=lambda pitfall: pitfall.name)
 def test_a_pitfall_of_the_original_is_found_when_its_remedy_is_removed(pitfall: Pitfall) -> None:
     # when
     with mutated(pitfall.changes):
-        graph = Graph(explore(pitfall.scope, most_states=6_000, until_broken=True, seed=pitfall.seed))
+        graph = next(graph for graph in _in_several_orders(pitfall) if graph.broken)
         # then the way there breaks the rule again
-        assert graph.broken
         found = graph.broken[0]
         violation, _ = follow(pitfall.scope, found.path)
     assert violation is not None
@@ -81,3 +78,9 @@ def test_a_pitfall_of_the_original_is_found_when_its_remedy_is_removed(pitfall: 
     # ... and not without the mutation, where that way can be gone at all
     healthy, _ = follow(pitfall.scope, found.path)
     assert healthy is None
+
+
+def _in_several_orders(pitfall: Pitfall) -> Iterator[Graph]:
+    for seed in (pitfall.seed, *range(ORDERS)):
+        found = explore(pitfall.scope, most_states=MOST_OF_ONE_ORDER, until_broken=True, seed=seed)
+        yield Graph(found)
