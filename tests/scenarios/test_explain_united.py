@@ -29,7 +29,15 @@ async def united(stage: Stage, pool: Pool, request: pytest.FixtureRequest) -> Un
     return found
 
 
-every_template = pytest.mark.parametrize("united", ALL_TEMPLATES, indirect=True)
+every_template = pytest.mark.parametrize(
+    "united",
+    [
+        pytest.param(one, marks=[] if one in (CLONE_SET, DEPLOYMENT) else pytest.mark.exhaustive)
+        for one in ALL_TEMPLATES
+    ],
+    indirect=True,
+)
+"""Of ours and of Kubernetes' own one in a plain run; how the others divide is in test_uniteddeployment.py."""
 
 
 async def explanation(stage: Stage) -> Explanation:

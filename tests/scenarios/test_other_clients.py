@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -270,11 +271,19 @@ def aio(request: pytest.FixtureRequest) -> Any:
     return importlib.import_module(request.param)
 
 
+@asynccontextmanager
+async def connected(aio: Any, kubeconfig: Path) -> AsyncIterator[Any]:
+    """A client. aiohttp closes TLS connections a moment after their session; a loop that ends before leaves them open."""
+    async with await aio.config.new_client_from_config(str(kubeconfig)) as client:
+        yield client
+    await asyncio.sleep(0.25)
+
+
 async def test_the_asynchronous_client_reads_writes_and_watches(
     aio: Any, kubeconfig: Path, namespace: str
 ) -> None:
     # given
-    async with await aio.config.new_client_from_config(str(kubeconfig)) as client:
+    async with connected(aio, kubeconfig) as client:
         core = aio.client.CoreV1Api(client)
         await core.create_namespaced_pod(namespace, pod("web"))
         phases: list[str] = []
@@ -296,7 +305,7 @@ async def test_the_asynchronous_client_reads_writes_and_watches(
 
 
 async def test_its_dynamic_client_works(aio: Any, kubeconfig: Path, namespace: str) -> None:
-    async with await aio.config.new_client_from_config(str(kubeconfig)) as client:
+    async with connected(aio, kubeconfig) as client:
         dynamic = await aio.dynamic.DynamicClient(client)
         config_maps = await dynamic.resources.get(api_version="v1", kind="ConfigMap")
         # when
@@ -324,7 +333,7 @@ async def test_its_leader_election_leads(aio: Any, kubeconfig: Path, namespace: 
     async def stop() -> None:
         return
 
-    async with await aio.config.new_client_from_config(str(kubeconfig)) as client:
+    async with connected(aio, kubeconfig) as client:
         settings = config.Config(
             lock("leader", namespace, "me", client),
             lease_duration=3,

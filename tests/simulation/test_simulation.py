@@ -19,18 +19,19 @@ from simulation.shrinking import shrink
 from simulation.world import run
 
 SEEDS = {
-    "cloneset": 20,
+    "cloneset": 10,
     "handover": 10,
-    "slots": 10,
-    "daemonset": 15,
-    "statefulset": 15,
-    "workloadspread": 10,
-    "sidecarset": 10,
-    "broadcastjob": 10,
+    "slots": 5,
+    "daemonset": 5,
+    "statefulset": 5,
+    "workloadspread": 5,
+    "sidecarset": 5,
+    "broadcastjob": 5,
     "advancedcronjob": 5,
-    "podunavailablebudget": 10,
-    "uniteddeployment": 10,
+    "podunavailablebudget": 5,
+    "uniteddeployment": 5,
 }
+"""They are the same in every run: what more of them find, thousands that are played now and then have found."""
 AT_ONCE = 5
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 
