@@ -27,6 +27,7 @@ from pykruise.kube.http_connection import (
     Origin,
     RequestWriter,
     connect,
+    read_buffer,
     text_of,
     what_of,
 )
@@ -38,8 +39,10 @@ __all__ = ["HttpClient"]
 class _Connection(HttpConnection):
     """One connection, and the exchange that is under way on it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> None:
-        super().__init__(loop, tls)
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, buffer: memoryview
+    ) -> None:
+        super().__init__(loop, tls, buffer)
         self.idle_since = 0.0
         self._answer: asyncio.Future[Response] | None = None
         self._has_head = False
@@ -57,9 +60,7 @@ class _Connection(HttpConnection):
         if answer is not None and not answer.done():
             answer.set_exception(error)
 
-    # ── what the loop calls ──────────────────────────────────────────────────
-
-    def data_received(self, data: bytes) -> None:
+    def on_data(self, data: memoryview) -> None:
         if self._answer is None:  # there is no request
             self.abort()
             return
@@ -68,6 +69,8 @@ class _Connection(HttpConnection):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self.on_lost(error)
             self.abort()
+
+    # ── what the loop calls ──────────────────────────────────────────────────
 
     def eof_received(self) -> None:
         """A body without a length ends with its connection."""
@@ -119,6 +122,7 @@ class HttpClient:
         """Taken: connections that are open, or being opened."""
         self._waiting: deque[asyncio.Future[_Connection | None]] = deque()
         self._writer = RequestWriter(origin)
+        self._buffer = read_buffer()
         self._is_closed = False
 
     async def send(
@@ -212,7 +216,7 @@ class HttpClient:
                 loop,
                 self._origin,
                 tls,
-                lambda: _Connection(loop, tls),
+                lambda: _Connection(loop, tls, self._buffer),
                 timeout_s=self._connect_timeout_s,
                 what=what,
             )

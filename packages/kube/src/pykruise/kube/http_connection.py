@@ -30,6 +30,7 @@ __all__ = [
     "RequestWriter",
     "connect",
     "cut_of",
+    "read_buffer",
     "target_of",
     "text_of",
     "what_of",
@@ -45,6 +46,8 @@ _WITHOUT_BODY: Final = frozenset({"GET", "DELETE", "HEAD"})
 """Methods that need not say that they have none."""
 
 _MOST_BLOCKS: Final = 64
+
+_READ_BYTES: Final = 64 * 1024
 
 Fields = tuple[tuple[str, str], ...]
 """Names and values of headers, in their order."""
@@ -97,15 +100,22 @@ class AnswerHeaders(Mapping[str, str]):
         return "content-length" not in self and "transfer-encoding" not in self
 
 
-class HttpConnection(asyncio.Protocol):
-    """One connection. A subclass says what becomes of what is parsed, and of being lost (`on_lost`)."""
+class HttpConnection(asyncio.BufferedProtocol):
+    """One connection. A subclass says what becomes of what is parsed, and of being lost (`on_lost`).
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> None:
+    What arrives is read into `buffer`, which connections of one loop share: it is parsed before the next read. Without
+    it the loop would make a buffer of 256 KiB for each read, which with small watch events costs more than decrypting.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, buffer: memoryview
+    ) -> None:
         self.tls = tls
         """What it was opened with."""
         self.is_usable = True
         self.lost: asyncio.Future[None] = loop.create_future()
         self._loop = loop
+        self._buffer = buffer
         self._transport: asyncio.Transport | None = None
         self._cut: Callable[[], None] | None = None
         self._parser = httptools.HttpResponseParser(self)
@@ -127,7 +137,17 @@ class HttpConnection(asyncio.Protocol):
         """The connection is gone."""
         raise NotImplementedError
 
+    def on_data(self, data: memoryview) -> None:
+        """Something has arrived; it is overwritten afterwards."""
+        raise NotImplementedError
+
     # ── what the loop calls ──────────────────────────────────────────────────
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.on_data(self._buffer[:nbytes])
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -145,6 +165,11 @@ class HttpConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._fields.append((name, value))
+
+
+def read_buffer() -> memoryview:
+    """What connections of one loop read into."""
+    return memoryview(bytearray(_READ_BYTES))
 
 
 C = TypeVar("C", bound=HttpConnection)

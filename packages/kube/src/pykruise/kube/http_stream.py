@@ -24,6 +24,7 @@ from pykruise.kube.http_connection import (
     Origin,
     RequestWriter,
     connect,
+    read_buffer,
     text_of,
     what_of,
 )
@@ -62,8 +63,10 @@ class OpenStream(Protocol):
 class Stream(HttpConnection):
     """One answer on its connection; made by `Streams.open`."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None) -> None:
-        super().__init__(loop, tls)
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, buffer: memoryview
+    ) -> None:
+        super().__init__(loop, tls, buffer)
         self.status: asyncio.Future[int] = loop.create_future()
         self._parts: list[bytes] = []
         self._size = 0
@@ -129,14 +132,14 @@ class Stream(HttpConnection):
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)
 
-    # ── what the loop calls ──────────────────────────────────────────────────
-
-    def data_received(self, data: bytes) -> None:
+    def on_data(self, data: memoryview) -> None:
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._end(error)
             self.abort()
+
+    # ── what the loop calls ──────────────────────────────────────────────────
 
     def eof_received(self) -> None:
         """A body without a length ends with its connection."""
@@ -176,6 +179,7 @@ class Streams:
         self._origin = origin
         self._connect_timeout_s = connect_timeout_s
         self._writer = RequestWriter(origin)
+        self._buffer = read_buffer()
         self._open: set[Stream] = set()
         self._is_closed = False
 
@@ -216,7 +220,7 @@ class Streams:
             loop,
             self._origin,
             tls,
-            lambda: Stream(loop, tls),
+            lambda: Stream(loop, tls, self._buffer),
             timeout_s=min(self._connect_timeout_s, timeout_s),
             what=what,
         )
