@@ -92,7 +92,7 @@ class Prober:
         self._writer = Writer(client, {NODE_POD_PROBES: self.cache})
         self._asked: dict[CheckKey, Asked] = {}
         self._checks: dict[CheckKey, Check] = {}
-        self._told: dict[CheckKey, Check] = {}
+        self._reported: dict[CheckKey, Check] = {}
         self._started_at: dict[str, Instant] = {}
         self.status_writes = 0
         checks: WorkQueue[CheckKey] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
@@ -124,7 +124,7 @@ class Prober:
                 self.controller.queue.add_after(name, self._first_pause_s(one) if is_first else 0.0)
         self._asked = asked
         self._checks = {name: check for name, check in self._checks.items() if name in asked}
-        self._told = {name: check for name, check in self._told.items() if name in asked}
+        self._reported = {name: check for name, check in self._reported.items() if name in asked}
         if view is not None:
             self.reports.queue.add(change.key)
 
@@ -211,7 +211,7 @@ class Prober:
             if not await self._writer.patch_status(NODE_POD_PROBES, key, body, uid=view.uid):
                 return
             self.status_writes += 1
-        for event in events_of(view.spec, self._told, checks):
+        for event in events_of(view.spec, self._reported, checks):
             self._recorder.record(
                 PODS,
                 namespace=event.namespace,
@@ -220,7 +220,7 @@ class Prober:
                 reason=event.reason,
                 message=event.message,
             )
-        self._told = checks
+        self._reported = checks
 
 
 def _is_other(rules: Mapping[str, Any], check: Check | None) -> bool:

@@ -207,7 +207,7 @@ def _check(options: DashboardOptions) -> None:
 
 
 def _hosts(port: int, options: DashboardOptions) -> set[str]:
-    """Names that it goes by; none: any, where everybody logs in with a token."""
+    """Names that it goes by; none: any, where each user logs in with a token."""
     if options.is_shared and not options.allowed_hosts:
         return set()
     return {*options.allowed_hosts, *(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))}

@@ -133,7 +133,7 @@ class Server:
         self._pages = pages
         self._sessions = sessions
         self.guard = Guard(("",))
-        """Refuses everybody until it is known where the server listens."""
+        """Refuses all requests until it is known where the server listens."""
         self._assets = assets
         self._about = about
         self._base = base_path.rstrip("/")

@@ -1,7 +1,7 @@
 """What a cache has heard and not read yet: alone at once, in a crowd a moment later and together.
 
 watch events, answers to own writes ──put()──▶ waiting, in their order ──empty()──▶ the cache's own steps
-                                                 ▲ when the moment is over, or as soon as anybody asks the cache
+                                                 ▲ when the moment is over, or as soon as the cache is asked
 
 To read one pod in between other work costs three times what it costs after another pod: neither code nor data are
 in the processor's caches any more (measured beside a busy API server: 182 µs alone, about 60 in a row). While many

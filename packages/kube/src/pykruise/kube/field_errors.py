@@ -156,7 +156,7 @@ def refusal(resource: Resource, name: str, causes: Sequence[Cause]) -> Status:
 
 def without_stored(errors: Sequence[Cause], stored: Callable[[], Iterable[Cause]]) -> list[Cause]:
     """The errors that are new: what is wrong with the stored object in the same way, however it got there, keeps
-    nobody from changing something else. `stored` is asked only when there are errors."""
+    no user from changing something else. `stored` is asked only when there are errors."""
     if not errors:
         return []
     known = {(one.field, one.message) for one in stored()}

@@ -85,7 +85,7 @@ class Room(Generic[HolderT]):
     # ── connections ──────────────────────────────────────────────────────────
 
     def enter(self, connection: HolderT, peer: str, *, evict: Callable[[HolderT], object]) -> bool:
-        """Let a connection in. `evict` closes the one whose place it takes. False: everybody else is busy."""
+        """Let a connection in. `evict` closes the one whose place it takes. False: all others are busy."""
         share = self._shares.get(peer)
         most = self._most_connections
         if most and share is not None and len(share.connections) >= self._of_one[0]:

@@ -59,7 +59,7 @@ _JITTER = 0.2
 
 
 class LeaseLostError(KubeError):
-    """The Lease could not be renewed in time, or somebody else has it. The leader must end."""
+    """The Lease could not be renewed in time, or another holder has it. The leader must end."""
 
 
 class NotLeadingError(UnreachableError):
@@ -91,7 +91,7 @@ class Term:
         return self._now() < self._until
 
     def write_time_s(self) -> float:
-        """How long a write that begins now may take: until somebody else could lead."""
+        """How long a write that begins now may take: until another could lead."""
         return self._taken_at - self._now()
 
     def extend(self, *, until: float, taken_at: float) -> None:
@@ -104,7 +104,7 @@ class Term:
 
 
 class FencedTransport(WrappedTransport):
-    """A transport whose writes leave only while `term` holds, and end before anybody else can lead.
+    """A transport whose writes leave only while `term` holds, and end before another can lead.
 
     Reads and watches pass.
     """
@@ -354,7 +354,7 @@ class LeaderElector:
             await self._hand_on(self._lease)
 
     async def _hand_on(self, old: Document) -> None:
-        """To the successor, or to anybody."""
+        """To the successor, or to the first that asks."""
         now = format_micro_time(self._clock())
         spec = {**_spec(old), "renewTime": now, "acquireTime": now}
         if self._successor:
@@ -396,7 +396,7 @@ class LeaderElector:
             async with asyncio.timeout(timeout_s):
                 taken = await self._take_or_renew()
         except ConflictError:
-            self._forget_version()  # somebody wrote it: look before the next try
+            self._forget_version()  # another client wrote it: look before the next try
             return False
         except (KubeError, TimeoutError, ValueError) as error:  # ValueError: an answer that is no Lease
             self._errors += 1

@@ -468,7 +468,7 @@ class Membership:
             self.leader.hurry()
 
     async def _hand_leadership_on(self) -> None:
-        """To a member that stays, without a moment in which the Lease is free; to anybody when this is the last one."""
+        """To a member that stays, without a moment in which the Lease is free; to any when this is the last one."""
         if self.leader.is_leading:
             holder = self._named = await self._successor()
             await self.leader.release(successor=holder)

@@ -329,7 +329,7 @@ class Executor:
             await self._writer.create(action.resource, action.key.namespace, action.body, priority=priority)
         except ApiError as error:
             # An earlier try whose answer was lost, or one that the server stored before it failed.
-            if not _is_doubtful(error, AlreadyExistsError, uncertain=uncertain):
+            if not _may_be_own_write(error, AlreadyExistsError, uncertain=uncertain):
                 raise
             found = await self._look(action.resource, action.key)
             if found is None or not _is_our_work(found, action.body):
@@ -348,7 +348,7 @@ class Executor:
             )
         except ApiError as error:
             # Behind, or perhaps done before the server failed: either way the next plan must know.
-            if _is_doubtful(error, ConflictError, InvalidError, uncertain=uncertain):
+            if _may_be_own_write(error, ConflictError, InvalidError, uncertain=uncertain):
                 await self._look(action.resource, action.key, uid=action.uid)
             raise
 
@@ -366,7 +366,7 @@ class Executor:
         except NotFoundError:
             return  # gone already, which is what was wanted
         except ApiError as error:
-            if not _is_doubtful(error, ConflictError, uncertain=uncertain):
+            if not _may_be_own_write(error, ConflictError, uncertain=uncertain):
                 raise
             found = await self._look(action.resource, action.key, uid=action.uid)
             if found is None or found.get("metadata", {}).get("uid") != action.uid:
@@ -383,7 +383,7 @@ class Executor:
             raise _UnknownFateError(error) from error
 
 
-def _is_doubtful(error: ApiError, *kinds: type[ApiError], uncertain: bool) -> bool:
+def _may_be_own_write(error: ApiError, *kinds: type[ApiError], uncertain: bool) -> bool:
     """Whether a refused write may have been done all the same, or its refusal says that the cache is behind.
 
     A ServerTimeoutError is no refusal: such a write is repeated.

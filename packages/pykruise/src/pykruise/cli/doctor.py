@@ -69,7 +69,7 @@ _IN_A_SANDBOX = frozenset({"cluster", "crds", "clock", "admission", "pods", "bud
 async def _check_reached(client: Client) -> None:
     """One line instead of one fault for each check, where no API server answers."""
     try:
-        await client.get_path("/version")  # which everybody may read
+        await client.get_path("/version")  # which all users may read
         with suppress(ForbiddenError):
             await client.get_path("/api")
     except TransportError as error:

@@ -68,7 +68,7 @@ async def run_plan(
         if target is not None:
             documents = [await live_document(client, there, *named(target))]
         found = [
-            await _told_if_long(
+            await _noted_if_long(
                 planned(
                     client,
                     changed_by(document, sets),
@@ -94,7 +94,7 @@ LONG_S: Final = 2.0
 """What takes longer shows its progress."""
 
 
-async def _told_if_long(work: Awaitable[T], what: str, note: Callable[[str], object]) -> T:
+async def _noted_if_long(work: Awaitable[T], what: str, note: Callable[[str], object]) -> T:
     handle = asyncio.get_running_loop().call_later(LONG_S, note, what)
     try:
         return await work

@@ -31,7 +31,7 @@ State = Literal["fine", "filling", "missing", "forbidden", "down"]
 class _Seen(msgspec.Struct):
     state: State
     since: float
-    is_told: bool = False
+    is_reported: bool = False
     """The patience for it is over, and that was said."""
 
 
@@ -81,8 +81,8 @@ class Oversight:
                 self._changed(resource, stats, state, before=seen.state if seen else None)
                 seen = self._seen[resource] = _Seen(state, now)
             is_late = not stats.synced and state != "missing" and now - seen.since >= self._timeout_s
-            if is_late and not seen.is_told:
-                seen.is_told = True
+            if is_late and not seen.is_reported:
+                seen.is_reported = True
                 _log.error(
                     "%s: its cache could not be filled within %g s (%s); it goes on trying",
                     resource,

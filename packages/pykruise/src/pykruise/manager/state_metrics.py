@@ -160,14 +160,14 @@ class StateCollector(Collector):
             name = kind.control.name
             if name not in TABLES and name != _SPREAD:
                 continue
-            views = [view for view in self._manager.objects(kind) if self._is_told(view.namespace)]
+            views = [view for view in self._manager.objects(kind) if self._is_shown(view.namespace)]
             if name == _SPREAD:
                 yield from _spreads(views)
             else:
                 yield from _table(name, TABLES[name], views)
         yield self._waiting()
 
-    def _is_told(self, namespace: str) -> bool:
+    def _is_shown(self, namespace: str) -> bool:
         return not self._namespaces or not namespace or namespace in self._namespaces
 
     def _waiting(self) -> Metric:
@@ -179,7 +179,7 @@ class StateCollector(Collector):
         kinds = {one.name: kind.resource.kind for kind in self._manager.kinds if (one := kind.control)}
         for name, meter in self._manager.rollouts.items():
             for key, cause in meter.waiting.items():
-                if self._is_told(key.namespace):
+                if self._is_shown(key.namespace):
                     found.add_metric([kinds[name], key.namespace, key.name, cause], 1)
         return found
 

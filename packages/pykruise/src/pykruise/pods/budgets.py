@@ -1,4 +1,4 @@
-"""PodUnavailableBudgets: the rules by which everybody who takes a pod out of service asks and spends.
+"""PodUnavailableBudgets: the rules by which each client that takes a pod out of service asks and spends.
 
 stored budget ──▶ BudgetView (what a cache keeps)
 budget + pod + operation ──▶ ask() ──▶ free, to be spent, or refused ──▶ spend_patch(): one write for all pods

@@ -103,7 +103,7 @@ def _spec_errors(given: Mapping[str, Any], path: str, further_volumes: Sequence[
     if isinstance(grace, int) and grace < 0:
         at_least = "must be greater than or equal to 0"
         found.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, at_least))
-    return list(_without_doubtful(found, path, unknown))
+    return list(_without_unknown(found, path, unknown))
 
 
 def _amount_errors(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
@@ -131,7 +131,7 @@ def _claim_volume(name: str) -> Document:
     return {"name": name, "persistentVolumeClaim": {"claimName": name or "claim"}}
 
 
-def _without_doubtful(errors: Iterable[Cause], path: str, unknown: Collection[str]) -> Iterator[Cause]:
+def _without_unknown(errors: Iterable[Cause], path: str, unknown: Collection[str]) -> Iterator[Cause]:
     """Without what upstream or a newer Kubernetes lets pass, and what an unknown field beside it may well satisfy."""
     beside = {f"{path}{place.removeprefix('spec').rpartition('.')[0]}" for place in unknown}
     for error in errors:

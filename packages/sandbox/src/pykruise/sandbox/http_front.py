@@ -64,7 +64,7 @@ class HttpFront:
         send_timeout_s: float = _SEND_TIMEOUT_S,
     ) -> None:
         if not token:
-            raise ValueError("the token must not be empty: without one anybody could write to the cluster")
+            raise ValueError("the token must not be empty: without one any client could write to the cluster")
         _check_loopback(host)
         self._server = server
         self._token = token.encode()

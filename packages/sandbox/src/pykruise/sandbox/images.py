@@ -52,7 +52,7 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
         return answer
 
     def pull_as(self, image: str, credentials: Sequence[str]) -> Pulled | PullFailure:
-        """`pull` by one who shows the `user:password` texts one after another; with none, as anybody.
+        """`pull` by one who shows the `user:password` texts one after another; with none, without credentials.
 
         Rule: the node agent's; where some match the image, and are all refused, it is not tried without.
         """

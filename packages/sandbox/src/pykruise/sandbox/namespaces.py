@@ -143,8 +143,8 @@ class Namespaces:
             if change.old is not None:
                 self._passes.pop(change.old.uid, None)
         elif change.new.is_deleting and FINALIZER in change.new.finalizers:
-            was_told = change.old is not None and change.old.is_deleting
-            if not was_told:  # a change of its conditions is this controller's own doing
+            was_known = change.old is not None and change.old.is_deleting
+            if not was_known:  # a change of its conditions is this controller's own doing
                 self._queue.add(change.key)
 
     async def _sync(self, key: Key) -> float | None:

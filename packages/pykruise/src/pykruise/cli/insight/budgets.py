@@ -71,7 +71,7 @@ async def _read(client: Client, resource: Resource, namespace: str) -> Sequence[
 def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Iterator[str]:
     """Each budget that protects some of a workload's `pods`, and more of them than `lowest` available ones leave."""
     for one in budgets.disruption:
-        found = _told(
+        found = _described(
             one, selected_by(one), pods, lowest=lowest, wanted="desiredHealthy", now="currentHealthy"
         )
         for name, wanted, left in found:
@@ -81,7 +81,7 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
             )
     for one in budgets.unavailable:
         name = str(one["metadata"]["name"])
-        found = _told(
+        found = _described(
             one,
             lambda pod, name=name: budget_name_of(pod) == name,  # type: ignore[misc]
             pods,
@@ -96,7 +96,7 @@ def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Ite
             )
 
 
-def _told(
+def _described(
     budget: Document,
     protects: Callable[[PodView], bool],
     pods: Sequence[PodView],

@@ -86,10 +86,10 @@ async def forecast_and_play(
             settings=settings,
         )
         played = await asyncio.to_thread(play, given)
-        return _told(verdict.about, workload, None, wanted, played, settings), played
+        return _described(verdict.about, workload, None, wanted, played, settings), played
     sight = await look(client, workload, key, now=now, settings=settings)
     played = await asyncio.to_thread(play, await _copy(client, sight, wanted, now=now, settings=settings))
-    found = _told(verdict.about, workload, sight, wanted, played, settings)
+    found = _described(verdict.about, workload, sight, wanted, played, settings)
     if not found.batches:
         return found, played
     budgets = await read_budgets(client, namespace, are_asked=insight.asks_budgets(settings.of(workload)))
@@ -141,7 +141,7 @@ def _specs(nodes: Iterable[NodeView]) -> list[NodeSpec]:
 # What is shown
 
 
-def _told(
+def _described(
     about: Mapping[str, Any],
     workload: Kind,
     sight: Sight | None,

@@ -118,7 +118,7 @@ def explain_pod(sight: PodSight) -> Explanation:
     answers = dict(_answers(sight))
     waits = ranked([*_own_waits(sight), *(of_budget.waits if of_budget is not None else ())])
     follows = (
-        *_told(answers),
+        *_answered(answers),
         *(says_disruption_budget(one) for one in sight.disruption),
         *(of_budget.next if of_budget is not None else ()),
     )
@@ -179,7 +179,7 @@ def _allows(budget: Document) -> int:
 _REFUSED: Final = "would be refused"
 
 
-def _told(answers: dict[Operation, str]) -> Iterator[str]:
+def _answered(answers: dict[Operation, str]) -> Iterator[str]:
     """Operations with the same answer together."""
     for answer in dict.fromkeys(answers.values()):
         nouns = [_NOUNS[operation] for operation, found in answers.items() if found == answer]

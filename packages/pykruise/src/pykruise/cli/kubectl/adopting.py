@@ -361,15 +361,15 @@ async def _until_adopted(session: Session, move: _Move, uid: str) -> None:
     client, namespace = await session.client(), move.source.namespace
     uids = {str(one["metadata"]["uid"]) for one in move.pods}
     before = _updated(move.source.document)
-    is_told = False
+    is_warned = False
     while True:
         document = orjson.loads(await client.get(move.target, namespace, move.target_name))
         info = Info(resource=move.target, namespace=namespace, name=move.target_name, document=document)
         there = [one for one in await pods_of(session, info) if one["metadata"]["uid"] in uids]
         if all(is_controlled_by(one, uid) for one in there):
-            if not is_told:
+            if not is_warned:
                 session.say(f"{len(there)} of {len(uids)} pods adopted")
-                is_told = True
+                is_warned = True
             status = document.get("status") or {}
             is_observed = status.get("observedGeneration") == document["metadata"].get("generation")
             if is_observed and _updated(document) >= before:

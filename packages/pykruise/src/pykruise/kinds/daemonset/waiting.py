@@ -71,14 +71,14 @@ def waiting_of(
         return None
     obstacles = [pair for pair in _obstacles(ws) if not _passes(ws, *pair)]
     stuck = [pair for pair in obstacles if not pair[1].is_wait]
-    needs_somebody = (
+    needs_action = (
         waiting_for_pods([pair for pair in stuck if pair[1].code != Code.NOT_READY])
         or (Reason(broken.code, broken.message, RECREATE) if broken else None)
         or _of_limits(ws)
         or waiting_for_pods(stuck)
     )
-    if needs_somebody is not None:
-        return needs_somebody
+    if needs_action is not None:
+        return needs_action
     updates = _of_updates(ws, skipped)
     if updates is not None and updates.code == Code.UPDATING:
         return updates
@@ -125,13 +125,13 @@ def _unready_since(pod: PodView) -> Instant | None:
 
 
 def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
-    found = {pod.name: (pod, obstacle) for pod, obstacle in _told_by_pods(ws)}
+    found = {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_pods(ws)}
     # What the node or the pod's end says is nearer to the cause.
-    found |= {pod.name: (pod, obstacle) for pod, obstacle in _told_by_nodes(ws)}
+    found |= {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_nodes(ws)}
     return [found[name] for name in sorted(found)]
 
 
-def _told_by_pods(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
+def _reported_by_pods(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
     """Of pods that are not available; of new ones only when a container says that it cannot start."""
     unavailable = (
         pod
@@ -145,7 +145,7 @@ def _told_by_pods(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
     )
 
 
-def _told_by_nodes(ws: WorkingSet) -> Iterator[tuple[PodView, Reason]]:
+def _reported_by_nodes(ws: WorkingSet) -> Iterator[tuple[PodView, Reason]]:
     for state in ws.nodes:
         for pod in state.pods:
             if pod.is_deleting:

@@ -52,7 +52,7 @@ class Assignment:
         self._reader = reader
         self._allocator = allocator
         self._versioned = versioned
-        self._told = ""
+        self._warned = ""
         """The last error that was logged of a white list that cannot be read."""
 
     async def placed(self, pod: Document, *, namespace: str) -> Document | None:
@@ -117,11 +117,11 @@ class Assignment:
             found = await self._reader.white_list()
         except WhiteListError as error:
             # No pod may wait until a ConfigMap is corrected: it counts as absent, and the error is logged once.
-            if str(error) != self._told:
+            if str(error) != self._warned:
                 _log.warning("the white list of WorkloadSpread cannot be read: %s", error)
-            self._told = str(error)
+            self._warned = str(error)
             return BUILT_IN
-        self._told = ""
+        self._warned = ""
         return BUILT_IN | found.owners
 
     async def _is_about(

@@ -33,7 +33,7 @@ class Admission(Protocol):
     """What writes ask. A refusal is raised as Refusal."""
 
     def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
-        """Whether anybody wants to see such writes; if not, nothing is built for it."""
+        """Whether such writes are looked at; if not, nothing is built for it."""
         ...
 
     async def mutate(self, request: AdmissionRequest) -> Verdict:

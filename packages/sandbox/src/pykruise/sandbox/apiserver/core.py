@@ -76,7 +76,7 @@ class Core:
         for shelf in (QUOTAS, LIMIT_RANGES):
             self.on_change(shelf, self.limits.changed)
         self.authorizer: Authorizer | None = None
-        """None: everybody may do everything."""
+        """None: all users may do everything."""
         if rbac:
             self.authorizer = Authorizer(storage)
             for shelf in (ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS):

@@ -110,7 +110,7 @@ class ApiServer:
     `reviewers` are asked about writes in the order given, mutating ones before validating ones; `admission`
     replaces that chain altogether. `conversions` convert the objects of CRDs. `watch_buffer` is how many
     events a watcher may lag behind before it is cut off. Without `tracks_fields` there are no managedFields.
-    With `rbac`, users may do what roles say; without it, everybody may do everything. With `service_accounts`, new
+    With `rbac`, users may do what roles say; without it, all users may do everything. With `service_accounts`, new
     pods get an account and a volume with its token.
     """
 

@@ -93,7 +93,7 @@ class Hub:
             del triggers[trigger]
 
     def has_watchers(self, shelf: str) -> bool:
-        """Whether anybody watches the shelf."""
+        """Whether there is a watch of the shelf."""
         return bool(self._shelves.get(shelf))
 
     def publish(self, change: Change, triggers: Iterable[tuple[str, str]]) -> None:

@@ -257,7 +257,7 @@ def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document |
 
 def _writes(deployment: DocumentView, step: rollouts.Step) -> Iterator[Step]:
     if step.revision and deployment.annotations.get(REVISION) != step.revision:
-        yield _revision_told(deployment, step.revision)
+        yield _revision_noted(deployment, step.revision)
     if step.create is not None:
         name, size = step.create["metadata"]["name"], step.create["spec"]["replicas"]
         yield created(
@@ -278,7 +278,7 @@ def _writes(deployment: DocumentView, step: rollouts.Step) -> Iterator[Step]:
         yield deleted(REPLICA_SETS, view, because="it is beyond the history limit", propagation="Background")
 
 
-def _revision_told(deployment: DocumentView, revision: str) -> Step:
+def _revision_noted(deployment: DocumentView, revision: str) -> Step:
     """Through the status: an annotation set otherwise would count as a change of the spec."""
     action = Patch(
         resource=DEPLOYMENTS,

@@ -60,7 +60,7 @@ from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
 
-__all__ = ["STATUS_EVERY_S", "defined", "has_quiet_status", "made", "manager_of", "peopled"]
+__all__ = ["STATUS_EVERY_S", "defined", "has_quiet_status", "made", "manager_of", "populate"]
 
 MANAGER_USER: Final = "system:serviceaccount:kruise-system:kruise-manager"
 
@@ -98,7 +98,7 @@ def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
             settings,
             clock=clock,
             rng=random.Random(given.seed),
-            storage=_Told(record),
+            storage=_RecordedStorage(record),
             reviewers=() if given.is_admitted else _reviewers(lambda: cluster.client, clock, given, record),
         )
     )
@@ -232,7 +232,7 @@ async def defined(cluster: Cluster, given: Play, kind: Kind) -> None:
     server.restore(PODS, world.pods)
 
 
-async def peopled(client: Client, given: Play) -> None:
+async def populate(client: Client, given: Play) -> None:
     """Namespaces, once the cluster runs."""
     names = {given.namespace, *((given.settings.own_namespace,) if given.beside or given.sidecars else ())}
     for name in sorted(names - {"default", "kube-system"}):
@@ -290,7 +290,7 @@ class _Marked(WrappedTransport):
             return await self._inner.request(request)
 
 
-class _Told(MemoryStorage):
+class _RecordedStorage(MemoryStorage):
     """Tells of every commit, in the step in which it is made."""
 
     def __init__(self, record: Record) -> None:

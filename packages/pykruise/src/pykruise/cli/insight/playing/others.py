@@ -33,7 +33,7 @@ AGAIN_S: Final = 5.0
 
 
 class Others:
-    """Everybody but the manager. `is_job`: pods run to their end."""
+    """All actors but the manager. `is_job`: pods run to their end."""
 
     def __init__(
         self,

@@ -143,7 +143,7 @@ class Record:
         self._count(stored.uid, after)
         self.last = now
         if _IS_MANAGER.get():
-            self._note_deed(before, after)
+            self._note_operation(before, after)
         else:
             self._note_event(before, after)
         self._on_change(before, after)
@@ -163,7 +163,7 @@ class Record:
     def _at(self) -> float:
         return round(loop_time() - (self._zero or 0.0), 3)
 
-    def _note_deed(self, before: PodView | None, after: PodView | None) -> None:
+    def _note_operation(self, before: PodView | None, after: PodView | None) -> None:
         if before is None and after is not None:
             self._act("create", after)
         elif before is not None and not before.is_deleting and (after is None or after.is_deleting):

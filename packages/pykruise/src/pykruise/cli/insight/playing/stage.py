@@ -22,7 +22,7 @@ from pykruise.cli.insight.playing.copies import (
     has_quiet_status,
     made,
     manager_of,
-    peopled,
+    populate,
 )
 from pykruise.cli.insight.playing.others import Others
 from pykruise.cli.insight.playing.record import Record, loop_time
@@ -114,7 +114,7 @@ class _Stage:
         )
         await defined(cluster, given, kind)
         async with cluster:
-            await peopled(client, given)
+            await populate(client, given)
             manager = manager_of(cluster, given, kind, clock=clock)
             running = asyncio.create_task(manager.run())
             try:

@@ -156,7 +156,7 @@ def _is_injection_paused(sight: SidecarSight) -> bool:
     return spec is not None and spec.injection_strategy is not None and spec.injection_strategy.paused
 
 
-_TOLD: Final = {
+_WARNINGS: Final = {
     "FailedInjection": (Code.INJECTION_FAILS, "correct what it names: until then such pods are refused"),
     "FailedUpgradeSidecar": (Code.WRITE_FAILED, "see what refuses it; it is tried again and again"),
     "ResetContainerFailed": (Code.WRITE_FAILED, "see what refuses it; it is tried again and again"),
@@ -167,8 +167,8 @@ _TOLD: Final = {
 
 def _failures(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     """What events say did not work, while it may still be so."""
-    for reason, message in fresh_warnings(sight.events, _TOLD, now=sight.snapshot.now):
-        code, remedy = _TOLD[reason]
+    for reason, message in fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
+        code, remedy = _WARNINGS[reason]
         if code != Code.WRITE_FAILED or plan.stages:
             yield Wait(code=code, words=message, remedy=remedy)
 

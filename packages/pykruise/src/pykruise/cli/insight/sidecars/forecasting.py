@@ -129,9 +129,9 @@ def _new_pods(sight: SidecarSight) -> Iterator[str]:
 
 def _listed(contents: Contents) -> Iterator[str]:
     for one in contents.init_containers:
-        yield _told(one, "init container")
+        yield _described(one, "init container")
     for one in contents.containers:
-        yield _told(one, "container")
+        yield _described(one, "container")
     annotations = [key for patch in contents.patch_pod_metadata for key in patch.annotations or {}]
     if annotations:
         yield f"annotations {', '.join(sorted(annotations))}"
@@ -139,7 +139,7 @@ def _listed(contents: Contents) -> Iterator[str]:
         yield f"pull secrets {', '.join(str(one.get('name')) for one in contents.image_pull_secrets)}"
 
 
-def _told(one: Sidecar, what: str) -> str:
+def _described(one: Sidecar, what: str) -> str:
     place = "before" if one.goes_before else "after"
     if one.is_hot:
         first, second = hot_pair(one.name)

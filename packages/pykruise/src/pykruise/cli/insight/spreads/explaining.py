@@ -43,7 +43,7 @@ from pykruise.runtime.plan import Plan
 
 __all__ = ["explain_spread", "limited"]
 
-_TOLD: Final = {
+_WARNINGS: Final = {
     "CreatePodFailed": "see why its workload does not create it: a quota, or another webhook",
     "DeletePodFailed": "see what holds the pod: a budget, or another webhook",
     "PatchPodDeletionCostFailed": "see what refuses it; it is tried again and again",
@@ -122,8 +122,8 @@ def _waits(sight: SpreadSight, plan: Plan, groups: Grouped, status: WorkloadSpre
     yield from _pods(sight, groups)
     yield from _nowhere(sight, plan)
     yield from _subsets(sight, status)
-    for reason, message in fresh_warnings(sight.events, _TOLD, now=sight.snapshot.now):
-        yield Wait(code=Code.WRITE_FAILED, words=message, remedy=_TOLD[reason])
+    for reason, message in fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
+        yield Wait(code=Code.WRITE_FAILED, words=message, remedy=_WARNINGS[reason])
 
 
 def _of_the_target(sight: SpreadSight) -> Iterator[Wait]:

@@ -55,7 +55,7 @@ def _batches(sight: Sight, plan: Plan) -> Iterator[Batch]:
     number = 0
     for stage in plan.stages:
         fates = [
-            Fate(pod=chain.subject, do=_deed(step, workloads.get(step.action.key)))
+            Fate(pod=chain.subject, do=_change_of(step, workloads.get(step.action.key)))
             for chain in stage.chains
             for step in chain.steps
             if step.action.resource != CONTROLLER_REVISIONS and stage.purpose != Purpose.REPORT_STATUS
@@ -65,7 +65,7 @@ def _batches(sight: Sight, plan: Plan) -> Iterator[Batch]:
             yield Batch(number=number, fates=tuple(fates))
 
 
-def _deed(step: Step, workload: SubsetWorkload | None) -> str:
+def _change_of(step: Step, workload: SubsetWorkload | None) -> str:
     action = step.action
     kind = action.resource.kind
     match action:

@@ -94,7 +94,7 @@ class Strategy:
         if not self.tracks_generation:
             return None
         return any(
-            new.get(field) != old.get(field) for field in new.keys() | old.keys() if field not in _NOT_WISHES
+            new.get(field) != old.get(field) for field in new.keys() | old.keys() if field not in _NOT_SPEC
         )
 
     def graceful_deletion(self, doc: Document, options: Mapping[str, Any]) -> int | None:
@@ -114,4 +114,4 @@ def keep(new: Document, old: Document, field: str) -> None:
 
 
 _OF_STATUS_UPDATE = frozenset({"apiVersion", "kind", "metadata", "status"})
-_NOT_WISHES = frozenset({"apiVersion", "kind", "metadata", "status"})
+_NOT_SPEC = frozenset({"apiVersion", "kind", "metadata", "status"})

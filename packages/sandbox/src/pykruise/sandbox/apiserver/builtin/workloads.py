@@ -169,7 +169,7 @@ class ReplicaSetStrategy(_WorkloadStrategy):
         return list(_check_replica_set(doc.get("spec") or {}))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        return [*_told_twice(self.validate_create(new)), *_check_selector_kept(new, old)]
+        return [*_reported_twice(self.validate_create(new)), *_check_selector_kept(new, old)]
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         fields = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
@@ -384,7 +384,7 @@ class DaemonSetStrategy(_WorkloadStrategy):
         return list(_check_daemon_set(doc.get("spec") or {}))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        return [*_told_twice(self.validate_create(new)), *_check_selector_kept(new, old)]
+        return [*_reported_twice(self.validate_create(new)), *_check_selector_kept(new, old)]
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         found: list[Cause] = []
@@ -478,7 +478,7 @@ class PodTemplateStrategy(Strategy):
 # --- shared ---
 
 
-def _told_twice(found: list[Cause]) -> list[Cause]:
+def _reported_twice(found: list[Cause]) -> list[Cause]:
     """Updates of some kinds are checked as a new object and as an update, and tell each fault both times."""
     return [*found, *found]
 

@@ -69,7 +69,7 @@ APPLY: Final = "Apply"
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 _ANCIENT: Final = "ancient-changes"
 _MOST_UPDATERS: Final = 10
-_NOBODYS_LEAVES: Final[FieldSet] = {
+_UNOWNED_LEAVES: Final[FieldSet] = {
     **{f"f:{member}": {} for member in TYPE},
     "f:metadata": {f"f:{member}": {} for member in SERVERS_METADATA},
 }
@@ -285,7 +285,7 @@ def applied(
     before = [(entry.manager, entry.operation, entry.subresource, entry.fields) for entry in state.entries]
     mine = next((entry for entry in state.entries if who.same_as(entry)), None)
     last = mine.fields if mine is not None and mine.fields is not None else EMPTY
-    wanted = without(without(fields_in(config, shape), _NOBODYS_LEAVES), ignored)
+    wanted = without(without(fields_in(config, shape), _UNOWNED_LEAVES), ignored)
     wanted = difference(wanted, METADATA_ITSELF)
     if mine is None:
         mine = _Entry(who.name, APPLY, who.api_version, "", who.subresource, wanted)

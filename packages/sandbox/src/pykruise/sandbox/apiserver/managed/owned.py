@@ -1,4 +1,4 @@
-"""What of an object anybody can own, and what its creator does: everything it holds, but for what others took.
+"""What of an object a manager can own, and what its creator does: everything it holds, but for what others took.
 
     two documents ──▶ unlike()      ──▶ the members in which they differ
     two documents ──▶ set_between() ──▶ the places that the second one sets
@@ -128,7 +128,7 @@ def _added_or_modified(old: Any, new: Any, shape: Shape) -> FieldSet:
 
 
 def owned_by_creator(empty: Document, doc: Document, shape: Shape, ignored: FieldSet) -> FieldSet:
-    """What a creator of the document owns, before anybody takes of it."""
+    """What a creator of the document owns, before another manager takes of it."""
     owned = set_between(_view(empty, ignored), _view(doc, ignored), shape)
     return difference(owned, METADATA_ITSELF)
 

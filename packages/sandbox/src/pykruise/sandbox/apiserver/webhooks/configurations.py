@@ -102,7 +102,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_exempt(resource: Resource) -> bool:
-    """Whether webhooks never see it: else one could lock everybody out of removing it."""
+    """Whether webhooks never see it: else one could lock all users out of removing it."""
     return resource.group == "admissionregistration.k8s.io" and resource.plural in _EXEMPT
 
 
