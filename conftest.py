@@ -69,6 +69,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         unwanted = {item for item in marked if "scenarios" not in item.path.parts}
         config.hook.pytest_deselected(items=list(unwanted))
         items[:] = [item for item in items if item not in unwanted]
+    if hasattr(config, "workerinput"):
+        _spread_waiting(items)
     missing = [one for one in ("chromium", "chromedriver") if shutil.which(one) is None]
     if not missing or os.environ.get("PYKRUISE_REQUIRE_BROWSER") == "1":
         return
@@ -76,6 +78,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _spread_waiting(items: list[pytest.Item]) -> None:
+    """With several workers: tests that wait run beside those that compute, and none of them alone at the end."""
+    places: dict[pytest.Item, float] = {}
+    for waits, last in ((True, 0.9), (False, 1.0)):
+        group = [item for item in items if bool(item.get_closest_marker("real_time")) is waits]
+        places.update({item: last * number / len(group) for number, item in enumerate(group)})
+    items.sort(key=places.__getitem__)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

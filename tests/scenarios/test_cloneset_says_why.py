@@ -305,7 +305,7 @@ async def test_claims_that_cannot_be_bound(stage: Stage) -> None:
         "metadata": {"name": "data"},
         "spec": {
             "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "missing-class",
+            "storageClassName": "unprovisioned-class",
             "resources": {"requests": {"storage": "1Gi"}},
         },
     }

@@ -155,7 +155,7 @@ async def test_the_claim_and_its_missing_storage_class_are_named(stage: Stage) -
         "metadata": {"name": "data"},
         "spec": {
             "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "unknown-class",
+            "storageClassName": "unprovisioned-class",
             "resources": {"requests": {"storage": "1Gi"}},
         },
     }
@@ -163,7 +163,7 @@ async def test_the_claim_and_its_missing_storage_class_are_named(stage: Stage) -
     await stage.create(document)
     found, said = await until_caused(stage, "UnboundClaims")
     assert "PVC data-web-" in said
-    assert "wants storage class unknown-class, which is not there" in said
+    assert "wants storage class unprovisioned-class, which is not there" in said
     assert found.needs_a_person
 
 

@@ -78,7 +78,7 @@ async def made(stage: Stage, resource: Resource, doc: Object) -> AsyncIterator[s
 
 def storage_class(stage: Stage, mode: str, provisioner: str = "kubernetes.io/no-provisioner") -> Object:
     # No provisioner makes volumes for a class whose name begins so.
-    name = f"none-{stage.namespace}"
+    name = f"unprovisioned-{stage.namespace}"
     return {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
 
 
@@ -144,12 +144,12 @@ async def test_a_pod_waits_for_a_claim_that_is_not_there_and_goes_when_it_is(sta
 
 async def test_a_pod_waits_for_a_claim_that_should_be_bound_already(stage: Stage) -> None:
     # given a claim of no class, for which there is no volume
-    await create(stage, PERSISTENT_VOLUME_CLAIMS, claim("data", f"none-{stage.namespace}"))
+    await create(stage, PERSISTENT_VOLUME_CLAIMS, claim("data", f"unprovisioned-{stage.namespace}"))
     await create(stage, PODS, pod("web", claim="data"))
     # then
     await why_it_waits(stage, "web", "pod has unbound immediate PersistentVolumeClaims.")
     # when there is one, it goes where that can be used
-    pv = volume(f"pv-{stage.namespace}", f"none-{stage.namespace}", node="node-1")
+    pv = volume(f"pv-{stage.namespace}", f"unprovisioned-{stage.namespace}", node="node-1")
     async with made(stage, PERSISTENT_VOLUMES, pv):
         await stage.until(lambda: has_node(stage, "web"))
         assert (await stage.get("web", resource=PODS))["spec"]["nodeName"] == "node-1"
@@ -157,7 +157,7 @@ async def test_a_pod_waits_for_a_claim_that_should_be_bound_already(stage: Stage
 
 async def test_a_pod_whose_volume_is_elsewhere_goes_nowhere(stage: Stage) -> None:
     # given
-    name = f"none-{stage.namespace}"
+    name = f"unprovisioned-{stage.namespace}"
     async with made(stage, PERSISTENT_VOLUMES, volume(f"pv-{stage.namespace}", name, node="elsewhere")):
         await create(stage, PERSISTENT_VOLUME_CLAIMS, claim("data", name))
         # when

@@ -120,7 +120,7 @@ CLAIM: Final = json.dumps(
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "1Gi"}},
-            "storageClassName": "nobody-knows",
+            "storageClassName": "unprovisioned-class",
         },
     }
 )
@@ -294,7 +294,7 @@ SESSION: Final = (
         until="0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
     ),
     Step("get the claim", "get pvc"),
-    Step("the claim says why", "events --for pvc/data --no-headers", until='"nobody-knows" not found'),
+    Step("the claim says why", "events --for pvc/data --no-headers", until='"unprovisioned-class" not found'),
     Step("delete pod and claim", "delete pod/storing pvc/data"),
     Step("create a priority class", "create priorityclass session --value=1000 --description=none"),
     Step("get priority classes", "get priorityclass session --no-headers"),

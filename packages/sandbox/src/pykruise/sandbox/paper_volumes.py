@@ -20,7 +20,7 @@ from pykruise.kube.queue import WorkQueue
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from pykruise.sandbox.running import run_beside
 
-UNPROVISIONED = "nobody"
+UNPROVISIONED = "unprovisioned"
 """Storage classes whose names begin so have no volumes."""
 
 
