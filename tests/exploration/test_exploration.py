@@ -69,8 +69,9 @@ def test_every_order_of_events_comes_to_rest_as_it_was_asked_for(kind: str, name
 def test_a_pitfall_of_the_original_is_found_when_its_remedy_is_removed(pitfall: Pitfall) -> None:
     # when
     with mutated(pitfall.changes):
-        graph = next(graph for graph in _in_several_orders(pitfall) if graph.broken)
+        graph = next((graph for graph in _in_several_orders(pitfall) if graph.broken), None)
         # then the way there breaks the rule again
+        assert graph is not None, "no order finds it"
         found = graph.broken[0]
         violation, _ = follow(pitfall.scope, found.path)
     assert violation is not None

@@ -253,6 +253,8 @@ def _grouped(items: Iterable[T], key: Callable[[T], str]) -> Iterable[list[T]]:
 
 def _spread(values: Sequence[T], count: int) -> list[T]:
     """So many of them, spread evenly."""
+    if count >= len(values):
+        return list(values)
     places = {int((number * _GOLDEN % 1) * len(values)) for number in range(count)}
     return [values[place] for place in sorted(places)]
 
