@@ -42,7 +42,7 @@ NODES = 50
 
 def pod_text(rng: random.Random, revision: str, *, was_updated: bool = False) -> bytes:
     """About 6 KB, as a real API server stores a running pod with two containers and managed fields."""
-    instance_id = rand_suffix(rng)
+    instance_id = rand_suffix(rng, 10)  # as long as needed for none to come twice
     born = NOW - rng.randrange(86_400)
     uid = f"{rng.getrandbits(128):032x}"
     containers = [

@@ -63,7 +63,7 @@ class LargePhase(msgspec.Struct, frozen=True, kw_only=True):
     """CPU time of one, on average."""
     longest_plan_ms: float
     where: str
-    """In which call the longest stop was, where that was seen."""
+    """In which call the longest stop was; only with WHERE in the environment."""
 
 
 # ── the cluster ──────────────────────────────────────────────────────────────

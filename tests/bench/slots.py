@@ -70,7 +70,7 @@ FLAGS = (
 FIGURES = "/bench"
 PATIENCE_S = 3600.0
 REST_S = 30.0
-LOOK_S = 0.25
+LOOK_S = 1.0
 
 
 class Phase(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,16 +6,18 @@ import random
 import weakref
 from typing import Any
 
+from pykruise.kube.cache import Change
 from pykruise.kube.client import Client
-from pykruise.kube.resources import PODS
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.manager.manager import Manager
 from pykruise.plans.kind import Kind
-from pykruise.plans.views import POD_VIEWS
+from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, ClaimView
 from pykruise.pods.views import PodView
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.plan import Plan
-from pykruise.runtime.read import Read
-from pykruise.runtime.wakes import itself
+from pykruise.runtime.read import Around, Read
+from pykruise.runtime.wakes import Wake, itself
 from support.sandbox import small_cluster
 
 
@@ -60,5 +62,69 @@ async def test_what_is_remembered_of_an_object_goes_with_it_although_its_deletio
         # then
         gc.collect()
         assert remembered[-1]() is None
+        manager.stop()
+        await running
+
+
+async def test_a_kind_looks_at_events_of_others_only_while_it_has_an_object() -> None:
+    # given a kind of claims that pods wake
+    seen: list[str] = []
+    planned: list[str] = []
+
+    def claims_of(change: Change[PodView], _: Around[Any]) -> list[Key]:
+        seen.append(change.key.name)
+        return [Key("default", "data")]
+
+    async def snapshot(claim: ClaimView, _: Read[Any]) -> ClaimView:
+        planned.append(claim.name)
+        return claim
+
+    kind = Kind(
+        resource=PERSISTENT_VOLUME_CLAIMS,
+        control=Control(
+            name="noticing",
+            component="noticing-controller",
+            objects=CLAIM_VIEWS,
+            reads=lambda _: (POD_VIEWS,),
+            wakes=lambda _: (itself(CLAIM_VIEWS), Wake(on=POD_VIEWS, keys=claims_of)),
+            snapshot=snapshot,
+            object_of=lambda claim: claim,
+            plan=lambda _: Plan(),
+            is_current=is_same_object,
+        ),
+    )
+    async with small_cluster() as place:
+        client = Client(place.cluster.transport_for("manager"), clock=place.cluster.clock)
+        manager = Manager(client, kinds=[kind], clock=place.cluster.clock, rng=random.Random(1))
+        running = asyncio.create_task(manager.run())
+
+        async def make_pod(name: str) -> None:
+            containers = [{"name": "main", "image": "nginx:1"}]
+            await place.create(PODS, {"metadata": {"name": name}, "spec": {"containers": containers}})
+            await asyncio.sleep(5.0)
+
+        # when there is no claim
+        await make_pod("before")
+        # then nothing was looked at
+        assert seen == []
+        # when there is one
+        claim = {
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }
+        await place.create(PERSISTENT_VOLUME_CLAIMS, claim)
+        await asyncio.sleep(5.0)
+        planned.clear()
+        await make_pod("during")
+        # then a pod wakes it
+        assert set(seen) == {"during"}
+        assert planned
+        # when it is gone again
+        await place.client.delete(PERSISTENT_VOLUME_CLAIMS, "default", "data")
+        await asyncio.sleep(5.0)
+        seen.clear()
+        await make_pod("after")
+        # then nothing is looked at again
+        assert seen == []
         manager.stop()
         await running

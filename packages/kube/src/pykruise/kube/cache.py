@@ -169,7 +169,8 @@ class Cache(Generic[T]):
         return self._store.values()
 
     def __len__(self) -> int:
-        self._inbox.empty()
+        if self._inbox.waiting:
+            self._inbox.empty()
         return len(self._store)
 
     @property

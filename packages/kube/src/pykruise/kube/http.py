@@ -151,7 +151,8 @@ class HttpTransport:
 
     def _all_headers(self, request: Request, auth: Mapping[str, str]) -> Fields:
         """Those of the request win over the usual User-Agent."""
-        is_named = any(name.lower() == "user-agent" for name in request.headers)
+        named = request.headers
+        is_named = "user-agent" in named or any(name.lower() == "user-agent" for name in named)
         usual = self._default_headers[1:] if is_named else self._default_headers
         return (*usual, *request.headers.items(), *auth.items())
 

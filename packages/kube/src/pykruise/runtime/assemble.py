@@ -4,13 +4,13 @@ Control + settings + KindContext ──▶ controller_for() ──▶ Controller
 """
 
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from pykruise.kube.cache import Change
+from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.controller import DEFAULT_WORKERS, Controller
@@ -165,8 +165,8 @@ def controller_for(
         )
         context.further.append(further)
     wakes = control.wakes(settings)
-    for wake in wakes:
-        caches[wake.on].subscribe(_enqueuing(wake, around, queue, is_ours))
+    handlers = [(caches[wake.on], _enqueuing(wake, around, queue, is_ours)) for wake in wakes]
+    _subscribe(handlers, objects=caches[control.objects], is_always=control.absent is not None)
 
     def read_for(view: Any) -> Read[Any]:
         return Read(
@@ -213,6 +213,39 @@ def controller_for(
     )
     shared.add(control.name, kind)
     return context.controller(control.name, shared.guarded(control.name, reconciler), queue=queue)
+
+
+def _subscribe(
+    handlers: Sequence[tuple[Cache[Any], Callable[[Change[Any]], None]]],
+    *,
+    objects: Cache[Any],
+    is_always: bool,
+) -> None:
+    """Subscribe each handler to its cache; to others than that of the kind's `objects` only while there is an object
+    that could be woken, unless `is_always`.
+
+    Most clusters have objects of a few kinds, and each of the others would look at every event of a pod. One that
+    comes later is enqueued for itself, and then reads all there is.
+    """
+    others = list[tuple[Cache[Any], Callable[[Change[Any]], None]]]()
+    for cache, handler in handlers:
+        if is_always or cache is objects:
+            cache.subscribe(handler)
+        else:
+            others.append((cache, handler))
+    ends = list[Callable[[], None]]()
+
+    def follow(_: Change[Any] | None = None) -> None:
+        if len(objects) and not ends:
+            ends.extend(cache.subscribe(handler) for cache, handler in others)
+        elif not len(objects):
+            for end in ends:
+                end()
+            ends.clear()
+
+    if others:
+        objects.subscribe(follow)
+        follow()
 
 
 def _enqueuing(

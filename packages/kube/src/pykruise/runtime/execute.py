@@ -17,7 +17,6 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
@@ -251,8 +250,8 @@ class Executor:
         for number, step in enumerate(chain.steps):
             action = step.action
             try:
-                with self._noted(action), self.span("write", action.resource, action.key):
-                    name = await self._write(step.action, priority=min(number, 1))
+                with self.span("write", action.resource, action.key):
+                    name = await self._write(action, priority=min(number, 1))
             except KubeError as error:
                 failure = Failure(stage.purpose, chain.subject, step, error)
                 if not stage.is_optional:
@@ -273,24 +272,24 @@ class Executor:
             run.written += 1
             run.notes += [(chain.subject, _with_name(note, name)) for note in step.notes_when_done]
 
-    @contextmanager
-    def _noted(self, action: Action) -> Iterator[None]:
-        """While a creation is under way, from its first try to its last."""
-        made = (action.resource, action.key)
-        if isinstance(action, Create):
-            self._making.add(made)
-        try:
-            yield
-        finally:
-            self._making.discard(made)
-
     async def _write(self, action: Action, *, priority: int) -> str:
         """One write with a definite end: done, or an error that says it was not. Returns the object's name.
 
         `priority=1` goes ahead of first writes at the client: it finishes what has been begun.
         """
-        if isinstance(action, Create) and not action.key.name:
-            return await self._create_unnamed(action, priority)
+        if not isinstance(action, Create):
+            return await self._write_surely(action, priority)
+        made = (action.resource, action.key)
+        self._making.add(made)
+        try:
+            if not action.key.name:
+                return await self._create_unnamed(action, priority)
+            return await self._write_surely(action, priority)
+        finally:
+            self._making.discard(made)
+
+    async def _write_surely(self, action: Action, priority: int) -> str:
+        """Again and again, while it is not known what became of the last try."""
         repeat_s = FIRST_REPEAT_S
         uncertain = False
         while True:

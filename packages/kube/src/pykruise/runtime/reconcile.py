@@ -272,9 +272,11 @@ class Reconciler:
         wait for the status."""
         if not plan.stages:
             return Outcome(), await self._report(owner, plan.status, at_once=at_once)
+        if plan.status is None:  # as of pods, which have thousands of turns: no task for a report
+            return await self._execute(view, plan), await self._report(owner, None)
         is_done = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            reporting = tasks.create_task(self._report_beside(owner, plan, is_done, at_once=at_once))
+            reporting = tasks.create_task(self._report_beside(owner, plan.status, is_done))
             outcome = await self._execute(view, plan)
             is_done.set()
         return outcome, reporting.result()
@@ -307,15 +309,12 @@ class Reconciler:
         await self._report(owner, status, at_once=True)
 
     async def _report_beside(
-        self, owner: Owner, plan: Plan, is_done: asyncio.Event, *, at_once: bool
+        self, owner: Owner, status: Document, is_done: asyncio.Event
     ) -> "_Report | None":
         """Write the status beside the plan's other writes; None: they were done before a moment had passed.
 
         Each of them changes the status again, so telling it before costs a write, and time that they would need.
-        `at_once`: it says that nothing is waited for any more; those on the way may be paced, this one is not.
         """
-        if plan.status is None:
-            return await self._report(owner, plan.status, at_once=at_once)
         past = self._past_of(owner)
         if past.owed_since is None:
             past.owed_since = asyncio.get_running_loop().time()
@@ -323,7 +322,7 @@ class Reconciler:
             async with asyncio.timeout_at(past.owed_since + A_MOMENT_S):
                 await is_done.wait()
         except TimeoutError:
-            return await self._report(owner, plan.status, is_busy=True)
+            return await self._report(owner, status, is_busy=True)
         return None
 
     async def _report(

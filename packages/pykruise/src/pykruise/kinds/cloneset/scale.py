@@ -229,6 +229,8 @@ def _phase(going: Parting, skipped: Mapping[str, Reason] = {}) -> Phase:
 
 def _victims(ws: WorkingSet, numbers: Numbers) -> list[PodView]:
     """As many of older revisions as the partition has too many, the rest of the update revision."""
+    if numbers.remove <= 0:  # of most plans: nothing is looked through
+        return []
     old_count = min(numbers.remove, numbers.remove_old)
     old: list[PodView] = []
     new: list[PodView] = []
