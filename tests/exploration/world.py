@@ -97,9 +97,9 @@ class _Cluster(Cluster):
 
     gates: Gates
 
-    def transport_for(self, user: str, *, managed_fields: bool = False) -> Any:
+    def transport_for(self, user: str, **options: Any) -> Any:
         """See Cluster."""
-        inner: LocalTransport = super().transport_for(user, managed_fields=managed_fields)
+        inner: LocalTransport = super().transport_for(user, **options)
         return GatedNodes(inner, self.gates) if user == "system:nodes" else inner
 
 

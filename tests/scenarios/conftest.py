@@ -272,7 +272,16 @@ def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
         few = {"controllers": POD_CONTROLLERS, "collected": COLLECTED}
     # Leases say which node is dead; where none dies, renewing them is what an hour costs.
     kubelet = KubeletSettings(lease_s=None)
-    return ClusterSettings(nodes=4, kubelet=kubelet, start_s=delay_s, ready_s=delay_s, stop_s=delay_s, **few)
+    return ClusterSettings(
+        nodes=4,
+        kubelet=kubelet,
+        start_s=delay_s,
+        ready_s=delay_s,
+        stop_s=delay_s,
+        # What watches do that end and begin again is for the simulation (and tests of caches); here hours pass.
+        steady_watches=True,
+        **few,
+    )
 
 
 @pytest.fixture

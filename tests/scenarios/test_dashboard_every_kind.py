@@ -1,7 +1,9 @@
 """The page of an object of every kind, beside the manager: what explain says of it is there, whatever kind it is."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from pykruise.fixtures.server import KruiseServer
 from pykruise.kinds import kinds
 from pykruise.kube.client import Client
 from pykruise.kube.config import load
-from pykruise.kube.documents import decode
+from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.http import HttpTransport
 from pykruise.testing.contents import documents_of, put
@@ -38,12 +40,22 @@ async def client(cluster: Path) -> AsyncIterator[Client]:
     transport = HttpTransport(await load(cluster))
     found = Client(transport)
     for document in documents_of(sorted((ROOT / "examples").glob("*.yaml"))):
-        try:
-            await put(found, document)
-        except (InvalidError, LookupError):
-            continue  # it was changed by another example of that name
+        with suppress(LookupError):
+            await _put(found, document)
     yield found
     await transport.close()
+
+
+async def _put(client: Client, document: Document) -> None:
+    while True:
+        try:
+            await put(client, document)
+        except InvalidError:
+            # Another example may have changed an object of that name; or this one's pod is not ready yet.
+            if document["kind"] == "ContainerRecreateRequest":
+                await asyncio.sleep(0.1)
+                continue
+        return
 
 
 async def test_the_page_of_every_kind_says_what_explain_says(

@@ -93,7 +93,8 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     service_accounts: bool = False
     """Whether pods get the account of their namespace, and a volume with its token."""
     steady_watches: bool = False
-    """Whether the watches of clients in this process last for ever, and are silent while nothing happens."""
+    """Whether the watches of all clients in this process last for ever, and are silent while nothing happens; those of
+    the cluster's own components do in any case."""
     waits_for_volumes: bool = True
     """Whether pods wait for their claims to be bound, where the controller `claims` runs."""
     controllers: tuple[str, ...] | None = None
@@ -197,10 +198,14 @@ class Cluster:
         self.transport = self.transport_for(ADMIN, managed_fields=True)
         self.client = self.client_for(ADMIN, user_agent="pykruise", managed_fields=True)
 
-        node_client = self.client_for("system:nodes", user_agent="kubelet")
-        scheduler_client = self.client_for("system:kube-scheduler", user_agent="kube-scheduler")
-        manager_client = self.client_for(
-            "system:kube-controller-manager", user_agent="kube-controller-manager"
+        # As long as this process is there, nothing can break the watches of the cluster's own components.
+        node_client, scheduler_client, manager_client = (
+            self.client_for(user, user_agent=agent, steady=True)
+            for user, agent in (
+                ("system:nodes", "kubelet"),
+                ("system:kube-scheduler", "kube-scheduler"),
+                ("system:kube-controller-manager", "kube-controller-manager"),
+            )
         )
         # One mirror of all pods serves kubelets, scheduler and collector: decoding is most of what they cost.
         self._pods = Cache(
@@ -291,26 +296,30 @@ class Cluster:
 
     # ── ways in ──────────────────────────────────────────────────────────────
 
-    def transport_for(self, user: str, *, managed_fields: bool = False) -> LocalTransport:
+    def transport_for(
+        self, user: str, *, managed_fields: bool = False, steady: bool = False
+    ) -> LocalTransport:
         """A transport whose requests come from that user; closed with the cluster.
 
-        Objects come without managedFields, which costs less, unless they are asked for.
+        Objects come without managedFields, which costs less, unless they are asked for. `steady`: see LocalTransport.
         """
         transport = LocalTransport(
             self.server,
             username=user,
             managed_fields=managed_fields,
-            steady=self.settings.steady_watches,
+            steady=steady or self.settings.steady_watches,
         )
         self._transports.append(transport)
         return transport
 
-    def client_for(self, user: str, *, user_agent: str = "", managed_fields: bool = False) -> Client:
+    def client_for(
+        self, user: str, *, user_agent: str = "", managed_fields: bool = False, steady: bool = False
+    ) -> Client:
         """A client of that user. `user_agent` names the field manager of what it writes."""
         # Nothing is between here and the server: the limit only keeps one part from crowding out the others.
         limiter = Limiter(start=64, minimum=32, maximum=256)
         return Client(
-            self.transport_for(user, managed_fields=managed_fields),
+            self.transport_for(user, managed_fields=managed_fields, steady=steady),
             clock=self.clock,
             user_agent=f"{user_agent or user}/{_VERSION}",
             limiter=limiter,

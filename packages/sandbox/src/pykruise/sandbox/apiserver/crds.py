@@ -6,18 +6,18 @@ a CRD is deleted ──▶ its objects are deleted; with the last of them it goe
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from pykruise.kube import field_errors as causes
 from pykruise.kube.builtin_types import Decoder, decoder_for
-from pykruise.kube.documents import Document, deep_copy, same
+from pykruise.kube.documents import Document, decode, deep_copy, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.go_text import quoted
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.catalog import (
     CatalogEntry,
     Column,
-    Conversions,
     ScalePaths,
     Subresource,
     version_priority,
@@ -32,7 +32,7 @@ from pykruise.sandbox.apiserver.crd_validation import (
 )
 from pykruise.sandbox.apiserver.schema import StructuralSchema
 
-__all__ = ["CRD_SHELF", "CrdStrategy", "CustomStrategy", "entries_of", "set_condition", "settle"]
+__all__ = ["CRD_SHELF", "CrdStrategy", "CustomStrategy", "read_crd", "set_condition", "settle"]
 
 CRD_SHELF: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -133,8 +133,19 @@ class CustomStrategy:
                 yield causes.invalid(path, value, "should be a non-negative integer")
 
 
-def entries_of(crd: Mapping[str, Any], conversions: Conversions | None = None) -> tuple[CatalogEntry, ...]:
-    """What an established CRD serves: an entry for each served version, the preferred one first."""
+@lru_cache(maxsize=32)
+def read_crd(raw: bytes) -> tuple[Document, tuple[CatalogEntry, ...]]:
+    """A stored CRD, and its entries (see `entries_of`). Nobody changes either.
+
+    Definitions are large, and servers of one process often begin with the same ones.
+    """
+    crd = decode(raw)
+    return crd, entries_of(crd)
+
+
+def entries_of(crd: Mapping[str, Any]) -> tuple[CatalogEntry, ...]:
+    """What an established CRD serves: an entry for each served version, the preferred one first; how its objects are
+    converted is not in them."""
     status = crd.get("status") or {}
     if not is_true(status, "Established"):
         return ()
@@ -142,12 +153,10 @@ def entries_of(crd: Mapping[str, Any], conversions: Conversions | None = None) -
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
     served = [version for version in spec["versions"] if version.get("served")]
     served.sort(key=lambda version: version_priority(version["name"]), reverse=True)
-    return tuple(_entry(crd, version, storage, conversions) for version in served)
+    return tuple(_entry(crd, version, storage) for version in served)
 
 
-def _entry(
-    crd: Mapping[str, Any], version: Mapping[str, Any], storage: str, conversions: Conversions | None
-) -> CatalogEntry:
+def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> CatalogEntry:
     spec = crd["spec"]
     names = crd["status"].get("acceptedNames") or spec["names"]
     resource = Resource(
@@ -192,7 +201,6 @@ def _entry(
         scale=scale,
         crd=crd["metadata"]["name"],
         schema=schema,
-        converter=conversions.converter(crd, version["name"]) if conversions is not None else None,
         unconditional_update=False,
         selectable=selectable,
         facts=selectable,

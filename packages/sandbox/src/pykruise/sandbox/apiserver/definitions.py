@@ -6,11 +6,13 @@ Everything happens in the step of the commit: when the answer to the POST of a C
 served.
 """
 
+import msgspec
+
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document, decode
 from pykruise.sandbox.apiserver.catalog import CatalogEntry, Conversions
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.crds import CRD_SHELF, entries_of, set_condition, settle
+from pykruise.sandbox.apiserver.crds import CRD_SHELF, read_crd, set_condition, settle
 from pykruise.sandbox.apiserver.deletion import CRD_CLEANUP
 from pykruise.sandbox.apiserver.storage import Change, Stored
 
@@ -61,13 +63,17 @@ class Definitions:
 
     def _serve(self, stored: Stored) -> None:
         name = stored.key.name
-        doc = decode(stored.raw)
+        doc, entries = read_crd(stored.raw)
+        if (conversions := self._conversions) is not None:
+            entries = tuple(
+                msgspec.structs.replace(one, converter=conversions.converter(doc, one.resource.version))
+                for one in entries
+            )
         accepted = (doc.get("status") or {}).get("acceptedNames") or {}
         self._names[name] = {
             "spec": {"group": doc["spec"].get("group")},
             "status": {"acceptedNames": accepted},
         }
-        entries = entries_of(doc, self._conversions)
         served = {entry.resource.version for entry in entries}
         if {entry.resource.version for entry in self._core.catalog.of_crd(name)} - served:
             self._core.catalog.remove(name)
