@@ -31,6 +31,8 @@ SUITE = {
 LARGEST = {
     ("sidecarset", "conflict"),
     ("broadcastjob", "delete_pod 0"),
+    ("broadcastjob", "hand-over"),
+    ("cloneset", "in place, conflict"),
     ("statefulset", "with preDelete scaled down, conflict"),
 }
 """Worlds with the most states: --exhaustive has them."""

@@ -5,6 +5,7 @@ SIGTERM, SIGINT ──▶ stop_on_signals()      GET /debug/pprof/threads, …/m
 
 import asyncio
 import ctypes
+import faulthandler
 import gc
 import logging
 import os
@@ -58,7 +59,9 @@ async def run_beside_servers(work: Coroutine[None, None, None], servers: Sequenc
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:
-    """The first signal begins a graceful end, a second one ends at once."""
+    """The first signal begins a graceful end, a second one ends at once; a crash says on standard error where."""
+    if not faulthandler.is_enabled():
+        faulthandler.enable()
     loop = asyncio.get_running_loop()
     signals: list[signal.Signals] = []
 
