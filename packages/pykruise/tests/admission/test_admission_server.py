@@ -544,12 +544,12 @@ async def test_a_client_that_connects_while_it_stops_leaves_nothing_behind(tmp_p
                 await asyncio.sleep(0)
             # when
             await server.stop()
-        # then what the server holds of them is closed: a warning of an open socket would fail the test
         for outcome in await asyncio.gather(*coming, return_exceptions=True):
             if not isinstance(outcome, BaseException):
                 outcome[1].transport.abort()
         await asyncio.sleep(0.02)
-        gc.collect()
+    # then what the servers held of them is closed: a warning of an open socket would fail the test
+    gc.collect()
 
 
 async def test_a_port_that_is_taken_is_an_error_at_the_start(tmp_path: Path) -> None:
