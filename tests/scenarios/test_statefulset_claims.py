@@ -122,7 +122,7 @@ async def test_a_claim_that_cannot_bind_is_named_and_the_set_goes_on_when_it_can
     """The sandbox's scheduler does not look at claims; a real one names them"""
     # given a storage class that does not exist
     await stage.start_manager()
-    slow = claim_template(storageClassName="missing")
+    slow = claim_template(storageClassName="unprovisioned-class")
     await sets.create(replicas=2, volumeClaimTemplates=[slow])
 
     # then the set says what it waits for
