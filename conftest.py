@@ -148,10 +148,9 @@ def few_keys() -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """With `-n auto`. Tests over sockets and of processes wait a good deal, so there is one more than processors; with
-    two more each test costs a seventh more CPU, and nothing is won."""
+    """With `-n auto`. Tests over sockets and of processes wait a good deal, so there are more than processors."""
     counted = yield
-    return counted if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") else counted + 1
+    return counted if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") else counted + 2
 
 
 @pytest.hookimpl(optionalhook=True)
