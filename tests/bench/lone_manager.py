@@ -6,8 +6,8 @@ line on standard input ──▶ one line of JSON on standard output: the longes
 PYTHONPATH=tests python -m bench.lone_manager FOLDER [flags of the manager]. Nothing is imported but what the
 command itself imports, so that its memory is that of a manager. With PROFILE in its environment it also notes where
 it uses CPU, a sample every few milliseconds of CPU time, and adds what it found to that file with every answer. With
-WHERE it says where the longest stop was, for which a thread looks at what the loop is in: that costs CPU, and CPython
-3.11 was seen to crash of it.
+WHERE it says where the longest stop was, for which a thread looks at what the loop is in: that costs CPU, and a process
+that had it crashed once.
 """
 
 import asyncio
