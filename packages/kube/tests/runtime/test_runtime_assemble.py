@@ -4,6 +4,8 @@ import asyncio
 import gc
 import random
 import weakref
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from pykruise.kube.cache import Change
@@ -18,11 +20,29 @@ from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Around, Read
 from pykruise.runtime.wakes import Wake, itself
-from support.sandbox import small_cluster
+from support.sandbox import Place, small_cluster
 
 
 class Noticed:
     """What is remembered of a pod."""
+
+
+@asynccontextmanager
+async def managed(kind: Kind) -> AsyncIterator[Place]:
+    """A cluster whose manager has this kind alone."""
+    async with small_cluster() as place:
+        client = Client(place.cluster.transport_for("manager"), clock=place.cluster.clock)
+        manager = Manager(client, kinds=[kind], clock=place.cluster.clock, rng=random.Random(1))
+        running = asyncio.create_task(manager.run())
+        yield place
+        manager.stop()
+        await running
+
+
+async def make_pod(place: Place, name: str) -> None:
+    containers = [{"name": "main", "image": "nginx:1"}]
+    await place.create(PODS, {"metadata": {"name": name}, "spec": {"containers": containers}})
+    await asyncio.sleep(5.0)
 
 
 async def test_what_is_remembered_of_an_object_goes_with_it_although_its_deletion_enqueues_nothing() -> None:
@@ -46,14 +66,8 @@ async def test_what_is_remembered_of_an_object_goes_with_it_although_its_deletio
             is_current=is_same_object,
         ),
     )
-    async with small_cluster() as place:
-        client = Client(place.cluster.transport_for("manager"), clock=place.cluster.clock)
-        manager = Manager(client, kinds=[kind], clock=place.cluster.clock, rng=random.Random(1))
-        running = asyncio.create_task(manager.run())
-        await place.create(
-            PODS, {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "main", "image": "nginx:1"}]}}
-        )
-        await asyncio.sleep(5.0)
+    async with managed(kind) as place:
+        await make_pod(place, "a")
         assert remembered
         assert remembered[-1]() is not None
         # when
@@ -62,8 +76,6 @@ async def test_what_is_remembered_of_an_object_goes_with_it_although_its_deletio
         # then
         gc.collect()
         assert remembered[-1]() is None
-        manager.stop()
-        await running
 
 
 async def test_a_kind_looks_at_events_of_others_only_while_it_has_an_object() -> None:
@@ -93,18 +105,9 @@ async def test_a_kind_looks_at_events_of_others_only_while_it_has_an_object() ->
             is_current=is_same_object,
         ),
     )
-    async with small_cluster() as place:
-        client = Client(place.cluster.transport_for("manager"), clock=place.cluster.clock)
-        manager = Manager(client, kinds=[kind], clock=place.cluster.clock, rng=random.Random(1))
-        running = asyncio.create_task(manager.run())
-
-        async def make_pod(name: str) -> None:
-            containers = [{"name": "main", "image": "nginx:1"}]
-            await place.create(PODS, {"metadata": {"name": name}, "spec": {"containers": containers}})
-            await asyncio.sleep(5.0)
-
+    async with managed(kind) as place:
         # when there is no claim
-        await make_pod("before")
+        await make_pod(place, "before")
         # then nothing was looked at
         assert seen == []
         # when there is one
@@ -115,7 +118,7 @@ async def test_a_kind_looks_at_events_of_others_only_while_it_has_an_object() ->
         await place.create(PERSISTENT_VOLUME_CLAIMS, claim)
         await asyncio.sleep(5.0)
         planned.clear()
-        await make_pod("during")
+        await make_pod(place, "during")
         # then a pod wakes it
         assert set(seen) == {"during"}
         assert planned
@@ -123,8 +126,6 @@ async def test_a_kind_looks_at_events_of_others_only_while_it_has_an_object() ->
         await place.client.delete(PERSISTENT_VOLUME_CLAIMS, "default", "data")
         await asyncio.sleep(5.0)
         seen.clear()
-        await make_pod("after")
+        await make_pod(place, "after")
         # then nothing is looked at again
         assert seen == []
-        manager.stop()
-        await running

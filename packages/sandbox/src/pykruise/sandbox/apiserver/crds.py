@@ -135,17 +135,16 @@ class CustomStrategy:
 
 @lru_cache(maxsize=32)
 def read_crd(raw: bytes) -> tuple[Document, tuple[CatalogEntry, ...]]:
-    """A stored CRD, and its entries (see `entries_of`). Nobody changes either.
+    """A stored CRD and, once it is established, an entry for each version that it serves, the preferred one first. How
+    its objects are converted is not in them.
 
-    Definitions are large, and servers of one process often begin with the same ones.
+    Definitions are large, and servers of one process often begin with the same ones: what is returned is not changed.
     """
     crd = decode(raw)
-    return crd, entries_of(crd)
+    return crd, _entries_of(crd)
 
 
-def entries_of(crd: Mapping[str, Any]) -> tuple[CatalogEntry, ...]:
-    """What an established CRD serves: an entry for each served version, the preferred one first; how its objects are
-    converted is not in them."""
+def _entries_of(crd: Mapping[str, Any]) -> tuple[CatalogEntry, ...]:
     status = crd.get("status") or {}
     if not is_true(status, "Established"):
         return ()
