@@ -27,8 +27,11 @@ settings.load_profile("default")
 KEYS = 30
 """None comes again before so many others have; tests of several replicas make about 24."""
 
-GC_THRESHOLDS = (20_000, 20, 50)
+GC_THRESHOLDS = (200_000, 20, 50)
 """Allocations between looks at the youngest objects, and so on: a cluster makes many that live as long as it does."""
+GARBAGE = 10_000
+"""Of a test that leaves more objects than that, its cluster is cleared away before the next one begins. Else each of
+them would use other memory, which the processor has to fetch first."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -69,7 +72,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         unwanted = {item for item in marked if "scenarios" not in item.path.parts}
         config.hook.pytest_deselected(items=list(unwanted))
         items[:] = [item for item in items if item not in unwanted]
-    if hasattr(config, "workerinput"):
+    if config.getoption("--cluster") == "real":
+        items.sort(key=lambda item: not item.get_closest_marker("long_on_real"))
+    elif hasattr(config, "workerinput"):
         _spread_waiting(items)
     missing = [one for one in ("chromium", "chromedriver") if shutil.which(one) is None]
     if not missing or os.environ.get("PYKRUISE_REQUIRE_BROWSER") == "1":
@@ -121,6 +126,15 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Look for garbage between tests: there is little else then."""
+    done = yield
+    if gc.get_count()[0] > GARBAGE:
+        gc.collect(0)
+    return done
 
 
 def pytest_sessionfinish() -> None:

@@ -23,6 +23,7 @@ import asyncio
 import json
 import os
 import random
+import signal
 import sys
 import time
 from collections import Counter
@@ -39,6 +40,7 @@ from bench.large import TOKEN, LoneManager
 from bench.orphans import end_with_parent
 from bench.sandbox import cloneset
 from bench.stage import on_stage
+from pykruise.cli.kubectl.pods import is_ready
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
@@ -47,12 +49,13 @@ from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.documents import decode
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, NODES, PODS
 from pykruise.kube.slots import SLOTS
 from pykruise.kube.transport import Response
 from pykruise.manager.manager import Manager
 from pykruise.manager.process import USER_AGENT
 from pykruise.manager.settings import NAMESPACE
+from pykruise.pods.keys import INSTANCE_ID_LABEL
 from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
@@ -401,10 +404,51 @@ async def _real(asked: argparse.Namespace) -> AsyncIterator[Stage]:
                     client=on_it.client, folder=folder, url=plane.url, namespace=NAMESPACE, figures=figures
                 )
                 fleet = await Fleet.start(stage, 1)
-                await make_sets(stage.client, asked.sets, asked.pods)
-                await settled(stage.client, asked.sets, asked.pods, look_s=5.0)
+                await make_sets(stage.client, asked.sets, 1)
+                await settled(stage.client, asked.sets, 1, look_s=5.0)
                 await fleet.end()
+                os.kill(on_it.kubelets_pid, signal.SIGSTOP)
+                await _copy_pods(stage.client, asked.pods)
+                os.kill(on_it.kubelets_pid, signal.SIGCONT)
+                await _merge_all(stage.client, asked.sets, {"replicas": asked.pods})
+                await _all_ready(stage.client, asked.sets * asked.pods)
                 yield stage
+
+
+async def _copy_pods(client: Client, pods: int) -> None:
+    """Give each CloneSet, which has one, so many: in two writes each, as kubelets do not look yet."""
+    originals = [decode(raw) for raw in (await client.list(PODS, "default")).items]
+    nodes = [decode(raw)["metadata"]["name"] for raw in (await client.list(NODES, "")).items]
+
+    async def copy(number: int) -> None:
+        original = originals[number // (pods - 1)]
+        old, instance = original["metadata"], f"{number:05d}"
+        metadata = {
+            "name": f"{old['labels']['app']}-{instance}",
+            "labels": {**old["labels"], INSTANCE_ID_LABEL: instance},
+            "annotations": old.get("annotations") or {},
+            "ownerReferences": old["ownerReferences"],
+        }
+        pod = {"metadata": metadata, "spec": {**original["spec"], "nodeName": nodes[number % len(nodes)]}}
+        await client.create(PODS, "default", pod)
+        gates = {one["conditionType"] for one in original["spec"]["readinessGates"]}
+        conditions = [one for one in original["status"]["conditions"] if one["type"] in gates]
+        status = {"status": {"conditions": conditions}}
+        await client.patch(
+            PODS, "default", metadata["name"], status, patch_type=PatchType.STRATEGIC, subresource="status"
+        )
+
+    await _at_once(range(len(originals) * (pods - 1)), copy)
+
+
+async def _all_ready(client: Client, pods: int) -> None:
+    """Return when kubelets have caught up."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            listed = (await client.list(PODS, "default")).items
+            if sum(is_ready(decode(raw)) for raw in listed) == pods:
+                return
+            await asyncio.sleep(20.0)
 
 
 def show(phases: Sequence[Phase]) -> None:

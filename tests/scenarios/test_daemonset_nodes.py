@@ -113,6 +113,7 @@ async def test_a_label_of_a_node_brings_and_takes_its_pod(stage: Stage, pool: Po
     await pool.settled(nodes=0)
 
 
+@pytest.mark.long_on_real
 async def test_a_node_joins_and_a_node_leaves_during_a_rollout(stage: Stage, pool: Pool) -> None:
     # given a rollout that has begun
     await stage.start_manager()

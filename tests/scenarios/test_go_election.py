@@ -35,6 +35,7 @@ async def lease_of(stage: Stage) -> dict[str, Any]:
     return spec
 
 
+@pytest.mark.long_on_real
 async def test_the_lease_goes_from_python_to_go_and_back_and_no_process_works_meanwhile(
     stage: Stage, plane: ControlPlane, program: Path
 ) -> None:

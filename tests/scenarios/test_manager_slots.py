@@ -103,6 +103,7 @@ async def test_a_member_that_is_stopped_hands_its_slots_over_within_seconds(
     nothing_twice(seen)
 
 
+@pytest.mark.long_on_real
 @pytest.mark.parametrize("is_leader", [True, False])
 async def test_a_member_that_is_killed_is_followed_within_the_lease_time(
     stage: Stage, is_leader: bool
@@ -143,6 +144,7 @@ async def test_of_members_that_stop_at_one_moment_none_is_left_the_leadership(
     assert asyncio.get_running_loop().time() - stopped_at < 5.0
 
 
+@pytest.mark.long_on_real
 async def test_a_member_that_is_cut_off_writes_nothing_more_and_takes_part_again(stage: Stage) -> None:
     # given
     faulty = FaultyTransport(stage.manager_transport())
@@ -166,6 +168,7 @@ async def test_a_member_that_is_cut_off_writes_nothing_more_and_takes_part_again
         assert [one for one in faulty.log[count:] if workload_writes("pods")(one)] == []
 
 
+@pytest.mark.long_on_real
 @pytest.mark.parametrize("is_killed", [True, False])
 async def test_a_member_whose_watch_of_pods_is_silent_makes_no_pod_twice(
     stage: Stage, is_killed: bool
@@ -207,6 +210,7 @@ async def test_a_member_that_joins_gets_its_share_a_few_slots_at_a_time(stage: S
     nothing_twice(seen)
 
 
+@pytest.mark.long_on_real
 async def test_a_further_member_stands_by(stage: Stage) -> None:
     managers = [await stage.start_manager(identity=f"manager-{one}", members=2) for one in range(3)]
     await stage.until(lambda: sorted(len(stats_of(one).held) for one in managers) == [0, 8, 8])
@@ -215,6 +219,7 @@ async def test_a_further_member_stands_by(stage: Stage) -> None:
     await stage.until(lambda: len(stats_of(idle).held) == SLOTS // 2)
 
 
+@pytest.mark.long_on_real
 async def test_when_another_program_takes_the_leaders_lease_no_manager_works(stage: Stage) -> None:
     # given
     transports = [FaultyTransport(stage.manager_transport()) for _ in range(2)]
@@ -260,6 +265,7 @@ async def test_the_one_leader_of_all_and_members_follow_each_other(stage: Stage)
     nothing_twice(seen, created=3 * REPLICAS)
 
 
+@pytest.mark.long_on_real
 async def test_members_that_share_by_namespace_wait_until_those_that_do_not_are_over(stage: Stage) -> None:
     managers = await members(stage, 2)
     others = [
@@ -275,6 +281,7 @@ async def test_members_that_share_by_namespace_wait_until_those_that_do_not_are_
     nothing_twice(seen)
 
 
+@pytest.mark.long_on_real
 async def test_a_rolling_update_of_four_managers_during_a_rollout_loses_and_doubles_nothing(
     stage: Stage,
 ) -> None:

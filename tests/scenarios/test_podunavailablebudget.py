@@ -128,6 +128,7 @@ async def test_pods_of_a_deployment_are_tied_by_its_name(stage: Stage) -> None:
     assert {budget_name_of(pod) for pod in await stage.pods()} == {"pub"}
 
 
+@pytest.mark.long_on_real
 async def test_a_bad_image_takes_one_pod_and_the_rollout_waits_for_a_good_one(stage: Stage) -> None:
     """podunavailablebudget cases 61 and 62"""
     await stage.start_manager(settings=BOTH_GATES)
@@ -282,6 +283,7 @@ async def test_after_a_scale_down_the_surplus_goes_in_the_steps_that_the_budget_
     assert seen.fewest_available >= desired
 
 
+@pytest.mark.long_on_real
 @pytest.mark.node
 async def test_a_sidecarset_and_a_cloneset_that_update_the_same_pods_stay_within_the_budget_together(
     stage: Stage,

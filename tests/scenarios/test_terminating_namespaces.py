@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import NAMESPACES, PODS
 from support.scenario import Stage, cloneset
@@ -9,6 +11,7 @@ from support.scenario import Stage, cloneset
 REPLICAS = 6
 
 
+@pytest.mark.long_on_real
 async def test_pods_that_are_missing_there_are_not_created_again_and_again(stage: Stage) -> None:
     # given a CloneSet, one of whose pods keeps its namespace terminating: newer control planes delete the pods of a
     # namespace first, and their owner only when they are gone

@@ -6,7 +6,7 @@ A scenario that passes through it shows that the generated roles are enough.
 """
 
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -30,18 +30,22 @@ class Authorizer:
                 self._wide += doc["rules"]
             elif doc["kind"] == "Role":
                 self._own += [(doc["metadata"]["namespace"], rule) for rule in doc["rules"]]
+        self._known: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = {}
 
     def allows(self, verb: str, group: str, resource: str, *, namespace: str = "", name: str = "") -> bool:
         """Whether one of the rules covers it."""
+        asked = (verb, group, resource, namespace)
+        if (rules := self._known.get(asked)) is None:
+            rules = self._known[asked] = list(self._rules(*asked))
+        return any("resourceNames" not in rule or name in rule["resourceNames"] for rule in rules)
+
+    def _rules(self, verb: str, group: str, resource: str, namespace: str) -> Iterator[Mapping[str, Any]]:
+        """Those that are about it, of whatever name."""
         wild = f"*/{resource.partition('/')[2]}"  # a subresource of anything
-        rules = [*self._wide, *(rule for where, rule in self._own if where == namespace)]
-        return any(
-            verb in rule["verbs"]
-            and (group in rule["apiGroups"] or "*" in rule["apiGroups"])
-            and ({resource, wild, "*"} & set(rule["resources"]))
-            and ("resourceNames" not in rule or name in rule["resourceNames"])
-            for rule in rules
-        )
+        for rule in [*self._wide, *(rule for where, rule in self._own if where == namespace)]:
+            is_of_group = group in rule["apiGroups"] or "*" in rule["apiGroups"]
+            if verb in rule["verbs"] and is_of_group and {resource, wild, "*"} & set(rule["resources"]):
+                yield rule
 
 
 class AuthorizingTransport(WrappedTransport):
