@@ -1,8 +1,9 @@
 """Where scenarios run: the sandbox in virtual time by default, a real control plane with `--cluster=real`.
 
-    @pytest.mark.checkered            of a grid of parameters every fourth field (of small grids every third or
-                                      second), on diagonals, so that each value meets a quarter of the others
-    @pytest.mark.checkered(4)         every fourth field, also where that leaves values of the longer side out
+    @pytest.mark.checkered            of a grid of parameters every eighth field (of small grids every third or
+                                      second), on diagonals, so that each value meets an eighth of the others; of
+                                      small worlds tests/exploration plays every fault at every write
+    @pytest.mark.checkered(8)         every eighth field, also where that leaves values of the longer side out
     @pytest.mark.exhaustive           of a set of parameters: not in a plain run
     @pytest.mark.exhaustive(in_sandbox=True)   the same, but on a real cluster in every run
 
@@ -221,7 +222,7 @@ def _is_only_exhaustive(item: pytest.Item) -> bool:
         places += next(n for n, one in enumerate(values) if own in getattr(one, "values", (one,)))
         sizes.append(len(values))
     # No more steps than the shorter side has fields, so that each value of the longer one is met.
-    every = marker.args[0] if marker.args else max(2, min(4, *sizes))
+    every = marker.args[0] if marker.args else max(2, min(8, *sizes))
     return bool(places % every)
 
 

@@ -172,6 +172,7 @@ async def test_a_manager_is_killed_at_any_write(stage: Stage, at: int, takes_eff
 
 
 @pytest.mark.virtual_time("requests time out, and it takes minutes")
+@pytest.mark.checkered(4)
 @pytest.mark.parametrize("number", [0, 1])
 @WRITE_FAULTS
 async def test_any_write_goes_wrong_once(stage: Stage, fault: object, number: int) -> None:

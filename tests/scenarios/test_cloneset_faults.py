@@ -287,7 +287,7 @@ async def test_an_api_server_that_has_just_started_refuses_creations_for_a_while
 # ── the manager is killed ────────────────────────────────────────────────────
 
 
-@pytest.mark.checkered(4)
+@pytest.mark.checkered(8)
 @pytest.mark.few_on_real(6)
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(40))

@@ -361,6 +361,7 @@ async def test_never_stuck_when_a_write_goes_wrong(
     await updated_through(stage, seen, choose)
 
 
+@pytest.mark.checkered(4)
 @pytest.mark.few_on_real(3)
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(9))

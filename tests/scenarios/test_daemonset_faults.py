@@ -251,7 +251,7 @@ async def test_an_update_in_place_that_is_refused_is_reported_and_tried_again(
 # ── the manager is killed ────────────────────────────────────────────────────
 
 
-@pytest.mark.checkered(4)
+@pytest.mark.checkered(8)
 @pytest.mark.few_on_real(4)
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(26))

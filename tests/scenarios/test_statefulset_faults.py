@@ -205,7 +205,7 @@ async def test_a_pod_that_is_there_already_is_no_failure(stage: Stage, sets: Set
 # ── the manager is killed ────────────────────────────────────────────────────
 
 
-@pytest.mark.checkered(4)
+@pytest.mark.checkered(8)
 @pytest.mark.few_on_real(3)
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(24))

@@ -332,7 +332,7 @@ async def ends_well(united: United) -> None:
 @pytest.mark.parametrize("takes_effect", [False, True])
 @pytest.mark.parametrize("at", range(20))
 @templates(CLONE_SET, DEPLOYMENT)
-@pytest.mark.checkered(4)
+@pytest.mark.checkered(8)
 async def test_a_manager_is_killed_at_any_write(
     stage: Stage, united: United, at: int, takes_effect: bool
 ) -> None:

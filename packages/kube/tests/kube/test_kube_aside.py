@@ -137,7 +137,7 @@ async def test_what_an_error_was_about_does_not_stay_in_memory() -> None:
     body = Body()
     still = weakref.ref(body)
     aside = Aside()
-    gc.collect()
+    gc.collect(1)
     gc.disable()
     try:
         # when

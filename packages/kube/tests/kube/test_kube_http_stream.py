@@ -232,5 +232,5 @@ async def test_closing_while_a_stream_is_opened_refuses_it_without_a_word_elsewh
     assert {type(one) for one in found} <= {UnreachableError, ConnectionLostError}
     del opening, found
     await asyncio.sleep(0.05)
-    gc.collect()
+    gc.collect(1)
     assert reported == []

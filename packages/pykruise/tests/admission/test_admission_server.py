@@ -410,7 +410,7 @@ async def test_what_a_lost_connection_held_does_not_wait_for_the_garbage_collect
 
     monkeypatch.setattr(Room, "enter", entering)
     async with running(tmp_path) as server:
-        gc.collect()
+        gc.collect(1)
         gc.disable()
         try:
             # when
@@ -549,7 +549,7 @@ async def test_a_client_that_connects_while_it_stops_leaves_nothing_behind(tmp_p
                 outcome[1].transport.abort()
         await asyncio.sleep(0.02)
     # then what the servers held of them is closed: a warning of an open socket would fail the test
-    gc.collect()
+    gc.collect(1)
 
 
 async def test_a_port_that_is_taken_is_an_error_at_the_start(tmp_path: Path) -> None:
