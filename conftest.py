@@ -20,8 +20,8 @@ from pykruise.sandbox.virtual_time import VirtualLoop
 
 # How many examples of each property. They are the same in every run, so more of them find what is new only once.
 # A property whose examples are dear has a share of them (support/examples.py).
-settings.register_profile("default", deadline=None, derandomize=True, max_examples=40)
-settings.register_profile("exhaustive", settings.get_profile("default"), max_examples=400)
+settings.register_profile("default", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("exhaustive", settings.get_profile("default"), max_examples=250)
 settings.load_profile("default")
 
 KEYS = 30
@@ -119,13 +119,13 @@ def pytest_configure(config: pytest.Config) -> None:
     # pytest-asyncio asks for the current loop to restore it later; where there never was one, asyncio would
     # make one on demand that is never closed (a ResourceWarning in whichever test comes next).
     asyncio.set_event_loop(None)
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def pytest_collection_finish() -> None:
     """What is there by now stays to the end: garbage collection need not look at it again and again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 @pytest.hookimpl(wrapper=True)

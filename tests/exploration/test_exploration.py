@@ -29,6 +29,7 @@ SUITE = {
 
 
 LARGEST = {
+    ("daemonset", "recreated, conflict"),
     ("sidecarset", "conflict"),
     ("broadcastjob", "delete_pod 0"),
     ("broadcastjob", "hand-over"),

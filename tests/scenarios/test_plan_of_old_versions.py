@@ -17,6 +17,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.conversion import convert
 from pykruise.kube.errors import ApiError, ConflictError
 from support.scenario import Object, Stage, cloneset, rolling
+from support.yaml_documents import yaml_documents
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -85,7 +86,7 @@ def examples() -> list[Any]:
     return [
         pytest.param(document, id=f"{path.stem}-{document['metadata']['name']}")
         for path in sorted(EXAMPLES.glob("*.yaml"))
-        for document in yaml.safe_load_all(path.read_text("utf-8"))
+        for document in yaml_documents(path.read_text("utf-8"))
         if (document["apiVersion"].partition("/")[0], document["kind"]) in conversions()
     ]
 

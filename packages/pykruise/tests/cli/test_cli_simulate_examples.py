@@ -4,7 +4,6 @@ import copy
 from pathlib import Path
 
 import pytest
-import yaml
 
 from pykruise.cli.insight.known import is_of
 from pykruise.cli.insight.known import workloads as workload_kinds
@@ -12,13 +11,14 @@ from pykruise.cli.insight.playing import Play, nodes_of_subsets, play
 from pykruise.cli.insight.playing.values import World
 from pykruise.cli.simulate_report import report
 from support.scenario import Object
+from support.yaml_documents import yaml_documents
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 def parts(path: Path) -> tuple[list[Object], list[Object]]:
     """The workloads of an example, and what stands beside them."""
-    documents = [one for one in yaml.safe_load_all(path.read_text("utf-8")) if one]
+    documents = yaml_documents(path.read_text("utf-8"))
     workloads = [one for one in documents if any(is_of(kind, one) for kind in workload_kinds())]
     return workloads, [one for one in documents if one["kind"] in ("SidecarSet", "WorkloadSpread")]
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import cel
 import pytest
-import yaml
 
 from pykruise.kube.crds import structural_schema
 from pykruise.models import model_of
+from support.yaml_documents import yaml_documents
 
 PAGE = Path(__file__).parents[4] / "docs" / "gitops.md"
 
 
 def expressions() -> dict[str, dict[str, str]]:
     blocks = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    found = [one for block in blocks for one in yaml.safe_load_all(block)]
+    found = [one for block in blocks for one in yaml_documents(block)]
     return {one["kind"]: one for doc in found for one in doc.get("spec", {}).get("healthCheckExprs", ())}
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from pykruise.kinds import crds
 from pykruise.kube.crds import structural_schema
 from pykruise.models import LabelSelector, ObjectMeta, document, model_of, parse, v1alpha1, v1beta1
+from support.yaml_documents import yaml_documents
 
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples").glob("*.yaml"))
 SERVED = [
@@ -42,7 +42,7 @@ def test_a_model_has_the_fields_of_its_definition(api_version: str, kind: str) -
 
 
 def kruise_documents(path: Path) -> list[dict[str, Any]]:
-    found = yaml.safe_load_all(path.read_text())
+    found = yaml_documents(path.read_text())
     return [one for one in found if one and "kruise.io" in one["apiVersion"]]
 
 
