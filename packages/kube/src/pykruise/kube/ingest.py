@@ -141,8 +141,15 @@ class Ingest(Generic[T]):
     def take_written(self, raw: bytes) -> None:
         """The answer to a write."""
         try:
-            obj, values = self.read(raw)
             is_finished = b'"deletionTimestamp"' in raw and _decode_envelope(raw).is_finished
+        except Exception as error:
+            self.note_unreadable(raw, error)
+            return
+        self._put_written(raw, is_finished=is_finished)
+
+    def _put_written(self, raw: bytes, *, is_finished: bool) -> None:
+        try:
+            obj, values = self.read(raw)
         except Exception as error:
             self.note_unreadable(raw, error)
             return
@@ -170,7 +177,7 @@ class Ingest(Generic[T]):
                 known = envelope.version if envelope.metadata.resource_version else 0
                 self._put_deleted(key, uid or envelope.metadata.uid, known=known)
             else:
-                self.take_written(raw)
+                self._put_written(raw, is_finished=False)
         except (msgspec.DecodeError, ValueError) as error:
             self.note_unreadable(raw, error)
 

@@ -33,6 +33,9 @@ from pykruise.runtime.wakes import Later, Wake
 
 __all__ = ["KindContext", "Tuning", "controller_for", "views_of"]
 
+Handler = tuple[Cache[Any], Callable[[Change[Any]], None]]
+"""Of changes of that cache."""
+
 
 class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     """How much every controller may do at once, and how it retries. Times in seconds."""
@@ -165,8 +168,14 @@ def controller_for(
         )
         context.further.append(further)
     wakes = control.wakes(settings)
-    handlers = [(caches[wake.on], _enqueuing(wake, around, queue, is_ours)) for wake in wakes]
-    _subscribe(handlers, objects=caches[control.objects], is_always=control.absent is not None)
+    always, while_there = list[Handler](), list[Handler]()
+    for wake in wakes:
+        is_always = wake.on is control.objects or (control.absent is not None and wake.wakes_absent)
+        handler = caches[wake.on], _enqueuing(wake, around, queue, is_ours)
+        (always if is_always else while_there).append(handler)
+    for cache, on_change in always:
+        cache.subscribe(on_change)
+    _subscribe(while_there, objects=caches[control.objects])
 
     def read_for(view: Any) -> Read[Any]:
         return Read(
@@ -215,35 +224,23 @@ def controller_for(
     return context.controller(control.name, shared.guarded(control.name, reconciler), queue=queue)
 
 
-def _subscribe(
-    handlers: Sequence[tuple[Cache[Any], Callable[[Change[Any]], None]]],
-    *,
-    objects: Cache[Any],
-    is_always: bool,
-) -> None:
-    """Subscribe each handler to its cache; to others than that of the kind's `objects` only while there is an object
-    that could be woken, unless `is_always`.
+def _subscribe(handlers: Sequence[Handler], *, objects: Cache[Any]) -> None:
+    """Subscribe each handler to its cache as long as there is one of the kind's `objects`, which it could wake.
 
     Most clusters have objects of a few kinds, and each of the others would look at every event of a pod. One that
     comes later is enqueued for itself, and then reads all there is.
     """
-    others = list[tuple[Cache[Any], Callable[[Change[Any]], None]]]()
-    for cache, handler in handlers:
-        if is_always or cache is objects:
-            cache.subscribe(handler)
-        else:
-            others.append((cache, handler))
     ends = list[Callable[[], None]]()
 
     def follow(_: Change[Any] | None = None) -> None:
         if len(objects) and not ends:
-            ends.extend(cache.subscribe(handler) for cache, handler in others)
+            ends.extend(cache.subscribe(handler) for cache, handler in handlers)
         elif not len(objects):
             for end in ends:
                 end()
             ends.clear()
 
-    if others:
+    if handlers:
         objects.subscribe(follow)
         follow()
 

@@ -162,8 +162,8 @@ _POLICIES: Final = {"Never": "Never", "OnFailure": "OnFailure"}
 _NO_STATUS: Final = _Status()
 _RESIZE_PENDING: Final = ("Deferred", "Infeasible")
 """In `status.resize`: what kubelets before 1.33 say where later ones have a condition."""
-_GRACE: Final = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
-_IN_PLACE: Final = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION, *_GRACE)
+_GRACE: Final = frozenset({keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION})
+_IN_PLACE: Final = _GRACE | {keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION}
 LABELS_OF_ONE_POD: Final = frozenset(
     {keys.INSTANCE_ID_LABEL, "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
 )
@@ -207,7 +207,7 @@ class PodProjector:
         # A condition that is none of the pod's gates holds no pod back.
         is_ready = ready and phase == "Running" and not (held and keys.IN_PLACE_READY in gates)
         created_at = parse_time(meta.creation_timestamp) if meta.creation_timestamp else None
-        controller = _controller(meta.owner_references) if meta.owner_references else None
+        controller = self._controller(meta.owner_references) if meta.owner_references else None
         is_deleting = meta.deletion_timestamp is not None
         return PodView(
             namespace=share(meta.namespace, meta.namespace),
@@ -218,7 +218,7 @@ class PodProjector:
             labels=labels,
             annotations=annotations,
             finalizers=share(meta.finalizers, meta.finalizers) if meta.finalizers else (),
-            controller=share(controller, controller),
+            controller=controller,
             created_at=created_at,
             is_deleting=is_deleting,
             node_name=share(node_name, node_name),
@@ -262,6 +262,18 @@ class PodProjector:
                 created_at=created_at,
             ),
         )
+
+    def _controller(self, owners: tuple[_Owner, ...]) -> ControllerView | None:
+        for owner in owners:
+            if owner.controller:
+                texts = (_Owner, owner.api_version, owner.kind, owner.name, owner.uid)
+                view: ControllerView | None = self._shared.get(texts)
+                if view is None:
+                    group, slash, _ = owner.api_version.rpartition("/")
+                    view = ControllerView(group if slash else "", owner.kind, owner.name, owner.uid)
+                    self._shared[texts] = view
+                return view
+        return None
 
     def _labels(self, labels: dict[str, str]) -> dict[str, str]:
         share = self._shared.setdefault
@@ -343,14 +355,6 @@ def _needed(annotations: dict[str, str], containers: tuple[ContainerFacts, ...])
     return found
 
 
-def _controller(owners: tuple[_Owner, ...]) -> ControllerView | None:
-    for owner in owners:
-        if owner.controller:
-            group, slash, _ = owner.api_version.rpartition("/")
-            return ControllerView(group if slash else "", owner.kind, owner.name, owner.uid)
-    return None
-
-
 def _readiness(conditions: tuple[_Condition, ...]) -> tuple[bool, Instant | None, bool]:
     """Whether Ready is True, since when it is as it is, and whether an update in place holds the pod back."""
     ready, since, held = False, None, False
@@ -375,7 +379,7 @@ def _open_gates(
             kruise = condition
     lacks_in_place = in_place is None or in_place.status != "True" or in_place.reason or in_place.message
     missing: tuple[str, ...] = ()
-    if lacks_in_place and keys.IN_PLACE_READY in gates and not any(key in annotations for key in _IN_PLACE):
+    if lacks_in_place and keys.IN_PLACE_READY in gates and _IN_PLACE.isdisjoint(annotations):
         missing = (keys.IN_PLACE_READY,)
     if kruise is None and keys.KRUISE_POD_READY in gates:
         missing = (*missing, keys.KRUISE_POD_READY)
@@ -386,9 +390,9 @@ def _may_be_updating(
     gates: tuple[str, ...], conditions: tuple[ConditionView, ...], annotations: Mapping[str, str]
 ) -> bool:
     """Whether a pod with annotations of an update in place is out of service, in grace, or has containers left."""
-    if not any(key in annotations for key in _IN_PLACE):
+    if _IN_PLACE.isdisjoint(annotations):
         return False
-    if any(key in annotations for key in _GRACE):
+    if not _GRACE.isdisjoint(annotations):
         return True
     state = annotations.get(keys.IN_PLACE_STATE_ANNOTATION) or annotations.get(
         keys.LEGACY_IN_PLACE_STATE_ANNOTATION, ""

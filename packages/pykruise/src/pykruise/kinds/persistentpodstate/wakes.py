@@ -32,7 +32,7 @@ def wakes(settings: object) -> Sequence[Wake]:
     """Under any settings."""
     return (
         itself(STATE_VIEWS),
-        Wake(on=POD_VIEWS, keys=_of_pod),
+        Wake(on=POD_VIEWS, keys=_of_pod, wakes_absent=False),
         *(Wake(on=views, keys=partial(_of_workload, kind)) for kind, views in WORKLOAD_VIEWS.items()),
     )
 
