@@ -31,6 +31,7 @@ _HEAD: Final = 1024
 """Bytes of an event in which its object's version is looked for."""
 
 _VERSION: Final = re.compile(rb'"resourceVersion":"([0-9]+)"')
+_GRACE: Final = re.compile(rb'"deletionGracePeriodSeconds":[1-9]')
 
 T = TypeVar("T", bound=Projected)
 
@@ -168,6 +169,9 @@ class Ingest(Generic[T]):
         key, uid, raw = answer
         if not raw:
             self._put_deleted(key, uid, known=0)
+            return
+        if _GRACE.search(raw, 0, _HEAD):  # a pod that has time to stop: as with every other write
+            self._put_written(raw, is_finished=False)
             return
         try:
             envelope = _decode_envelope(raw)
