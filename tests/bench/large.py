@@ -5,6 +5,10 @@ sandbox (a process of its own, HTTP and TLS) ◀── lone_manager.py: `pykruis
 
 PYTHONPATH=tests python -m bench.large [--pods 10000] [--nodes 100] [--touched 500]. Prints; asserts nothing.
 The pods are there before the measured manager starts; then some of them are touched in each way.
+
+With --beside CHECKOUT the manager of another checkout runs at the same moment, on a sandbox of its own, --pairs times
+(8) in turn, and what is printed are ratios of this one's figures to that one's. A machine that is faster at one time
+than at another is so for both, so medians of eight differ by a hundredth or two where single runs differ by ten.
 """
 
 import argparse
@@ -12,6 +16,7 @@ import asyncio
 import json
 import os
 import random
+import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -117,10 +122,11 @@ class LoneManager:
         flags: Sequence[str] = ALONE,
         env: Mapping[str, str] | None = None,
         log: int | None = None,
+        checkout: Path | None = None,
     ) -> "LoneManager":
         """As in a pod: with a service account, and where the API server is in the environment.
 
-        `log`: a file that its log is written to.
+        `log`: a file that its log is written to. `checkout`: whose manager; None: this one's.
         """
         quiet = None if os.environ.get("PROFILE") else asyncio.subprocess.DEVNULL
         server = urlsplit(url)
@@ -133,7 +139,8 @@ class LoneManager:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=quiet if log is None else log,
-            env={**os.environ, **where, **(env or {})},
+            env={**os.environ, **where, **(env or {}), **(_imported_from(checkout) if checkout else {})},
+            cwd=checkout,
         )
         return cls(process)
 
@@ -157,7 +164,13 @@ class LoneManager:
         await self._process.wait()
 
 
-async def run(*, pods: int, nodes: int, touched: int) -> list[LargePhase]:
+def _imported_from(checkout: Path) -> dict[str, str]:
+    """The environment in which modules are those of another checkout, and not those that are installed."""
+    sources = [*checkout.glob("packages/*/src"), *checkout.glob("src")]
+    return {"PYTHONPATH": os.pathsep.join(map(str, (*sources, checkout / "tests", checkout)))}
+
+
+async def run(*, pods: int, nodes: int, touched: int, checkout: Path | None = None) -> list[LargePhase]:
     """Start a manager on the pods, update some in place, recreate some, scale in and out."""
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -170,7 +183,7 @@ async def run(*, pods: int, nodes: int, touched: int) -> list[LargePhase]:
             assert server.stdout is not None
             url = (await server.stdout.readline()).decode().strip()
             transport = HttpTransport(load_kubeconfig(folder / "kubeconfig"))
-            manager = await LoneManager.start(folder, url)
+            manager = await LoneManager.start(folder, url, checkout=checkout)
             try:
                 return await _life(Client(transport, rng=random.Random(2)), manager, pods, touched)
             finally:
@@ -267,20 +280,61 @@ def text(phases: list[LargePhase]) -> str:
     )
 
 
+async def compare(
+    beside: Path, *, pairs: int, pods: int, nodes: int, touched: int
+) -> Sequence[Sequence[tuple[LargePhase, LargePhase]]]:
+    """So many pairs of runs, as this one's and that one's phases."""
+    found = []
+    for _ in range(pairs):
+        both = (
+            run(pods=pods, nodes=nodes, touched=touched, checkout=checkout) for checkout in (None, beside)
+        )
+        here, there = await asyncio.gather(*both)
+        found.append(list(zip(here, there, strict=True)))
+    return found
+
+
+def ratios(pairs: Sequence[Sequence[tuple[LargePhase, LargePhase]]]) -> str:
+    """The medians of what one takes of what the other takes, by phase and of all phases together."""
+
+    def median(figures: Sequence[tuple[float, float]]) -> float:
+        return statistics.median(here / there for here, there in figures)
+
+    def cpu_s(phases: Sequence[LargePhase]) -> float:
+        return sum(one.cpu_ms_per_pod * one.pods for one in phases) / 1000
+
+    lines = [f"{'phase':<28}{'pods':>7}{'CPU ms/pod':>12}{'there':>8}{'CPU':>7}{'time':>7}{'RSS':>7}"]
+    for phase in zip(*pairs, strict=True):
+        name, pods = phase[0][0].name, phase[0][0].pods
+        here, there = (statistics.median(one[side].cpu_ms_per_pod for one in phase) for side in (0, 1))
+        cpu = median([(one.cpu_ms_per_pod, other.cpu_ms_per_pod) for one, other in phase])
+        seconds = median([(one.seconds, other.seconds) for one, other in phase])
+        rss = median([(one.rss_mb, other.rss_mb) for one, other in phase])
+        lines.append(f"{name:<28}{pods:>7}{here:>12.2f}{there:>8.2f}{cpu:>7.3f}{seconds:>7.3f}{rss:>7.3f}")
+    whole = median([tuple(cpu_s([one[side] for one in pair]) for side in (0, 1)) for pair in pairs])  # type: ignore[misc]
+    return "\n".join([*lines, f"{'all of it':<55}{whole:>7.3f}"])
+
+
 def main() -> None:
     """Run it, or be its server."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--touched", type=int, default=500)
+    parser.add_argument("--beside", type=Path)
+    parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         if asked.serve:
             end_with_parent()
             runner.run(serve(asked.serve, pods=asked.pods, nodes=asked.nodes))
+            return
+        size = {"pods": asked.pods, "nodes": asked.nodes, "touched": asked.touched}
+        if asked.beside:
+            print(ratios(runner.run(compare(asked.beside.resolve(), pairs=asked.pairs, **size))))
         else:
-            print(text(runner.run(run(pods=asked.pods, nodes=asked.nodes, touched=asked.touched))))
+            print(text(runner.run(run(**size))))
 
 
 if __name__ == "__main__":
