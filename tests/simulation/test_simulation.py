@@ -19,8 +19,8 @@ from simulation.shrinking import shrink
 from simulation.world import run
 
 SEEDS = {
-    "cloneset": 10,
-    "handover": 10,
+    "cloneset": 5,
+    "handover": 5,
     "slots": 5,
     "daemonset": 5,
     "statefulset": 5,
