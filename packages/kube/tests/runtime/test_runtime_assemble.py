@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from pykruise.kube.cache import Change
 from pykruise.kube.client import Client
 from pykruise.kube.ids import Key
@@ -78,8 +80,12 @@ async def test_what_is_remembered_of_an_object_goes_with_it_although_its_deletio
         assert remembered[-1]() is None
 
 
-async def test_a_kind_looks_at_events_of_others_only_while_it_has_an_object() -> None:
-    # given a kind of claims that pods wake
+@pytest.mark.parametrize(
+    "absent",
+    [None, lambda key: ClaimView(namespace=key.namespace, name=key.name, uid="", resource_version=0)],
+)
+async def test_a_kind_looks_at_events_of_others_only_while_it_has_an_object(absent: Any) -> None:
+    # given a kind of claims that pods wake, also one that acts on claims which are not there for other reasons
     seen: list[str] = []
     planned: list[str] = []
 
@@ -98,11 +104,12 @@ async def test_a_kind_looks_at_events_of_others_only_while_it_has_an_object() ->
             component="noticing-controller",
             objects=CLAIM_VIEWS,
             reads=lambda _: (POD_VIEWS,),
-            wakes=lambda _: (itself(CLAIM_VIEWS), Wake(on=POD_VIEWS, keys=claims_of)),
+            wakes=lambda _: (itself(CLAIM_VIEWS), Wake(on=POD_VIEWS, keys=claims_of, wakes_absent=False)),
             snapshot=snapshot,
             object_of=lambda claim: claim,
             plan=lambda _: Plan(),
             is_current=is_same_object,
+            absent=absent,
         ),
     )
     async with managed(kind) as place:
