@@ -115,7 +115,7 @@ async def test_a_failed_pod_stops_the_others(stage: Stage, pool: Pool, broadcast
     assert (status["active"], status["failed"]) == (0, 4)
     (pod,) = await stage.until(lambda: _only_one(broadcast))
     assert pod.target_node == pool.nodes[0]
-    assert len(await stage.events("failed pod is found")) == 1
+    assert len(await stage.until(lambda: stage.events("failed pod is found"))) == 1
 
 
 async def _only_one(broadcast: Broadcast) -> list[object]:
@@ -144,7 +144,7 @@ async def test_a_failure_pauses_the_job_until_a_person_resumes_it(
     # then
     await broadcast.phase("completed")
     assert await broadcast.all_ran_once()
-    assert len(await stage.events("Continue")) == 1
+    assert len(await stage.until(lambda: stage.events("Continue"))) == 1
 
 
 @pytest.mark.node

@@ -408,7 +408,7 @@ async def test_images_are_pulled_ahead_of_a_rollout_in_place(stage: Stage) -> No
     assert job["metadata"]["name"] == f"{update}-main"
     stored = await stage.get(update, resource=CONTROLLER_REVISIONS)
     assert stored["metadata"]["labels"][keys.PRE_DOWNLOAD_CREATED_LABEL] == "true"
-    assert len(await stage.events("CreatedImagePullJob")) == 1
+    assert len(await stage.until(lambda: stage.events("CreatedImagePullJob"))) == 1
     # when
     await stage.merge("web", {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
     await stage.settled(replicas=4)

@@ -44,7 +44,7 @@ async def test_images_are_pulled_ahead_and_the_jobs_go_after_the_rollout(stage: 
     assert job["spec"]["pullPolicy"] == {"backoffLimit": 1, "timeoutSeconds": 300}
     stored = await stage.get(update, resource=CONTROLLER_REVISIONS)
     assert stored["metadata"]["labels"][keys.PRE_DOWNLOAD_CREATED_LABEL] == "true"
-    assert len(await stage.events("CreatedImagePullJob")) == 1
+    assert len(await stage.until(lambda: stage.events("CreatedImagePullJob"))) == 1
     # when a user deletes it, it is not made again
     await stage.delete(job["metadata"]["name"], resource=IMAGE_PULL_JOBS)
     await pool.change(updateStrategy=rolling(partition=2))
