@@ -40,7 +40,7 @@ from pykruise.kube import cache, hand_over, reflector
 from pykruise.kube.errors import KubeError
 from pykruise.kube.int_or_percent import Rounding
 from pykruise.plans import in_place as in_place_steps
-from pykruise.plans import in_place_turns, phases, refreshing
+from pykruise.plans import in_place_turns, phases
 from pykruise.pods.in_place import NotInPlace
 from pykruise.pods.ordinals import Reserved
 from pykruise.runtime import execute, reconcile, shared_keys
@@ -54,7 +54,7 @@ from simulation.world import run
 __all__ = ["MUTATIONS", "caught_by", "mutated"]
 
 replace = msgspec.structs.replace
-MOST_SEEDS = 500
+MOST_SEEDS = 1_500
 
 
 def _numbers(change: Callable[[limits.Numbers], limits.Numbers]) -> Change:
@@ -126,6 +126,10 @@ def _tombless(_original: Any) -> Any:
     return lambda *_args, **_kwargs: None
 
 
+def _of_any_version(original: Any) -> Any:
+    return lambda *given, **named: original(*given, **{**named, "unchanged": False})
+
+
 def _refreshed_too_early(original: Any) -> Any:
     def go_on(pod: Any, **given: Any) -> Any:
         found = original(pod, **given)
@@ -164,9 +168,12 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "surge goes on while paused": (_limits(max_surge=lambda limits: limits.max_surge or 1),),
     "writes go without preconditions": (
         (execute, "_with_preconditions", lambda _original: lambda action: action.body),
-        *((module, "version", always("")) for module in (phases, in_place_turns, in_place_steps, refreshing)),
+        (phases, "patch_object", _of_any_version),
+        (phases, "delete_object", _of_any_version),
     ),
-    "a pod that does not serve is deleted as it was never seen": ((phases, "version", always("")),),
+    "a pod that does not serve is deleted as it was never seen": (
+        (phases, "delete_object", _of_any_version),
+    ),
     "paused is ignored": ((CloneSetSpec, "is_paused", _as_property(False)),),
     "OnDelete is ignored": ((CloneSetSpec, "is_on_delete", _as_property(False)),),
     "the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
@@ -184,9 +191,9 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "a lost answer counts as a failure": ((execute.Executor, "_write", _write_once),),
     "a conflict is not followed by a read": ((execute.Executor, "_look", _without_look),),
     "what can be updated in place is recreated": (
-        (in_place, "difference", always(NotInPlace("on purpose"))),
+        (in_place.Differences, "between", always(NotInPlace("on purpose"))),
     ),
-    "an update in place counts as complete at once": ((refreshing, "go_on", _refreshed_too_early),),
+    "an update in place counts as complete at once": ((in_place_steps, "go_on", _refreshed_too_early),),
     "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
     "whether the owner is still there is not checked": ((reconcile, "MADE_LATELY_S", lambda _original: 0.0),),
     # An announced claim is deleted later, even if it is forgotten here: both have to be missing.
@@ -207,7 +214,7 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "the history forgets revisions that pods are of": (
         (
             plan,
-            "to_truncate",
+            "truncate_history",
             lambda original: lambda own, *, live, limit: original(own, live=set(list(live)[:1]), limit=0),
         ),
     ),

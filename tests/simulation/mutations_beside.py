@@ -15,9 +15,8 @@ from pykruise.kinds.sidecarset import plan as sidecar_plan
 from pykruise.kinds.sidecarset.kind import KIND as SIDECAR_SET
 from pykruise.kinds.workloadspread import injection as spread_injection
 from pykruise.kinds.workloadspread import plan as spread_plan
-from pykruise.kinds.workloadspread import readers as spread_readers
 from pykruise.kinds.workloadspread import status as spread_status
-from pykruise.kinds.workloadspread import subset_allocator as spread_claims
+from pykruise.kinds.workloadspread import subset_allocator
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.pods import budgets
 from pykruise.runtime import object_reader
@@ -35,26 +34,23 @@ def _without_creating(original: Any) -> Any:
     return entry
 
 
-def _without_version(original: Any) -> Any:
-    def claims_patch(view: Any, lists: Any) -> Any:
-        return {**original(view, lists), "metadata": {"uid": view.uid}}
-
-    return claims_patch
+def _without_version(_original: Any) -> Any:
+    return lambda view, patch: {"metadata": {"uid": view.uid}, **patch}
 
 
 def _always_room(original: Any) -> Any:
-    def take(entries: Any, **given: Any) -> Any:
+    def allocate_slot(entries: Any, **given: Any) -> Any:
         return original(
             [replace(one, missing_replicas=one.missing_replicas or 1) for one in entries], **given
         )
 
-    return take
+    return allocate_slot
 
 
 WORKLOADSPREAD: dict[str, tuple[Change, ...]] = {
-    "WorkloadSpread: full subsets take pods": ((spread_claims, "take", _always_room),),
+    "WorkloadSpread: full subsets take pods": ((subset_allocator, "allocate_slot", _always_room),),
     "WorkloadSpread: places are taken without a precondition": (
-        (spread_readers, "claims_patch", _without_version),
+        (object_reader, "_conditional", _without_version),
     ),
     "WorkloadSpread: promised places are forgotten": ((spread_status, "_entry", _without_creating),),
     "WorkloadSpread: the status is written over what admission wrote": (
@@ -73,7 +69,7 @@ WORKLOADSPREAD: dict[str, tuple[Change, ...]] = {
         ),
     ),
     "WorkloadSpread: places of pods beyond the maximum are given back": (
-        (spread_claims, "needs_limit", always(False)),
+        (subset_allocator, "needs_limit", always(False)),
     ),
 }
 
