@@ -138,7 +138,8 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
 
 
 def pytest_sessionfinish() -> None:
-    """At its end pytest looks for garbage five times: young garbage has been seen, and what is old took part in all."""
+    """pytest looks for garbage five times at its end: it finds nothing then, as what is young is cleared away here, and
+    what is old stays out of its sight."""
     gc.collect(1)
     gc.freeze()
 

@@ -311,7 +311,7 @@ def ratios(pairs: Sequence[Sequence[tuple[LargePhase, LargePhase]]]) -> str:
         seconds = median([(one.seconds, other.seconds) for one, other in phase])
         rss = median([(one.rss_mb, other.rss_mb) for one, other in phase])
         lines.append(f"{name:<28}{pods:>7}{here:>12.2f}{there:>8.2f}{cpu:>7.3f}{seconds:>7.3f}{rss:>7.3f}")
-    whole = median([tuple(cpu_s([one[side] for one in pair]) for side in (0, 1)) for pair in pairs])  # type: ignore[misc]
+    whole = median([(cpu_s([one for one, _ in pair]), cpu_s([other for _, other in pair])) for pair in pairs])
     return "\n".join([*lines, f"{'all of it':<55}{whole:>7.3f}"])
 
 

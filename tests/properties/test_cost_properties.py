@@ -8,7 +8,6 @@ thousands would cost. A kind is here as soon as it has a CRD, a webhook, a conve
 
 import asyncio
 import functools
-import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -343,9 +342,8 @@ GROWTHS: Final = [
         name, part, depth, uses, marks=[pytest.mark.exhaustive] if depth == DEPTHS[-1] or uses == "/" else []
     )
     for name, part in PARTS
-    for depth, uses in (
-        itertools.product(DEPTHS, ("",)) if STORAGE[name] else itertools.product(DEPTHS[:-1], ("to ", "/"))
-    )
+    for depth in (DEPTHS if STORAGE[name] else DEPTHS[:-1])
+    for uses in (("",) if STORAGE[name] else ("to ", "/"))
 ]
 """And with what names of uses begin."""
 

@@ -51,7 +51,7 @@ from simulation.mutations_jobs import ADVANCEDCRONJOB, BROADCASTJOB
 from simulation.mutations_united import UNITEDDEPLOYMENT
 from simulation.world import run
 
-__all__ = ["MUTATIONS", "caught_by", "mutated"]
+__all__ = ["EVERYTHING", "MUTATIONS", "caught_by", "mutated"]
 
 replace = msgspec.structs.replace
 MOST_SEEDS = 1_500

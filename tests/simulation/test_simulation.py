@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from simulation.kinds import PLAIN, generate
-from simulation.mutations import MUTATIONS, mutated
+from simulation.mutations import EVERYTHING, MUTATIONS, mutated
 from simulation.script import Script, from_json, to_json
 from simulation.shrinking import shrink
 from simulation.world import run
@@ -93,6 +93,12 @@ def test_a_seed_gives_the_same_trace_in_every_process() -> None:
 
 def test_a_script_survives_being_written_down() -> None:
     assert from_json(to_json(generate(11))) == generate(11)
+
+
+def test_every_mutation_names_what_there_is() -> None:
+    for changes in EVERYTHING.values():
+        with mutated(changes):
+            pass
 
 
 @pytest.mark.parametrize("name", ["one pod too many is created", "a deletion may take one serving pod more"])

@@ -32,6 +32,7 @@ _HEAD: Final = 1024
 
 _VERSION: Final = re.compile(rb'"resourceVersion":"([0-9]+)"')
 _GRACE: Final = re.compile(rb'"deletionGracePeriodSeconds":[1-9]')
+"""Of a pod that has time to stop: it is not finished, which need not be read from the whole object."""
 
 T = TypeVar("T", bound=Projected)
 
@@ -80,6 +81,10 @@ class _Envelope(msgspec.Struct, frozen=True, gc=False):
 
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
+
+
+def _has_grace(raw: bytes) -> bool:
+    return _GRACE.search(raw, 0, _HEAD) is not None
 
 
 class SelectorView:
@@ -142,15 +147,10 @@ class Ingest(Generic[T]):
     def take_written(self, raw: bytes) -> None:
         """The answer to a write."""
         try:
-            is_finished = b'"deletionTimestamp"' in raw and _decode_envelope(raw).is_finished
-        except Exception as error:
-            self.note_unreadable(raw, error)
-            return
-        self._put_written(raw, is_finished=is_finished)
-
-    def _put_written(self, raw: bytes, *, is_finished: bool) -> None:
-        try:
             obj, values = self.read(raw)
+            is_finished = (
+                b'"deletionTimestamp"' in raw and not _has_grace(raw) and _decode_envelope(raw).is_finished
+            )
         except Exception as error:
             self.note_unreadable(raw, error)
             return
@@ -170,8 +170,8 @@ class Ingest(Generic[T]):
         if not raw:
             self._put_deleted(key, uid, known=0)
             return
-        if _GRACE.search(raw, 0, _HEAD):  # a pod that has time to stop: as with every other write
-            self._put_written(raw, is_finished=False)
+        if _has_grace(raw):
+            self.take_written(raw)
             return
         try:
             envelope = _decode_envelope(raw)
@@ -181,7 +181,7 @@ class Ingest(Generic[T]):
                 known = envelope.version if envelope.metadata.resource_version else 0
                 self._put_deleted(key, uid or envelope.metadata.uid, known=known)
             else:
-                self._put_written(raw, is_finished=False)
+                self.take_written(raw)
         except (msgspec.DecodeError, ValueError) as error:
             self.note_unreadable(raw, error)
 

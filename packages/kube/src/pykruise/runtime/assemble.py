@@ -168,13 +168,13 @@ def controller_for(
         )
         context.further.append(further)
     wakes = control.wakes(settings)
-    always, while_there = list[Handler](), list[Handler]()
+    while_there = list[Handler]()
     for wake in wakes:
-        is_always = wake.on is control.objects or (control.absent is not None and wake.wakes_absent)
-        handler = caches[wake.on], _enqueuing(wake, around, queue, is_ours)
-        (always if is_always else while_there).append(handler)
-    for cache, on_change in always:
-        cache.subscribe(on_change)
+        cache, on_change = caches[wake.on], _enqueuing(wake, around, queue, is_ours)
+        if control.wakes_always(wake):
+            cache.subscribe(on_change)
+        else:
+            while_there.append((cache, on_change))
     _subscribe(while_there, objects=caches[control.objects])
 
     def read_for(view: Any) -> Read[Any]:

@@ -105,3 +105,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     is_status_shared: bool = False
     """The status is written only if the object is still as it was seen: others write it too, or a write that arrives
     late would undo what must stay."""
+
+    def wakes_always(self, wake: Wake) -> bool:
+        """Whether a wake can enqueue something although the kind has no object: its own objects, which come, and those
+        that are made because others ask for them. Any other enqueues objects that are there alone."""
+        return wake.on is self.objects or (self.absent is not None and wake.wakes_absent)

@@ -119,13 +119,13 @@ class SharedKind:
     async def enqueue_all(self, is_mine: Callable[[Key], bool]) -> None:
         """All keys that there are, of these; as if each object had just been seen.
 
-        Its own objects are enough, but for kinds that are also reconciled where there is no object.
+        Wakes that only enqueue objects which are there (`Control.wakes_always`) add none to those.
         """
         for first in filter(is_mine, self._control.at_start):
             self._queue.add(first)
         count = 0
         for wake in self._wakes:
-            if wake.on is not self._control.objects and self._control.absent is None:
+            if not self._control.wakes_always(wake):
                 continue
             for view in self._mirror_of(wake.on).values():
                 count += 1
