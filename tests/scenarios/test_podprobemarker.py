@@ -71,7 +71,7 @@ async def with_pods(stage: Stage, replicas: int = 1) -> list[Object]:
 
 def condition(pod: Object, type_: str = CONDITION) -> str | None:
     """The status of a condition; None: the pod has none."""
-    found = [one for one in pod["status"]["conditions"] if one["type"] == type_]
+    found = [one for one in pod["status"].get("conditions", ()) if one["type"] == type_]
     return str(found[0]["status"]) if found else None
 
 
