@@ -30,6 +30,8 @@ def generate(seed: int) -> Script:
     )
     spot = _RARE.get(seed % 8) or rng.choice(spots)
     operations, faults = spot(rng, at)
+    # All is healed after the last operation: this one, which changes nothing, lets the darkness last until then.
+    operations.append(Operation(round(at + 75, 2), "fix_images"))
     return Script(
         seed=seed,
         object=document,
@@ -65,7 +67,7 @@ def _cloneset(rng: random.Random) -> dict[str, Any]:
 
 
 def _lost_answers(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:
-    """Writes take effect, answers are lost, the watch is late. All is healed after the last operation: it waits."""
+    """Writes take effect, answers are lost, the watch is late."""
     operation = rng.choice(
         (
             Operation(at, "scale", {"replicas": 8}),
@@ -75,10 +77,7 @@ def _lost_answers(rng: random.Random, at: float) -> tuple[list[Operation], list[
     )
     kind = rng.choice(("answer lost", "no answer", "timeout after the fact", "error after the fact"))
     lost = Fault(round(at - 0.5, 2), kind, "/pods", rng.choice((1, 2, 4)), 1.0)
-    return [operation, Operation(at + 30, "fix_images")], [
-        lost,
-        Fault(round(at - 0.5, 2), "delay", "/pods", 12, rng.choice((5.0, 20.0))),
-    ]
+    return [operation], [lost, Fault(round(at - 0.5, 2), "delay", "/pods", 12, rng.choice((5.0, 20.0)))]
 
 
 def _lost_history(rng: random.Random, at: float) -> tuple[list[Operation], list[Fault]]:

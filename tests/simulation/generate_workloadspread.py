@@ -23,7 +23,8 @@ def generate(seed: int) -> Script:
     nodes = rng.choice((2, 3, 4))
     length_s = rng.choice((20.0, 60.0, 180.0))
     beside = _workloadspread(rng)
-    operations = [*_zones(nodes), *_operations(rng, length_s, nodes=nodes)]
+    found = _shrunk(rng) if seed % 16 == 7 else _operations(rng, length_s, nodes=nodes)
+    operations = [*_zones(nodes), *found]
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
     return scripted(
         rng,
@@ -134,3 +135,15 @@ def _rush(rng: random.Random) -> list[Operation]:
         found.append(Operation(round(at, 2), "scale", {"replicas": rng.choice((8, 10, 12))}))
         at += rng.choice((0.3, 1.0, 3.0))
     return found
+
+
+def _shrunk(rng: random.Random) -> list[Operation]:
+    """A subset takes fewer pods than it has, and just then they are recreated, several at a time."""
+    at = round(rng.uniform(10, 15), 2)
+    return [
+        Operation(1.0, "subset", {"number": 0, "most": 6}),
+        Operation(2.0, "scale", {"replicas": 8}),
+        Operation(3.0, "rolling", {"maxUnavailable": 4, "partition": 0, "podUpdatePolicy": "ReCreate"}),
+        Operation(at, "subset", {"number": 0, "most": rng.choice((1, 2, 3))}),
+        Operation(round(at + rng.choice((0.5, 3)), 2), "image", {"tag": 4}),
+    ]

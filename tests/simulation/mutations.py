@@ -8,8 +8,11 @@ Mutation ──▶ patched in ──▶ seeds, until a rule is broken ──▶ 
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -54,7 +57,7 @@ from simulation.world import run
 __all__ = ["EVERYTHING", "MUTATIONS", "caught_by", "mutated"]
 
 replace = msgspec.structs.replace
-MOST_SEEDS = 1_500
+MOST_SEEDS = 500
 
 
 def _numbers(change: Callable[[limits.Numbers], limits.Numbers]) -> Change:
@@ -411,18 +414,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="simulation.mutations", description=__doc__)
     parser.add_argument("--only", default="", help="mutations with this text in their names")
     parser.add_argument("--seeds", type=int, default=MOST_SEEDS)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
-    logging.disable(logging.CRITICAL)
+    names = [name for name in EVERYTHING if arguments.only in name]
     survivors = 0
-    for name, changes in EVERYTHING.items():
-        if arguments.only not in name:
-            continue
-        generator = generator_of(name)
-        found = caught_by(changes, generator=generator, most_seeds=arguments.seeds)
-        survivors += found is None
-        said = f"`{found[1]}` | {generator} {found[0]} |" if found else f"SURVIVES | {generator} |"
-        print(f"| {name} | {said}", flush=True)
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        for name, found in zip(
+            names, pool.map(partial(_hunt, most_seeds=arguments.seeds), names), strict=True
+        ):
+            survivors += found is None
+            generator = generator_of(name)
+            said = f"`{found[1]}` | {generator} {found[0]} |" if found else f"SURVIVES | {generator} |"
+            print(f"| {name} | {said}", flush=True)
     return 1 if survivors else 0
+
+
+def _hunt(name: str, *, most_seeds: int) -> tuple[int, str] | None:
+    logging.disable(logging.CRITICAL)
+    return caught_by(EVERYTHING[name], generator=generator_of(name), most_seeds=most_seeds)
 
 
 if __name__ == "__main__":

@@ -164,6 +164,7 @@ class UnitedDeploymentRules:
         if old is not None and old["spec"] == new["spec"]:
             return  # it was adopted, or let go
         yield from self._is_conserved(commit, old, new, united_versions)
+        yield from self._is_stored_first(commit, old, new, united_versions)
         name, subset = commit.key.name, new["metadata"]["labels"].get(SUBSET)
         image = _image(new["spec"]["template"])
         is_written = old is None or image != _image(old["spec"]["template"])
@@ -198,6 +199,32 @@ class UnitedDeploymentRules:
         if others + size > most:
             what = f"{commit.key.name} gets {size} beside {others} of others, which is more than {most}"
             yield self._broken(commit, "conserved", what)
+
+    def _is_stored_first(
+        self, commit: Commit, old: Any | None, new: Any, united_versions: list[Any]
+    ) -> Iterator[Violation]:
+        """What gets less than its bounds and pods that run elsewhere leave it was stored to be passed over."""
+        size, subset = int(new["spec"]["replicas"]), new["metadata"]["labels"].get(SUBSET)
+        if old is None or size >= int(old["spec"]["replicas"]):
+            return
+        assert commit.reconcile is not None
+        known = commit.reconcile.known.get(WORKLOADS, 0)
+        others = {
+            one["metadata"]["labels"].get(SUBSET): max(
+                seen.replicas for seen in _since(self._workloads[uid], known)
+            )
+            for uid, one in self._live({united["metadata"]["uid"] for united in united_versions})
+            if uid != new["metadata"]["uid"]
+        }
+        if not any(
+            subset not in _subsets(united)
+            or not _is_adaptive(united)
+            or subset in _passed_over(united)
+            or size >= _filled(_bounds_beside(united, others), united["spec"]["replicas"])[subset]
+            for united in united_versions
+        ):
+            what = f"{commit.key.name} gets {size}, and {subset} is not stored to be passed over"
+            yield self._broken(commit, "stored first", what)
 
     def _live(self, owners: set[str]) -> Iterator[tuple[str, Any]]:
         """Workloads of these owners that are there and not on their way out."""
@@ -248,7 +275,7 @@ class UnitedDeploymentRules:
 
     def _are_sizes_right(self, united: Any, sizes: Mapping[str, int], now: float) -> Iterator[Violation]:
         replicas = united["spec"]["replicas"]
-        bounds = {name: _bounds(one, replicas) for name, one in _subsets(united).items()}
+        bounds = _all_bounds(united)
         if sum(sizes.values()) != replicas:
             yield Violation("conserved", f"{dict(sizes)} are not {replicas}", now)
         if any(not least <= UNBOUNDED for least, _ in bounds.values()):
@@ -256,7 +283,7 @@ class UnitedDeploymentRules:
         over = {name: size for name, size in sizes.items() if size > bounds[name][1]}
         if over:
             yield Violation("bounds", f"{over} are above the maximum", now)
-        is_adaptive = bool(united["spec"]["topology"].get("scheduleStrategy"))
+        is_adaptive = _is_adaptive(united)
         if any(most < UNBOUNDED or least for least, most in bounds.values()):
             if not is_adaptive and dict(sizes) != (wanted := _filled(bounds, replicas)):
                 yield Violation("allocation", f"{dict(sizes)}, wanted {wanted}", now)
@@ -270,6 +297,10 @@ class UnitedDeploymentRules:
         image = _image(_template(united))
         for name, own in pods.items():
             size = int(workloads[name]["spec"]["replicas"])
+            rolling = workloads[name]["spec"]["updateStrategy"]["rollingUpdate"]
+            said, wanted = rolling.get("partition", 0), min(_partition(united, name), size)
+            if said != wanted:
+                yield Violation("partition", f"subset {name} has partition {said}, wanted {wanted}", now)
             if len(own) != size or not all(pod.is_ready for pod in own):
                 yield Violation(
                     "converges", f"subset {name} of {size} has {len(own)} pods, not all ready", now
@@ -303,13 +334,8 @@ class UnitedDeploymentRules:
         said = {one["name"]: one.get("replicas", 0) for one in status.get("subsetStatuses") or ()}
         if said != dict(sizes):
             yield Violation("status", f"of the subsets is said {said}, true {dict(sizes)}", now)
-        closed = [
-            one["name"]
-            for one in status.get("subsetStatuses") or ()
-            if any(each["status"] == "False" for each in one.get("conditions") or ())
-        ]
-        if closed:
-            yield Violation("converges", f"{closed} are still passed over", now)
+        if passed_over := _passed_over(united):
+            yield Violation("converges", f"{passed_over} are still passed over", now)
         if len(updated) == len(every) and status.get("currentRevision") != target:
             yield Violation("status", "the update is over, and not said to be", now)
         false = [
@@ -351,6 +377,31 @@ def _image(template: Any) -> str:
 def _partition(united: Any, subset: str) -> int:
     manual = united["spec"]["updateStrategy"].get("manualUpdate") or {}
     return int((manual.get("partitions") or {}).get(subset, 0))
+
+
+def _is_adaptive(united: Any) -> bool:
+    return bool(united["spec"]["topology"].get("scheduleStrategy"))
+
+
+def _passed_over(united: Any) -> list[str]:
+    """Subsets that its status says find no nodes."""
+    return [
+        one["name"]
+        for one in (united.get("status") or {}).get("subsetStatuses") or ()
+        if any(each["status"] == "False" for each in one.get("conditions") or ())
+    ]
+
+
+def _all_bounds(united: Any) -> dict[str, tuple[int, int]]:
+    return {name: _bounds(one, united["spec"]["replicas"]) for name, one in _subsets(united).items()}
+
+
+def _bounds_beside(united: Any, sizes: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """Minimums are at least these sizes: pods that run are not moved."""
+    return {
+        name: (max(least, min(sizes.get(name, 0), most)), most)
+        for name, (least, most) in _all_bounds(united).items()
+    }
 
 
 def _bounds(subset: Any, replicas: int) -> tuple[int, int]:
