@@ -197,7 +197,7 @@ class CronRules:
         known = [one for one in crons if one.last is not None and one.last >= child.tick]
         if len(known) == len(crons):
             yield self._broken(commit, "twice", f"{child.name} is made, and its time was served")
-        decided = self._start + reconcile.at - self._skew_s
+        decided = reconcile.at - self._skew_s
         if child.tick > commit.at + self._skew_s:
             yield self._broken(commit, "early", f"{child.name} is made before its time")
         if all(child.tick + one.period <= decided for one in crons):

@@ -268,9 +268,22 @@ class DaemonSetRules(WorkloadRules[Workload]):
                 for versions in self._on_node(reconcile, name)
                 for one in versions
             )
-            if not may_serve:
+            if not may_serve and not self._has_replaced(reconcile, name, workload):
                 found.add(name)
         return found
+
+    def _has_replaced(self, reconcile: Reconcile, node: str, workload: Workload) -> bool:
+        """Whether this very reconcile has deleted a pod there that did not serve: it does not count against
+        maxUnavailable."""
+        known = reconcile.known.get(PODS, 0)
+        return any(
+            before.target == node
+            and before.revision <= known
+            and self._is_member(before, workload)
+            and not before.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at)
+            and any(one.sender == reconcile.manager and one.at >= reconcile.at for one in later)
+            for before, *later in self.pods.all_since(known, None)
+        )
 
     # ── at rest ──────────────────────────────────────────────────────────────
 

@@ -26,6 +26,7 @@ class Reconcile(msgspec.Struct, frozen=True):
     manager: str
     number: int
     at: float
+    """As of commits: seconds since 1970."""
     known: Mapping[str, int]
     controller: str = ""
     """Which of its controllers."""

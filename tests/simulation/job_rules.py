@@ -197,7 +197,7 @@ class JobRules:
             yield self._broken(commit, "complete", f"complete, but {left} have not run")
         started = job.status.get("startTime")
         if job.deadline_s is not None and started:
-            until = parse_time(started) + job.deadline_s - self._start
+            until = parse_time(started) + job.deadline_s
             if until + self._skew_s + 1 < reconcile.at:
                 yield self._broken(commit, "deadline", "complete, but later than its deadline")
         failed = [

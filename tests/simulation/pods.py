@@ -152,11 +152,11 @@ class PodHistory:
         """Every pod that is still there, as it is now."""
         return (versions[-1] for versions in self._versions.values() if not versions[-1].gone)
 
-    def all_since(self, known: int, manager: str) -> Iterator[list[Version]]:
+    def all_since(self, known: int, manager: str | None) -> Iterator[list[Version]]:
         """For each pod that `manager` may believe to exist: every version that it may take for the present.
 
         That is the one at revision `known` and all later ones. After a write of its own it knows better than
-        what was before that.
+        what was before that. None: what any manager may have believed before it wrote.
         """
         for versions in self._versions.values():
             if versions[-1].gone and versions[-1].revision <= known:

@@ -137,9 +137,7 @@ class SpreadRules:
             if pod is None or place[1:] in promised:
                 continue
             # Its own creations it may know before the watch sends them; pods without a note it waits for.
-            is_own = pod.sender == reconcile.manager and (
-                pod.at - self._start <= reconcile.at or has_homeless
-            )
+            is_own = pod.sender == reconcile.manager and (pod.at <= reconcile.at or has_homeless)
             if pod.revision <= known or is_own:
                 del self._open[place]
 

@@ -307,7 +307,7 @@ class Stage:
                 for resource in known:
                     if path.endswith("/" + resource.partition(".")[0]):
                         known[resource] = min(known[resource], version - 1)
-            RECONCILE.set(Reconcile(name, self._reconciles, self._now(), known, controller.name))
+            RECONCILE.set(Reconcile(name, self._reconciles, self._clock(), known, controller.name))
             return await reconcile(key)
 
         controller._reconcile = noted
