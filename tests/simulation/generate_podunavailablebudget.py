@@ -42,6 +42,10 @@ def generate(seed: int) -> Script:
     operations = _operations(rng, length_s, kind=kind)
     workload, budget = _workload(rng, kind), _budget(rng, kind)
     faults = faults_by_chance(rng, length_s, paths=paths, watches=watches)
+    if seed % 16 == 7 and kind != "DaemonSet":
+        workload["spec"]["replicas"] = 8
+        budget["spec"] = {"targetRef": budget["spec"]["targetRef"], "maxUnavailable": rng.choice((1, 2, 3))}
+        operations, faults = _all_at_once(rng), []
     unseen, hanging = _unseen(random.Random(f"podunavailablebudget-unseen-{seed}"))
     operations, faults = [*operations, *unseen], [*faults, *hanging]
     end_s = max(operation.at for operation in operations)
@@ -152,3 +156,12 @@ def _rush(rng: random.Random) -> list[Operation]:
             found.append(Operation(round(at, 2), "node_down", {"node": rng.randrange(_NODES)}))
         at += rng.choice((0.5, 3.0, 12.0, 21.0))
     return found
+
+
+def _all_at_once(rng: random.Random) -> list[Operation]:
+    """All pods are to go, again and again: each request finds the status that one before it or the controller wrote."""
+    return [
+        Operation(round(at + rng.uniform(0, 0.3), 2), rng.choice(("delete_pod", "evict")), {"pod": pod})
+        for at in (12, 32, 52, 72, 92, 112)
+        for pod in range(8)
+    ]

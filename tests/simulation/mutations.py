@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -52,6 +53,7 @@ from simulation.mutating import Change, always, mutated
 from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLOADSPREAD
 from simulation.mutations_jobs import ADVANCEDCRONJOB, BROADCASTJOB
 from simulation.mutations_united import UNITEDDEPLOYMENT
+from simulation.script import FOUND, from_json
 from simulation.world import run
 
 __all__ = ["EVERYTHING", "MUTATIONS", "caught_by", "mutated"]
@@ -396,16 +398,20 @@ def generator_of(name: str) -> str:
 
 def caught_by(
     changes: tuple[Change, ...], *, generator: str = "cloneset", most_seeds: int = MOST_SEEDS
-) -> tuple[int, str] | None:
-    """The first seed that fails, and the rule that is broken; None: the mutation survives.
+) -> tuple[str, str] | None:
+    """What fails first, and the rule that is broken: a seed, or else a script of `found/`; None: the mutation survives.
 
     A mutation that does not run at all raises: that is no rule that noticed.
     """
+    scripts = chain(
+        ((str(seed), generate(seed, generator)) for seed in range(most_seeds)),
+        ((path.stem, from_json(path.read_bytes())) for path in FOUND),
+    )
     with mutated(changes):
-        for seed in range(most_seeds):
-            outcome = run(generate(seed, generator))
+        for name, script in scripts:
+            outcome = run(script)
             if outcome.violations:
-                return seed, outcome.rule
+                return name, outcome.rule
     return None
 
 
@@ -429,7 +435,7 @@ def main() -> int:
     return 1 if survivors else 0
 
 
-def _hunt(name: str, *, most_seeds: int) -> tuple[int, str] | None:
+def _hunt(name: str, *, most_seeds: int) -> tuple[str, str] | None:
     logging.disable(logging.CRITICAL)
     return caught_by(EVERYTHING[name], generator=generator_of(name), most_seeds=most_seeds)
 

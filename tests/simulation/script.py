@@ -7,11 +7,15 @@ a manager and the API server, or with the manager itself. Both have a time in vi
 node an operation is about is a number that is resolved when it is done, so a script stays valid when it is shortened.
 """
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
-__all__ = ["Fault", "Operation", "Script", "from_json", "to_json"]
+__all__ = ["FOUND", "Fault", "Operation", "Script", "from_json", "to_json"]
+
+FOUND: Final = sorted((Path(__file__).parent / "found").glob("*.json"))
+"""Scripts that once showed that something was wrong."""
 
 
 class Operation(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -14,7 +14,7 @@ import pytest
 
 from simulation.kinds import PLAIN, generate
 from simulation.mutations import EVERYTHING, MUTATIONS, mutated
-from simulation.script import Script, from_json, to_json
+from simulation.script import FOUND, Script, from_json, to_json
 from simulation.shrinking import shrink
 from simulation.world import run
 
@@ -35,7 +35,6 @@ SEEDS = {
 AT_ONCE = 5
 IN_PORTIONS = 2
 """Of each kind: how lists are read is the same for all."""
-FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 
 
 @pytest.fixture(autouse=True)
