@@ -14,7 +14,7 @@ from typing import Any, Final, TypedDict
 import msgspec
 import yaml
 
-from support.up import Kubectl
+from support.up import Kubectl, pauses
 
 __all__ = ["DIFFERENCES", "DIFFERENCES_OF", "SESSION", "Answer", "Step", "play"]
 
@@ -348,11 +348,12 @@ def _type(kubectl: Kubectl, step: Step, folder: Path) -> Answer:
     if not {"-A", "-n"} & set(arguments):
         arguments = ["-n", NAMESPACE, *arguments]
     end = time.monotonic() + PATIENCE_S
-    while True:
+    for pause_s in pauses():
         done = kubectl.kubectl(*arguments, stdin=step.stdin or None, env=_editor(step, folder))
         if step.until in done.stdout or time.monotonic() > end:
             return _answer(step, done)
-        time.sleep(0.2)
+        time.sleep(pause_s)
+    raise AssertionError("unreachable")
 
 
 def _editor(step: Step, folder: Path) -> dict[str, str]:

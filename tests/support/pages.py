@@ -49,6 +49,7 @@ from pykruise.cli.kubectl.tree import lookup
 from pykruise.cli.main import run_app
 from pykruise.fixtures.server import KruiseServer
 from pykruise.testing.http import HttpSandbox
+from support.up import pauses
 from support.yaml_documents import yaml_document, yaml_documents
 
 __all__ = ["LANGUAGES", "PAGES", "ROOT", "Block", "Page", "commands_of", "play", "read_page", "same_output"]
@@ -297,7 +298,7 @@ class Player:
         for shown, came in self._names.items():
             line = line.replace(shown, came)
         end = time.monotonic() + (WRITING_S if _is_writing() else PATIENCE_S)
-        while True:
+        for pause_s in pauses():
             code, said = self._run(line)
             if command.shown is None and code == 0:
                 return ""
@@ -309,7 +310,8 @@ class Player:
                     self._write(command, said)
                     return ""
                 return f"{said}[exit code {code}]"
-            time.sleep(0.2)
+            time.sleep(pause_s)
+        raise AssertionError("unreachable")
 
     def _write(self, command: Command, said: str) -> None:
         """Put what came into the page."""

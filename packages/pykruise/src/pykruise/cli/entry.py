@@ -7,10 +7,9 @@ commands' options (click, and what that imports) would take a quarter of its mem
 import gc
 import sys
 
-__all__ = ["main"]
+from pykruise.cli.garbage import collect_rarely
 
-_SHORT = frozenset({"plan", "explain", "simulate"})
-"""Commands that end before there is garbage worth looking for: a tenth of their start would be looking for it."""
+__all__ = ["main"]
 
 
 def main() -> None:
@@ -19,8 +18,7 @@ def main() -> None:
         from pykruise.cli.manager import manager_command
 
         sys.exit(manager_command(sys.argv[2:]))
-    if sys.argv[1:2] and sys.argv[1] in _SHORT:
-        gc.set_threshold(100_000, 50, 1000)
+    collect_rarely()
     from pykruise.cli.main import main as run
 
     try:

@@ -4,17 +4,16 @@ from ipaddress import ip_network
 from pathlib import Path
 
 import click
-import yaml
 
 from pykruise.cli.errors import CommandError
 from pykruise.kinds.gates import GateError, parse
 from pykruise.kube.client import Client
 from pykruise.kube.config import load
-from pykruise.kube.documents import Document
 from pykruise.kube.errors import ApiError
 from pykruise.kube.http import HttpTransport
 from pykruise.manager.install import DAEMON_IMAGE, IMAGE, Installation, manifests
 from pykruise.manager.uninstall import Loss, what_would_be_lost
+from pykruise.manager.yaml_texts import yaml_stream
 
 SHOWN = 5
 """Objects of a kind that are named; the others are counted."""
@@ -62,7 +61,7 @@ def install_text(
         api_servers=api_servers,
         client_authority=client_authority,
     )
-    return _yaml(manifests(wanted))
+    return yaml_stream(manifests(wanted))
 
 
 async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> None:
@@ -89,15 +88,3 @@ def _line(loss: Loss) -> str:
     names = ", ".join(loss.objects[:SHOWN])
     more = f" and {len(loss.objects) - SHOWN} more" if len(loss.objects) > SHOWN else ""
     return f"{loss.resource}: {len(loss.objects)} ({names}{more})"
-
-
-class _Dumper(yaml.SafeDumper):
-    """No anchors: `kubectl` reads them, people do not."""
-
-    def ignore_aliases(self, _data: object) -> bool:
-        return True
-
-
-def _yaml(documents: list[Document]) -> str:
-    text: str = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=120)
-    return text

@@ -18,6 +18,7 @@ import msgspec
 from rich.console import Console
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.garbage import collect_as_usual
 from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.config import load
@@ -145,6 +146,7 @@ async def _run_all(*recorders: EventRecorder) -> None:
 
 async def _greet(client: Client, kubelets: Kubelets, options: KubeletsOptions) -> None:
     await kubelets.wait_registered()
+    collect_as_usual()
     first, last = f"{options.prefix}1", f"{options.prefix}{options.nodes}"
     names = first if options.nodes == 1 else f"{first} to {last}"
     console = Console(stderr=True, soft_wrap=True, highlight=False)

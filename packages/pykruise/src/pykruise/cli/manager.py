@@ -72,6 +72,6 @@ async def run_manager(parsed: Parsed) -> None:
 
 def crd_manifests() -> str:
     """All CustomResourceDefinitions as one YAML stream."""
-    import yaml
+    from pykruise.manager.yaml_texts import yaml_stream
 
-    return yaml.safe_dump_all(crds(), sort_keys=False, explicit_start=True)
+    return yaml_stream(crds())

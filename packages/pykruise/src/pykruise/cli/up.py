@@ -15,6 +15,7 @@ import msgspec
 from rich.console import Console
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.garbage import collect_as_usual
 from pykruise.cli.insight.gates import given_settings
 from pykruise.cli.playground import Contents, playground, with_agents, with_ready_nodes
 from pykruise.kube.clock import system_clock
@@ -111,6 +112,7 @@ async def _serve(options: UpOptions, contents: Contents, manager_settings: Setti
             try:
                 _write(path, front.url, certificate, token)
                 count = len(place.cluster.server.storage.scan("nodes").items)
+                collect_as_usual()
                 _greet(path, url=front.url, nodes=count, data_dir=options.data_dir)
                 async with following(options.failures, place.cluster.kubelets.set_rules, tell=_tell_rules):
                     await place.cluster_failed_or(stop)

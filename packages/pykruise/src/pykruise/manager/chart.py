@@ -11,8 +11,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import yaml
-
 from pykruise.admission.configurations import Endpoint, configurations
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
@@ -25,6 +23,7 @@ from pykruise.manager.daemon import daemon_roles
 from pykruise.manager.install import SERVICE
 from pykruise.manager.monitoring import board_config_map, pod_monitor, prometheus_rule
 from pykruise.manager.roles import aggregated_roles, roles
+from pykruise.manager.yaml_texts import yaml_stream, yaml_text
 
 __all__ = ["chart_files"]
 
@@ -137,7 +136,7 @@ def _asked_for(gate: str) -> str:
 
 
 def _rules(rules: Sequence[Document]) -> str:
-    return _placed(yaml.dump(rules, Dumper=_Dumper, sort_keys=False, width=120))
+    return _placed(yaml_text(rules))
 
 
 def _key(doc: Document) -> tuple[str, str]:
@@ -168,7 +167,7 @@ def _configuration(doc: Document) -> str:
 
 
 def _entry(entry: Document) -> str:
-    text = _placed(yaml.dump([entry], Dumper=_Dumper, sort_keys=False, width=120))
+    text = _placed(yaml_text([entry]))
     text = _TIMEOUT.sub(r"\1timeoutSeconds: {{ .Values.webhookConfiguration.timeoutSeconds }}", text)
     if entry["name"] in _POD_WEBHOOKS:
         return f"{{{{- if not {_NO_POD_WEBHOOK} }}}}\n{text}{{{{- end }}}}\n"
@@ -179,13 +178,8 @@ def _guarded(condition: str, text: str) -> str:
     return f"{HEADER}{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
 
 
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, _data: object) -> bool:
-        return True
-
-
 def _yaml(documents: Iterable[Document]) -> str:
-    text = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, explicit_start=True, width=120)
+    text = yaml_stream(documents)
     if "{{" in text:
         raise ValueError("a manifest has {{ in it, which Helm would take for an action")
     return _placed(text)

@@ -6,7 +6,6 @@ Exit codes are kubectl's: 1 for every failure, also of usage; what a command say
 its own. A broken pipe ends quietly.
 """
 
-import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from importlib import import_module
 from typing import Final
 
 from pykruise.cli.errors import CommandError
+from pykruise.cli.garbage import collect_rarely
 from pykruise.cli.kubectl.command import Command
 from pykruise.cli.kubectl.errors import ExitCode, SeveralErrors, UsageError, shown
 from pykruise.cli.kubectl.flags import Call, FlagError, parse
@@ -31,7 +31,7 @@ INTERRUPTED: Final = 130
 
 def main() -> None:
     """The `kubectl-kruise` script."""
-    gc.set_threshold(100_000, 50, 1000)  # it ends before there is garbage worth looking for
+    collect_rarely()
     sys.exit(_guarded(lambda: run(sys.argv[1:], surroundings())))
 
 
