@@ -29,6 +29,9 @@ __all__ = ["WorkMeter"]
 
 ROOT: Final = "pykruise"
 
+PLAIN: Final = frozenset({"pykruise.kube.hashing"})
+"""Modules that are left as they are: a few lines that read each byte once, and would be counted millions of times."""
+
 _SIZED: Final = (str, bytes, list, tuple, dict, set, frozenset, deque, Counter)
 _VIEWS: Final = (type({}.keys()), type({}.values()), type({}.items()))
 _BUILDING: Final = frozenset({list, tuple, dict, set, frozenset, str, bytes, bytearray, deque, Counter})
@@ -240,7 +243,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         if not _is_ours(name):
             return None
         found = PathFinder.find_spec(name, path, target)
-        if found is not None and isinstance(found.loader, SourceFileLoader):
+        if found is not None and isinstance(found.loader, SourceFileLoader) and name not in PLAIN:
             found.loader = _Loader(name, found.loader.path, self._meter)
         return found
 
