@@ -124,7 +124,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_finish() -> None:
     """What is there by now stays to the end: garbage collection need not look at it again and again."""
-    gc.collect()
     gc.freeze()
 
 

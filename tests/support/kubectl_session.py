@@ -39,6 +39,8 @@ class Step(msgspec.Struct, frozen=True):
     stdin: str = ""
     until: str = ""
     """Repeat it until its output has this in it."""
+    whole: bool = False
+    """Or until this is all of it: while a pod of before goes, there is more."""
     document: bool = False
     """The answer is JSON or YAML."""
     editor: str = ""
@@ -229,6 +231,7 @@ SESSION: Final = (
         "the endpoints settle",
         "get endpointslices -o jsonpath={.items[*].endpoints[*].conditions.ready}",
         until="true true true",
+        whole=True,
     ),
     Step("describe a service", "describe service web"),
     Step("get endpoints", "get endpointslices -o jsonpath={.items[*].ports}"),
@@ -350,7 +353,8 @@ def _type(kubectl: Kubectl, step: Step, folder: Path) -> Answer:
     end = time.monotonic() + PATIENCE_S
     for pause_s in pauses():
         done = kubectl.kubectl(*arguments, stdin=step.stdin or None, env=_editor(step, folder))
-        if step.until in done.stdout or time.monotonic() > end:
+        is_over = done.stdout == step.until if step.whole else step.until in done.stdout
+        if is_over or time.monotonic() > end:
             return _answer(step, done)
         time.sleep(pause_s)
     raise AssertionError("unreachable")
