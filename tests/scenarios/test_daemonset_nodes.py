@@ -114,6 +114,7 @@ async def test_a_label_of_a_node_brings_and_takes_its_pod(stage: Stage, pool: Po
 
 
 @pytest.mark.long_on_real
+@pytest.mark.not_in_brief("it waits for the lease of a node to run out, which virtual time shows as well")
 async def test_a_node_joins_and_a_node_leaves_during_a_rollout(stage: Stage, pool: Pool) -> None:
     # given a rollout that has begun
     await stage.start_manager()

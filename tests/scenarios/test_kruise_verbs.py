@@ -303,6 +303,7 @@ async def test_scale_ends_with_1_when_pods_do_not_come_in_time(stage: Stage) -> 
 
 
 @pytest.mark.long_on_real
+@pytest.mark.not_in_brief("it waits for nothing to happen, which virtual time shows as well")
 async def test_a_tree_is_read_anew_only_when_something_has_changed(stage: Stage) -> None:
     # given a rollout that stands still
     kruise = await started(stage, cloneset(updateStrategy=rolling(maxUnavailable=1)))

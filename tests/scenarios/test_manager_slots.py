@@ -211,6 +211,7 @@ async def test_a_member_that_joins_gets_its_share_a_few_slots_at_a_time(stage: S
 
 
 @pytest.mark.long_on_real
+@pytest.mark.not_in_brief("it waits for leases to run out, as others here do that are")
 async def test_a_further_member_stands_by(stage: Stage) -> None:
     managers = [await stage.start_manager(identity=f"manager-{one}", members=2) for one in range(3)]
     await stage.until(lambda: sorted(len(stats_of(one).held) for one in managers) == [0, 8, 8])
@@ -266,6 +267,7 @@ async def test_the_one_leader_of_all_and_members_follow_each_other(stage: Stage)
 
 
 @pytest.mark.long_on_real
+@pytest.mark.not_in_brief("it waits for leases to run out, as others here do that are")
 async def test_members_that_share_by_namespace_wait_until_those_that_do_not_are_over(stage: Stage) -> None:
     managers = await members(stage, 2)
     others = [

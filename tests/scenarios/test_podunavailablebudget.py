@@ -129,6 +129,7 @@ async def test_pods_of_a_deployment_are_tied_by_its_name(stage: Stage) -> None:
 
 
 @pytest.mark.long_on_real
+@pytest.mark.not_in_brief("it waits for records to run out, which virtual time shows as well")
 async def test_a_bad_image_takes_one_pod_and_the_rollout_waits_for_a_good_one(stage: Stage) -> None:
     """podunavailablebudget cases 61 and 62"""
     await stage.start_manager(settings=BOTH_GATES)
