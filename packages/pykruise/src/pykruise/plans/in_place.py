@@ -72,14 +72,19 @@ def update_steps(
     *,
     done: Note | None = None,
     failed: Note | None = None,
+    unchanged: bool = False,
 ) -> tuple[Step, ...]:
-    """The engine's writes as steps; `done` is called after the last."""
+    """The engine's writes as steps; `done` is called after the last. `unchanged`: the first one insists on the pod as
+    it was seen, as those that the engine has marked `checked` do."""
     last = len(writes) - 1
     return tuple(
         Step(
             # After the chain's own first write the version that was looked at is gone.
             action=pod_patch(
-                pod, write.body, subresource=write.subresource, unchanged=write.checked and number == 0
+                pod,
+                write.body,
+                subresource=write.subresource,
+                unchanged=(write.checked or unchanged) and number == 0,
             ),
             because=write.because,
             done=done if number == last else None,
@@ -97,7 +102,8 @@ def begin_steps(pod: PodView, writes: Sequence[PodPatch], *, revision: str) -> t
         message=f"failed to update pod {pod.name} in place to {revision}",
         warning=True,
     )
-    return update_steps(pod, writes, done=done, failed=failed)
+    # Had a pod that does not serve become ready meanwhile, it would cost a place in the budget.
+    return update_steps(pod, writes, done=done, failed=failed, unchanged=not pod.is_serving)
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

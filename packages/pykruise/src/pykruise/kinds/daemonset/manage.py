@@ -78,8 +78,10 @@ def _look_at(ws: WorkingSet, state: NodeState, found: Managed) -> None:
         found.going += [Going(pod, f"node {node} has another pod") for pod in running[1:]]
     if running or place is not Place.RUN:
         return
-    # A finished pod keeps its place until it is gone: another would most likely end as it did.
-    if ws.limits.allows_surge and not has_finished:
+    # A finished pod keeps its place until it is gone: another would most likely end as it did. Two that wait in
+    # PreparingDelete are as many as surge lets a node have.
+    leaving = sum(not pod.is_deleting for pod in state.pods)
+    if ws.limits.allows_surge and not has_finished and leaving < 2:
         found.needing.append(node)
     else:
         found.skipped_nodes[node] = LAST_POD_GOES
