@@ -52,6 +52,7 @@ def _small(small: Small) -> list[Scope]:
         *(replace(plain, name=f"{small.name}, {_words(one)}", operations=(one,)) for one in small.operations),
         *(replace(plain, name=f"{small.name}, {one}", faults=(one,)) for one in SMALL_FAULTS),
         replace(plain, name=f"{small.name}, hand-over", hand_overs=1),
+        replace(plain, name=f"{small.name}, a watch breaks", breaks=1),
     ]
 
 
@@ -65,6 +66,7 @@ def _large(small: Small) -> list[Scope]:
         ),
         msgspec.structs.replace(large, name=f"{small.name}, faults", faults=LARGE_FAULTS),
         msgspec.structs.replace(large, name=f"{small.name}, hand-over", hand_overs=1),
+        msgspec.structs.replace(large, name=f"{small.name}, a watch breaks", breaks=1),
     ]
 
 

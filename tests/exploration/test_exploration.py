@@ -18,11 +18,11 @@ pytestmark = pytest.mark.timeout(300)
 MOST_STATES = 1_500
 """More than the worlds of the suite have."""
 SUITE = {
-    "cloneset": ("in place, conflict", "scaled, answer lost"),
+    "cloneset": ("in place, conflict", "in place, a watch breaks", "scaled, answer lost"),
     "statefulset": ("in order, hand-over", "parallel, image 1", "with preDelete scaled down, conflict"),
     "daemonset": ("recreated, conflict",),
     "sidecarset": ("conflict",),
-    "broadcastjob": ("delete_pod 0", "answer lost", "hand-over"),
+    "broadcastjob": ("delete_pod 0", "answer lost", "hand-over", "a watch breaks"),
     "advancedcronjob": ("end_child 0 Complete", "conflict", "hand-over"),
 }
 """By kind: worlds of one pod, and of two for jobs."""
@@ -34,6 +34,7 @@ LARGEST = {
     ("broadcastjob", "delete_pod 0"),
     ("broadcastjob", "hand-over"),
     ("cloneset", "in place, conflict"),
+    ("cloneset", "in place, a watch breaks"),
     ("statefulset", "with preDelete scaled down, conflict"),
 }
 """Worlds with the most states: --exhaustive has them."""

@@ -18,7 +18,7 @@ from exploration.choices import Gates
 from pykruise.kube.errors import ConnectionLostError
 from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 from simulation.history import SENDER
-from simulation.network import Wire
+from simulation.network import GONE, Wire
 from simulation.script import Fault
 
 __all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "ReconcileLog"]
@@ -37,14 +37,14 @@ LOG: ContextVar[ReconcileLog | None] = ContextVar("log", default=None)
 
 
 class Faults:
-    """Which faults a write may still meet: `kinds` of network.py, so long as there are some `left`."""
+    """Which faults a write or an event may still meet: `kinds` of network.py, so long as there are some `left`."""
 
     def __init__(self, kinds: tuple[str, ...], left: int) -> None:
         self.kinds = kinds
         self.left = left
 
     def outcomes(self) -> tuple[str, ...]:
-        """How a write may go on now."""
+        """How it may go on now."""
         return ("", *self.kinds) if self.left > 0 else ("",)
 
 
@@ -59,6 +59,7 @@ class GatedWire(Wire):
         *args: Any,
         gates: Gates,
         faults: Faults,
+        watch_faults: Faults,
         watches: Collection[str],
         are_answers_apart: bool,
         **given: Any,
@@ -66,6 +67,7 @@ class GatedWire(Wire):
         super().__init__(*args, **given)
         self._gates = gates
         self._faults = faults
+        self._watch_faults = watch_faults
         self._watches = watches
         self._are_answers_apart = are_answers_apart
 
@@ -110,7 +112,12 @@ class GatedWire(Wire):
             event = json.loads(line)
             metadata = event["object"].get("metadata") or {}
             if plural in self._watches and event["type"] != "BOOKMARK":
-                await self._gates.wait(f"event {event['type']} {plural}/{metadata.get('name')}")
+                what = f"event {event['type']} {plural}/{metadata.get('name')}"
+                fate = await self._gates.wait(what, self._watch_faults.outcomes())
+                if fate:
+                    self._watch_faults.left -= 1
+                    yield GONE
+                    return
             if self.dead:
                 await asyncio.Event().wait()
             yield line

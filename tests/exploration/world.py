@@ -51,6 +51,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """Of which one may happen at any time after that."""
     faults: tuple[str, ...] = ()
     """Of which one may happen at any write."""
+    breaks: int = 0
+    """How many watches may break: instead of an event the server says that its history is gone."""
     lag: int = 1000
     """How many events of a resource its watch may be behind: with that many, one of them comes next."""
     hand_overs: int = 0
@@ -114,6 +116,7 @@ class World(Stage):
         self._scope = scope
         self._gates = Gates()
         self._faults = Faults(scope.faults, 1)
+        self._watch_faults = Faults(("gone",), scope.breaks)
         self._operations_left: tuple[Operation, ...] = scope.operations
         self._hand_overs = scope.hand_overs
         self._logs: list[ReconcileLog] = []
@@ -261,6 +264,7 @@ class World(Stage):
             latency_s=0.0,
             gates=self._gates,
             faults=self._faults,
+            watch_faults=self._watch_faults,
             watches=self._watches,
             are_answers_apart=self._scope.are_answers_apart,
         )
@@ -323,6 +327,7 @@ class World(Stage):
         parts += [f"{one.what} {one.outcomes} {one.detail}" for one in self._gates.waiting.values()]
         parts.append(
             f"{is_rest} {self._has_begun} {self._operations_left} {self._hand_overs} {self._faults.left}"
+            f" {self._watch_faults.left}"
         )
         if self._scope.has_clock:
             parts.append(f"{self._now():.2f}")

@@ -22,7 +22,7 @@ from simulation.history import RECONCILE, SENDER
 from simulation.script import Fault
 from support.faults import Answer
 
-__all__ = ["REQUEST_FAULTS", "STREAM_FAULTS", "NetworkFaults", "Wire"]
+__all__ = ["GONE", "REQUEST_FAULTS", "STREAM_FAULTS", "NetworkFaults", "Wire"]
 
 _ANSWERS: Mapping[str, Answer] = {
     "conflict": Answer(409),
@@ -36,6 +36,13 @@ _ANSWERS: Mapping[str, Answer] = {
         500, message='failed calling webhook "v.kb.io": context deadline exceeded', reason="InternalError"
     ),
 }
+
+GONE = (
+    b'{"type":"ERROR","object":'
+    + Answer(410, message="too old resource version: on purpose").response().body
+    + b"}"
+)
+"""The event by which a watch ends whose history is gone: what it watches has to be listed again."""
 
 REQUEST_FAULTS = (*_ANSWERS, "refused", "request lost", "answer lost", "late effect", "slow", "no answer")
 STREAM_FAULTS = ("cut", "gone", "end", "garbage", "delay", "stall", "duplicate", "swap")
@@ -250,8 +257,7 @@ class Wire:
                 case "end":
                     return
                 case "gone":
-                    status = Answer(410, message="too old resource version: on purpose").response().body
-                    yield b'{"type":"ERROR","object":' + status + b"}"
+                    yield GONE
                     return
                 case "garbage":
                     yield b'{"type":"ADDED","object":{"metada'
