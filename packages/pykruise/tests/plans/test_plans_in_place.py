@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kube.clock import Instant
 from pykruise.plans import in_place
 from pykruise.plans.in_place import Progress, Seen
-from pykruise.pods.in_place import NotInPlace, Settings, Template, UpdateSpec
+from pykruise.pods.in_place import NotInPlace, PodPatch, Settings, Template, UpdateSpec
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
 
@@ -75,6 +76,17 @@ def test_what_is_written_to_is_looked_at_every_time(asked: list[str]) -> None:
     look(seen, done)
     look(seen, done)
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize(("is_serving", "insists_on"), [(True, ""), (False, "5")])
+def test_an_update_of_a_pod_that_does_not_serve_begins_only_as_it_was_seen(
+    is_serving: bool, insists_on: str
+) -> None:
+    """It may have become ready meanwhile, and then it costs a place in the budget."""
+    one = msgspec.structs.replace(POD, is_serving=is_serving)
+    writes = [PodPatch(body={}, because="leaves service"), PodPatch(body={}, because="is updated")]
+    steps = in_place.begin_steps(one, writes, revision="web-2")
+    assert [getattr(step.action, "resource_version", None) for step in steps] == [insists_on, ""]
 
 
 def test_a_pod_that_was_not_asked_about_is_forgotten(asked: list[str]) -> None:

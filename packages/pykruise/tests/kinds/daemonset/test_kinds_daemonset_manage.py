@@ -342,6 +342,13 @@ def test_a_waiting_pod_is_deleted_as_soon_as_it_may_also_when_that_is_no_longer_
     assert deleted(builder.plan()) == {"n2"}
 
 
+def test_with_surge_a_node_gets_a_pod_beside_one_that_its_hook_holds_and_not_beside_two() -> None:
+    builder = daemonset(1).surging().with_hook().leaving("n1").hooked("n1")
+    assert created_on(builder.plan()) == ["n1"]
+    builder.on("n1", called="b").leaving("b").hooked("b")
+    assert created_on(builder.plan()) == []
+
+
 def test_a_hook_that_marks_not_ready_takes_the_pod_out_of_service() -> None:
     """daemonset case 52"""
     builder = daemonset(3).with_hook(markPodNotReady=True).hooked("n2").taint("n2", "x:NoExecute")
