@@ -68,6 +68,16 @@ def test_a_pod_without_a_node_is_not_written_to() -> None:
     assert left(plan)["a"] == "waits for a node"
 
 
+def test_a_pod_without_a_node_waits_for_its_hook_where_there_is_one() -> None:
+    builder = cloneset(1).with_hook("preNormal").in_state("PreparingNormal", "a").unscheduled("a")
+    assert left(planned(builder))["a"] == "waits for the preNormal hook: finalizer example.com/hook"
+
+
+def test_a_pod_without_a_node_leaves_an_update_that_does_not_come() -> None:
+    builder = cloneset(1).with_hook("inPlaceUpdate").in_state("PreparingUpdate", "a").unscheduled("a")
+    assert states(planned(builder)) == {"a": "Updated"}
+
+
 def test_a_settled_pod_is_not_written_to_again() -> None:
     """inplace case 44, lifecycle case 51"""
     assert not planned(cloneset(3)).stages
