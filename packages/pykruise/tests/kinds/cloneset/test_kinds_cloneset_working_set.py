@@ -49,7 +49,9 @@ def test_each_thing_that_counts_is_a_bit_of_its_own(fields: dict[str, Any], mark
 def test_a_pod_is_available_once_it_has_been_ready_for_long_enough(
     min_ready_seconds: int, ready_since: float | None, is_available: bool
 ) -> None:
-    found = marks(min_ready_seconds=min_ready_seconds, is_serving=True, is_ready=True, ready_since=ready_since)
+    found = marks(
+        min_ready_seconds=min_ready_seconds, is_serving=True, is_ready=True, ready_since=ready_since
+    )
     assert found == Mark.READY | (Mark.AVAILABLE if is_available else 0)
 
 
