@@ -351,13 +351,13 @@ def _type(kubectl: Kubectl, step: Step, folder: Path) -> Answer:
     if not {"-A", "-n"} & set(arguments):
         arguments = ["-n", NAMESPACE, *arguments]
     end = time.monotonic() + PATIENCE_S
-    for pause_s in pauses():
+    waits = pauses()
+    while True:
         done = kubectl.kubectl(*arguments, stdin=step.stdin or None, env=_editor(step, folder))
         is_over = done.stdout == step.until if step.whole else step.until in done.stdout
         if is_over or time.monotonic() > end:
             return _answer(step, done)
-        time.sleep(pause_s)
-    raise AssertionError("unreachable")
+        time.sleep(next(waits))
 
 
 def _editor(step: Step, folder: Path) -> dict[str, str]:

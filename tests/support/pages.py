@@ -298,7 +298,8 @@ class Player:
         for shown, came in self._names.items():
             line = line.replace(shown, came)
         end = time.monotonic() + (WRITING_S if _is_writing() else PATIENCE_S)
-        for pause_s in pauses():
+        waits = pauses()
+        while True:
             code, said = self._run(line)
             if command.shown is None and code == 0:
                 return ""
@@ -310,8 +311,7 @@ class Player:
                     self._write(command, said)
                     return ""
                 return f"{said}[exit code {code}]"
-            time.sleep(pause_s)
-        raise AssertionError("unreachable")
+            time.sleep(next(waits))
 
     def _write(self, command: Command, said: str) -> None:
         """Put what came into the page."""

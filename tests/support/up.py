@@ -111,13 +111,13 @@ class Kubectl:
     def until(self, *arguments: str, shows: str, within_s: float = 30.0) -> str:
         """Repeat a kubectl command until its output has `shows` in it."""
         end = time.monotonic() + within_s
-        for pause_s in pauses():
+        waits = pauses()
+        while True:
             output = self.kubectl(*arguments).stdout
             if shows in output:
                 return output
             assert time.monotonic() < end, f"kubectl {' '.join(arguments)} never showed {shows!r}:\n{output}"
-            time.sleep(pause_s)
-        raise AssertionError("unreachable")
+            time.sleep(next(waits))
 
 
 class Up(Kubectl):
