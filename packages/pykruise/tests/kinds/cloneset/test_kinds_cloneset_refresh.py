@@ -73,6 +73,12 @@ def test_a_pod_without_a_node_waits_for_its_hook_where_there_is_one() -> None:
     assert left(planned(builder))["a"] == "waits for the preNormal hook: finalizer example.com/hook"
 
 
+def test_a_pod_without_a_node_gets_the_hash_label_that_it_lacks() -> None:
+    builder = cloneset(1).fresh("a").unscheduled("a")
+    del builder.pods["a"]["metadata"]["labels"][keys.TEMPLATE_HASH_LABEL]
+    assert keys.TEMPLATE_HASH_LABEL in pod_patches(planned(builder))["a"].body["metadata"]["labels"]
+
+
 def test_a_pod_without_a_node_leaves_an_update_that_does_not_come() -> None:
     builder = cloneset(1).with_hook("inPlaceUpdate").in_state("PreparingUpdate", "a").unscheduled("a")
     assert states(planned(builder)) == {"a": "Updated"}

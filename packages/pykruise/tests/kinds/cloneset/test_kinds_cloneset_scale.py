@@ -447,6 +447,17 @@ def test_pods_in_preparing_update_count_as_new_while_scaling_when_the_gate_is_on
     assert created_revisions_of_pods(plan_cloneset(builder.snapshot())) == [builder.update_revision]
     builder.with_settings(preparing_update_as_update=True)
     assert created_revisions_of_pods(plan_cloneset(builder.snapshot())) == [builder.old_revision]
+    # and those that are not on their way stay what they are
+    builder.in_state("Normal", "a")
+    assert created_revisions_of_pods(plan_cloneset(builder.snapshot())) == [builder.update_revision]
+
+
+@pytest.mark.parametrize("excludes", [False, True])
+def test_a_pod_that_its_hook_holds_is_replaced_at_once_only_where_that_is_asked_for(excludes: bool) -> None:
+    strategy = {"maxUnavailable": 3, "excludePreparingDelete": excludes}
+    builder = cloneset(3, scaleStrategy=strategy).with_hook("preDelete").in_state("PreparingDelete", "c")
+    builder.with_finalizer("example.com/hook", "c").marked("c")
+    assert len(created(plan_cloneset(builder.snapshot()))) == excludes
 
 
 def test_paused_only_stops_updates() -> None:
