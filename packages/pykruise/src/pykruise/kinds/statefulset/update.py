@@ -54,6 +54,7 @@ FILE_SYSTEM_GROWS: Final = Reason(Code.CLAIMS, "waits until the file system of i
 COMES_BACK: Final = Reason(Code.TURN, "is on its way back from PreparingDelete")
 
 _UPDATABLE: Final = frozenset({"", *LifecycleState})
+_PREPARING: Final = frozenset({LifecycleState.PREPARING_DELETE, LifecycleState.PREPARING_UPDATE})
 
 
 class _Pass:
@@ -168,8 +169,16 @@ def _update(current: _Pass, wanted: Sequence[Slot], differences: Differences) ->
             _skip_rest(current, wanted[index:], OTHERS_FIRST)
             return
         if not _update_one(current, slot, differences):
+            _go_on(current, wanted[index + 1 :], differences)
             _skip_rest(current, wanted[index:], _turn_of(current.failure))
             return
+
+
+def _go_on(current: _Pass, slots: Sequence[Slot], differences: Differences) -> None:
+    """Pods that prepare already go on, whatever the order says: the first one waits for the places they take."""
+    for slot in slots:
+        if current.failure is None and slot.pod is not None and slot.pod.state in _PREPARING:
+            _update_one(current, slot, differences)
 
 
 def _turn_of(failure: Reason | None) -> Reason:
