@@ -186,15 +186,9 @@ class UnitedDeploymentRules:
         size = int(new["spec"]["replicas"])
         if size <= (int(old["spec"]["replicas"]) if old is not None else 0):
             return
-        uid = new["metadata"]["uid"]
-        known = commit.reconcile.known.get(WORKLOADS, 0)
-        owners = {united["metadata"]["uid"] for united in united_versions}
         names = {name for united in united_versions for name in _subsets(united)}
-        others = sum(
-            min(seen.replicas for seen in _since(self._workloads[other], known))
-            for other, one in self._live(owners)
-            if other != uid and one["metadata"]["labels"].get(SUBSET) in names
-        )
+        found = self._others_of(commit.reconcile, new, united_versions)
+        others = sum(min(sizes) for name, sizes in found if name in names)
         most = max(united["spec"]["replicas"] for united in united_versions)
         if others + size > most:
             what = f"{commit.key.name} gets {size} beside {others} of others, which is more than {most}"
@@ -208,14 +202,8 @@ class UnitedDeploymentRules:
         if old is None or size >= int(old["spec"]["replicas"]):
             return
         assert commit.reconcile is not None
-        known = commit.reconcile.known.get(WORKLOADS, 0)
-        others = {
-            one["metadata"]["labels"].get(SUBSET): max(
-                seen.replicas for seen in _since(self._workloads[uid], known)
-            )
-            for uid, one in self._live({united["metadata"]["uid"] for united in united_versions})
-            if uid != new["metadata"]["uid"]
-        }
+        found = self._others_of(commit.reconcile, new, united_versions)
+        others = {name: max(sizes) for name, sizes in found}
         if not any(
             subset not in _subsets(united)
             or not _is_adaptive(united)
@@ -225,6 +213,16 @@ class UnitedDeploymentRules:
         ):
             what = f"{commit.key.name} gets {size}, and {subset} is not stored to be passed over"
             yield self._broken(commit, "stored first", what)
+
+    def _others_of(
+        self, reconcile: Reconcile, workload: Any, united_versions: list[Any]
+    ) -> Iterator[tuple[str, list[int]]]:
+        """Each other workload: its subset, and every size that the manager may take for the present one."""
+        known = reconcile.known.get(WORKLOADS, 0)
+        for uid, one in self._live({united["metadata"]["uid"] for united in united_versions}):
+            if uid != workload["metadata"]["uid"]:
+                sizes = [seen.replicas for seen in _since(self._workloads[uid], known)]
+                yield one["metadata"]["labels"].get(SUBSET), sizes
 
     def _live(self, owners: set[str]) -> Iterator[tuple[str, Any]]:
         """Workloads of these owners that are there and not on their way out."""

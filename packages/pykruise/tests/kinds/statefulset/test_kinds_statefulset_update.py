@@ -423,6 +423,15 @@ def test_recreation_asks_the_pre_delete_hook() -> None:
     assert deleted(builder.labelled({"example.com/hook": "off"}, 2).plan()) == [2]
 
 
+def test_a_pod_that_prepares_goes_on_although_the_first_in_order_waits_for_its_place() -> None:
+    # given one that began before a second change of the template, which the other one needs as well
+    builder = statefulset(2, parallel=True).with_hook("preDelete").all_old().hooked(0, 1)
+    builder.state("PreparingDelete", 0)
+    assert builder.plan().stages == ()
+    # then the first one does not go beside it, and it goes when its hook lets it
+    assert deleted(builder.labelled({"example.com/hook": "off"}, 0).plan()) == [0]
+
+
 def test_a_recreation_that_is_taken_back_lets_the_pod_return() -> None:
     builder = statefulset(3).with_hook("preDelete").hooked(0, 1, 2).state("PreparingDelete", 2)
     assert states(builder.plan()) == {2: "Normal"}

@@ -4,7 +4,7 @@ WorkingSet + Differences + Scale ──▶ plan_update() ──▶ Phase
 
 Pure. Every slot that is missing, not healthy, in flux or not available long enough counts against
 maxUnavailable, wherever it stands in the order; surplus pods never do. A candidate that is unavailable already
-costs nothing; the first one that costs more than is left ends the pass.
+costs nothing; the first one that costs more than is left ends the pass, but for pods that prepare already.
 """
 
 from collections.abc import Mapping, Sequence
