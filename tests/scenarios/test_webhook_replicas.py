@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import itertools
 import random
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -129,11 +128,17 @@ async def until(claim: Callable[[], Awaitable[bool]], *, within_s: float = 100.0
 STEPS = {"secret": install_secret, "configurations": install_configurations, "crds": install_crds}
 
 
+@pytest.mark.parametrize("is_reversed", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("first", [*STEPS, "manager"])
-async def test_whatever_comes_first_all_replicas_serve_with_one_authority(tmp_path: Path, first: str) -> None:
+async def test_whatever_comes_first_all_replicas_serve_with_one_authority(
+    tmp_path: Path, first: str, is_reversed: bool
+) -> None:
     """admission cases 1, 2, 15 and 16; operations: install order"""
-    rest = [name for name in [*STEPS, "manager"] if name != first]
-    orders = [(first, *order) for order in itertools.permutations(rest)]
+    # given half of all orders, in which each two steps come in either order; reversed, it is the other half
+    a, b, c = (name for name in [*STEPS, "manager"] if name != first)
+    turns = [(a, b, c), (b, c, a), (c, a, b)]
+    orders = [(first, *(reversed(turn) if is_reversed else turn)) for turn in turns]
+    # then
     await asyncio.gather(*(_install_in(order, tmp_path / "-".join(order)) for order in orders))
 
 

@@ -214,7 +214,7 @@ def _function_weight(name: str, module: str, given: tuple[Any, ...], result: Any
     if name == "sorted":
         return int(len(result) * log2(len(result) + 2))
     if module.startswith(("orjson", "msgspec", "_json")):
-        return _depth_size(given[0]) if given else 0
+        return len(result) if isinstance(result, bytes) else _depth_size(given[0]) if given else 0
     return sum(map(_size, given)) + _size(result)
 
 

@@ -97,18 +97,26 @@ def test_distributions_ask_for_each_other_in_the_version_of_this_checkout(folder
     assert {one.partition("==")[2] for one in own} <= {__version__}
 
 
-@pytest.mark.real_time
-@pytest.mark.parametrize("folder", DISTRIBUTIONS)
-def test_a_wheel_that_is_built_twice_is_the_same(tmp_path: Path, folder: str) -> None:
-    # given the sources in two places, with other times and rights, and a bytecode file in one of them
-    built = []
-    for number, (stamp, mask) in enumerate(((1_000_000_000, 0o022), (1_700_000_000, 0o077))):
-        source = tmp_path / f"source-{number}"
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The sources in two places, with other times and rights."""
+    places = tmp_path_factory.mktemp("first"), tmp_path_factory.mktemp("second")
+    for place, stamp, mask in zip(places, (1_000_000_000, 1_700_000_000), (0o022, 0o077), strict=True):
         for name in ("packages", "examples"):
-            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-        for path in source.rglob("*"):
+            shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__", "tests"))
+        for path in place.rglob("*"):
             os.utime(path, (stamp, stamp))
             path.chmod((0o777 if path.is_dir() else 0o666) & ~mask)
+    return places
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("folder", DISTRIBUTIONS)
+def test_a_wheel_that_is_built_twice_is_the_same(
+    tmp_path: Path, copies: tuple[Path, Path], folder: str
+) -> None:
+    built = []
+    for number, source in enumerate(copies):
         # when
         done = subprocess.run(
             [
