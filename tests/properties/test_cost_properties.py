@@ -332,8 +332,8 @@ STORAGE: Final = {
 }
 """Which kinds there are in which versions, and whether objects are stored in that one."""
 STORED: Final = [name for name, is_stored in STORAGE.items() if is_stored]
-"""The other versions are grown with --exhaustive alone: a conversion goes there and back, and a review converts them and
-is then one of the stored version."""
+"""The other versions are grown with --exhaustive alone: a conversion goes there and back, and a review converts them
+and is then one of the stored version."""
 
 GROWTHS: Final = [
     pytest.param(

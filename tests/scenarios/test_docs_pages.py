@@ -32,7 +32,7 @@ LEFT_OUT: Final = {
         "WEBHOOK_HOST=192.0.2.10 pykruise manager",
     ],
     "simulation.md": [
-        "make test                              # 5 seeds of each kind, and all that once failed",
+        "make test                              # 3 seeds of each kind, and all that once failed",
         "make explore KIND=cloneset PODS=3      # large worlds; MOST=5000 bounds the states of each",
         "make mutate FILES=kinds/cloneset/scale.py              # or a folder: kinds/cloneset, pods, plans, runtime",
     ],

@@ -19,9 +19,9 @@ from simulation.shrinking import shrink
 from simulation.world import run
 
 KINDS = sorted(GENERATORS.keys() - {"blind"})
-SEEDS = 3
-"""Of each kind. They are the same in every run: what more of them find, thousands that are played now and then have
-found."""
+SEEDS = 2
+"""Of each kind, and one whose trace is compared. They are the same in every run: what more of them find, thousands that
+are played now and then have found."""
 IN_PORTIONS = 1
 """Of each kind: how lists are read is the same for all."""
 
@@ -72,7 +72,9 @@ def test_a_seed_gives_the_same_trace_in_every_process() -> None:
     # then
     assert elsewhere.count("virtual seconds") == len(KINDS)
     for kind in KINDS:
-        assert "\n".join(run(generate(7, kind)).trace) in elsewhere
+        outcome = run(generate(7, kind))
+        assert not outcome.violations, f"{kind}: {outcome.violations[0]}"
+        assert "\n".join(outcome.trace) in elsewhere
 
 
 def test_a_script_survives_being_written_down() -> None:
@@ -85,10 +87,9 @@ def test_every_mutation_names_what_there_is() -> None:
             pass
 
 
-@pytest.mark.parametrize("name", ["one pod too many is created", "a deletion may take one serving pod more"])
-def test_a_broken_rule_is_caught_replays_and_shrinks(name: str) -> None:
+def test_a_broken_rule_is_caught_replays_and_shrinks() -> None:
     """`make simulate-mutations` does this with every mutation."""
-    with mutated(MUTATIONS[name]):
+    with mutated(MUTATIONS["one pod too many is created"]):
         # given the first seed that fails
         failing = next(script for script in map(generate, range(100)) if run(script).violations)
         rule = run(failing).rule
