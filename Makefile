@@ -48,7 +48,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: kubectl-kruise help demo up test lint unit docs bench real test-real test-nodes image screenshots simulate simulate-mutations mutate explore lock clean
+.PHONY: kubectl-kruise help demo up test lint unit docs bench real test-real real-in-brief test-nodes nodes-in-brief image screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -136,8 +136,15 @@ unit: $(VENV)/.compiled
 # Lint takes one processor for a moment; the tests that begin beside it wait for sockets and processes as well.
 test: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory -j2 lint unit
+	@$(MAKE) --no-print-directory -j2 real-in-brief nodes-in-brief
+
+real-in-brief:
 	@$(MAKE) --no-print-directory test-real SELECTION=--brief
-	@$(MAKE) --no-print-directory test-nodes SELECTION='--brief tests/scenarios/test_real_nodes.py'
+
+# Real nodes are waited for most of the time, so they come up beside the other tests. What they say comes in one piece.
+nodes-in-brief:
+	@$(MAKE) --no-print-directory test-nodes SELECTION='--brief tests/scenarios/test_real_nodes.py' \
+	  >$(VENV)/nodes.log 2>&1; code=$$?; cat $(VENV)/nodes.log; exit $$code
 
 # Tests wait much there, so there are more workers than processors, each with a control plane of its own. Time is
 # real and the machine may be shared: what fails is named, and tried once more, alone, before it counts.
@@ -149,11 +156,12 @@ REAL_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real $(S
 test-real: $(VENV)/.ready-dev
 	@$(REAL_TESTS) -n $(WORKERS) || { $(RETRIED) && $(REAL_TESTS) $(LAST_FAILED); }
 
-NODE_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real --real-nodes \
+NODES_CACHE := .pytest_cache/nodes
+NODE_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real --real-nodes -o cache_dir=$(NODES_CACHE) \
   $(or $(SELECTION),tests/scenarios) $(PYTEST_ARGS)
 
 test-nodes: $(VENV)/.ready-dev
-	@$(NODE_TESTS) -n $(NODE_WORKERS) || { $(RETRIED) && $(NODE_TESTS) $(LAST_FAILED); }
+	@$(NODE_TESTS) -n $(NODE_WORKERS) || { $(RETRIED) $(NODES_CACHE) && $(NODE_TESTS) $(LAST_FAILED); }
 
 real: $(VENV)/.ready-dev
 	@$(REAL_CLUSTER) $(if $(REAL_NODES),--real --nodes $(REAL_NODES))

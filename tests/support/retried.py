@@ -1,4 +1,4 @@
-"""`python -m support.retried`: what failed on a real cluster and is about to be tried once more, counted and named.
+"""`python -m support.retried [CACHE]`: what failed on a real cluster and is tried once more, counted and named.
 
 pytest's cache of the run before ──▶ one line a test ──▶ exit 1 when they are more than PYKRUISE_MOST_RETRIED
 
@@ -8,16 +8,15 @@ Time is real there, and the machine may be shared, so one failure is no proof; s
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 __all__ = ["main"]
 
-CACHE = Path(".pytest_cache/v/cache/lastfailed")
 
-
-def main(environ: Mapping[str, str] = os.environ, cache: Path = CACHE) -> int:
-    """The exit code. Without a limit everything may be tried again."""
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
+    """The exit code. Without a limit everything may be tried again. `argv`: another cache_dir of pytest."""
+    cache = Path(*(argv or [".pytest_cache"]), "v/cache/lastfailed")
     failed = sorted(json.loads(cache.read_text())) if cache.exists() else []
     most = environ.get("PYKRUISE_MOST_RETRIED")
     print(f"{len(failed)} failed, and are tried once more" + (f" (at most {most} may)" if most else ""))
@@ -27,4 +26,4 @@ def main(environ: Mapping[str, str] = os.environ, cache: Path = CACHE) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

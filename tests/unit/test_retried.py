@@ -12,8 +12,9 @@ from support.retried import main
 def test_what_is_tried_again_is_named_and_bounded(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], most: str | None, code: int
 ) -> None:
-    cache = tmp_path / "lastfailed"
+    cache = tmp_path / "v" / "cache" / "lastfailed"
+    cache.parent.mkdir(parents=True)
     cache.write_text(json.dumps({"tests/a.py::one": True, "tests/b.py::two": True}))
     environ = {} if most is None else {"PYKRUISE_MOST_RETRIED": most}
-    assert main(environ, cache) == code
+    assert main([str(tmp_path)], environ) == code
     assert capsys.readouterr().out.splitlines()[1:] == ["  tests/a.py::one", "  tests/b.py::two"]
