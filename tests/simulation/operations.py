@@ -160,8 +160,9 @@ class Operations:
         await self._client.create(PODS, self._namespace, pod)
 
     async def _end_child(self, number: int, how: str) -> None:
-        """A Job ends, as its controller would say it."""
-        if found := await self._job(number):
+        """A Job ends, as its controller would say it: once, and it is refused when it has just ended."""
+        found = await self._job(number)
+        if found and not found.get("status", {}).get("conditions"):
             now = found["metadata"]["creationTimestamp"]
             status = {"startTime": now, "conditions": [{"type": how, "status": "True"}]}
             if how == "Complete":
@@ -170,7 +171,7 @@ class Operations:
                 JOBS,
                 self._namespace,
                 found["metadata"]["name"],
-                {"status": status},
+                {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "status": status},
                 patch_type=PatchType.MERGE,
                 subresource="status",
             )
