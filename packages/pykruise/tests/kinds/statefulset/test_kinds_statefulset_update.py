@@ -178,6 +178,15 @@ def test_lost_pods_without_an_order_fill_up_what_the_partition_keeps() -> None:
     assert revisions(builder) == [builder.old_name, builder.old_name, builder.update_name]
 
 
+def test_a_lost_pod_that_comes_back_updated_is_all_that_the_partition_leaves() -> None:
+    # given three of four kept, two lost: one comes back old, the other updated
+    builder = statefulset(4, parallel=True, partition=3).unordered(orderPriority=[{"orderedKey": "order"}])
+    builder.all_old().with_status(currentRevision=builder.old_name).not_ready(1).without(2, 3)
+    # then the pod that does not serve stays
+    assert revisions(builder) == [builder.old_name, builder.update_name]
+    assert deleted(builder.plan()) == []
+
+
 # ── not at all ───────────────────────────────────────────────────────────────
 
 

@@ -7,6 +7,7 @@ Pure. As many as the partition leaves: the highest ordinals first, or by the pri
 
 from collections.abc import Sequence
 
+from pykruise.kinds.statefulset.building import RevisionChoice
 from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
 from pykruise.pods.api import PriorityStrategy
 from pykruise.pods.ordering import by_priority
@@ -23,13 +24,16 @@ def candidates(ws: WorkingSet) -> Sequence[Slot]:
     unordered = block.unordered_update if block else None
     if unordered is None:
         return descending[: ws.limits.quota]
-    # A pod that is made in this very plan gets the update revision while the partition has its fill.
-    come_updated = sum(not ws.counts_as_updated(pod) for pod in ws.slot_pods) >= ws.limits.partition
+    # Missing pods are made of the revision that the partition leaves them: those that come updated take up the quota.
+    choice = RevisionChoice(ws)
+    come_updated = {
+        slot.name for slot in ws.slots if slot.pod is None and choice.of(slot).hash == ws.update.hash
+    }
     ahead: list[Slot] = []
     others: list[Slot] = []
     for slot in descending:
         pod = slot.pod
-        is_ahead = come_updated if pod is None else pod.is_deleting or ws.counts_as_updated(pod)
+        is_ahead = slot.name in come_updated if pod is None else pod.is_deleting or ws.counts_as_updated(pod)
         (ahead if is_ahead else others).append(slot)
     return [*ahead, *_by_priority(others, unordered.priority_strategy)][: ws.limits.quota]
 
