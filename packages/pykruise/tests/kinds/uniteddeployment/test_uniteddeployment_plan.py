@@ -186,6 +186,23 @@ def test_an_orphan_of_the_subset_is_adopted() -> None:
     assert world.sizes() == {"a": 1, "b": 1}
 
 
+def test_a_new_workload_gets_what_an_adopted_one_leaves() -> None:
+    world = UnitedWorld("a", subset("b", minReplicas=1), replicas=1)
+    world.workloads[CLONE_SET, "orphan"] = orphaned(world, "a")
+    world.carry_out(world.plan())
+    assert world.sizes() == {"a": 1, "b": 0}
+    assert world.settle().sizes() == {"a": 0, "b": 1}
+
+
+def test_nothing_grows_before_what_is_adopted_has_shrunk() -> None:
+    world = UnitedWorld("a", "b", replicas=2).settle()
+    world.of("a")["metadata"]["ownerReferences"] = []
+    world.set_subsets("a", subset("b", minReplicas=2))
+    world.carry_out(world.plan())
+    assert world.sizes() == {"a": 1, "b": 1}
+    assert world.settle().sizes() == {"a": 0, "b": 2}
+
+
 def test_an_orphan_that_says_no_subset_is_left_alone() -> None:
     world = UnitedWorld("a", replicas=1).settle()
     orphan = orphaned(world, "a")

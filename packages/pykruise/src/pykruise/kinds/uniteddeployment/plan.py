@@ -251,7 +251,8 @@ class _Planning:
     def _creations(self, allocated: Mapping[str, int]) -> list[Chain]:
         """Workloads of subsets without one. They begin with what the others leave free."""
         assert self._united.spec is not None
-        free = sum(allocated.values()) - sum(one.replicas for one in self._own.workloads.values())
+        others = [*self._own.workloads.values(), *self._own.adopted]
+        free = sum(allocated.values()) - sum(one.replicas for one in others)
         adopted = {one.subset for one in self._own.adopted}
         chains = []
         for subset in sorted(self._united.subsets, key=lambda one: one.name):
@@ -288,7 +289,8 @@ class _Planning:
             chain = self._change(workload, subset, replicas, verdict)
             if chain is not None:
                 (growing if replicas > workload.replicas else shrinking).append(chain)
-        return shrinking, growing
+        # What is adopted keeps its size in this plan, and may have to shrink before others grow.
+        return shrinking, [] if self._own.adopted else growing
 
     def _change(
         self, workload: SubsetWorkload, subset: Subset, replicas: int, verdict: Verdict
