@@ -128,18 +128,18 @@ class CloneSetRules(WorkloadRules[Workload]):
             return
         self._claims_made.discard(commit.key.name)
         instance = (commit.old["metadata"].get("labels") or {}).get(INSTANCE)
-        known = commit.reconcile.known.get(PODS, 0)
         for pod in self.pods.latest():
-            if pod.labels.get(INSTANCE) == instance and self._is_always_member(pod, known, commit.sender):
+            if pod.labels.get(INSTANCE) == instance and self._is_always_member(pod, commit.reconcile):
                 yield self._broken(
                     commit, "claims", f"claim {commit.key.name} is deleted, pod {pod.name} has it"
                 )
 
-    def _is_always_member(self, pod: Version, known: int, manager: str) -> bool:
+    def _is_always_member(self, pod: Version, reconcile: Reconcile) -> bool:
         workload = self.workloads[-1]
         # A pod that another manager has just created cannot be known; a second leader may meet its claim first.
-        if self.pods.created_at(pod.uid).revision > known and self.pods.created_at(pod.uid).sender != manager:
+        if not self._is_known(reconcile, pod.uid):
             return False
+        known = reconcile.known.get(PODS, 0)
         return all(self._is_member(one, workload) for one in self.pods.since(pod.uid, known))
 
     def on_changed(

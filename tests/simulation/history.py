@@ -20,7 +20,7 @@ from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
 __all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage"]
 
 
-class Reconcile(msgspec.Struct, frozen=True):
+class Reconcile(msgspec.Struct):
     """What a manager knew when it began to decide: per shelf, everything up to that revision."""
 
     manager: str
@@ -30,6 +30,8 @@ class Reconcile(msgspec.Struct, frozen=True):
     known: Mapping[str, int]
     controller: str = ""
     """Which of its controllers."""
+    is_over: bool = False
+    """Nobody waits any more for the answers to what it sent."""
 
 
 RECONCILE: ContextVar[Reconcile | None] = ContextVar("reconcile", default=None)

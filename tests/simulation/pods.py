@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.clock import parse_time
-from simulation.history import Commit
+from simulation.history import Commit, Reconcile
 
 __all__ = ["PodHistory", "Version", "is_injected", "read_pod"]
 
@@ -50,6 +50,8 @@ class Version(msgspec.Struct, frozen=True):
     """Of all its containers."""
     is_deleting: bool = False
     gone: bool = False
+    reconcile: int = 0
+    """Number of the one that wrote it and heard of it; 0: none, or it was over by then."""
 
     @property
     def hash(self) -> str:
@@ -65,6 +67,10 @@ class Version(msgspec.Struct, frozen=True):
     def is_marked(self) -> bool:
         """Specified for deletion by its label."""
         return MARKED in self.labels
+
+    def is_own(self, reconcile: Reconcile) -> bool:
+        """Whether that is a write of the manager's own that it knew of: of this reconcile, or heard of before."""
+        return self.sender == reconcile.manager and 0 < self.reconcile <= reconcile.number
 
     def is_available(self, *, min_ready_s: float, at: float) -> bool:
         """Active, ready for long enough, and in service."""
@@ -88,6 +94,7 @@ def read_pod(commit: Commit) -> Version:
     held = gate in gates and conditions.get(gate, {}).get("status", "True") != "True"
     phase = status.get("phase") or "Pending"
     gone = commit.new is None
+    writer = commit.reconcile
     containers = spec.get("containers") or ()
     return Version(
         revision=commit.revision,
@@ -114,6 +121,7 @@ def read_pod(commit: Commit) -> Version:
         ),
         is_deleting=bool(meta.get("deletionTimestamp")),
         gone=gone,
+        reconcile=writer.number if writer is not None and not writer.is_over else 0,
     )
 
 

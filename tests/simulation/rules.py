@@ -334,7 +334,7 @@ class WorkloadRules(Generic[W]):
     def _is_known(self, reconcile: Reconcile, uid: str) -> bool:
         """Whether the manager has to know that there is such a pod."""
         first = self.pods.created_at(uid)
-        return first.revision <= reconcile.known.get(PODS, 0) or first.sender == reconcile.manager
+        return first.revision <= reconcile.known.get(PODS, 0) or first.is_own(reconcile)
 
     def _workloads_since(self, known: int) -> list[W]:
         """Versions that a manager with this knowledge may take for the present one."""

@@ -307,8 +307,12 @@ class Stage:
                 for resource in known:
                     if path.endswith("/" + resource.partition(".")[0]):
                         known[resource] = min(known[resource], version - 1)
-            RECONCILE.set(Reconcile(name, self._reconciles, self._clock(), known, controller.name))
-            return await reconcile(key)
+            begun = Reconcile(name, self._reconciles, self._clock(), known, controller.name)
+            RECONCILE.set(begun)
+            try:
+                return await reconcile(key)
+            finally:
+                begun.is_over = True
 
         controller._reconcile = noted
 
