@@ -113,6 +113,33 @@ def test_a_pod_without_a_note_wakes_once_it_is_on_a_node() -> None:
     assert listening.pod(None, pod("p", owner=None, nodeName="n1")) == []
 
 
+def test_a_pod_without_a_note_wakes_when_it_goes() -> None:
+    listening = Listening(spread(subset("a")))
+    assert listening.pod(pod("p", deleting=True), None) == ["ws"]
+    assert listening.pod(pod("p", owner=None), None) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "woken"),
+    [
+        ({"labels": {"pod-template-hash": "h2"}}, ["ws"]),
+        ({"annotations": {DELETION_COST_ANNOTATION: "5"}}, ["ws"]),
+        ({"phase": "Running"}, []),
+    ],
+)
+def test_a_pod_without_a_note_wakes_when_its_version_or_cost_changes(changes: Any, woken: list[str]) -> None:
+    owner = ("apps/v1", "ReplicaSet", "web-h1")
+    before = pod("p", owner=owner, labels={"pod-template-hash": "h1"}, nodeName="n1")
+    after = pod("p", owner=owner, nodeName="n1", **{"labels": {"pod-template-hash": "h1"}, **changes})
+    listening = Listening(spread(subset("a"), target=owner))
+    assert listening.pod(before, after) == woken
+
+
+def test_a_pod_wakes_when_its_note_is_taken_off() -> None:
+    noted = pod("p", annotations=NOTED, nodeName="n1")
+    assert Listening(spread(subset("a"))).pod(noted, pod("p", nodeName="n1")) == ["ws"]
+
+
 @pytest.mark.parametrize(
     ("change", "woken"),
     [

@@ -57,7 +57,8 @@ def _wakes(settings: Settings) -> Sequence[Wake]:
 
 
 def _of_pod(change: Change[PodView], around: Around[Settings], *, versioned: frozenset[str]) -> Iterator[Key]:
-    """The one of its note; a pod without a note matters once it is on a node."""
+    """The one of its note; a pod without a note matters once it is on a node, and when it goes: each version is listed
+    that has pods."""
     pod = change.new or change.old
     if pod is None or not around.by_index(SPREAD_VIEWS, BY_NAMESPACE, pod.namespace):
         return
@@ -68,22 +69,28 @@ def _of_pod(change: Change[PodView], around: Around[Settings], *, versioned: fro
         spread = around.get(SPREAD_VIEWS, key)
         if spread is not None and (old is None or new is None or _matters(spread, old, new, versioned)):
             yield key
-    elif new is not None and new.node_name and (old is None or not old.node_name):
-        yield from _of_owner(new, around)
+    elif new is None or (new.node_name and (old is None or _is_moved(old, new, versioned))):
+        yield from _of_owner(pod, around)
+
+
+def _is_moved(old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
+    return old.node_name != new.node_name or _is_marked_anew(old, new, versioned)
 
 
 def _matters(spread: SpreadView, old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
-    if old.is_active and not new.is_active:
-        return True
-    if version_of_pod(old, versioned) != version_of_pod(new, versioned):
-        return True
-    # The deletion cost, as another writer may have put it there.
-    annotations = (MATCHED_SPREAD_ANNOTATION, DELETION_COST_ANNOTATION)
-    if any(old.annotations.get(name) != new.annotations.get(name) for name in annotations):
+    if (old.is_active and not new.is_active) or _is_marked_anew(old, new, versioned):
         return True
     if not spread.reschedule_after_s:
         return False
     return old.node_name != new.node_name or old.condition("PodScheduled") != new.condition("PodScheduled")
+
+
+def _is_marked_anew(old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
+    """Whether its version, its note or its deletion cost is another: other writers may have put them there."""
+    if version_of_pod(old, versioned) != version_of_pod(new, versioned):
+        return True
+    annotations = (MATCHED_SPREAD_ANNOTATION, DELETION_COST_ANNOTATION)
+    return any(old.annotations.get(name) != new.annotations.get(name) for name in annotations)
 
 
 def _of_owner(pod: PodView, around: Around[Settings]) -> Iterator[Key]:
