@@ -12,7 +12,7 @@ from typing import Any
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.documents import decode
-from pykruise.kube.errors import ApiError
+from pykruise.kube.errors import ApiError, ForbiddenError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import JOBS, NODES, PODS, Resource
 from pykruise.sandbox.faults import Rule
@@ -25,7 +25,9 @@ __all__ = ["Operations"]
 Object = dict[str, Any]
 
 AGAIN_S = 5.0
-"""How often a drain tries again what was refused."""
+"""How often a client tries again what was refused."""
+REFUSED_AT_MOST = 12
+"""So many times a removal of a released pod is tried: a minute long, and all is healed meanwhile."""
 
 
 class Operations:
@@ -294,11 +296,19 @@ class Operations:
         await self._patch_pod(pod, {"metadata": {"labels": {label: None}}})
 
     async def _remove_released(self) -> None:
-        """Pods that have left their workload are cleared away."""
+        """Pods that have left their workload are cleared away, as soon as their budget lets them go."""
         for raw in (await self._client.list(PODS, self._namespace)).items:
             metadata = decode(raw)["metadata"]
             if metadata["labels"].get("app") == "another-app":
-                await self._client.delete(PODS, self._namespace, metadata["name"], grace_period_s=0)
+                await self._delete_at_last(metadata["name"])
+
+    async def _delete_at_last(self, name: str) -> None:
+        for _ in range(REFUSED_AT_MOST):
+            try:
+                await self._client.delete(PODS, self._namespace, name, grace_period_s=0)
+                return
+            except ForbiddenError:
+                await asyncio.sleep(AGAIN_S)
 
     async def _cost(self, pod: int, cost: int) -> None:
         annotation = {"controller.kubernetes.io/pod-deletion-cost": str(cost)}
