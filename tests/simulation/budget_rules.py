@@ -51,6 +51,7 @@ class Basis(msgspec.Struct, frozen=True):
 
     revision: int
     known: Mapping[str, int]
+    manager: str
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -94,6 +95,8 @@ class BudgetRules:
         """Revision of the write that last put a pod on the lists, by name."""
         self._taken: dict[str, int] = {}
         """Pods (by uid) that a request took out of service which the budget had let through, at which revision."""
+        self._dropped: dict[str, Basis] = {}
+        """The status that last took a pod off the lists, by name."""
 
     # ── every commit ─────────────────────────────────────────────────────────
 
@@ -111,12 +114,14 @@ class BudgetRules:
 
     def _on_budget(self, commit: Commit) -> None:
         self._budgets.append(Stored(commit.revision, commit.new))
+        before, after = _records(commit.old), _records(commit.new)
         if commit.old is None or commit.new is None or _uid(commit.old) != _uid(commit.new):
             self._bases = []
         elif commit.reconcile is not None:
-            self._bases.append(Basis(commit.revision, commit.reconcile.known))
-        before = _records(commit.old)
-        for name, since in _records(commit.new).items():
+            basis = Basis(commit.revision, commit.reconcile.known, commit.reconcile.manager)
+            self._bases.append(basis)
+            self._dropped |= dict.fromkeys(before.keys() - after.keys(), basis)
+        for name, since in after.items():
             if before.get(name) != since:
                 self._spent[name] = commit.revision
 
@@ -149,7 +154,7 @@ class BudgetRules:
         left = [
             versions[-1].name
             for versions in self._pods.all_since(known, manager="not one of them")
-            if any(one.owner in owners and self._may_count(one) for one in versions)
+            if any(one.owner in owners and self._may_count(one, bases) for one in versions)
         ]
         if len(left) < wanted:
             what = (
@@ -157,9 +162,17 @@ class BudgetRules:
             )
             yield self._broken(commit, "budget", what)
 
-    def _may_count(self, version: Version) -> bool:
-        """Whether it serves, and no request that the budget let through has taken it out since."""
-        return _counts(version) and version.revision > self._taken.get(version.uid, 0)
+    def _may_count(self, version: Version, bases: list[Basis]) -> bool:
+        """Whether it serves, and no request that the budget let through has taken it out since.
+
+        Where two managers lead for a moment, one takes a pod off the lists that it has seen go. The other has not, and
+        finds no record of it.
+        """
+        spent, dropped = self._spent.get(version.name, 0), self._dropped.get(version.name)
+        is_unsaid = dropped is not None and any(
+            spent < dropped.revision < one.revision and one.manager != dropped.manager for one in bases
+        )
+        return _counts(version) and (is_unsaid or version.revision > self._taken.get(version.uid, 0))
 
     def _is_guarded(self, review: Review) -> bool:
         budgets = _since(self._budgets, review.known)
