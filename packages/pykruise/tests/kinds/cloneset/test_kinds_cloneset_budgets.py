@@ -153,3 +153,28 @@ def test_maxunavailable_counts_before_the_budget() -> None:
     plan = plan_of(protected().with_rolling(maxUnavailable=1), budget(3))
     assert begun(plan) == {"a"}
     assert "maxUnavailable is used up" in left(plan)["b"]
+
+
+def test_only_pods_that_are_begun_now_are_spent_for() -> None:
+    # given two more than a plan begins, one of them under a budget of its own
+    builder = protected(
+        cloneset(12, old=12, max_unavailable="100%").with_rolling(podUpdatePolicy="InPlaceOnly")
+    )
+    builder.annotated({keys.RELATED_PUB_ANNOTATION: "other"}, "l")
+    # when
+    plan = plan_of(builder, budget(12), msgspec.structs.replace(budget(12), name="other"))
+    # then
+    (spent,) = steps_named(plan, Purpose.SPEND_BUDGETS)
+    assert isinstance(spent.action, Patch)
+    assert spent.action.key.name == "pub"
+    assert {*spent.action.body["status"]["unavailablePods"]} == {f"web-{name}" for name in begun(plan)}
+    assert len(begun(plan)) == 10
+
+
+def test_no_budget_is_asked_again_for_a_pod_that_is_marked_to_be_recreated() -> None:
+    # given one that waits until it may go
+    builder = cloneset(4, old=4, max_unavailable=1, minReadySeconds=30).ready_for(10, "a").marked("a")
+    # when
+    plan = plan_of(protected(builder), budget(0))
+    # then it is maxUnavailable that the next waits for
+    assert left(plan)["b"] == "waits for its turn: maxUnavailable is used up"

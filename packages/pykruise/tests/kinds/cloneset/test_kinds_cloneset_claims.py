@@ -267,6 +267,9 @@ def test_a_recreate_update_takes_the_old_claims_along_although_claims_are_reused
     # then
     (gone,) = deleted(plan)
     assert deleted_claims(plan) == {f"data-web-{gone}"}
+    # and it is one event, of the pod
+    events = [note.reason for step in plan.steps for note in step.notes_when_done]
+    assert events == ["SuccessfulDelete", "SuccessfulUpdatePodReCreate"]
 
 
 def test_a_pod_without_an_id_takes_no_claims_along() -> None:

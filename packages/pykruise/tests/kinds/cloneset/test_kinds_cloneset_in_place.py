@@ -8,11 +8,12 @@ import pytest
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.status import FAILED_UPDATE
 from pykruise.plans.in_place import BEGUN_AT_ONCE
+from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.pods import keys
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, revision, template
-from support.plan_views import condition, deleted, left, replaced, states, steps_named
+from support.plan_views import condition, deleted, left, marked, replaced, states, steps_named
 
 HOOK = "example.com/hook"
 
@@ -139,6 +140,17 @@ def test_a_pod_that_cannot_be_updated_holds_up_no_other() -> None:
     assert found["message"].startswith("pod web-a: ")
 
 
+def test_a_pod_that_cannot_be_updated_takes_no_place_of_the_partition() -> None:
+    # given one place, and the pod that would be first cannot take it
+    builder = in_place(policy="InPlaceOnly", partition=2).labelled(
+        {keys.REVISION_LABEL: "web-forgotten"}, "a"
+    )
+    plan = planned(builder.restarts(9, "a"))
+    # then
+    assert replaced(plan) == {"b"}
+    assert condition(plan, FAILED_UPDATE) is None
+
+
 def test_a_pod_of_a_forgotten_revision_is_recreated() -> None:
     """cloneset case 79"""
     builder = in_place(2, old=0).labelled({keys.REVISION_LABEL: "web-forgotten"}, "b")
@@ -163,6 +175,33 @@ def test_pods_of_different_revisions_go_each_their_way_within_one_budget() -> No
     assert replaced(plan) == {"a", "b"}
     assert deleted(plan) == {"b"}
     assert states(plan) == {"a": "Updating"}
+
+
+@pytest.mark.parametrize(
+    ("in_place_ones", "recreated_ones", "begun"), [(11, 1, 10 + 1), (1, MOST_AT_ONCE + 1, 1 + MOST_AT_ONCE)]
+)
+def test_where_one_way_takes_more_than_one_plan_the_next_comes_at_once(
+    in_place_ones: int, recreated_ones: int, begun: int
+) -> None:
+    # given
+    builder = in_place(in_place_ones + recreated_ones, max_unavailable="100%")
+    builder.labelled({keys.REVISION_LABEL: "web-forgotten"}, *[*builder.pods][in_place_ones:])
+    # when
+    plan = planned(builder)
+    # then
+    assert len(replaced(plan)) == begun
+    assert plan.requeue_after_s == 0
+
+
+def test_pods_that_are_recreated_for_different_reasons_share_one_budget() -> None:
+    # given two that serve, but do not count as available yet, of three that may be unavailable
+    builder = in_place(5, max_unavailable=3, minReadySeconds=30)
+    builder.spec["template"] = template("nginx:1", hostNetwork=True)
+    builder.labelled({keys.REVISION_LABEL: "web-forgotten"}, "a").ready_for(10, "a", "b")
+    # when
+    plan = planned(builder)
+    # then one more may stop serving now
+    assert (deleted(plan), marked(plan)) == ({"a"}, {"b", "c"})
 
 
 def test_max_unavailable_and_partition_bound_updates_in_place_too() -> None:

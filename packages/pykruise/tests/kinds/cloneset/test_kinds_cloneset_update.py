@@ -1,5 +1,7 @@
 """Which pods go to another revision, how many at once, and how."""
 
+from typing import Any
+
 import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
@@ -56,12 +58,13 @@ def test_pods_are_updated_one_after_another_until_the_partition_is_reached() -> 
     assert left(plan)["c"] == "the partition keeps this many pods in older revisions"
 
 
-def test_a_raised_partition_takes_pods_back_only_with_the_gate() -> None:
+@pytest.mark.parametrize(("partition", "back"), [(4, {"d"}), (5, {"d", "e"})])
+def test_a_raised_partition_takes_pods_back_only_with_the_gate(partition: int, back: set[str]) -> None:
     """cloneset case 63"""
-    builder = cloneset(5, old=3, partition=5, max_unavailable="100%")
+    builder = cloneset(5, old=3, partition=partition, max_unavailable="100%")
     assert not planned(builder).stages
     plan = planned(builder.with_settings(partition_rollback=True))
-    assert replaced(plan) == {"d", "e"}
+    assert replaced(plan) == back
     assert {step.because.split(",")[0] for step in steps_named(plan, "update pods")} == {
         f"recreated for revision {builder.old_revision}"
     }
@@ -89,6 +92,35 @@ def test_nothing_is_updated_while_the_budget_is_used_up_by_others() -> None:
     plan = planned(builder)
     assert not plan.stages
     assert left(plan)["a"] == "waits for its turn: maxUnavailable is used up"
+
+
+@pytest.mark.parametrize(
+    ("down", "before_others", "updated"), [("ab", "ac", {"a"}), ("d", "ab", {"a"})], ids=["two", "one"]
+)
+def test_a_pod_that_is_down_uses_the_budget_up_wherever_it_is_in_the_order(
+    down: str, before_others: str, updated: set[str]
+) -> None:
+    # given two that may be unavailable, and a priority that puts one that is available before one that is not
+    builder = cloneset(4, old=4, max_unavailable=2).not_ready(*down).labelled({"foo": "x"}, *before_others)
+    terms = [{"weight": 1, "matchSelector": {"matchLabels": {"foo": "x"}}}]
+    builder.with_rolling(priorityStrategy={"weightPriority": terms})
+    # then
+    assert replaced(planned(builder)) == updated
+
+
+def test_a_pod_that_is_down_by_itself_waits_while_missing_pods_use_the_budget_up() -> None:
+    # given a missing pod that cannot be created meanwhile
+    limited: dict[str, Any] = {"max_unavailable": 1, "scaleStrategy": {"maxUnavailable": 1}}
+    builder = cloneset(5, pods=4, old=4, **limited).not_ready("a")
+    # then only one that was taken aside would go on
+    assert not planned(builder).stages
+    assert replaced(planned(builder.in_state("PreparingUpdate", "a"))) == {"a"}
+
+
+def test_without_a_rolling_update_block_a_fifth_of_the_pods_goes_at_once() -> None:
+    builder = cloneset(10, old=10)
+    builder.spec["updateStrategy"] = {}
+    assert replaced(planned(builder)) == {"a", "b"}
 
 
 def test_on_delete_changes_no_pod() -> None:
@@ -155,10 +187,12 @@ def test_a_pod_that_prepares_goes_before_all_others() -> None:
 
 def test_pods_on_their_way_out_or_in_grace_are_not_updated() -> None:
     """cloneset case 75, lifecycle case 37"""
-    builder = cloneset(3, old=3, max_unavailable="100%").with_hook("preDelete")
+    builder = cloneset(4, old=4, max_unavailable="100%").with_hook("preDelete")
     builder.with_finalizer("example.com/hook", "a").in_state("PreparingDelete", "a").marked("a")
-    builder.annotated({keys.IN_PLACE_GRACE_ANNOTATION: '{"revision":"x"}'}, "b")
-    assert replaced(planned(builder)) == {"c"}
+    builder.annotated({keys.IN_PLACE_GRACE_ANNOTATION: '{"revision":"x"}'}, "b", "d")
+    # but the grace period of one whose update is done is over
+    builder.in_state("Updated", "d")
+    assert replaced(planned(builder)) == {"c", "d"}
 
 
 def test_a_pod_that_may_go_at_once_is_deleted_without_being_marked() -> None:
@@ -199,8 +233,10 @@ def test_with_surge_pods_are_marked_and_the_surge_pod_comes_first() -> None:
     # given five old pods and one surge pod that is ready
     builder = cloneset(5, pods=6, old=5, max_unavailable=0, max_surge=1)
     plan = planned(builder)
-    # then one old pod goes
+    # then one old pod goes, and one will not be needed any more
     assert len(replaced(plan)) == 1
+    surplus = "is deleted once a pod of the newest revision is available in its place (maxSurge)"
+    assert left(plan)["e"] == surplus
     # and without the surge pod, that is made first
     del builder.pods["f"]
     plan = planned(builder)
@@ -232,6 +268,27 @@ def test_a_marked_pod_is_not_marked_again() -> None:
     builder.with_finalizer("example.com/hook", "a").in_state("PreparingDelete", "a")
     plan = planned(builder)
     assert marked(plan) == set()
+
+
+def test_a_marked_pod_that_waits_for_the_budget_is_left_to_the_scale_phase() -> None:
+    # given one that serves, not yet for long enough to be available
+    builder = cloneset(4, old=4, max_unavailable=1, minReadySeconds=30).ready_for(10, "a").marked("a")
+    # then it is neither marked again nor deleted
+    plan = planned(builder)
+    assert not plan.stages
+    assert left(plan)["a"] == "specified for deletion, but maxUnavailable is used up"
+
+
+def test_a_pod_is_only_marked_where_a_missing_one_would_be_created_first() -> None:
+    # given a missing pod that is not created while another is down
+    limited: dict[str, Any] = {"max_unavailable": 2, "scaleStrategy": {"maxUnavailable": 1}}
+    builder = cloneset(5, pods=4, old=4, **limited).not_ready("a")
+    # when that one is recreated
+    plan = planned(builder)
+    # then it is marked, so that it does not count any more
+    assert (marked(plan), deleted(plan)) == ({"a"}, set())
+    plan = planned(builder.marked("a"))
+    assert (len(created(plan)), deleted(plan)) == (1, set())
 
 
 def test_a_pod_of_a_forgotten_revision_is_old() -> None:

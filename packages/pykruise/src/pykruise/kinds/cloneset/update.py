@@ -38,15 +38,13 @@ from pykruise.pods.ordering import Term, by_priority, first, scatter, update_ord
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
-from pykruise.runtime.actions import Delete, patch_object
+from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_update"]
 
 KEPT_BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many pods in older revisions")
-
-MARKED: Final = Reason(Code.TURN, "marked to be recreated; waits for its turn")
 
 ASK_AGAIN_S: Final = 1.0
 """When a PodUnavailableBudget refused."""
@@ -173,8 +171,7 @@ def _within_budget(
     down_names = {pod.name for pod in unavailable}
     preparing = LifecycleState.PREPARING_UPDATE.value
     for count, pod in enumerate(wanted):
-        is_aside = pod.state == preparing and pod.name in down_names
-        if down_of_target + count >= max(budget, int(is_aside)):
+        if down_of_target + count >= max(budget, int(pod.state == preparing)):
             return wanted[:count]
         if pod.name not in down_names:
             if down >= budget:
@@ -239,7 +236,8 @@ def _spend(ws: WorkingSet, spends: Spends, touched: Collection[str]) -> tuple[St
 def _recreate(
     ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, reasons: Mapping[str, str]
 ) -> Phase:
-    """Delete now what the scale phase would delete next, mark the rest.
+    """Delete now what the scale phase would delete next, mark the rest. Of those that are marked already, the scale
+    phase says why they wait.
 
     `reasons`: why a pod is not updated in place, by name; only under a policy that would.
     """
@@ -263,8 +261,7 @@ def _recreate(
         for pod in group
         if pod.name not in at_once
     ]
-    skipped = skip((pod for pod in pods if pod.name in marked), MARKED)
-    skipped |= skip(later, Reason(Code.TURN, f"{_why(target)}, after those that go first"))
+    skipped = skip(later, Reason(Code.TURN, f"{_why(target)}, after those that go first"))
     stages = stage_of(Purpose.UPDATE_PODS, chains)
     return Phase(stages=stages, skipped=skipped, is_partial=bool(later))
 
@@ -307,9 +304,7 @@ def _with_recreation_notes(
         yield msgspec.structs.replace(
             chain,
             steps=tuple(
-                msgspec.structs.replace(step, also=notes)
-                if isinstance(step.action, Delete) and step.action.resource == PODS
-                else step
+                msgspec.structs.replace(step, also=notes) if step.action.resource == PODS else step
                 for step in chain.steps
             ),
         )
