@@ -1,5 +1,6 @@
 """What a CloneSet reports of itself."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -154,6 +155,39 @@ def test_without_a_deadline_there_is_no_condition(seconds: int | None) -> None:
     assert planned(builder).status is not None
 
 
+def test_an_available_cloneset_neither_writes_its_condition_again_nor_waits_for_a_deadline() -> None:
+    plan = planned(settled(deadline(cloneset(3))).at(NOW + 100))
+    assert plan.is_settled
+    assert plan.requeue_after_s is None
+
+
+def test_a_condition_of_the_same_reason_and_another_status_is_corrected() -> None:
+    found = progressing(with_progressing(deadline(cloneset(3)), "CloneSetAvailable", age=9, status="False"))
+    assert (found["status"], found["lastTransitionTime"]) == ("True", format_time(NOW))
+
+
+def test_a_condition_without_its_time_has_no_deadline() -> None:
+    """as a client may have written it"""
+    builder = with_progressing(
+        deadline(cloneset(3, old=2, max_unavailable=1)).not_ready("c"), "CloneSetUpdated", age=9
+    )
+    del builder.document["status"]["conditions"][-1]["lastUpdateTime"]
+    plan = planned(builder)
+    assert plan.status is None
+    assert plan.requeue_after_s is None
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [cloneset(10, old=10, partition=5), cloneset(10, old=6, partition=5), cloneset(3, pods=4, old=1)],
+    ids=["not begun", "not there yet", "a pod too many"],
+)
+def test_on_the_way_to_its_partition_or_without_one_a_cloneset_is_progressing(
+    builder: CloneSetBuilder,
+) -> None:
+    assert progressing(deadline(builder))["reason"] == "CloneSetUpdated"
+
+
 def test_available_paused_partition_ready_and_progressing_have_their_own_reasons() -> None:
     """cloneset case 87"""
     # given half of ten pods updated, as the partition wants
@@ -237,11 +271,26 @@ def test_an_idle_cloneset_has_its_full_deadline_when_a_rollout_starts() -> None:
     assert found["lastTransitionTime"] == format_time(NOW - 10_000)
 
 
-def test_progress_renews_the_deadline() -> None:
-    # given a rollout with one more ready pod than the stored status knows
-    builder = deadline(cloneset(3, old=2, max_unavailable=1)).not_ready("c")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda builder: builder.set_condition("c", "Ready", "True"),
+        lambda builder: builder.ready_for(5, "c").with_spec(minReadySeconds=30),
+        lambda builder: builder.add("b").not_ready("b"),
+        lambda builder: builder.with_spec(template=template("nginx:2")).with_revisions(
+            revision(template("nginx:0"), 1),
+            revision(template("nginx:1"), 2),
+            revision(template("nginx:2"), 3),
+        ),
+    ],
+    ids=["one more is available", "one more is ready", "one more is updated", "another template"],
+)
+def test_progress_renews_the_deadline(change: Callable[[CloneSetBuilder], Any]) -> None:
+    # given a rollout that stands still
+    builder = deadline(cloneset(3, old=3, max_unavailable=1)).not_ready("b", "c")
     with_progressing(builder, "CloneSetUpdated", age=3600)
-    builder.set_condition("c", "Ready", "True")
+    # when
+    change(builder)
     # then
     found = progressing(builder)
     assert (found["reason"], found["lastUpdateTime"]) == ("CloneSetUpdated", format_time(NOW))
@@ -310,13 +359,26 @@ def test_a_failure_with_another_text_keeps_the_time_since_when_it_fails() -> Non
     )
 
 
+@pytest.mark.parametrize("message", ["create pods: quota", ""])
 @pytest.mark.parametrize("kind", [FAILED_SCALE, FAILED_UPDATE])
-def test_a_failure_is_over_when_its_phase_has_nothing_left_to_do(kind: str) -> None:
+def test_a_failure_is_over_when_its_phase_has_nothing_left_to_do(kind: str, message: str) -> None:
     """cloneset section 9.3 (nothing clears it in the original)"""
-    found = condition(planned(failing(cloneset(3), kind)), kind)
+    builder = failing(cloneset(3), kind, message)
+    found = condition(planned(builder), kind)
     assert found is not None
     assert (found["status"], found["lastTransitionTime"]) == ("False", format_time(NOW))
     assert found.get("message", "") == ""
+    # and that is written once
+    assert planned(settled(builder).at(NOW + 100)).is_settled
+
+
+def test_a_failure_that_goes_on_is_written_once() -> None:
+    # given pods that their policy gives no way to update
+    builder = cloneset(3, old=3).with_rolling(podUpdatePolicy="InPlaceOnly")
+    builder.with_spec(template=template("nginx:1", hostNetwork=True))
+    assert condition(planned(builder), FAILED_UPDATE) is not None
+    # then
+    assert planned(settled(builder).at(NOW + 100)).is_settled
 
 
 def test_a_cloneset_that_never_failed_has_no_such_condition() -> None:

@@ -188,6 +188,20 @@ def test_a_failure_is_not_contradicted() -> None:
     )
     # then nothing says that pods are being created
     assert waiting(builder) is None
+    # but what needs a remedy is said beside it
+    pod_waits("ErrImagePull")(builder)
+    found = waiting(builder)
+    assert found is not None
+    assert found["reason"] == "ImagePull"
+
+
+@pytest.mark.parametrize(("kind", "status"), [("FailedScale", "False"), ("Progressing", "True")])
+def test_only_a_failure_that_lasts_takes_the_place_of_what_is_waited_for(kind: str, status: str) -> None:
+    builder = cloneset(3, pods=1, progressDeadlineSeconds=60)
+    builder.with_status(conditions=[{"type": kind, "status": status, "reason": "Succeeded", "message": ""}])
+    found = waiting(builder)
+    assert found is not None
+    assert found["reason"] == "Creating"
 
 
 def test_the_label_of_a_container_that_waits_for_another_image_names_the_wanted_one() -> None:

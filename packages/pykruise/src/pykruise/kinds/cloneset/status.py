@@ -86,14 +86,14 @@ def status_of(
         update_revision=ws.update.name,
         current_revision=_current(ws, counted),
         expected_updated_replicas=ws.limits.replicas - ws.limits.partition,
-        collision_count=collision_count or stored.collision_count,
+        collision_count=collision_count,
         label_selector=str(selector_from(msgspec.to_builtins(ws.spec.selector))),
     )
     kept = without(stored.conditions or (), SELECTOR_MISMATCH)  # gets here only when there is none
     conditions = with_failures(kept, failures, now=ws.now)
     conditions = _with_progressing(conditions, status, stored, ws.spec, now=ws.now)
     conditions = with_waiting(conditions, waiting, now=ws.now)
-    return msgspec.structs.replace(status, conditions=list(conditions) or None)
+    return msgspec.structs.replace(status, conditions=list(conditions))
 
 
 def _current(ws: WorkingSet, counted: Mapping[str, int]) -> str:
@@ -150,13 +150,15 @@ def with_failures(
     """A failed phase has its condition True with the message; one that succeeded again has it False."""
     for kind, failure in failures.items():
         old = condition_of(conditions, kind)
-        message = failure.full_message if failure is not None else ""
-        if failure is None and (old is None or old.status != "True"):
-            continue  # never failed: no condition
-        if old is not None and old.status == "True" and message == old.message:
-            continue
-        status, reason = ("True", failure.code) if failure is not None else ("False", SUCCEEDED)
-        conditions = _with_written(conditions, kind, status=status, reason=reason, message=message, now=now)
+        failed_before = old if old is not None and old.status == "True" else None
+        if failure is None and failed_before is not None:
+            conditions = _with_written(
+                conditions, kind, status="False", reason=SUCCEEDED, message="", now=now
+            )
+        elif failure is not None and (failed_before is None or failed_before.message != failure.full_message):
+            conditions = _with_written(
+                conditions, kind, reason=failure.code, message=failure.full_message, now=now
+            )
     return conditions
 
 
@@ -188,10 +190,7 @@ def _with_progressing(
     if deadline_s is None or deadline_s == NO_DEADLINE:
         return without(conditions, PROGRESSING)
     old = condition_of(stored.conditions, PROGRESSING)
-    done = status.current_revision == status.update_revision and (
-        status.replicas == status.updated_replicas == status.updated_available_replicas == spec.replicas
-    )
-    if done:
+    if status.replicas == status.updated_replicas == status.updated_available_replicas == spec.replicas:
         return _true(conditions, AVAILABLE, "CloneSet is available", now=now)
     if spec.is_paused:
         return _true(conditions, PAUSED, "CloneSet is paused", now=now)
@@ -237,9 +236,9 @@ def _has_progressed(status: CloneSetStatus, stored: CloneSetStatus, old: CloneSe
 
 
 def deadline_at(condition: CloneSetCondition | None, deadline_s: int | None) -> Instant | None:
-    """When progress is overdue; None: no deadline runs."""
+    """When progress is overdue; None: no deadline runs. A spec without one has no such condition."""
     if condition is None or condition.reason != UPDATED or not condition.last_update_time:
         return None
-    if deadline_s is None or deadline_s == NO_DEADLINE:
+    if deadline_s is None:
         return None
     return parse_time(condition.last_update_time) + deadline_s
