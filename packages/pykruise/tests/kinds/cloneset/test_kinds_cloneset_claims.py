@@ -230,9 +230,9 @@ def test_leftover_claims_go_to_as_many_pods_as_there_are_to_create() -> None:
 @pytest.mark.parametrize("reuse", [True, False])
 def test_scale_in_deletes_the_claims_after_their_pod(reuse: bool) -> None:
     """cloneset 6.6: delete attempt"""
-    # given
+    # given claims that are not in the order of their names
     builder = cloneset(1, pods=2, max_unavailable=2).with_templates("data", "logs", reuse=reuse)
-    builder.claim("a", "b").claim("a", "b", of="logs").not_ready("b")
+    builder.claim("a", "b", of="logs").claim("a", "b").not_ready("b")
     # when
     (stage,) = plan_of(builder).stages
     # then
@@ -468,6 +468,16 @@ def test_a_change_of_the_templates_alone_changes_neither_revision_nor_pods() -> 
     plan = plan_of(cloneset(2).with_templates("data").claim("a", "b"))
     # then
     assert plan.stages == ()
+
+
+def test_pods_say_that_they_keep_claims_of_former_templates_and_one_without_an_id_has_none() -> None:
+    # given a claim and a pod that both have lost theirs
+    builder = cloneset(2).with_templates("data").claim("a").claim("b", labels={})
+    del builder.pods["b"]["metadata"]["labels"][keys.INSTANCE_ID_LABEL]
+    # then
+    found = left(plan_of(builder))
+    assert found.keys() == {"a"}
+    assert found["a"].startswith("keeps its claims: ")
 
 
 def test_an_older_revision_that_is_wanted_again_gets_the_hash_of_now() -> None:

@@ -233,6 +233,21 @@ def test_a_partition_that_is_raised_takes_pods_back_in_place_with_the_gate() -> 
     assert writes(plan)[-1].body["spec"]["containers"][0]["image"] == "nginx:0"
 
 
+def test_a_pod_that_prepares_to_go_back_waits_for_its_hook() -> None:
+    # given one of the update revision, which is to go back to the current one
+    builder = (
+        in_place(2, old=1, partition=2).with_settings(partition_rollback=True).with_hook("inPlaceUpdate")
+    )
+    builder.with_finalizer(HOOK, "b").in_state("PreparingUpdate", "b")
+    # then it stays as it is
+    plan = planned(builder)
+    assert not plan.stages
+    assert left(plan)["b"].startswith("waits until the inPlaceUpdate hook is taken off the pod: ")
+    # and goes on when it is let go
+    builder.pods["b"]["metadata"]["finalizers"] = []
+    assert states(planned(builder)) == {"b": "Updating"}
+
+
 @pytest.mark.parametrize("enabled", [False, True])
 def test_cpu_changes_in_place_only_behind_its_gate(enabled: bool) -> None:
     # given two templates that differ in a request
@@ -429,7 +444,8 @@ def test_a_grace_period_is_waited_for_and_then_the_image_changes() -> None:
     assert patch.resource_version == "50"
 
 
-def test_the_next_containers_follow_when_the_first_are_ready() -> None:
+@pytest.mark.parametrize("is_back", [False, True])
+def test_the_next_containers_follow_when_the_first_are_ready(is_back: bool) -> None:
     builder = updating(
         in_place(1, old=0),
         nextContainerImages={"second": "b:2"},
@@ -438,6 +454,8 @@ def test_the_next_containers_follow_when_the_first_are_ready() -> None:
     second = {"name": "second", "image": "b:1"}
     builder.pods["a"]["spec"]["containers"].append(second)
     builder.pods["a"]["status"]["containerStatuses"].append({**second, "imageID": "b", "ready": True})
+    if is_back:  # another writer has put it back into service
+        builder.in_state("Normal", "a").set_condition("a", keys.IN_PLACE_READY, "True")
     (patch,) = writes(planned(builder), "refresh pods")
     assert patch.body["spec"]["containers"] == [{"name": "second", "image": "b:2"}]
 

@@ -84,6 +84,11 @@ def test_a_pod_without_a_node_leaves_an_update_that_does_not_come() -> None:
     assert states(planned(builder)) == {"a": "Updated"}
 
 
+def test_a_pod_without_a_node_whose_update_cannot_go_on_says_so() -> None:
+    builder = cloneset(1).fresh("a").unscheduled("a").annotated({keys.IN_PLACE_GRACE_ANNOTATION: "{"}, "a")
+    assert left(planned(builder))["a"].startswith("its update in place cannot go on: ")
+
+
 def test_a_settled_pod_is_not_written_to_again() -> None:
     """inplace case 44, lifecycle case 51"""
     assert not planned(cloneset(3)).stages
@@ -133,6 +138,13 @@ def test_a_pod_without_the_hash_label_gets_it() -> None:
     assert patch.subresource == ""
 
 
+def test_a_pod_of_no_revision_gets_no_hash_label() -> None:
+    builder = cloneset(2).paused()
+    for label in (keys.REVISION_LABEL, keys.TEMPLATE_HASH_LABEL):
+        del builder.pods["b"]["metadata"]["labels"][label]
+    assert not planned(builder).stages
+
+
 @pytest.mark.parametrize(("hooked", "state"), [(False, "Updated"), (True, "Normal")])
 def test_a_pod_rolled_back_while_it_prepared_leaves_that_state(hooked: bool, state: str) -> None:
     """cloneset case 76, lifecycle case 20: and nothing keeps holding it back"""
@@ -171,6 +183,12 @@ def test_pods_are_brought_into_service_while_others_are_created_or_deleted() -> 
     plan = planned(cloneset(5, pods=2).fresh("a"))
     assert (set(states(plan)), len(created(plan))) == ({"a"}, 3)
     assert [stage.purpose for stage in plan.stages] == ["refresh pods", "create pods"]
+
+
+def test_a_rolled_back_pod_leaves_its_preparation_while_others_are_created() -> None:
+    builder = cloneset(3, pods=2).with_hook("inPlaceUpdate").in_state("PreparingUpdate", "a")
+    plan = planned(builder)
+    assert (states(plan), len(created(plan))) == ({"a": "Updated"}, 1)
 
 
 def test_a_pod_that_goes_is_not_refreshed() -> None:

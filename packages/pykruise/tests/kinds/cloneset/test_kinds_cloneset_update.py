@@ -322,6 +322,11 @@ def test_an_equal_revision_with_another_hash_is_used_with_its_name() -> None:
     assert not planned(builder).stages
 
 
+def test_a_pod_that_may_go_within_the_budget_is_not_held_for_more_surge() -> None:
+    plan = planned(cloneset(5, pods=6, old=5, partition=3, max_unavailable=1, max_surge=2))
+    assert (deleted(plan), marked(plan)) == ({"a"}, set())
+
+
 def test_more_surge_never_leads_to_more_pods_than_have_to_be_updated() -> None:
     plan = planned(cloneset(5, old=5, partition=4, max_unavailable=1, max_surge=3))
     assert len(created(plan)) == 1

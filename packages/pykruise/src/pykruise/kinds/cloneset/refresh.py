@@ -85,12 +85,13 @@ def _steps(
 ) -> tuple[Step, ...]:
     """Everything that is due to the pod, in one patch; empty: nothing is."""
     # One that prepares for an update which does not come any more (paused, partition raised) goes back like one
-    # that was rolled back: it would be out of service for as long.
-    is_done_with = chosen is not None and pod.name not in chosen
+    # that was rolled back: it would be out of service for as long. One of the update revision may be chosen too, to go
+    # back to the current one.
+    is_done_with = pod.revision == ws.update.hash if chosen is None else pod.name not in chosen
     state = next_state(
         pod,
         ws.spec.lifecycle,
-        is_updated=is_done_with or pod.revision == ws.update.hash,
+        is_updated=is_done_with,
         is_update_complete=progress.is_complete,
     )
     metadata: Document = state_metadata(state, now=ws.now) if state else {}
