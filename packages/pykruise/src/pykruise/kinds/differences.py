@@ -126,6 +126,11 @@ _CLONE_SET: Final = _of(
         "rounded up",
         "a ready pod of a small set can be replaced",
     ),
+    (
+        "while missing pods use `maxUnavailable` up, none is updated; a pod that is down can hold them back",
+        "one pod that is down is updated at a time",
+        "a corrected template reaches pods that only it can repair",
+    ),
     ("pods on their way out wait while pods are created", "they go on", "neither builds on the other"),
     (
         "scatter order and settled counts of a surge depend on timing",

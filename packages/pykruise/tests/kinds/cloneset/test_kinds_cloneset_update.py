@@ -108,13 +108,14 @@ def test_a_pod_that_is_down_uses_the_budget_up_wherever_it_is_in_the_order(
     assert replaced(planned(builder)) == updated
 
 
-def test_a_pod_that_is_down_by_itself_waits_while_missing_pods_use_the_budget_up() -> None:
-    # given a missing pod that cannot be created meanwhile
+def test_one_pod_that_is_down_is_updated_although_missing_pods_use_the_budget_up() -> None:
+    # given two pods that only a corrected template may repair, and a missing one that is not created meanwhile
     limited: dict[str, Any] = {"max_unavailable": 1, "scaleStrategy": {"maxUnavailable": 1}}
-    builder = cloneset(5, pods=4, old=4, **limited).not_ready("a")
-    # then only one that was taken aside would go on
-    assert not planned(builder).stages
-    assert replaced(planned(builder.in_state("PreparingUpdate", "a"))) == {"a"}
+    builder = cloneset(6, pods=5, old=5, **limited).not_ready("a", "b")
+    # then
+    assert replaced(planned(builder)) == {"a"}
+    # and the next one when the update of that one is done
+    assert replaced(planned(builder.labelled({keys.REVISION_LABEL: builder.update_revision}, "a"))) == set()
 
 
 def test_without_a_rolling_update_block_a_fifth_of_the_pods_goes_at_once() -> None:

@@ -158,9 +158,9 @@ def _within_budget(
 ) -> Sequence[PodView]:
     """The longest beginning that keeps enough pods available, of all and of the target revision.
 
-    One pod that was taken aside for its update (PreparingUpdate) may always go on, also when pods that were lost
-    meanwhile have used the budget up: it is out of service already, and only its update brings it back. Were it
-    held, and creations by scaleStrategy.maxUnavailable, each would wait for the other for ever.
+    One pod that is out of service already may always be updated, also when missing pods have used the budget up: that
+    makes none unavailable, and only its update may bring it back (a corrected image; a pod in PreparingUpdate). Were
+    it held, and creations by scaleStrategy.maxUnavailable, each would wait for the other for ever.
     """
     budget = numbers.update_budget
     unavailable = [pod for pod, marks in zip(ws.pods, ws.marks, strict=True) if not marks & Mark.AVAILABLE]
@@ -169,11 +169,11 @@ def _within_budget(
         return wanted
     down_of_target = sum(pod.revision == target.hash for pod in unavailable)
     down_names = {pod.name for pod in unavailable}
-    preparing = LifecycleState.PREPARING_UPDATE.value
     for count, pod in enumerate(wanted):
-        if down_of_target + count >= max(budget, int(pod.state == preparing)):
+        is_down = pod.name in down_names
+        if down_of_target + count >= max(budget, int(is_down)):
             return wanted[:count]
-        if pod.name not in down_names:
+        if not is_down:
             if down >= budget:
                 return wanted[:count]
             down += 1
