@@ -160,6 +160,18 @@ def test_without_an_order_updated_pods_fill_the_quota_wherever_they_are() -> Non
     assert deleted(plan) == []
 
 
+def test_without_an_order_or_priorities_the_highest_ordinal_goes_first() -> None:
+    assert order_of(statefulset(3, parallel=True).unordered().all_old()) == [2, 1, 0]
+
+
+def test_without_an_order_a_pod_that_terminates_holds_its_place_in_the_quota() -> None:
+    # given two of three kept: the one that terminates comes back updated
+    builder = statefulset(3, parallel=True, partition=2, maxUnavailable=2).unordered().all_old().deleted(0)
+    # then no other pod goes as well
+    assert deleted(builder.plan()) == []
+    assert revisions(builder.without(0)) == [builder.update_name]
+
+
 @pytest.mark.parametrize(("gate", "is_new"), [(False, True), (True, False)])
 def test_a_gate_lets_pods_that_prepare_count_as_updated(gate: bool, is_new: bool) -> None:
     """statefulset case 63: with P2 counted as updated, the lost P1 has to come back old"""
@@ -169,6 +181,19 @@ def test_a_gate_lets_pods_that_prepare_count_as_updated(gate: bool, is_new: bool
     builder.all_old().pod(0).state("PreparingUpdate", 2).hooked(2).without(1)
     # then
     assert (revisions(builder) == [builder.update_name]) is is_new
+
+
+def test_a_lost_pod_that_comes_back_old_takes_no_place_from_one_that_prepares() -> None:
+    # given one of three kept, P0 preparing, P1 updated, and P2 lost, which with the gate comes back old
+    builder = updatable(3, parallel=True, partition=1).unordered().with_hook("inPlaceUpdate")
+    builder.with_settings(preparing_update_as_update=True)
+    builder.all_old().pod(1).state("PreparingUpdate", 0).hooked(0).without(2)
+    plan = builder.plan()
+    # then P0 waits for its hook, and does not go back
+    assert [pod["metadata"]["name"] for pod in created_pods(plan)] == ["web-2"]
+    assert revisions(builder) == [builder.old_name]
+    assert states(plan) == {}
+    assert "hook" in left(plan)[0]
 
 
 def test_lost_pods_without_an_order_fill_up_what_the_partition_keeps() -> None:
