@@ -342,7 +342,8 @@ def test_a_claim_of_another_shape_stops_the_pass_and_is_named() -> None:
     """statefulset case 75"""
     builder = growing(parallel=True).all_old()
     builder.claims["data-web-2"]["spec"]["accessModes"] = ["ReadWriteMany"]
-    plan = builder.plan()
+    # given another pod whose claims could grow, were it not for the first one
+    plan = builder.with_rolling(maxUnavailable=2).plan()
     assert plan.stages == ()
     (note,) = plan.notes
     assert (note.reason, note.warning) == ("FailedUpdatePVC", True)
@@ -354,6 +355,12 @@ def test_a_pod_is_updated_once_its_claims_have_grown() -> None:
     builder = growing(2, podUpdatePolicy="ReCreate").all_old()
     plan = builder.plan()
     assert (grown(plan), deleted(plan)) == (["data-web-1"], [])
+    capacity(builder, "data-web-1", "1Gi")
+    plan = builder.plan()
+    assert plan.stages == ()
+    assert left(plan)[1] == "waits until its claims have grown"
+    # and the next one's turn comes, as far as maxUnavailable goes
+    assert grown(builder.with_rolling(maxUnavailable=2).plan()) == ["data-web-0"]
     capacity(builder, "data-web-1", "2Gi")
     assert deleted(builder.plan()) == [1]
 
@@ -364,22 +371,40 @@ def test_claims_grow_side_by_side_within_the_budget() -> None:
 
 def test_a_file_system_that_does_not_grow_under_the_pod_gets_a_new_pod() -> None:
     # given a claim whose volume has grown, and whose file system waits for the pod's start
-    builder = growing(3)
-    capacity(builder, "data-web-2", "1Gi")
-    since = format_time(NOW - 100)
-    pending = {"type": "FileSystemResizePending", "status": "True", "lastTransitionTime": since}
-    builder.claims["data-web-2"]["status"]["conditions"] = [pending]
+    builder = growing(3, parallel=True, maxUnavailable=2)
+    wait_for_start(builder, "data-web-2", since_s=100)
+    wait_for_start(builder, "data-web-1", since_s=50)
     # then it gets its time
     plan = builder.plan()
     assert (deleted(plan), plan.requeue_after_s) == ([], 200)
-    # and then the pod is recreated, though it is of the right revision
-    assert deleted(builder.at(200).plan()) == [2]
+    assert left(plan) == dict.fromkeys((1, 2), "waits until the file system of its claims has grown")
+    # and then the pod is recreated, though it is of the right revision, and the other waits on
+    plan = builder.at(200).plan()
+    assert (deleted(plan), plan.requeue_after_s) == ([2], 50)
+    assert deleted(builder.at(250).plan()) == [2, 1]
+    # and an old one need not wait for its time
+    assert deleted(builder.at(0).all_old().plan()) == [2, 1]
+
+
+def wait_for_start(builder: StatefulSetBuilder, claim: str, *, since_s: float) -> None:
+    """The volume has grown since so long, its file system has not."""
+    capacity(builder, claim, "1Gi")
+    since = format_time(NOW - since_s)
+    pending = {"type": "FileSystemResizePending", "status": "True", "lastTransitionTime": since}
+    builder.claims[claim]["status"]["conditions"] = [pending]
 
 
 def test_without_the_gate_or_the_strategy_claims_stay_as_they_are() -> None:
     """statefulset case 51"""
     assert growing().with_settings(auto_resize_claims=False).plan().stages == ()
-    assert growing().with_spec(volumeClaimUpdateStrategy={"type": "OnDelete"}).plan().stages == ()
+    builder = growing().with_spec(volumeClaimUpdateStrategy={"type": "OnDelete"})
+    assert builder.plan().stages == ()
+    # and no pod waits for them
+    wait_for_start(builder, "data-web-2", since_s=1000)
+    assert builder.plan().stages == ()
+    capacity(builder, "data-web-2", "1Gi")
+    del builder.claims["data-web-2"]["status"]["conditions"]
+    assert deleted(builder.all_old().plan()) == [2]
 
 
 def test_claims_that_are_not_there_or_on_their_way_out_are_passed_over() -> None:

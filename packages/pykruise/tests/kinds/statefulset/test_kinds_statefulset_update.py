@@ -1,5 +1,6 @@
 """Which pods are updated, in which order, how many at once, and how; numbers are the specification's cases."""
 
+import json
 from typing import Any
 
 import pytest
@@ -117,6 +118,44 @@ def test_a_missing_pod_is_made_and_costs_a_place() -> None:
     assert (created(plan), deleted(plan)) == ([0], [])
 
 
+def test_a_missing_pod_does_not_end_the_pass() -> None:
+    plan = statefulset(3, parallel=True, maxUnavailable=2).all_old().without(2).plan()
+    assert (created(plan), deleted(plan)) == ([2], [1])
+
+
+@pytest.mark.parametrize("marked", [False, True], ids=["old", "specified"])
+def test_what_scaling_does_to_a_pod_is_not_done_twice(marked: bool) -> None:
+    def begun() -> StatefulSetBuilder:
+        builder = statefulset(3, parallel=True).all_old()
+        return builder.marked(0, 1, 2) if marked else builder
+
+    # a pod that ends is replaced as far as scaleStrategy lets it be
+    plan = begun().phase("Failed", 0, 2).with_spec(scaleStrategy={"maxUnavailable": 1}).plan()
+    assert deleted(plan) == [0]
+    assert left(plan).keys() == {1}
+    # one whose labels are repaired goes later, and one that terminates goes anyway
+    builder = begun()
+    del builder.pods["web-2"]["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"]
+    assert 2 not in deleted(builder.plan())
+    assert 2 not in deleted(begun().deleted(2).plan())
+    # and one that is specified for deletion and old is deleted once
+    assert deleted(begun().plan()) == [2]
+
+
+@pytest.mark.parametrize("fields", [{}, {"paused": True}, {"partition": 4}])
+def test_old_pods_that_stay_have_a_reason_and_others_need_none(fields: dict[str, Any]) -> None:
+    # given P0 updated, P1 on its way out
+    plan = statefulset(4, parallel=True, **fields).all_old().pod(0).deleted(1).plan()
+    assert left(plan).keys() == {2, 3}
+
+
+def test_a_large_recreation_goes_a_few_hundred_pods_at_a_time() -> None:
+    plan = statefulset(258, parallel=True, maxUnavailable="100%").all_old().plan()
+    assert deleted(plan) == list(range(257, 1, -1))
+    assert plan.requeue_after_s == 0
+    assert left(plan) == dict.fromkeys((0, 1), "waits for its turn: others are being updated")
+
+
 # ── which pod goes first ─────────────────────────────────────────────────────
 
 
@@ -221,7 +260,11 @@ def test_paused_updates_no_pod_and_new_pods_are_of_the_new_revision() -> None:
     plan = builder.plan()
     assert (created(plan), deleted(plan)) == ([3, 4], [])
     assert revisions(builder) == [builder.update_name] * 2
-    assert waiting(builder.with_spec(replicas=3).plan()) == "Paused"
+    # and old ones stay
+    plan = builder.with_spec(replicas=3).plan()
+    assert plan.stages == ()
+    assert left(plan) == dict.fromkeys(range(3), "updates are paused")
+    assert waiting(plan) == "Paused"
 
 
 @pytest.mark.parametrize("strategy", [None, {}, {"type": "RollingUpdate"}])
@@ -236,6 +279,7 @@ def test_on_delete_updates_no_pod_and_a_lost_pod_is_new() -> None:
     plan = builder.plan()
     assert plan.stages == ()
     assert waiting(plan) == "OnDelete"
+    assert left(plan)[0] == "OnDelete: it is updated when a person deletes it"
     assert revisions(builder.without(1)) == [builder.update_name]
 
 
@@ -273,6 +317,7 @@ def test_a_specified_pod_waits_for_the_budget_unless_it_is_down_itself(
 def test_in_order_a_specified_pod_that_is_down_goes_too() -> None:
     """statefulset case 54, OrderedReady: it is what everything else waits for"""
     assert deleted(statefulset(3).not_ready(1).marked(1).plan()) == [1]
+    assert deleted(statefulset(3).not_ready(1, 2).marked(1, 2).plan()) == [1]
     assert deleted(statefulset(3).not_ready(0).marked(2).plan()) == []
 
 
@@ -318,6 +363,11 @@ def test_what_cannot_go_in_place_is_recreated() -> None:
     plan = builder.all_old().plan()
     assert deleted(plan) == [2]
     assert images(plan) == {}
+    # and it says why, where that is not what the policy says anyway
+    (step,) = plan.steps
+    assert "command" in step.because
+    (step,) = builder.with_rolling(podUpdatePolicy="ReCreate").plan().steps
+    assert step.because == f"recreated for revision {builder.update_name}"
 
 
 def test_in_place_only_recreates_no_pod_and_says_so() -> None:
@@ -333,6 +383,43 @@ def test_in_place_only_recreates_no_pod_and_says_so() -> None:
     assert (failed["type"], failed["status"]) == ("FailedUpdatePod", "True")
     assert "InPlaceOnly forbids more" in failed["message"]
     assert waits["reason"] == "CannotUpdate"
+    found = left(plan)
+    assert found[2] in failed["message"]
+    assert found[1] == f"waits for its turn: {failed['message']}"
+
+
+def test_a_pod_that_cannot_be_updated_ends_the_pass_and_is_the_one_named() -> None:
+    # given another one that cannot be either, and prepares; and one that could
+    builder = updatable(3, policy="InPlaceOnly", parallel=True, maxUnavailable=3).with_hook("inPlaceUpdate")
+    builder.all_old().labelled({keys.REVISION_LABEL: "web-gone"}, 1, 2).state("PreparingUpdate", 1)
+    plan = builder.plan()
+    # then
+    assert plan.stages == ()
+    assert plan.status is not None
+    assert "pod web-2" in plan.status["conditions"][0]["message"]
+
+
+def test_a_pod_in_an_unknown_state_is_left_alone_costs_a_place_and_does_not_end_the_pass() -> None:
+    builder = statefulset(3, parallel=True, maxUnavailable=2).all_old().state("Dreaming", 2)
+    plan = builder.plan()
+    assert deleted(plan) == [1]
+    assert left(plan)[2] == "its lifecycle state 'Dreaming' is not known to this version"
+
+
+def test_a_ready_pod_whose_update_in_place_is_not_complete_costs_a_place() -> None:
+    # given one that serves again, with containers left to be updated
+    builder = updatable(2, parallel=True).all_old().pod(1)
+    state = {
+        "revision": builder.update_name,
+        "updateTimestamp": format_time(NOW),
+        "nextContainerImages": {"main": "nginx:1"},
+    }
+    annotations = builder.pods["web-1"]["metadata"]["annotations"]
+    annotations[keys.IN_PLACE_STATE_ANNOTATION] = json.dumps(state)
+    # then
+    assert 0 not in images(builder.plan())
+    # and none once it is done
+    assert images(builder.pod(1).plan()) == {0: "nginx:1"}
 
 
 def test_a_grace_period_comes_between_the_two_writes() -> None:
@@ -466,14 +553,22 @@ def test_a_pod_that_prepares_goes_on_although_the_first_in_order_waits_for_its_p
     assert deleted(builder.labelled({"example.com/hook": "off"}, 0).plan()) == [0]
 
 
+def test_a_pod_that_prepares_goes_once_when_it_is_the_first_in_order() -> None:
+    builder = statefulset(2, parallel=True).with_hook("preDelete").all_old().hooked(0)
+    assert deleted(builder.state("PreparingDelete", 1).plan()) == [1]
+
+
 def test_a_recreation_that_is_taken_back_lets_the_pod_return() -> None:
     builder = statefulset(3).with_hook("preDelete").hooked(0, 1, 2).state("PreparingDelete", 2)
     assert states(builder.plan()) == {2: "Normal"}
 
 
 def test_one_that_was_to_be_deleted_and_can_be_updated_in_place_comes_back_first() -> None:
-    builder = updatable(3).with_hook("preDelete").all_old().hooked(2).state("PreparingDelete", 2)
-    assert states(builder.plan()) == {2: "Normal"}
+    builder = updatable(3, parallel=True, maxUnavailable=2).with_hook("preDelete").all_old()
+    plan = builder.hooked(2).state("PreparingDelete", 2).plan()
+    assert states(plan)[2] == "Normal"
+    # and costs a place until its turn has come
+    assert images(plan) == {1: "nginx:1"}
 
 
 def test_the_hook_returns_for_the_next_update_while_the_last_one_ends() -> None:

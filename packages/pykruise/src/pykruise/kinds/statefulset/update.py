@@ -40,7 +40,6 @@ from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_update", "updating_names"]
 
-AFTER_OTHERS: Final = Reason(Code.TURN, "other pods go first")
 BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps it at its revision")
 SPECIFIED: Final = Reason(
     Code.SPECIFIED,
@@ -64,7 +63,7 @@ class _Pass:
         self.ws = ws
         self.growth = Growth(ws)
         self.handled = set(written)
-        """Pods that something is done to in this plan already."""
+        """Pods that scaling writes to, or that go for they are specified for deletion."""
         self.unavailable = {slot.name for slot in ws.slots if _is_unavailable(ws, slot, self.growth)}
         self.chains: list[Chain] = []
         self.skipped: dict[str, Reason] = {}
@@ -82,7 +81,6 @@ class _Pass:
         """The pod is written to, or waits; either way it does not serve."""
         if steps:
             self.chains.append(pod_chain(pod, *steps))
-            self.handled.add(pod.name)
         elif waits is not None:
             self.skipped[pod.name] = waits
         self.unavailable.add(pod.name)
@@ -91,7 +89,6 @@ class _Pass:
         """Delete the pod, or move it to PreparingDelete."""
         steps, waits = delete_steps(pod, hook=self.ws.spec.hooks.pre_delete, now=self.ws.now, because=because)
         self.act(pod, steps, waits)
-        self.handled.add(pod.name)
 
     def fail(self, pod: PodView, why: Reason, *, failure: Reason, event: str) -> None:
         """The pod cannot be updated at all; the pass ends with it."""
@@ -131,7 +128,7 @@ def plan_update(
     else:
         wanted = candidates(ws)
         names = {slot.name for slot in wanted}
-        kept = _skip_old(ws, BY_PARTITION if ws.limits.partition else AFTER_OTHERS)
+        kept = _skip_old(ws, BY_PARTITION)
         current.skipped |= {name: why for name, why in kept.items() if name not in names}
         _update(current, [slot for slot in wanted if only in ("", slot.name)], differences)
     return current.phase()
@@ -154,9 +151,9 @@ def _delete_specified(current: _Pass, *, only: str) -> None:
             continue
         if not current.may_lose(pod.name):
             current.skipped[pod.name] = SPECIFIED
-            current.handled.add(pod.name)
             continue
         current.delete(pod, "specified for deletion")
+        current.handled.add(pod.name)
 
 
 # To the update revision
@@ -166,12 +163,14 @@ def _update(current: _Pass, wanted: Sequence[Slot], differences: Differences) ->
     for index, slot in enumerate(wanted):
         if current.begun >= BEGUN_AT_ONCE or len(current.chains) >= MOST_AT_ONCE:
             current.is_partial = bool(current.chains)
-            _skip_rest(current, wanted[index:], OTHERS_FIRST)
-            return
-        if not _update_one(current, slot, differences):
-            _go_on(current, wanted[index + 1 :], differences)
-            _skip_rest(current, wanted[index:], _turn_of(current.failure))
-            return
+            reason = OTHERS_FIRST
+        elif not _update_one(current, slot, differences):
+            _go_on(current, wanted[index:], differences)
+            reason = _turn_of(current.failure)
+        else:
+            continue
+        _skip_rest(current, wanted[index:], reason)
+        return
 
 
 def _go_on(current: _Pass, slots: Sequence[Slot], differences: Differences) -> None:
@@ -202,7 +201,7 @@ def _update_one(current: _Pass, slot: Slot, differences: Differences) -> bool:
         return True
     fits = not growth.is_on or growth.is_compatible(slot.ordinal)
     is_updated = ws.is_updated(pod)
-    restart_at = growth.restart_at(slot.ordinal) if growth.is_on and is_updated and fits else None
+    restart_at = growth.restart_at(slot.ordinal) if growth.is_on and is_updated else None
     if is_updated and fits and restart_at is None:
         return True
     if not current.may_lose(slot.name):
