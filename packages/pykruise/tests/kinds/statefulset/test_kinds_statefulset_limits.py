@@ -1,0 +1,39 @@
+"""How many pods a StatefulSet wants, keeps and may do without, also by specs that never met admission."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.statefulset.limits import LARGEST_SET, Limits, limits_of
+from support.statefulset_builder import StatefulSetBuilder, statefulset
+
+
+def limits(builder: StatefulSetBuilder) -> tuple[Limits, list[str]]:
+    spec = builder.view().spec
+    assert spec is not None
+    return limits_of(spec)
+
+
+@pytest.mark.parametrize(("replicas", "expected"), [(None, 1), (0, 0), (-1, 0), (LARGEST_SET, LARGEST_SET)])
+def test_a_set_that_says_nothing_wants_one_pod_and_never_less_than_none(
+    replicas: int | None, expected: int
+) -> None:
+    found, problems = limits(statefulset(pods=False).with_spec(replicas=replicas))
+    assert (found.replicas, problems) == (expected, [])
+
+
+def test_more_pods_than_a_cluster_can_have_are_a_problem_and_fill_no_memory() -> None:
+    found, problems = limits(statefulset(pods=False).with_spec(replicas=LARGEST_SET + 1))
+    assert found.replicas == LARGEST_SET
+    assert problems == ["spec.replicas: 150001 is more than the 150000 pods that a cluster can have"]
+
+
+@pytest.mark.parametrize(("history", "expected"), [(None, 10), (0, 0), (-1, 0), (3, 3)])
+def test_ten_revisions_are_kept_unless_the_set_says_how_many(history: int | None, expected: int) -> None:
+    assert limits(statefulset().with_spec(revisionHistoryLimit=history))[0].history == expected
+
+
+@pytest.mark.parametrize("rolling", [{"partition": -1, "minReadySeconds": -1}, {}])
+def test_what_is_negative_or_not_said_keeps_no_pod_and_waits_for_none(rolling: dict[str, Any]) -> None:
+    found, _ = limits(statefulset(3, **rolling))
+    assert (found.partition, found.min_ready_seconds, found.quota) == (0, 0, 3)
