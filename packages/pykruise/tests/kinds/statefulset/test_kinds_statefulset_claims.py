@@ -247,6 +247,27 @@ def test_no_claim_is_ever_deleted_by_the_set_itself() -> None:
     }
 
 
+@pytest.mark.parametrize("is_there", [False, True], ids=["missing", "Pending"])
+def test_the_other_claims_of_a_pod_are_made_while_an_old_one_is_on_its_way_out(is_there: bool) -> None:
+    # given
+    builder = statefulset(1).with_claims(claim_template(), claim_template("logs"))
+    builder = builder.pending(0) if is_there else builder.without(0)
+    builder.claims["data-web-0"]["metadata"]["deletionTimestamp"] = format_time(NOW)
+    plan = builder.plan()
+    assert plan.stages == ()
+    assert left(plan) == {0: "waits until its old claim data-web-0 is gone"}
+    # when the other one is not there either
+    del builder.claims["logs-web-0"]
+    plan = builder.plan()
+    # then
+    assert (created_claims(plan), created(plan)) == (["logs-web-0"], [])
+    # and once the old one is gone, only the pod is waited for, if it is there
+    del builder.claims["data-web-0"]
+    plan = builder.plan()
+    assert (created_claims(plan), created(plan)) == (["data-web-0", "logs-web-0"], [] if is_there else [0])
+    assert left(plan) == ({0: "is not ready; the others wait for it"} if is_there else {})
+
+
 # ── growing ──────────────────────────────────────────────────────────────────
 
 FAST = {"storageClassName": "fast"}
@@ -365,6 +386,11 @@ def test_a_pod_is_updated_once_its_claims_have_grown() -> None:
     assert deleted(builder.plan()) == [1]
 
 
+def test_in_order_claims_of_a_pod_that_has_ended_or_terminates_grow_once_its_successor_is_there() -> None:
+    assert grown(growing(1).phase("Failed", 0).plan()) == []
+    assert grown(growing(1).state("Updating", 0).deleted(0).plan()) == []
+
+
 def test_claims_grow_side_by_side_within_the_budget() -> None:
     assert grown(growing(parallel=True, maxUnavailable=2).plan()) == ["data-web-2", "data-web-1"]
 
@@ -405,6 +431,9 @@ def test_without_the_gate_or_the_strategy_claims_stay_as_they_are() -> None:
     capacity(builder, "data-web-2", "1Gi")
     del builder.claims["data-web-2"]["status"]["conditions"]
     assert deleted(builder.all_old().plan()) == [2]
+    capacity(builder, "data-web-2", "2Gi")
+    capacity(builder, "data-web-1", "1Gi")
+    assert deleted(builder.plan()) == [2]
 
 
 def test_claims_that_are_not_there_or_on_their_way_out_are_passed_over() -> None:

@@ -63,6 +63,23 @@ def test_an_old_pod_that_is_replaced_is_not_left_alone_as_well(paused: bool) -> 
     assert left(plan).keys() == {1}
 
 
+def test_in_order_the_pod_that_is_waited_for_has_its_reason() -> None:
+    builder = statefulset(2, minReadySeconds=10)
+    assert left(builder.deleted(0).plan()) == {0: "terminates; its successor comes after it"}
+    plan = builder.pod(0).ready_for(5, 0).plan()
+    assert left(plan) == {0: "has to be ready for 10 s before the next pod's turn"}
+    assert left(builder.not_ready(0).plan()) == {0: "is not ready; the others wait for it"}
+    plan = builder.pod(0).with_hook("preNormal").state("PreparingNormal", 0).plan()
+    assert "hook" in left(plan)[0]
+
+
+def test_a_pod_that_has_ended_waits_for_its_pre_delete_hook() -> None:
+    builder = statefulset(2, parallel=True).with_hook("preDelete").hooked(0)
+    plan = builder.phase("Failed", 0).state("PreparingDelete", 0).plan()
+    assert plan.stages == ()
+    assert "hook" in left(plan)[0]
+
+
 def test_a_failed_pod_that_terminates_is_waited_for() -> None:
     plan = statefulset().without(2).phase("Failed", 1).deleted(1).plan()
     assert (created(plan), deleted(plan)) == ([], [])
@@ -73,7 +90,9 @@ def test_a_failed_pod_that_terminates_is_waited_for() -> None:
 
 
 def test_surplus_pods_go_one_by_one_from_the_highest() -> None:
-    assert deleted(statefulset(1).pod(1, 2).plan()) == [2]
+    plan = statefulset(1).pod(1, 2).plan()
+    assert deleted(plan) == [2]
+    assert left(plan) == {1: "surplus; goes after pod web-2"}
     assert deleted(statefulset(1).pod(1, 2).deleted(2).plan()) == []
 
 
@@ -217,6 +236,7 @@ def test_in_parallel_all_are_made_at_once() -> None:
     plan = statefulset(pods=False, parallel=True).plan()
     assert created(plan) == [0, 1, 2]
     assert all(stage.ramp for stage in plan.stages if stage.purpose == "create pods")
+    assert all(step.failed is not None and step.failed.warning for step in plan.steps)
 
 
 def test_the_scale_limit_counts_pods_that_are_not_available() -> None:
@@ -289,6 +309,35 @@ def test_surplus_pods_go_even_when_the_missing_ones_cannot_be_made() -> None:
     plan = statefulset(3, parallel=True).with_spec(reserveOrdinals=[1]).plan()
     assert (created(plan), deleted(plan)) == ([3], [1])
     assert [stage.regardless for stage in plan.stages if stage.purpose == "delete surplus pods"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("missing", "failed", "is_limited"),
+    [((0,), (), False), ((0, 1), (), True), ((0,), (1,), True), ((), (2,), False)],
+)
+def test_the_scale_limit_is_an_event_when_it_keeps_pods_from_being_made(
+    missing: tuple[int, ...], failed: tuple[int, ...], is_limited: bool
+) -> None:
+    builder = statefulset(3, parallel=True).with_spec(scaleStrategy={"maxUnavailable": 1})
+    plan = builder.without(*missing).phase("Failed", *failed).plan()
+    assert ("ScaleUpLimited" in {note.reason for note in plan.notes}) is is_limited
+
+
+def test_a_large_set_is_scaled_a_few_hundred_pods_at_a_time() -> None:
+    # given missing pods, and others that have ended
+    builder = statefulset(258, parallel=True).without(*range(129)).phase("Failed", *range(129, 258))
+    plan = builder.plan()
+    assert len(created(plan)) + len(deleted(plan)) == 256
+    assert plan.requeue_after_s == 0
+    # and surplus pods go likewise; each of them wakes the set when it is gone
+    assert len(deleted(statefulset(258, parallel=True).with_spec(replicas=0).plan())) == 256
+
+
+def test_surplus_pods_that_terminate_are_not_deleted_again() -> None:
+    plan = statefulset(0, parallel=True).pod(0, 1).deleted(1).plan()
+    assert deleted(plan) == [0]
+    assert left(plan) == {1: "terminates"}
+    assert all(stage.ramp for stage in plan.stages)
 
 
 # ── ordinals ─────────────────────────────────────────────────────────────────
@@ -409,9 +458,15 @@ def test_a_template_that_brings_the_pre_normal_hook_makes_normal_pods() -> None:
 def test_a_pod_that_lost_the_label_with_its_name_gets_it_back() -> None:
     builder = statefulset(1)
     del builder.pods["web-0"]["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"]
+    (stage,) = builder.plan().stages
+    assert stage.is_optional
     (step,) = builder.plan().steps
     assert isinstance(step.action, Patch)
     assert step.action.body["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-0"
+    assert step.failed is not None
+    assert step.failed.warning
+    # unless it is on its way out
+    assert builder.deleted(0).plan().stages == ()
 
 
 def test_a_set_that_is_being_deleted_touches_nothing() -> None:

@@ -193,10 +193,11 @@ def test_ordered_keys_sort_by_the_number_and_pods_without_one_come_first() -> No
     assert order_of(builder) == [3, 1, 0, 2]
 
 
-def test_without_an_order_updated_pods_fill_the_quota_wherever_they_are() -> None:
+@pytest.mark.parametrize("gate", [False, True])
+def test_without_an_order_updated_pods_fill_the_quota_wherever_they_are(gate: bool) -> None:
     """statefulset case 44"""
-    plan = statefulset(3, parallel=True, partition=2).unordered().all_old().pod(0).plan()
-    assert deleted(plan) == []
+    builder = statefulset(3, parallel=True, partition=2).unordered().all_old().pod(0)
+    assert deleted(builder.with_settings(preparing_update_as_update=gate).plan()) == []
 
 
 def test_without_an_order_or_priorities_the_highest_ordinal_goes_first() -> None:
@@ -418,8 +419,11 @@ def test_a_ready_pod_whose_update_in_place_is_not_complete_costs_a_place() -> No
     annotations[keys.IN_PLACE_STATE_ANNOTATION] = json.dumps(state)
     # then
     assert 0 not in images(builder.plan())
-    # and none once it is done
-    assert images(builder.pod(1).plan()) == {0: "nginx:1"}
+    # and none once it is done, though another manager has left a reason in its condition
+    del state["nextContainerImages"]
+    annotations[keys.IN_PLACE_STATE_ANNOTATION] = json.dumps(state)
+    builder.set_condition(1, keys.IN_PLACE_READY, "True", reason="Done")
+    assert images(builder.plan()) == {0: "nginx:1"}
 
 
 def test_a_grace_period_comes_between_the_two_writes() -> None:
@@ -607,6 +611,13 @@ def test_a_pod_that_lacks_a_new_volume_keeps_running_until_it_is_recreated() -> 
     # and a pod that is made anew mounts it
     (pod,) = created_pods(builder.without(1).plan())
     assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["data", "logs"]
+
+
+@pytest.mark.parametrize(("count", "has_more"), [(10, False), (11, True)])
+def test_pods_that_lack_a_volume_are_named_ten_at_most(count: int, has_more: bool) -> None:
+    builder = statefulset(count, parallel=True).with_spec(volumeClaimTemplates=[claim_template()])
+    (note,) = builder.plan().notes
+    assert note.message.endswith(", web-9, …" if has_more else ", web-9")
 
 
 def test_a_new_template_makes_one_revision_and_pods_of_it_only_after_that() -> None:

@@ -115,7 +115,7 @@ def _fill(ws: WorkingSet, slot: Slot, choice: RevisionChoice, found: _Found) -> 
 
 def _has_available(ws: WorkingSet, slot: Slot) -> bool:
     pod = slot.pod
-    return pod is not None and pod.phase not in FINISHED and not pod.is_deleting and ws.is_available(pod)
+    return pod is not None and not pod.is_deleting and ws.is_available(pod)
 
 
 # One after the other
@@ -134,7 +134,7 @@ def _ordered(ws: WorkingSet) -> Scale:
             found.skipped.setdefault(pod.name, _why_not_available(ws, pod))
             advances = not pod.is_deleting and (pod.state in _TAKEN_OUT or pod.is_specified_delete)
         # What was taken out of service by an update or deletion is brought on all the same: only that ends it.
-        return Scale(phase=found.phase(), may_update=advances, only=slot.name if advances else "")
+        return Scale(phase=found.phase(), may_update=advances, only=slot.name)
     stages, skipped, may_update = _surplus_in_order(ws)
     return Scale(phase=found.phase(stages, skipped), may_update=may_update)
 

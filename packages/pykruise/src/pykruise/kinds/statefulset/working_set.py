@@ -110,9 +110,8 @@ class WorkingSet:
 
     def ordinal(self, pod: PodView) -> int:
         """The ordinal in the pod's name; NO_ORDINAL when this set would not have named it so."""
-        parent, ordinal = split_name(pod.name)
-        name = self.snapshot.statefulset.name
-        return ordinal if parent == name and pod.name == pod_name(name, ordinal) else NO_ORDINAL
+        _, ordinal = split_name(pod.name)
+        return ordinal if pod.name == pod_name(self.name, ordinal) else NO_ORDINAL
 
     @cached_property
     def slot_pods(self) -> Sequence[PodView]:
@@ -136,21 +135,16 @@ class WorkingSet:
 
     @cached_property
     def first_unhealthy(self) -> str:
-        """Name of the pod with the lowest ordinal, wanted or surplus, that is missing or not healthy; empty: all are.
+        """Name of the surplus pod with the lowest ordinal that is not healthy; empty: all are.
 
-        Not a surplus pod in PreparingDelete: it does not come back, so waiting for it would never end.
+        Not one in PreparingDelete: it does not come back, so waiting for it would never end.
         """
         found = [
-            (slot.ordinal, slot.name)
-            for slot in self.slots
-            if slot.pod is None or not self.is_healthy(slot.pod)
-        ][:1]
-        found += [
-            (self.ordinal(pod), pod.name)
+            pod.name
             for pod in self.surplus
             if not self.is_healthy(pod) and pod.state != LifecycleState.PREPARING_DELETE
         ]
-        return min(found)[1] if found else ""
+        return found[-1] if found else ""
 
     def is_updated(self, pod: PodView) -> bool:
         """Whether it is of the update revision."""
