@@ -1,5 +1,6 @@
 """Updates in place in a CloneSet's plans: which pods can, what the hooks do, how they go on and end."""
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -149,6 +150,18 @@ def test_a_pod_that_cannot_be_updated_takes_no_place_of_the_partition() -> None:
     # then
     assert replaced(plan) == {"b"}
     assert condition(plan, FAILED_UPDATE) is None
+
+
+@pytest.mark.parametrize("specify", [CloneSetBuilder.marked, CloneSetBuilder.to_delete])
+def test_a_pod_that_is_specified_for_deletion_is_not_updated_while_it_waits(
+    specify: Callable[[CloneSetBuilder, str], CloneSetBuilder],
+) -> None:
+    # given one that serves, not yet for long enough to be available, so that it may not go now
+    builder = in_place(4, max_unavailable=1, minReadySeconds=30).ready_for(10, "a")
+    # then nothing is done to it, by its label or by podsToDelete
+    plan = planned(specify(builder, "a"))
+    assert not plan.stages
+    assert left(plan)["a"] == "specified for deletion, but maxUnavailable is used up"
 
 
 def test_a_pod_of_a_forgotten_revision_is_recreated() -> None:

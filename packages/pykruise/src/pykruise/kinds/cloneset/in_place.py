@@ -9,7 +9,7 @@ CloneSet's: its hooks, labels and policy.
 from collections.abc import Sequence
 from typing import Final
 
-from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.plans.in_place import ByRevision, begun_at_once, only_in_place, unknown_state
 from pykruise.plans.in_place_turns import Target, update_turn, waits_for
 from pykruise.plans.phases import OTHERS_FIRST, Phase, pod_chain, skip, stage_of
@@ -81,12 +81,13 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
     skipped: dict[str, Reason] = {}
     most = begun_at_once(len(ws.pods))
     going_to = _going_to(ws, target)
+    to_delete = {pod.name for pod in ws.marked(Mark.TO_DELETE)}
     looked_at = 0
     for pod in pods:
         if len(chains) == most:
             break
         looked_at += 1
-        if waits := _holds(pod, going_to):
+        if waits := SPECIFIED if pod.name in to_delete else waits_for(pod, going_to.hook):
             skipped[pod.name] = waits
             continue
         found = differences.of(pod)
@@ -96,17 +97,12 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
     later = pods[looked_at:]
     skipped |= skip(later, OTHERS_FIRST)
     for pod in later:
-        if (pod.is_specified_delete or pod.state in _HELD) and (waits := _holds(pod, going_to)):
+        if pod.name in to_delete:
+            skipped[pod.name] = SPECIFIED
+        elif pod.state in _HELD and (waits := waits_for(pod, going_to.hook)):
             skipped[pod.name] = waits
     stages = stage_of(Purpose.UPDATE_PODS, chains)
     return Phase(stages=stages, skipped=skipped, is_partial=len(chains) == most and len(pods) > most)
-
-
-def _holds(pod: PodView, going_to: Target) -> Reason | None:
-    """Why the pod is not begun whatever turn it is; None: nothing holds it."""
-    if pod.is_specified_delete:
-        return SPECIFIED
-    return waits_for(pod, going_to.hook)
 
 
 def _going_to(ws: WorkingSet, revision: RevisionView) -> Target:
