@@ -138,11 +138,11 @@ test: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory -j2 lint unit
 	@$(MAKE) --no-print-directory -j2 real-in-brief nodes-in-brief
 
-real-in-brief:
+real-in-brief: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory test-real SELECTION=--brief
 
 # Real nodes are waited for most of the time, so they come up beside the other tests. What they say comes in one piece.
-nodes-in-brief:
+nodes-in-brief: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory test-nodes SELECTION='--brief tests/scenarios/test_real_nodes.py' \
 	  >$(VENV)/nodes.log 2>&1; code=$$?; cat $(VENV)/nodes.log; exit $$code
 

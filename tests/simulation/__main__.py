@@ -31,13 +31,13 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     if arguments.replay:
         outcome = run(from_json(Path(arguments.replay).read_bytes()))
-        _show(outcome, trace=arguments.trace)
+        show(outcome, trace=arguments.trace)
         return bool(outcome.violations)
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     if arguments.trace:
         for kind, seed in product(arguments.kind, seeds):
             print(to_json(generate(seed, kind)))
-            _show(run(generate(seed, kind)), trace=True)
+            show(run(generate(seed, kind)), trace=True)
         return 0
     out, most = Path(arguments.out), arguments.most
     return max(
@@ -104,7 +104,8 @@ def _try(seed: int, *, kind: str) -> tuple[int, str, str]:
     return seed, outcome.rule, str(outcome.violations[0]) if outcome.violations else ""
 
 
-def _show(outcome: Outcome, *, trace: bool) -> None:
+def show(outcome: Outcome, *, trace: bool) -> None:
+    """Print how a script went."""
     if trace:
         print("\n".join(outcome.trace))
     print(f"{outcome.seconds:.0f} virtual seconds, {outcome.writes} writes by managers")

@@ -81,7 +81,7 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
     skipped: dict[str, Reason] = {}
     most = begun_at_once(len(ws.pods))
     going_to = _going_to(ws, target)
-    to_delete = {pod.name for pod in ws.marked(Mark.TO_DELETE)}
+    to_delete = ws.marked_names(Mark.TO_DELETE)
     looked_at = 0
     for pod in pods:
         if len(chains) == most:

@@ -87,7 +87,7 @@ def _keep(ws: WorkingSet) -> Phase | None:
         return None  # nothing would take the mark off again
     leaving = sum(1 for marks in ws.marks if marks & (Mark.PRE_DELETING | Mark.TO_DELETE))
     wanted = ws.limits.replicas - len(ws.pods) + leaving
-    to_delete = {pod.name for pod in ws.marked(Mark.TO_DELETE)}
+    to_delete = ws.marked_names(Mark.TO_DELETE)
     back = [pod for pod in _by_name(waiting) if pod.name not in to_delete][: max(wanted, 0)]
     if not back:
         return None

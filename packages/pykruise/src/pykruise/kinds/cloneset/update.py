@@ -189,7 +189,7 @@ def _allowed(ws: WorkingSet, pods: Sequence[PodView]) -> tuple[Sequence[PodView]
     spends: Spends = {}
     if not ws.settings.asks_budgets:
         return pods, None, spends
-    marked = {pod.name for pod in ws.marked(Mark.TO_DELETE)}
+    marked = ws.marked_names(Mark.TO_DELETE)
     for count, pod in enumerate(pods):
         if pod.name in marked:
             continue  # asked before it was marked
@@ -241,7 +241,7 @@ def _recreate(
 
     `reasons`: why a pod is not updated in place, by name; only under a policy that would.
     """
-    marked = {pod.name for pod in ws.marked(Mark.TO_DELETE)}
+    marked = ws.marked_names(Mark.TO_DELETE)
     fresh = [pod for pod in pods if pod.name not in marked]
     later = fresh[MOST_AT_ONCE:]
     fresh = fresh[:MOST_AT_ONCE]

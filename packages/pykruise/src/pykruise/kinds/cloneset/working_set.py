@@ -95,6 +95,10 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
             return iter(())
         return (pod for pod, marks in zip(self.pods, self.marks, strict=True) if marks & mark)
 
+    def marked_names(self, mark: int) -> set[str]:
+        """The names of those."""
+        return {pod.name for pod in self.marked(mark)}
+
     def scale_numbers(self) -> Numbers:
         """Numbers of the scale phase."""
         return self._numbers(tally(self.scale_marks))
