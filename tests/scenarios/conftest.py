@@ -9,7 +9,8 @@
 
 With `--exhaustive` all of them run.
 
-    @pytest.mark.few_controllers      in the sandbox, of the built-in controllers only those for pods, claims and nodes
+    @pytest.mark.all_controllers      in the sandbox, all built-in controllers, garbage of everything is collected, and
+                                      it is tracked whose fields are; else controllers of workloads, pods, claims, nodes
 
 On the real one time is real, so a scenario says what of it is worth that time:
 
@@ -36,10 +37,10 @@ import functools
 import math
 import random
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -117,27 +118,28 @@ MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
 OWNERS_ARE_CHECKED = {API_SERVER: ["--enable-admission-plugins=OwnerReferencesPermissionEnforcement"]}
 """As some distributions have it: a client that makes an owner block deletions needs the right to its finalizers."""
 
-POD_CONTROLLERS = (
-    "claims",
-    "node-lifecycle",
-    "pod-collector",
-    "storage-class",
-    "taint-eviction",
-    "volumes",
+CONTROLLERS = (
+    *("deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "tracked-pods"),
+    *(
+        "claims",
+        "disruption",
+        "node-lifecycle",
+        "pod-collector",
+        "storage-class",
+        "taint-eviction",
+        "volumes",
+    ),
 )
 COLLECTED = (
-    BROADCAST_JOBS,
-    IMAGE_LIST_PULL_JOBS,
-    IMAGE_PULL_JOBS,
-    PODS,
-    CONTROLLER_REVISIONS,
-    PERSISTENT_VOLUME_CLAIMS,
-    CLONE_SETS,
-    DAEMON_SETS,
-    ADVANCED_STATEFUL_SETS,
+    *(PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS),
+    *(CLONE_SETS, DAEMON_SETS, ADVANCED_STATEFUL_SETS, UNITED_DEPLOYMENTS, SIDECAR_SETS),
+    *(BROADCAST_JOBS, IMAGE_LIST_PULL_JOBS, IMAGE_PULL_JOBS),
+    *(DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, BUILTIN_DAEMON_SETS, JOBS),
 )
-"""What `few_controllers` leaves: grids of faults start hundreds of clusters, and other controllers only watch."""
+"""The usual controllers, and what the usual collector watches: to watch all that is served is half of what a cluster
+costs that does nothing else."""
 
+NEVER_S = 1e9
 REAL_NODES = 4
 OF_JOBS = "busybox:1"
 """The image that jobs have in scenarios; its containers end by themselves."""
@@ -268,11 +270,9 @@ def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
     """Override it in a test module for other nodes or delays."""
     is_real = request.config.getoption("--cluster") == "real"
     delay_s = 0.1 if is_real else 0.5  # where it is real, time is dear
-    few: Mapping[str, Any] = {}
-    if request.node.get_closest_marker("few_controllers"):
-        few = {"controllers": POD_CONTROLLERS, "collected": COLLECTED}
-    # Leases say which node is dead; where none dies, renewing them is what an hour costs.
-    kubelet = KubeletSettings(lease_s=None)
+    has_all = request.node.get_closest_marker("all_controllers") is not None
+    # Leases say which node is dead; where none dies, renewing them, and heartbeats, are what an hour costs.
+    kubelet = KubeletSettings(lease_s=None, heartbeat_s=NEVER_S)
     return ClusterSettings(
         nodes=4,
         kubelet=kubelet,
@@ -281,7 +281,9 @@ def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
         stop_s=delay_s,
         # What watches do that end and begin again is for the simulation (and tests of caches); here hours pass.
         steady_watches=True,
-        **few,
+        controllers=None if has_all else CONTROLLERS,
+        collected=None if has_all else COLLECTED,
+        tracks_fields=has_all,
     )
 
 

@@ -18,8 +18,6 @@ from support.faults import Answer, DropAnswer, FaultyTransport, Request, conflic
 from support.kills import Kill
 from support.scenario import Stage
 
-pytestmark = pytest.mark.few_controllers
-
 
 @pytest.fixture
 def broadcast(stage: Stage, pool: Pool) -> Broadcast:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.patches.types import PatchType
@@ -292,6 +294,7 @@ async def ended(stage: Stage, name: str) -> Object:
     return status
 
 
+@pytest.mark.all_controllers
 async def test_a_service_and_a_budget_follow_the_pods_of_a_deployment(stage: Stage) -> None:
     # given
     selector = {"app": "web"}

@@ -14,8 +14,6 @@ from support.faults import Answer, DropAnswer, FaultyTransport, Request, TakeEff
 from support.kills import Kill
 from support.scenario import Object, Stage, cloneset, rolling
 
-pytestmark = pytest.mark.few_controllers
-
 
 def with_claims(*, replicas: int = 3, reuse: bool, **spec: Any) -> Object:
     """A CloneSet whose pods mount one claim, `data`."""

@@ -36,8 +36,6 @@ from support.faults import (
 from support.kills import Kill
 from support.scenario import PodWatch, Stage, cloneset, rolling
 
-pytestmark = pytest.mark.few_controllers
-
 REPLICAS = 6
 SURGE = 1
 UNAVAILABLE = 1

@@ -39,8 +39,6 @@ from support.faults import (
 from support.kills import Kill
 from support.scenario import Object, PodWatch, Stage, cloneset, rolling
 
-pytestmark = pytest.mark.few_controllers
-
 REPLICAS = 4
 DIGEST = "sha256:" + "ab" * 32
 OTHER_DIGEST = "sha256:" + "cd" * 32

@@ -19,8 +19,6 @@ from pykruise.pods.waiting import condition_of
 from pykruise.sandbox.faults import Rule
 from support.scenario import PodWatch, Stage, cloneset, rolling
 
-pytestmark = pytest.mark.few_controllers
-
 
 @pytest.mark.node
 async def test_a_cloneset_gets_its_pods_and_says_so(stage: Stage) -> None:

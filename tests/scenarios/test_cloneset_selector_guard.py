@@ -13,8 +13,6 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from support.scenario import Object, PodWatch, Stage, cloneset, rolling
 
-pytestmark = pytest.mark.few_controllers
-
 OTHER = {"matchLabels": {"app": "other"}}
 WEB = {"matchLabels": {"app": "web"}}
 ONLY_OTHER = {"spec": {"selector": {"matchLabels": {"app": "other"}}}}

@@ -20,8 +20,6 @@ from support.faults import FaultyTransport
 from support.kstatus import other_conditions
 from support.scenario import Object, Stage, cloneset, rolling
 
-pytestmark = pytest.mark.few_controllers
-
 PAST = "2026-01-31T11:00:00Z"
 IDS = ("4wbgv", "9dkzq", "xx2fl")
 

@@ -35,8 +35,6 @@ from support.faults import (
 from support.kills import Kill
 from support.scenario import Object, Stage, rolling
 
-pytestmark = pytest.mark.few_controllers
-
 NODES = 4
 STANDARD = rolling(maxUnavailable=1)
 SURGE = rolling(maxUnavailable=0, maxSurge=1)

@@ -17,8 +17,6 @@ from support.daemonsets import Pool, watching
 from support.kstatus import other_conditions
 from support.scenario import Object, Stage, rolling
 
-pytestmark = pytest.mark.few_controllers
-
 OTHER = {"matchLabels": {"app": "other"}}
 ONLY_SELECTOR = {"selector": OTHER}
 WITH_LABELS = {"selector": OTHER, "template": {"metadata": {"labels": {"app": "other"}}}}

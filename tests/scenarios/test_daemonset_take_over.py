@@ -22,8 +22,6 @@ from support.faults import FaultyTransport
 from support.kstatus import other_conditions
 from support.scenario import Object, Stage, rolling
 
-pytestmark = pytest.mark.few_controllers
-
 PAST = "2026-01-31T11:00:00Z"
 HASHES = {"nginx:1": "6d9c7f5b8f", "nginx:2": "5f6c9d7b4"}
 """As Go's hash of a whole object gives them: nothing that can be worked out here."""

@@ -20,8 +20,6 @@ from support.daemonsets import Pool
 from support.pulls import NAME, PULLING, Pulls, pull_secret, with_agents
 from support.scenario import Stage
 
-pytestmark = pytest.mark.few_controllers
-
 
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings, request: pytest.FixtureRequest) -> ClusterSettings:

@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.generic import forecast_any
@@ -23,8 +21,6 @@ from pykruise.sandbox.faults import Rule
 from support.broadcastjobs import NAME, Broadcast
 from support.daemonsets import Pool
 from support.scenario import Object, Stage
-
-pytestmark = pytest.mark.few_controllers
 
 
 async def said_of(stage: Stage, name: str = NAME) -> Explanation:

@@ -10,8 +10,6 @@ import pytest
 from pykruise.hooks import Hooks
 from support.scenario import Object, Stage, cloneset
 
-pytestmark = pytest.mark.few_controllers
-
 LABEL = "example.com/drain"
 
 

@@ -13,8 +13,6 @@ from support.kills import Kill
 from support.pulls import NAME, PULLING, Pulls, with_agents
 from support.scenario import Object, Stage
 
-pytestmark = pytest.mark.few_controllers
-
 
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings, request: pytest.FixtureRequest) -> ClusterSettings:

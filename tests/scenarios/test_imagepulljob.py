@@ -24,8 +24,6 @@ from support.kills import Kill
 from support.pulls import NAME, PULLING, Pulls, with_agents
 from support.scenario import Stage, cloneset, rolling
 
-pytestmark = pytest.mark.few_controllers
-
 _MERGE = PatchType.MERGE
 SLOW = 1e6
 """Of a pull that does not end, in seconds."""

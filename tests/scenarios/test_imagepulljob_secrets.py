@@ -16,8 +16,6 @@ from support.kills import Kill
 from support.pulls import NAME, PULLING, Pulls, pull_secret, with_agents
 from support.scenario import Stage
 
-pytestmark = pytest.mark.few_controllers
-
 REGISTRY = "registry.example.com"
 REFERENCES = "imagepulljobs.kruise.io/references"
 

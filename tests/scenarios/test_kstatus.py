@@ -24,8 +24,6 @@ from support.statefulsets import Sets
 from support.stored_states import stored_states
 from support.uniteddeployments import NAME, United
 
-pytestmark = pytest.mark.few_controllers
-
 
 def phases(moments: Sequence[Object]) -> list[str]:
     """What kstatus said, each said once while it lasted. Until the first status there is nothing to go by."""

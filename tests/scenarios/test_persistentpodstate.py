@@ -201,6 +201,7 @@ async def test_a_stateful_set_asks_for_one_by_annotations_and_gives_it_back(stag
 
 
 @pytest.mark.node
+@pytest.mark.all_controllers
 async def test_one_that_was_asked_for_goes_with_its_workload(stage: Stage) -> None:
     """case 49: garbage collection takes it"""
     sets = Sets(stage)
@@ -239,6 +240,7 @@ async def test_what_a_person_wrote_is_neither_changed_nor_deleted(stage: Stage) 
 
 
 @pytest.mark.node
+@pytest.mark.all_controllers
 async def test_built_in_stateful_sets_are_remembered_too(stage: Stage) -> None:
     """cases 37 and 40"""
     await stage.start_manager()

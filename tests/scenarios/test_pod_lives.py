@@ -25,7 +25,7 @@ from support.pod_lives import Life, Record, differences, life
 from support.scenario import Stage
 from support.up import Kubectl
 
-pytestmark = [pytest.mark.few_controllers, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 RECORDED = Path(__file__).parent / "recorded"
 NODE = "node-3"

@@ -203,6 +203,7 @@ async def test_the_system_gets_nothing(stage: Stage) -> None:
     await distribution.until_counted(desired=0, succeeded=0)
 
 
+@pytest.mark.all_controllers
 async def test_copies_go_with_their_distribution(stage: Stage) -> None:
     """case 56"""
     distribution = await distributed(stage, "a")

@@ -13,8 +13,6 @@ from pykruise.sandbox.controllers.volumes import PROVISIONER
 from support.scenario import Object, Stage, rolling
 from support.statefulsets import Sets, claim_template, in_place, statefulset
 
-pytestmark = pytest.mark.few_controllers
-
 GROWS = Settings(gates=Gates.of(StatefulSetAutoResizePVCGate=True))
 
 

@@ -31,8 +31,6 @@ from support.kills import Kill
 from support.scenario import Object, Stage, rolling
 from support.statefulsets import Order, Sets, claim_template, in_place, watching
 
-pytestmark = pytest.mark.few_controllers
-
 SIZE = 3
 WAYS: list[Object] = [
     {"parallel": False, "updateStrategy": rolling()},

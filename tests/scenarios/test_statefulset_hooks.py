@@ -7,8 +7,6 @@ from pykruise.pods import keys
 from support.scenario import Stage, rolling
 from support.statefulsets import Sets, in_place, watching
 
-pytestmark = pytest.mark.few_controllers
-
 HOOK = "example.com/hook"
 BOTH = pytest.mark.parametrize("parallel", [False, True], ids=["OrderedReady", "Parallel"])
 

@@ -10,7 +10,7 @@ from support.kstatus import other_conditions
 from support.scenario import Stage, rolling
 from support.statefulsets import Sets, claim_template, in_place, watching
 
-pytestmark = [pytest.mark.few_controllers, pytest.mark.node]
+pytestmark = pytest.mark.node
 
 
 @pytest.fixture

@@ -20,8 +20,6 @@ from pykruise.pods.revisions import revision_data, revision_hash
 from support.scenario import Object, Stage, rolling
 from support.statefulsets import GATE, Sets, claim_template, in_place, statefulset
 
-pytestmark = pytest.mark.few_controllers
-
 PAST = "2026-01-31T11:00:00Z"
 SIZE = 3
 

@@ -21,7 +21,7 @@ __all__ = ["Oversight"]
 
 _log = logging.getLogger(__name__)
 
-EVERY_S = 2.0
+EVERY_S = 5.0
 DEAD_WATCH_S = 300.0
 """A watch that is down this long, while others are open, makes its manager unready."""
 
