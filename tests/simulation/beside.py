@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from pykruise.admission.pods.budget import PreventedDisruption
 from simulation.budget_rules import BudgetRules
 from simulation.history import Commit
 from simulation.pods import PodHistory
@@ -59,10 +60,10 @@ class Together:
         if commit.shelf in self._beside.shelves:
             yield from self._beside.on_commit(_by(self._beside.controller, commit))
 
-    def on_prevented(self, pod: str, now: float) -> Iterator[Violation]:
+    def on_prevented(self, prevented: PreventedDisruption, now: float) -> Iterator[Violation]:
         """Called for each pod that a budget kept."""
         if isinstance(self._beside, BudgetRules):
-            yield from self._beside.on_prevented(pod, now)
+            yield from self._beside.on_prevented(prevented, now)
 
     def at_rest(self, now: float) -> Iterator[Violation]:
         """What is wrong although everything has gone well for long."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.kube.ids import Key
 from simulation.history import Commit
 from simulation.pods import PodHistory, Version, read_pod
@@ -232,12 +233,14 @@ class BudgetRules:
 
     # ── refusals ─────────────────────────────────────────────────────────────
 
-    def on_prevented(self, name: str, now: float) -> Iterator[Violation]:
-        """A budget kept a pod."""
-        review = REVIEW.get()
+    def on_prevented(self, prevented: PreventedDisruption, now: float) -> Iterator[Violation]:
+        """A budget kept a pod: it served when the webhook was asked, or later.
+
+        It goes by the uid: when the webhook answers, the pod may be gone, and another one have its name.
+        """
+        review, name = REVIEW.get(), prevented.pod
         assert review is not None
-        pod = next((one for one in self._pods.latest() if one.name == name), None)
-        if pod is not None and not any(_counts(one) for one in self._pods.since(pod.uid, review.revision)):
+        if not any(_counts(one) for one in self._pods.since(prevented.uid, review.revision)):
             yield Violation("kept", f"{name} does not serve, and was kept by the budget", now)
         stored = _since(self._budgets, review.known)
         free = [(one.doc or {}).get("status", {}).get("unavailableAllowed", 0) for one in stored]

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import crds
 from pykruise.kinds import kinds as all_kinds
@@ -224,9 +225,9 @@ class Stage:
             on_prevented=self._on_prevented,
         )
 
-    def _on_prevented(self, pod: str) -> None:
+    def _on_prevented(self, prevented: PreventedDisruption) -> None:
         assert isinstance(self._rules, Together)
-        self._found += self._rules.on_prevented(pod, self._now())
+        self._found += self._rules.on_prevented(prevented, self._now())
 
     def _versioned(self) -> tuple[str, ...]:
         """Kinds whose revisions a WorkloadSpread tells apart."""

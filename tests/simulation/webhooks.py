@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from pykruise.admission.pods.budget import OnPrevented
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds.gates import Gates
@@ -66,7 +67,7 @@ class Webhooks:
         versioned: Collection[str],
         gates: Gates,
         revision: Callable[[], int],
-        on_prevented: Callable[[str], None],
+        on_prevented: OnPrevented,
     ) -> None:
         self._kind = kind
         self._gates = gates
@@ -126,7 +127,7 @@ class Webhooks:
                 clock=self._clock,
                 rng=self._rng,
                 budgeting=Budgeting(one, clock=self._clock, rng=self._rng),
-                on_prevented=lambda prevented: self._on_prevented(prevented.pod),
+                on_prevented=self._on_prevented,
             )
             for one in self._budgets
         ]
