@@ -305,9 +305,10 @@ def _serves(doc: Any) -> bool:
 
 
 def _counts(pod: Version) -> bool:
+    """Where a readiness gate was closed and the node has not said so yet, the pod still gets traffic: it counts."""
     return (
         pod.is_active
-        and pod.is_ready
+        and pod.has_ready_condition
         and not any(label.startswith(UNAVAILABLE) for label in pod.labels)
         and all(pod.running.get(name, "").endswith(image) for name, image in pod.images.items())
     )

@@ -34,7 +34,10 @@ class Version(msgspec.Struct, frozen=True):
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     is_active: bool
+    has_ready_condition: bool
+    """As the node said last."""
     is_ready: bool
+    """... and the readiness gate of updates in place is open, whether the node knows or not."""
     ready_since: float
     images: Mapping[str, str]
     """By container of the template."""
@@ -93,6 +96,7 @@ def read_pod(commit: Commit) -> Version:
     gate = "InPlaceUpdateReady"
     held = gate in gates and conditions.get(gate, {}).get("status", "True") != "True"
     phase = status.get("phase") or "Pending"
+    has_ready_condition = phase == "Running" and ready.get("status") == "True"
     gone = commit.new is None
     writer = commit.reconcile
     containers = spec.get("containers") or ()
@@ -106,7 +110,8 @@ def read_pod(commit: Commit) -> Version:
         labels=meta.get("labels") or {},
         annotations=meta.get("annotations") or {},
         is_active=not gone and not meta.get("deletionTimestamp") and phase not in ("Succeeded", "Failed"),
-        is_ready=phase == "Running" and ready.get("status") == "True" and not held,
+        has_ready_condition=has_ready_condition,
+        is_ready=has_ready_condition and not held,
         ready_since=parse_time(ready["lastTransitionTime"]) if ready.get("lastTransitionTime") else 0.0,
         images={one["name"]: one["image"] for one in containers if not is_injected(one)},
         sidecars={one["name"]: one["image"] for one in containers if is_injected(one)},
