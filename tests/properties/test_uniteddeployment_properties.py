@@ -4,6 +4,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
+import msgspec
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -163,6 +164,25 @@ def test_adaptive_subsets_that_run_their_pods_are_left_alone(shares: list[Share]
     ]
     assume(sum(first.values()) == replicas)
     assert allocate(settled, replicas=replicas, mode=Mode.ADAPTIVE) == first
+
+
+@given(bounds(), counts, st.lists(counts, min_size=6, max_size=6))
+@examples(2)
+def test_pods_that_become_ready_before_an_adaptive_allocation_is_carried_out_do_not_change_it(
+    shares: list[Share], replicas: int, more: list[int]
+) -> None:
+    first = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
+    written = [
+        msgspec.structs.replace(
+            one,
+            current=first[one.name],
+            ready=one.ready + late,
+            # A subset without a workload has no pods that could say so.
+            is_unschedulable=one.is_unschedulable and one.current is not None,
+        )
+        for one, late in zip(shares, more, strict=False)
+    ]
+    assert allocate(written, replicas=replicas, mode=Mode.ADAPTIVE) == first
 
 
 @given(bounds(), counts)

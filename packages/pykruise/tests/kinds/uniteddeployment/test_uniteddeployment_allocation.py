@@ -196,6 +196,29 @@ def test_a_subset_that_is_not_there_yet_can_take_pods() -> None:
     assert allocate(shares, replicas=4, mode=Mode.ADAPTIVE) == {"t1": 1, "t2": 3}
 
 
+def test_a_pod_that_becomes_ready_when_its_place_has_gone_to_another_subset_does_not_take_it_back() -> None:
+    # given
+    before = bounded([0, 0], [None, None], current=[0, 1], ready=[0, 0])
+    moved = allocate(before, replicas=1, mode=Mode.ADAPTIVE)
+    assert moved == {"t1": 1, "t2": 0}
+    # when
+    after = bounded([0, 0], [None, None], current=list(moved.values()), ready=[0, 1])
+    # then
+    assert allocate(after, replicas=1, mode=Mode.ADAPTIVE) == moved
+
+
+@pytest.mark.parametrize("is_unschedulable", [False, True])
+def test_pods_that_a_rollout_has_beyond_the_size_keep_no_place(is_unschedulable: bool) -> None:
+    # given
+    shares = bounded(
+        [0, 0], [2, None], current=[2, 2], ready=[1, 3], is_unschedulable=[False, is_unschedulable]
+    )
+    # when
+    found = allocate(shares, replicas=4, mode=Mode.ADAPTIVE)
+    # then
+    assert found == {"t1": 2, "t2": 2}
+
+
 # ── pods in reserve ──────────────────────────────────────────────────────
 
 

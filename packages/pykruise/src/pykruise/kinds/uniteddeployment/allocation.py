@@ -197,10 +197,13 @@ def _adapted(share: Share, replicas: int | None) -> _Bounds:
     least, most = _bounds(share, replicas)
     if share.current is None:
         return share.name, least, most
+    # Ready pods beyond the size of the workload are about to go, or there for a rollout only. The original counts
+    # them too: what has been given to another subset is taken back until the pods are gone.
+    running = min(share.ready, share.current)
     if share.is_unschedulable:
-        return share.name, max(least, share.ready), min(most, share.ready)
+        return share.name, max(least, running), min(most, running)
     # Pods that run already are not moved.
-    return share.name, max(least, min(share.ready, most)), most
+    return share.name, max(least, min(running, most)), most
 
 
 # ── pods in reserve ──────────────────────────────────────────────────────
