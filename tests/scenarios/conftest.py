@@ -26,8 +26,8 @@ scenarios those run that are marked
     @pytest.mark.node_only            only there
 
 What cannot know on which cluster it runs is the same on both, and left out on a real one. `--brief`, as continuous
-integration has it, runs what is marked `real`; of the others, which have passed in the sandbox, of each file a third of
-its scenarios, with an eighth of their sets of parameters; and not
+integration has it, runs what is marked `real`; of the others, which have passed in the sandbox, a quarter of the
+scenarios of each file, with an eighth of their sets of parameters; and not
 
     @pytest.mark.not_in_brief("what proves it in a brief run")
 """
@@ -242,7 +242,7 @@ def _beyond_the_sample(items: list[pytest.Item], *, is_brief: bool) -> set[pytes
             count = math.ceil(count / 8)
         unwanted.update(set(group).difference(_spread(group, count)))
     for groups in files.values():
-        kept = _spread(groups, math.ceil(len(groups) / 3))
+        kept = _spread(groups, math.ceil(len(groups) / 4))
         unwanted.update(item for group in groups if group not in kept for item in group)
     return unwanted
 
