@@ -182,7 +182,9 @@ class CloneSetRules(WorkloadRules[Workload]):
             workload = updates[pod.hash]
             new = [one for one in mine if one.hash == pod.hash]
             allowed = max(w.replicas + w.max_surge - w.partition for w in workloads)
-            old_exists = workload.current in self._templates
+            old_exists = workload.current in self._templates and not self._may_be_missing(
+                reconcile, workload.current
+            )
             if len(new) > allowed and old_exists:
                 yield self._broken(
                     commit,

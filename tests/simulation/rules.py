@@ -10,6 +10,7 @@ is right for pods (and nodes) as the manager may have known them. So nothing is 
 what is left is exact: no tolerance, no time-outs.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
@@ -94,6 +95,9 @@ class WorkloadRules(Generic[W]):
         self.workloads: list[W] = []
         self._gone_at = 0
         self._templates: dict[str, Any] = {}
+        """By hash of their revision, also of those that are gone."""
+        self._missing_until: dict[str, float] = {}
+        """By hash, of revisions that others than managers removed: the commit by which each was made again."""
         self._image_writes: dict[tuple[str, str], int] = {}
 
     # ── every commit ─────────────────────────────────────────────────────────
@@ -180,18 +184,19 @@ class WorkloadRules(Generic[W]):
             self.workloads.append(self.read(commit.new, commit.revision))
 
     def _on_revision(self, commit: Commit) -> Iterator[Violation]:
+        hash_ = commit.key.name.rpartition("-")[2]
         if commit.new is not None:
-            self._templates[commit.key.name.rpartition("-")[2]] = plain(
-                commit.new["data"]["spec"]["template"]
-            )
-            return
-        removed = commit.key.name.rpartition("-")[2]
-        if commit.reconcile is not None and self.workloads:
-            used = [pod.name for pod in self._members(self.workloads[-1]) if pod.hash == removed]
+            self._templates[hash_] = plain(commit.new["data"]["spec"]["template"])
+            if commit.old is None and hash_ in self._missing_until:
+                self._missing_until[hash_] = commit.revision
+        elif commit.reconcile is None:
+            self._missing_until[hash_] = math.inf
+        elif self.workloads:
+            used = [pod.name for pod in self._members(self.workloads[-1]) if pod.hash == hash_]
             known = commit.reconcile.known.get(PODS, 0)
-            sure = [name for name in used if self._is_sure(name, removed, known)]
+            sure = [name for name in used if self._is_sure(name, hash_, known)]
             if sure:
-                yield self._broken(commit, "history", f"revision {removed} is deleted, but {sure} are of it")
+                yield self._broken(commit, "history", f"revision {hash_} is deleted, but {sure} are of it")
 
     def _is_sure(self, name: str, hash_: str, known: int) -> bool:
         for pod in self.pods.latest():
@@ -335,6 +340,14 @@ class WorkloadRules(Generic[W]):
         """Whether the manager has to know that there is such a pod."""
         first = self.pods.created_at(uid)
         return first.revision <= reconcile.known.get(PODS, 0) or first.is_own(reconcile)
+
+    def _may_be_missing(self, reconcile: Reconcile, hash_: str) -> bool:
+        """Whether a revision was not there in some state that the manager may take for the present one.
+
+        Garbage collection removes revisions of a workload that is gone, and a manager may hear of that first. Where
+        the current revision is missing, the specification has pods made of the update revision.
+        """
+        return self._missing_until.get(hash_, 0) > reconcile.known.get(REVISIONS, 0)
 
     def _workloads_since(self, known: int) -> list[W]:
         """Versions that a manager with this knowledge may take for the present one."""

@@ -221,6 +221,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
         self, reconcile: Reconcile, pod: Version, workload: Workload, workloads: list[Workload]
     ) -> str:
         update = self._hash_of(workload)
+        if pod.hash == update and self._may_be_missing(reconcile, workload.current):
+            return ""
         currents = {one.current if one.current in self._templates else update for one in workloads}
         if workload.on_delete:
             return "" if pod.hash == update else f"OnDelete makes pods of {update}"
