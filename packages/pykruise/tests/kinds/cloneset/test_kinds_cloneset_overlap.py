@@ -5,12 +5,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.selector_overlap import LOOK_AGAIN_S, overlapping_pods
+from pykruise.kinds.cloneset.selector_overlap import overlapping_pods
+from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetView, Settings
 from pykruise.kube.documents import encode
+from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.views import PodView
+from pykruise.runtime.read import Memories
 from support.cloneset_builder import NAME, NAMESPACE, UID, cloneset
+from support.snapshots import snapshot_of
+from support.wakes import Woken
 
 
 def pod(*, owner: str = "rival", **metadata: Any) -> PodView:
@@ -77,4 +83,102 @@ def test_pods_of_another_set_are_reported_by_a_condition_and_an_event_and_nothin
     assert "ReplicaSet other, ReplicaSet rival" in condition["message"]
     assert [note.reason for note in plan.notes] == ["SelectorOverlap"]
     assert not plan.stages
-    assert plan.requeue_after_s == LOOK_AGAIN_S, "others go without a word"
+    assert plan.requeue_after_s is None, "their pods say when they go"
+
+
+class Listening:
+    """A CloneSet that was looked at beside these pods. Pods come and go; who hears of it, and whose pods it knows."""
+
+    def __init__(self, *pods: PodView, selector: dict[str, Any] | None = None) -> None:
+        builder = cloneset(0)
+        if selector is not None:
+            builder.spec["selector"] = selector
+        self.view: CloneSetView = builder.view()
+        self.memories = Memories()
+        self.pods = {one.name: one for one in pods}
+        self.now = builder.now
+        self.woken = Woken(KIND, {CLONE_SET_VIEWS: [self.view]}, settings=Settings(), memories=self.memories)
+        self.owners()
+
+    def owners(self) -> list[str]:
+        """Of the pods that overlap, as its next snapshot has them."""
+        objects = {POD_VIEWS: self.pods.values()}
+        found = snapshot_of(
+            KIND, self.view, objects, settings=Settings(), now=self.now, memories=self.memories
+        )
+        return sorted(one.controller.name for one in found.overlapping if one.controller)
+
+    def hears(self, name: str, new: PodView | None) -> bool:
+        """Whether it is enqueued when the pod of this name becomes `new`."""
+        old = self.pods.pop(name, None)
+        if new is not None:
+            self.pods[name] = new
+        return self.woken.by(POD_VIEWS, old, new) == [NAME]
+
+
+def test_a_cloneset_hears_of_the_first_pod_of_an_owner_and_of_the_last_alone() -> None:
+    # given
+    listening = Listening(pod(name="a", owner=UID))
+    # when pods of others come, then
+    assert listening.hears("b", pod(name="b"))
+    assert not listening.hears("c", pod(name="c")), "the owner is known"
+    assert listening.hears("d", pod(name="d", owner="other"))
+    assert listening.owners() == ["other", "rival", "rival"]
+    # when they go, then
+    assert not listening.hears("b", None), "the owner has another one"
+    assert listening.hears("c", pod(name="c", deletionTimestamp="2026-01-31T12:00:00Z"))
+    assert not listening.hears("c", None), "it did not count any more"
+    assert listening.owners() == ["other"]
+    assert listening.hears("d", pod(name="d", owner="other", labels={"app": "else"}))
+    assert listening.owners() == []
+
+
+def test_an_overlap_that_was_there_at_the_first_look_ends_with_its_last_pod() -> None:
+    # given
+    listening = Listening(pod(name="b"), pod(name="c"))
+    assert listening.owners() == ["rival", "rival"]
+    # when, then
+    assert not listening.hears("b", None)
+    assert listening.hears("c", None)
+    assert listening.owners() == []
+
+
+def test_a_pod_that_changes_hands_is_told() -> None:
+    listening = Listening(pod(name="b"))
+    assert listening.hears("b", pod(name="b", owner="other"))
+    assert listening.owners() == ["other"]
+    listening.hears("b", pod(name="b", owner=UID))
+    assert listening.owners() == []
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        pod(name="b", labels={"app": "else"}),
+        pod(name="b", namespace="else"),
+        pod(name="b", deletionTimestamp="2026-01-31T12:00:00Z"),
+    ],
+    ids=["other labels", "another namespace", "terminating"],
+)
+def test_pods_that_do_not_overlap_are_not_told(one: PodView) -> None:
+    assert not Listening().hears("b", one)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        {"key": "app", "operator": "In", "values": ["else", "web"]},
+        {"key": "app", "operator": "Exists"},
+        {"key": "tier", "operator": "DoesNotExist"},
+    ],
+    ids=["one of some values", "any value", "a label that must not be there"],
+)
+def test_any_selector_is_found_by_the_labels_of_a_pod(expression: dict[str, Any]) -> None:
+    assert Listening(selector={"matchExpressions": [expression]}).hears("b", pod(name="b"))
+
+
+def test_before_the_first_look_nothing_is_told_that_the_look_will_find() -> None:
+    # given
+    woken = Woken(KIND, {CLONE_SET_VIEWS: [cloneset(0).view()]}, settings=Settings())
+    # when, then
+    assert woken.by(POD_VIEWS, None, pod(name="b")) == []

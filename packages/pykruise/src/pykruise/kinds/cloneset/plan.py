@@ -18,7 +18,6 @@ from pykruise.kinds.cloneset.limits import FieldProblem, limits_of
 from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
 from pykruise.kinds.cloneset.scale import plan_scale
-from pykruise.kinds.cloneset.selector_overlap import LOOK_AGAIN_S as LOOK_FOR_OVERLAP_S
 from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP, overlap_note, overlap_of
 from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kinds.cloneset.status import (
@@ -167,8 +166,6 @@ def _outcomes(refresh: Phase, update: Phase) -> dict[str, Reason | None]:
 
 def _times(ws: WorkingSet, status: CloneSetStatus) -> Iterator[Instant | None]:
     """When time alone changes something beside the phases: a pod becomes available, or progress is overdue."""
-    if ws.snapshot.overlapping:
-        yield ws.now + LOOK_FOR_OVERLAP_S
     yield next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
     due = deadline_at(condition_of(status.conditions, PROGRESSING), ws.spec.progress_deadline_seconds)
     if due is not None:

@@ -1,6 +1,7 @@
 """Pods of other owners that a CloneSet's selector matches too: left alone, but reported.
 
-pods of the namespace ──▶ OverlapMemory.look() ──▶ Snapshot.overlapping ──▶ overlap_of() ──▶ condition and event
+pods of the namespace ──▶ OverlapMemory.look() ─┬─▶ Snapshot.overlapping ──▶ overlap_of() ──▶ condition and event
+change of a pod (wakes.py) ─────▶ .follow() ────┘
 
 Pure. Nothing of the CloneSet's own goes wrong: it counts by owner. But what goes by the selector, an
 autoscaler through the scale subresource most of all, counts the others in.
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.clock import Instant
+from pykruise.kube.cache import Change
 from pykruise.kube.selectors import Selector
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.pods.reasons import Code
@@ -23,7 +24,6 @@ from pykruise.runtime.read import Mirrors
 from pykruise.runtime.reasons import Reason
 
 __all__ = [
-    "LOOK_AGAIN_S",
     "SELECTOR_OVERLAP",
     "OverlapMemory",
     "overlap_note",
@@ -34,31 +34,49 @@ __all__ = [
 SELECTOR_OVERLAP: Final = "SelectorOverlap"
 """Type of the condition, and reason of the event."""
 
-LOOK_AGAIN_S: Final = 60.0
-"""Others come and go without an event for the CloneSet: how often it is looked for them."""
-
 REMEDY: Final = "give one of them other labels and another selector"
 
 
 class OverlapMemory:
-    """What was found when it was last looked: every look goes over all pods that the selector means."""
+    """Which there are. A look goes over all pods that the selector means, so there is one for each generation;
+    between looks every change of a pod is followed."""
 
     def __init__(self) -> None:
         self._generation = -1
-        self._looked_at = -math.inf
-        self._found: Sequence[PodView] = ()
+        self._found: dict[str, dict[str, PodView]] = {}
+        """By the uid of their owner and their name."""
 
-    def look(
-        self, view: WorkloadView, selector: Selector | None, read: Mirrors, *, now: Instant
-    ) -> Sequence[PodView]:
-        """The pods; looked for now and then, and when the CloneSet itself has changed."""
-        if self._generation == view.generation and now - self._looked_at < LOOK_AGAIN_S:
-            return self._found
+    def look(self, view: WorkloadView, selector: Selector | None, read: Mirrors) -> Sequence[PodView]:
+        """The pods; all of them are looked for when the CloneSet itself has changed."""
         if selector is None or selector.is_empty:
             return ()
-        self._found = overlapping_pods(selected_pods(selector, view.namespace, read), view)
-        self._generation, self._looked_at = view.generation, now
-        return self._found
+        if self._generation != view.generation:
+            self._generation, self._found = view.generation, {}
+            self._add(overlapping_pods(selected_pods(selector, view.namespace, read), view))
+        return [pod for pods in self._found.values() for pod in pods.values()]
+
+    def follow(self, change: Change[PodView], view: WorkloadView, selector: Selector) -> bool:
+        """Whether there are pods of other owners than before the change. Before the first look nothing is known."""
+        if self._generation != view.generation:
+            return False
+        owners = set(self._found)
+        if change.old is not None:
+            self._remove(change.old)
+        if change.new is not None and selector.matches(change.new.labels):
+            self._add(overlapping_pods([change.new], view))
+        return owners != set(self._found)
+
+    def _add(self, pods: Iterable[PodView]) -> None:
+        for pod in pods:
+            if pod.controller is not None:
+                self._found.setdefault(pod.controller.uid, {})[pod.name] = pod
+
+    def _remove(self, pod: PodView) -> None:
+        owner = pod.controller.uid if pod.controller is not None else ""
+        pods = self._found.get(owner, {})
+        pods.pop(pod.name, None)
+        if not pods:
+            self._found.pop(owner, None)
 
 
 def overlapping_pods(selected: Iterable[PodView], view: WorkloadView) -> list[PodView]:

@@ -16,6 +16,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStat
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
+from pykruise.kube.selectors import Selector
 from pykruise.plans.in_place import Seen
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
@@ -41,6 +42,9 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
 __all__ = [
+    "ANY_POD",
+    "BY_SELECTOR",
+    "BY_UID",
     "CLONE_SET_VIEWS",
     "CloneSetView",
     "Settings",
@@ -87,6 +91,8 @@ class CloneSetView(WorkloadView, frozen=True, kw_only=True):
     spec: CloneSetSpec | None
     """None: it cannot be read; `problem` says why."""
     status: CloneSetStatus = CloneSetStatus()
+    selector: Selector | None = None
+    """None: it cannot be read."""
 
     @property
     def owner_reference(self) -> Document:
@@ -99,12 +105,35 @@ read_spec: Final = spec_reader(CloneSetSpec, raw={"template", "volumeClaimTempla
 BY_UID: Final = "uid"
 """Index of CloneSets: claims know their owner's uid."""
 
+BY_SELECTOR: Final = "selector"
+"""Index of CloneSets: (namespace, key, value) of a label that the selector asks for, with each value that it may
+have. So those whose selector matches a pod are found by the pod's labels."""
+
+ANY_POD: Final = ("", "")
+"""Key and value of those whose selector asks for no value of any label."""
+
+
+def _label_asked_for(cloneset: CloneSetView) -> Iterable[tuple[str, str, str]]:
+    """For the index BY_SELECTOR: the label with the fewest values."""
+    if cloneset.selector is None or cloneset.selector.is_empty:
+        return ()
+    listed = min(cloneset.selector.listed_values(), key=lambda one: len(one[1]), default=None)
+    if listed is None:
+        return ((cloneset.namespace, *ANY_POD),)
+    key, values = listed
+    return [(cloneset.namespace, key, value) for value in dict.fromkeys(values)]
+
+
 CLONE_SET_VIEWS: Final = Views[CloneSetView](
     resource=CLONE_SETS,
     projector=lambda: Projector(
-        CloneSetView, read_spec=read_spec, status=CloneSetStatus, candidate_of=template_candidate
+        CloneSetView,
+        read_spec=read_spec,
+        status=CloneSetStatus,
+        candidate_of=template_candidate,
+        derived=lambda spec, _: {"selector": selector_of(spec.selector)},
     ),
-    indexes={BY_UID: lambda cloneset: (cloneset.uid,)},
+    indexes={BY_UID: lambda cloneset: (cloneset.uid,), BY_SELECTOR: _label_asked_for},
 )
 
 
@@ -121,7 +150,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     orphans: Sequence[PodView] = ()
     """Orphans of the namespace, in any order. They are never adopted, only reported."""
     overlapping: Sequence[PodView] = ()
-    """Pods of other owners that match the selector, as they were when it was last looked."""
+    """Pods of other owners that match the selector, in any order."""
     claims: Sequence[ClaimView] = ()
     """All claims controlled by it, terminating ones too, in any order."""
     pull_jobs: Sequence[PullJobView] | None = None
@@ -141,8 +170,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 async def snapshot(view: CloneSetView, read: Read[Settings]) -> Snapshot:
     """The CloneSet with its pods, claims and revisions, as they are known now."""
-    selector = selector_of(view.spec.selector) if view.spec else None
-    around = sort_out(revisions_around(view, read), view, selector=selector)
+    around = sort_out(revisions_around(view, read), view, selector=view.selector)
     claims = tuple(read.owned(CLAIM_VIEWS, view.uid))
     budgets = read.by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace) if read.is_read(BUDGET_VIEWS) else ()
     now = read.now()
@@ -152,7 +180,7 @@ async def snapshot(view: CloneSetView, read: Read[Settings]) -> Snapshot:
         revisions=sorted_revisions([*around.own, *around.free]),
         other_revisions=around.others,
         orphans=tuple(read.orphans(POD_VIEWS, view.namespace)),
-        overlapping=read.memory(OverlapMemory).look(view, selector, read, now=now),
+        overlapping=read.memory(OverlapMemory).look(view, view.selector, read),
         claims=claims,
         pull_jobs=pull_jobs_of(view, read),
         budgets={budget.name: budget for budget in budgets},

@@ -1,18 +1,25 @@
-"""Which changes of a pod its CloneSet has to look at, with the gate CloneSetEventHandlerOptimization on.
+"""Which CloneSets have to look at a change of a pod: its own, and others whose selector matches it too.
 
-old view + new view + lifecycle ──▶ matters() ──▶ wake the CloneSet, or let the event pass
+old view + new view + lifecycle ──▶ matters() ──▶ wake its CloneSet, or let the event pass
+change ──▶ follow_overlaps() ──▶ others, whose selector overlaps with another owner now, or with one less
 
-Pure. Without the gate every change wakes. A change that is let pass changes no decision: whatever a plan reads
+Pure, but for what `around` shows and remembers. A pod's own CloneSet is woken by every change, unless the gate
+CloneSetEventHandlerOptimization is on. A change that is let pass then changes no decision: whatever a plan reads
 of a pod is compared here, but for what only shows in words.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
+from pykruise.kinds.cloneset.selector_overlap import OverlapMemory
+from pykruise.kinds.cloneset.snapshot import ANY_POD, BY_SELECTOR, CLONE_SET_VIEWS, Settings
+from pykruise.kube.cache import Change
+from pykruise.kube.ids import Key
 from pykruise.pods.lifecycle import Lifecycle
 from pykruise.pods.views import PodView
+from pykruise.runtime.read import Around
 
-__all__ = ["matters"]
+__all__ = ["follow_overlaps", "matters"]
 
 
 def matters(old: PodView | None, new: PodView | None, lifecycle: Lifecycle | None) -> bool:
@@ -51,3 +58,30 @@ def _hook_finalizers(lifecycle: Lifecycle | None) -> frozenset[str]:
         return frozenset()
     hooks = (lifecycle.pre_delete, lifecycle.in_place_update, lifecycle.pre_normal)
     return frozenset(name for hook in hooks if hook is not None for name in hook.finalizers_handler or ())
+
+
+def follow_overlaps(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
+    """CloneSets whose selector matches this pod of another owner: when it is that owner's first, or was its last.
+
+    Nothing else tells them. Of an owner with many pods a CloneSet hears twice, not once for each.
+    """
+    if _ways_to_overlap(change.old) == _ways_to_overlap(change.new):
+        return
+    pods = [pod for pod in (change.old, change.new) if pod is not None]
+    owners = {pod.controller.uid for pod in pods if pod.controller is not None}
+    labels = dict.fromkeys(label for pod in pods for label in pod.labels.items())
+    for label in (ANY_POD, *labels):
+        for cloneset in around.by_index(CLONE_SET_VIEWS, BY_SELECTOR, (change.key.namespace, *label)):
+            if cloneset.selector is None or owners == {cloneset.uid}:
+                continue
+            if any(cloneset.selector.matches(pod.labels) for pod in pods):
+                known = around.memories.of(cloneset.key, cloneset.uid, OverlapMemory)
+                if known.follow(change, cloneset, cloneset.selector):
+                    yield cloneset.key
+
+
+def _ways_to_overlap(pod: PodView | None) -> tuple[Any, ...] | None:
+    """Whose the pod is and what selectors go by; None: it overlaps with nothing."""
+    if pod is None or pod.controller is None or not pod.is_active:
+        return None
+    return (pod.controller, pod.labels)
