@@ -142,6 +142,11 @@ class CloneSetRules(WorkloadRules[Workload]):
         known = reconcile.known.get(PODS, 0)
         return all(self._is_member(one, workload) for one in self.pods.since(pod.uid, known))
 
+    def on_written(
+        self, commit: Commit, reconcile: Reconcile, before: Workload, after: Workload
+    ) -> Iterator[Violation]:
+        yield from self._is_rollout_over(commit, reconcile, after, was=before.current, current=after.current)
+
     def on_changed(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:

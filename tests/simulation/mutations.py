@@ -230,6 +230,9 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
             lambda original: lambda marks: {**(c := original(marks)), "updated_replicas": c["replicas"]},
         ),
     ),
+    "a rollout is over while pods are old": (
+        (status, "_current", lambda _original: lambda ws, _counted: ws.update.name),
+    ),
     "updates take pods that already wait to be deleted": (
         (update, "_within_budget", lambda _original: lambda ws, wanted, numbers, target: wanted),
     ),

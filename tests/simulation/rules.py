@@ -118,6 +118,10 @@ class WorkloadRules(Generic[W]):
         """A manager wrote to a pod of the workload, or deleted it."""
         raise NotImplementedError
 
+    def on_written(self, commit: Commit, reconcile: Reconcile, before: W, after: W) -> Iterator[Violation]:
+        """A manager wrote to the workload, its status most of all."""
+        yield from ()
+
     def settled(self, members: list[Version], workload: W, target: str, now: float) -> Iterator[Violation]:
         """Everything has gone well for long: nothing is missing, left over or unsaid. `target`: its revision."""
         raise NotImplementedError
@@ -138,7 +142,7 @@ class WorkloadRules(Generic[W]):
             if commit.key.namespace != self._namespace:
                 return
             if commit.shelf == self.shelf:
-                self._on_set(commit)
+                yield from self._on_set(commit)
             elif commit.shelf == REVISIONS:
                 yield from self._on_revision(commit)
             else:
@@ -175,13 +179,16 @@ class WorkloadRules(Generic[W]):
                 yield from self._on_images(commit, before, after, found)
                 yield from self.on_changed(commit, reconcile, before, after, found)
 
-    def _on_set(self, commit: Commit) -> None:
+    def _on_set(self, commit: Commit) -> Iterator[Violation]:
         if commit.key.name != self._name:
             return
         if commit.new is None:
             self._gone_at = commit.revision
-        else:
-            self.workloads.append(self.read(commit.new, commit.revision))
+            return
+        after = self.read(commit.new, commit.revision)
+        if commit.reconcile is not None and self.workloads and self.workloads[-1].uid == after.uid:
+            yield from self.on_written(commit, commit.reconcile, self.workloads[-1], after)
+        self.workloads.append(after)
 
     def _on_revision(self, commit: Commit) -> Iterator[Violation]:
         hash_ = commit.key.name.rpartition("-")[2]
@@ -272,6 +279,21 @@ class WorkloadRules(Generic[W]):
             if wrong:
                 what = f"{after.name}: {wrong} are not of revision {after.hash}"
                 yield self._broken(commit, "template", what)
+
+    def _is_rollout_over(
+        self, commit: Commit, reconcile: Reconcile, workload: W, *, was: str, current: str
+    ) -> Iterator[Violation]:
+        """The update revision becomes the current one only when no pod is surely of another."""
+        if was in ("", current) or self._may_be_missing(reconcile, was):
+            return
+        old = [
+            versions[0].name
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
+            if self._is_known(reconcile, versions[0].uid)
+            and all(self._is_member(one, workload) and one.hash != current for one in versions)
+        ]
+        if old:
+            yield self._broken(commit, "current", f"{current} becomes current, and {old} are not of it")
 
     # ── rules of deletion ────────────────────────────────────────────────────
 

@@ -171,6 +171,11 @@ class StatefulSetRules(WorkloadRules[Workload]):
             if commit.reconcile is not None and commit.new is not None and self.workloads:
                 yield from self._are_owners_right(commit, commit.reconcile)
 
+    def on_written(
+        self, commit: Commit, reconcile: Reconcile, before: Workload, after: Workload
+    ) -> Iterator[Violation]:
+        yield from self._is_rollout_over(commit, reconcile, after, was=before.current, current=after.current)
+
     def on_changed(
         self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workloads: list[Workload]
     ) -> Iterator[Violation]:

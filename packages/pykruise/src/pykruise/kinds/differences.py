@@ -165,7 +165,7 @@ _STATEFUL_SET: Final = _of(
     ("specified deletion waits under OnDelete and while paused", "it works", "it is asked for by name"),
     ("orphans are adopted by the next change of the set", "when they appear", "nothing has to be touched"),
     (
-        "scaled to nothing under a partition, the rollout counts as complete",
+        "under a partition the rollout counts as complete when the pods kept back are missing, or scaled to nothing",
         "it does not: as many pods come back old",
         "ordinals have revisions, and the partition says which",
     ),

@@ -182,3 +182,22 @@ def test_before_the_first_look_nothing_is_told_that_the_look_will_find() -> None
     woken = Woken(KIND, {CLONE_SET_VIEWS: [cloneset(0).view()]}, settings=Settings())
     # when, then
     assert woken.by(POD_VIEWS, None, pod(name="b")) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_heard"),
+    [
+        (None, pod(owner=""), True),
+        (None, pod(owner="", labels={"app": "else"}), False),
+        (None, pod(owner="", namespace="else"), False),
+        (pod(owner="", labels={"app": "else"}), pod(owner=""), True),
+        (pod(owner=""), pod(owner="", resourceVersion="8"), False),
+        (pod(owner=""), None, False),
+    ],
+    ids=["comes", "other labels", "another namespace", "gets the labels", "nothing of it", "goes"],
+)
+def test_a_cloneset_hears_of_pods_without_an_owner_that_it_selects(
+    old: PodView | None, new: PodView | None, is_heard: bool
+) -> None:
+    listening = Listening(*([old] if old else []))
+    assert listening.hears("x", new) is is_heard

@@ -170,6 +170,22 @@ def test_without_pods_a_rollout_that_the_partition_holds_back_is_not_over() -> N
     assert status_of(builder)["currentRevision"] == builder.old_name
 
 
+@pytest.mark.parametrize("ordinal", [0, 2])
+def test_while_a_pod_is_missing_a_rollout_that_the_partition_holds_back_is_not_over(ordinal: int) -> None:
+    """The pod that is there is updated and ready; the one that the partition keeps has to come back old, whatever
+    ordinal is still to be scaled in."""
+    # given
+    builder = statefulset(2, partition=1).with_status(currentRevision=name_of(template("nginx:0")))
+    builder.without(0)
+    if ordinal:
+        builder.pod(ordinal)
+    # then
+    assert status_of(builder)["currentRevision"] == builder.old_name
+    # and without the partition nothing is kept
+    builder.with_spec(updateStrategy={"type": "RollingUpdate"})
+    assert status_of(builder)["currentRevision"] == builder.update_name
+
+
 def test_under_on_delete_the_current_revision_stays_until_it_is_forgotten() -> None:
     builder = statefulset(3).on_delete().with_status(currentRevision=name_of(template("nginx:0")))
     assert status_of(builder)["currentRevision"] == builder.old_name

@@ -14,7 +14,7 @@ from pykruise.kinds.cloneset.snapshot import BY_UID, CLONE_SET_VIEWS, Settings, 
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSet
 from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
 from pykruise.kinds.cloneset.v1alpha1_rules import spoke_rules
-from pykruise.kinds.cloneset.wakes import follow_overlaps, matters
+from pykruise.kinds.cloneset.wakes import follow_overlaps, matters, wake_for_orphan
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, ScalePaths
 from pykruise.kube.ids import Key
@@ -69,6 +69,7 @@ def _wakes(settings: Settings) -> Sequence[Wake]:
         itself(CLONE_SET_VIEWS),
         by_owner(POD_VIEWS, CLONE_SETS, when=_is_relevant if settings.filters_events else None),
         Wake(on=POD_VIEWS, keys=follow_overlaps),
+        Wake(on=POD_VIEWS, keys=wake_for_orphan),
         Wake(on=CLAIM_VIEWS, keys=_owners_of_claim),
         named_after(REVISION_VIEWS, CLONE_SET_VIEWS),
     )

@@ -101,13 +101,13 @@ def status_of(
 def _is_complete(ws: WorkingSet, counted: dict[str, Any]) -> bool:
     """All pods there are of the update revision and ready.
 
-    Without any pod a rollout that a partition holds back is not complete: its pods have to come back old.
+    A rollout that a partition holds back is not complete while pods are missing: they have to come back old.
     """
     if ws.spec.is_on_delete:
         return False
     if not counted["replicas"] == counted["updated_replicas"] == counted["ready_replicas"]:
         return False
-    return counted["replicas"] > 0 or ws.limits.partition == 0
+    return ws.limits.partition == 0 or 0 < len(ws.slots) == sum(bool(pod.phase) for pod in ws.slot_pods)
 
 
 def _claim_statuses(ws: WorkingSet) -> list[ClaimStatus]:
