@@ -154,7 +154,7 @@ class BudgetRules:
         owners = {_uid(one.doc) for one in self._workloads if one.doc is not None}
         left = [
             versions[-1].name
-            for versions in self._pods.all_since(known, manager="not one of them")
+            for versions in self._pods.all_since(known, None)
             if any(one.owner in owners and self._may_count(one, bases) for one in versions)
         ]
         if len(left) < wanted:

@@ -218,7 +218,7 @@ class CloneSetRules(WorkloadRules[Workload]):
             yield self._broken(commit, "claims", f"{pod.name} is created before {missing}")
         down = sum(
             1
-            for versions in self.pods.all_since(known, reconcile.manager)
+            for versions in self.pods.all_since(known, reconcile)
             if all(
                 self._is_member(one, workloads[-1])
                 and not self._maybe_available(one, workloads, until=commit.at)
@@ -316,7 +316,7 @@ class CloneSetRules(WorkloadRules[Workload]):
         target = self._hash_of(workload)
         old = sum(
             1
-            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
             if versions[0].uid != pod.uid
             and any(self._is_member(one, workload) and one.hash != target for one in versions)
         )
@@ -331,7 +331,7 @@ class CloneSetRules(WorkloadRules[Workload]):
             target = self._hash_of(workload)
             if pod.hash == target or workload.partition == 0 or left < workload.replicas:
                 return False
-            histories = list(self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager))
+            histories = list(self.pods.all_since(reconcile.known.get(PODS, 0), reconcile))
             others = [one for one in histories if one[0].uid != pod.uid]
             old = sum(any(self._is_member(v, workload) and v.hash != target for v in one) for one in others)
             new = sum(all(self._is_member(v, workload) and v.hash == target for v in one) for one in others)
@@ -349,7 +349,7 @@ class CloneSetRules(WorkloadRules[Workload]):
                 return ""
             left = sum(
                 1
-                for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
+                for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
                 if any(
                     self._is_member(one, workload) and self._maybe_available(one, [workload], until=commit.at)
                     for one in versions
@@ -434,7 +434,7 @@ class CloneSetRules(WorkloadRules[Workload]):
         """Pods that the manager may count, apart from one."""
         return sum(
             1
-            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
             if versions[0].uid != without and any(self._is_member(one, workload) for one in versions)
         )
 

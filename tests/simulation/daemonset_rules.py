@@ -211,7 +211,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
         partition = number(workload.partition, len(self._running(workload)), up=False)
         old = {
             versions[0].target
-            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
             if versions[0].target != pod.target
             and any(self._is_member(one, workload) and one.hash != target for one in versions)
         }
@@ -344,6 +344,6 @@ class DaemonSetRules(WorkloadRules[Workload]):
 
     def _on_node(self, reconcile: Reconcile, node: str) -> Iterator[list[Version]]:
         """Pods of one node, each with the versions that the manager may take for the present one."""
-        for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager):
+        for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile):
             if versions[0].target == node:
                 yield versions

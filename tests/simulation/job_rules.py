@@ -358,7 +358,7 @@ class JobRules:
     def _believed(self, reconcile: Reconcile) -> Iterator[list[Version]]:
         """Of each pod that the manager may believe to be the job's: the versions that it may take for the present."""
         uids = {job.uid for job in self._jobs_since(reconcile.known.get(JOBS, 0))}
-        for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager):
+        for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile):
             if versions[-1].owner in uids:
                 yield versions
 

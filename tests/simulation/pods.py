@@ -165,18 +165,19 @@ class PodHistory:
         """Every pod that is still there, as it is now."""
         return (versions[-1] for versions in self._versions.values() if not versions[-1].gone)
 
-    def all_since(self, known: int, manager: str | None) -> Iterator[list[Version]]:
-        """For each pod that `manager` may believe to exist: every version that it may take for the present.
+    def all_since(self, known: int, reconcile: Reconcile | None) -> Iterator[list[Version]]:
+        """For each pod that a manager may believe to exist: every version that it may take for the present.
 
         That is the one at revision `known` and all later ones. After a write of its own it knows better than
-        what was before that. None: what any manager may have believed before it wrote.
+        what was before that; what it wrote later is no knowledge of this reconcile, whose write may take effect late.
+        None: what any manager may have believed before it wrote.
         """
         for versions in self._versions.values():
             if versions[-1].gone and versions[-1].revision <= known:
                 continue
             first = max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1)
             for number in range(len(versions) - 1, first, -1):
-                if versions[number].sender == manager:
+                if reconcile is not None and versions[number].is_own(reconcile):
                     first = number
                     break
             yield versions[first:]

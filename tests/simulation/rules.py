@@ -288,7 +288,7 @@ class WorkloadRules(Generic[W]):
             return
         old = [
             versions[0].name
-            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
             if self._is_known(reconcile, versions[0].uid)
             and all(self._is_member(one, workload) and one.hash != current for one in versions)
         ]

@@ -194,9 +194,11 @@ class SidecarRules:
         versions = self._pods.since(before.uid, reconcile.known.get(PODS, 0))[:-1]
         if not any(sidecarset.upgrades(one) for one in versions):
             return "selector", "it is not to be upgraded, or cannot be in place"
-        known, writer = reconcile.known.get(PODS, 0), f"{reconcile.manager}/{self.controller}"
+        known = reconcile.known.get(PODS, 0)
         others = [
-            histories for histories in self._pods.all_since(known, writer) if histories[0].uid != before.uid
+            histories
+            for histories in self._pods.all_since(known, reconcile)
+            if histories[0].uid != before.uid
         ]
         sure = [
             histories for histories in others if self._pods.created_at(histories[0].uid).revision <= known

@@ -319,7 +319,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
             return f"it is surplus, but {down} come first"
         higher = [
             versions[-1].name
-            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
             if workload.rank(versions[-1].name) < 0
             and _ordinal(versions[-1].name) > _ordinal(pod.name)
             and versions[0].owner == workload.uid
@@ -528,7 +528,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
         them is the one that is there now."""
         return [
             versions
-            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile.manager)
+            for versions in self.pods.all_since(reconcile.known.get(PODS, 0), reconcile)
             if versions[-1].name == name
         ]
 
