@@ -120,15 +120,8 @@ OWNERS_ARE_CHECKED = {API_SERVER: ["--enable-admission-plugins=OwnerReferencesPe
 
 CONTROLLERS = (
     *("deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "tracked-pods"),
-    *(
-        "claims",
-        "disruption",
-        "node-lifecycle",
-        "pod-collector",
-        "storage-class",
-        "taint-eviction",
-        "volumes",
-    ),
+    *("claims", "storage-class", "volumes"),
+    *("disruption", "node-lifecycle", "pod-collector", "taint-eviction"),
 )
 COLLECTED = (
     *(PODS, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS),
