@@ -164,7 +164,7 @@ def few_keys() -> Iterator[None]:
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
     """With `-n auto`. Tests over sockets and of processes wait a good deal, so there are more than processors."""
     counted = yield
-    return counted if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") else counted + 2
+    return counted if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") else counted * 5 // 2
 
 
 @pytest.hookimpl(optionalhook=True)
