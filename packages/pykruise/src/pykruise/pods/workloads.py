@@ -23,6 +23,7 @@ from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.kube.typed_documents import read
 from pykruise.pods.names import LONGEST_REVISION_OWNER
 from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
+from pykruise.pods.views import PodView
 from pykruise.runtime.kstatus import Conditions, without_kstatus
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "SpecReader",
     "WorkloadView",
     "selector_of",
+    "selects",
     "sort_out",
     "spec_reader",
     "template_candidate",
@@ -196,6 +198,11 @@ def selector_of(selector: Any) -> Selector | None:
         return selector_from(msgspec.to_builtins(selector))
     except SelectorError:
         return None
+
+
+def selects(selector: Selector | None, pod: PodView) -> bool:
+    """Whether a workload with this selector means the pod; one that is empty or cannot be read means none."""
+    return selector is not None and not selector.is_empty and selector.matches(pod.labels)
 
 
 class OwnRevisions(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from pykruise.kinds.cloneset.snapshot import BY_UID, CLONE_SET_VIEWS, Settings, 
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSet
 from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
 from pykruise.kinds.cloneset.v1alpha1_rules import spoke_rules
-from pykruise.kinds.cloneset.wakes import follow_overlaps, matters, wake_for_orphan
+from pykruise.kinds.cloneset.wakes import follow_overlaps, matters
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, ScalePaths
 from pykruise.kube.ids import Key
@@ -36,10 +36,11 @@ from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
+from pykruise.pods.workloads import selects
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import Views
-from pykruise.runtime.wakes import Wake, by_owner, itself
+from pykruise.runtime.wakes import Wake, adoptable, by_owner, itself
 
 __all__ = ["KIND"]
 
@@ -69,7 +70,8 @@ def _wakes(settings: Settings) -> Sequence[Wake]:
         itself(CLONE_SET_VIEWS),
         by_owner(POD_VIEWS, CLONE_SETS, when=_is_relevant if settings.filters_events else None),
         Wake(on=POD_VIEWS, keys=follow_overlaps),
-        Wake(on=POD_VIEWS, keys=wake_for_orphan),
+        # It is never adopted, but reported.
+        adoptable(POD_VIEWS, CLONE_SET_VIEWS, may_own=lambda cloneset, pod: selects(cloneset.selector, pod)),
         Wake(on=CLAIM_VIEWS, keys=_owners_of_claim),
         named_after(REVISION_VIEWS, CLONE_SET_VIEWS),
     )

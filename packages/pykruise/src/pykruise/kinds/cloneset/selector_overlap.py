@@ -18,7 +18,7 @@ from pykruise.kube.selectors import Selector
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import ControllerView, PodView
-from pykruise.pods.workloads import WorkloadView
+from pykruise.pods.workloads import WorkloadView, selects
 from pykruise.runtime.plan import Note
 from pykruise.runtime.read import Mirrors
 from pykruise.runtime.reasons import Reason
@@ -55,14 +55,14 @@ class OverlapMemory:
             self._add(overlapping_pods(selected_pods(selector, view.namespace, read), view))
         return [pod for pods in self._found.values() for pod in pods.values()]
 
-    def follow(self, change: Change[PodView], view: WorkloadView, selector: Selector) -> bool:
+    def follow(self, change: Change[PodView], view: WorkloadView, selector: Selector | None) -> bool:
         """Whether there are pods of other owners than before the change. Before the first look nothing is known."""
         if self._generation != view.generation:
             return False
         owners = set(self._found)
         if change.old is not None:
             self._remove(change.old)
-        if change.new is not None and selector.matches(change.new.labels):
+        if change.new is not None and selects(selector, change.new):
             self._add(overlapping_pods([change.new], view))
         return owners != set(self._found)
 

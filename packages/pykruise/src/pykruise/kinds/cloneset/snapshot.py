@@ -133,7 +133,11 @@ CLONE_SET_VIEWS: Final = Views[CloneSetView](
         candidate_of=template_candidate,
         derived=lambda spec, _: {"selector": selector_of(spec.selector)},
     ),
-    indexes={BY_UID: lambda cloneset: (cloneset.uid,), BY_SELECTOR: _label_asked_for},
+    indexes={
+        BY_NAMESPACE: lambda cloneset: (cloneset.namespace,),
+        BY_UID: lambda cloneset: (cloneset.uid,),
+        BY_SELECTOR: _label_asked_for,
+    },
 )
 
 

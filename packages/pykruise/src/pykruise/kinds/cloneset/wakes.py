@@ -2,32 +2,25 @@
 
 old view + new view + lifecycle ──▶ matters() ──▶ wake its CloneSet, or let the event pass
 change ──▶ follow_overlaps() ──▶ others, whose selector overlaps with another owner now, or with one less
-change ──▶ wake_for_orphan() ──▶ those whose selector matches a pod without an owner
 
 Pure, but for what `around` shows and remembers. A pod's own CloneSet is woken by every change, unless the gate
 CloneSetEventHandlerOptimization is on. A change that is let pass then changes no decision: whatever a plan reads
 of a pod is compared here, but for what only shows in words.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from pykruise.kinds.cloneset.selector_overlap import OverlapMemory
-from pykruise.kinds.cloneset.snapshot import (
-    ANY_POD,
-    BY_SELECTOR,
-    CLONE_SET_VIEWS,
-    CloneSetView,
-    Settings,
-)
+from pykruise.kinds.cloneset.snapshot import ANY_POD, BY_SELECTOR, CLONE_SET_VIEWS, Settings
 from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.selectors import Selector
 from pykruise.pods.lifecycle import Lifecycle
 from pykruise.pods.views import PodView
+from pykruise.pods.workloads import selects
 from pykruise.runtime.read import Around
 
-__all__ = ["follow_overlaps", "matters", "wake_for_orphan"]
+__all__ = ["follow_overlaps", "matters"]
 
 
 def matters(old: PodView | None, new: PodView | None, lifecycle: Lifecycle | None) -> bool:
@@ -68,16 +61,6 @@ def _hook_finalizers(lifecycle: Lifecycle | None) -> frozenset[str]:
     return frozenset(name for hook in hooks if hook is not None for name in hook.finalizers_handler or ())
 
 
-def wake_for_orphan(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
-    """CloneSets whose selector matches a pod without an owner, which they report: when it comes, loses its owner or
-    gets other labels. That it goes changes nothing that they do."""
-    old, new = change.old, change.new
-    if new is None or new.controller is not None:
-        return
-    if old is None or (old.controller, old.labels) != (None, new.labels):
-        yield from (cloneset.key for cloneset, _ in _selecting([new], around))
-
-
 def follow_overlaps(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
     """CloneSets whose selector matches this pod of another owner: when it is that owner's first, or was its last.
 
@@ -87,21 +70,13 @@ def follow_overlaps(change: Change[PodView], around: Around[Settings]) -> Iterat
         return
     pods = [pod for pod in (change.old, change.new) if pod is not None]
     owners = {pod.controller.uid for pod in pods if pod.controller is not None}
-    for cloneset, selector in _selecting(pods, around):
-        if owners != {cloneset.uid}:
-            known = around.memories.of(cloneset.key, cloneset.uid, OverlapMemory)
-            if known.follow(change, cloneset, selector):
-                yield cloneset.key
-
-
-def _selecting(pods: Sequence[PodView], around: Around[Settings]) -> Iterator[tuple[CloneSetView, Selector]]:
-    """Each CloneSet whose selector matches one of these pods of one namespace, with its selector."""
     labels = dict.fromkeys(label for pod in pods for label in pod.labels.items())
     for label in (ANY_POD, *labels):
-        for cloneset in around.by_index(CLONE_SET_VIEWS, BY_SELECTOR, (pods[0].namespace, *label)):
-            selector = cloneset.selector
-            if selector is not None and any(selector.matches(pod.labels) for pod in pods):
-                yield cloneset, selector
+        for cloneset in around.by_index(CLONE_SET_VIEWS, BY_SELECTOR, (change.key.namespace, *label)):
+            if owners != {cloneset.uid} and any(selects(cloneset.selector, pod) for pod in pods):
+                known = around.memories.of(cloneset.key, cloneset.uid, OverlapMemory)
+                if known.follow(change, cloneset, cloneset.selector):
+                    yield cloneset.key
 
 
 def _ways_to_overlap(pod: PodView | None) -> tuple[Any, ...] | None:

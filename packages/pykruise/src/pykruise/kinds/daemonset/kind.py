@@ -34,7 +34,8 @@ from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION
 from pykruise.plans.wakes import named_after
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.standing import standing_of
-from pykruise.pods.views import FINISHED, PodView
+from pykruise.pods.views import FINISHED
+from pykruise.pods.workloads import selects
 from pykruise.runtime.actions import Delete
 from pykruise.runtime.control import Control
 from pykruise.runtime.plan import Plan
@@ -63,15 +64,12 @@ def _wakes(_: Settings) -> Sequence[Wake]:
     return (
         itself(DAEMON_SET_VIEWS),
         by_owner(POD_VIEWS, DAEMON_SETS),
-        adoptable(POD_VIEWS, DAEMON_SET_VIEWS, may_own=_may_own),
+        adoptable(
+            POD_VIEWS, DAEMON_SET_VIEWS, may_own=lambda daemonset, pod: selects(daemonset.selector, pod)
+        ),
         Wake(on=NODE_VIEWS, keys=_placed_otherwise),
         named_after(REVISION_VIEWS, DAEMON_SET_VIEWS),
     )
-
-
-def _may_own(daemonset: DaemonSetView, pod: PodView) -> bool:
-    selector = daemonset.selector
-    return selector is not None and not selector.is_empty and selector.matches(pod.labels)
 
 
 def _placed_otherwise(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
