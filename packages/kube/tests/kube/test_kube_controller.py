@@ -298,6 +298,32 @@ async def test_a_reconcile_that_was_cancelled_from_within_is_a_failure_and_kills
         assert not task.done()
 
 
+async def test_a_group_that_failed_in_one_reconcile_does_not_have_a_cancellation_in_the_next_kill_the_worker() -> (
+    None
+):
+    # given
+    ended = asyncio.Event()
+
+    async def reconcile(key: str) -> float | None:
+        if key == "group":
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(asyncio.wait_for(asyncio.Event().wait(), 1.0))
+        elif key == "cancelled":
+            raise asyncio.CancelledError
+        else:
+            ended.set()
+        return None
+
+    manager = controller(reconcile, workers=1)
+    # when
+    async with running(manager):
+        for key in ("group", "cancelled", "last"):
+            manager.queue.add(key)
+            await asyncio.sleep(2.0)
+    # then
+    assert ended.is_set()
+
+
 async def test_it_ends_with_its_queue() -> None:
     control = controller(Calls())
     async with running(control) as task:

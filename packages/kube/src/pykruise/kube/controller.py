@@ -168,6 +168,8 @@ class Controller(Generic[K]):
         task = asyncio.current_task()
         assert task is not None  # a coroutine runs in a task
         while not self._is_stopping:
+            while task.uncancel():  # a TaskGroup of the reconcile before may have left some (own_task.py)
+                pass
             try:
                 key = await self.queue.get()
             except QueueClosedError:

@@ -32,6 +32,7 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.leases import Fence, LeaderElector, LeaseLostError
+from pykruise.kube.own_task import in_own_task
 from pykruise.kube.resources import LEASES
 from pykruise.kube.slots import SLOTS, Keying, Record, Seat, assign, read_record
 
@@ -374,21 +375,25 @@ class Membership:
             if free is None:  # this one stands by
                 await asyncio.sleep(LOOK_S)
                 continue
-            elector = self._seat_elector = self._elector(
-                member_lease(self._name, free), retry_s=max(self._retry_s, self._renew_s / 3)
-            )
-            try:
-                async with asyncio.TaskGroup() as tasks:
-                    running = tasks.create_task(elector.run(), name=f"seat-{free}")
-                    if await self._is_seated(elector, free):
-                        self._seat = free
-                        self._changed.set()
-                    else:
-                        running.cancel()
-            except* LeaseLostError as lost:
-                _log.error("seat %d: %s", free, lost.exceptions[0])
-            finally:
-                self._seat = self._seat_elector = None
+            await in_own_task(self._have_seat(free))
+
+    async def _have_seat(self, free: Seat) -> None:
+        """Until it is lost; returns at once when another was faster."""
+        elector = self._seat_elector = self._elector(
+            member_lease(self._name, free), retry_s=max(self._retry_s, self._renew_s / 3)
+        )
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                running = tasks.create_task(elector.run(), name=f"seat-{free}")
+                if await self._is_seated(elector, free):
+                    self._seat = free
+                    self._changed.set()
+                else:
+                    running.cancel()
+        except* LeaseLostError as lost:
+            _log.error("seat %d: %s", free, lost.exceptions[0])
+        finally:
+            self._seat = self._seat_elector = None
 
     async def _is_seated(self, elector: LeaderElector, seat: Seat) -> bool:
         """False: another was faster."""

@@ -34,6 +34,7 @@ from pykruise.kube.hand_over import HandOver
 from pykruise.kube.ids import Key
 from pykruise.kube.leases import Fence, FencedTransport, LeaderElector, LeaseLostError
 from pykruise.kube.membership import HeldSlot, Membership
+from pykruise.kube.own_task import in_own_task
 from pykruise.kube.resources import Resource
 from pykruise.kube.writer import Writer
 from pykruise.runtime.assemble import KindContext, Tuning, controller_for, views_of
@@ -217,7 +218,7 @@ class Operator:
         """Lead as often as the Lease is lost and had again; without an elector, once and for all."""
         while True:
             try:
-                await self._serve_term()
+                await in_own_task(self._serve_term())
                 return
             except* LeaseLostError as lost:
                 _log.error("this program does not lead any more: %s", lost.exceptions[0])
