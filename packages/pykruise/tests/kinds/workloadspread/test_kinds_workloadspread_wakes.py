@@ -140,6 +140,28 @@ def test_a_pod_wakes_when_its_note_is_taken_off() -> None:
     assert Listening(spread(subset("a"))).pod(noted, pod("p", nodeName="n1")) == ["ws"]
 
 
+@pytest.mark.parametrize("annotations", [NOTED, {}])
+def test_a_pod_wakes_when_its_workload_releases_it_and_when_another_adopts_it(annotations: Any) -> None:
+    # given
+    listening = Listening(spread(subset("a")))
+    owned = pod("p", annotations=annotations, nodeName="n1")
+    orphan = pod("p", annotations=annotations, nodeName="n1", owner=None)
+    # then
+    assert listening.pod(owned, orphan) == ["ws"]
+    assert listening.pod(orphan, owned) == ["ws"]
+
+
+@pytest.mark.parametrize("annotations", [NOTED, {}])
+def test_a_pod_wakes_when_its_labels_are_no_longer_those_of_the_filter(annotations: Any) -> None:
+    # given
+    listening = Listening(spread(subset("a"), targetFilter={"selector": {"matchLabels": {"tier": "web"}}}))
+    meant = pod("p", annotations=annotations, nodeName="n1", labels={"tier": "web"})
+    # then
+    assert listening.pod(meant, pod("p", annotations=annotations, nodeName="n1")) == ["ws"]
+    same_labels = pod("p", annotations=annotations, nodeName="n1", labels={"tier": "web"}, phase="Running")
+    assert listening.pod(meant, same_labels) == []
+
+
 @pytest.mark.parametrize(
     ("change", "woken"),
     [

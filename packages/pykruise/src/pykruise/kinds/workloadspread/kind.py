@@ -58,7 +58,7 @@ def _wakes(settings: Settings) -> Sequence[Wake]:
 
 def _of_pod(change: Change[PodView], around: Around[Settings], *, versioned: frozenset[str]) -> Iterator[Key]:
     """The one of its note; a pod without a note matters once it is on a node, and when it goes: each version is listed
-    that has pods."""
+    that has pods. One that is released or adopted matters to the old owner's and the new one's."""
     pod = change.new or change.old
     if pod is None or not around.by_index(SPREAD_VIEWS, BY_NAMESPACE, pod.namespace):
         return
@@ -71,23 +71,31 @@ def _of_pod(change: Change[PodView], around: Around[Settings], *, versioned: fro
             yield key
     elif new is None or (new.node_name and (old is None or _is_moved(old, new, versioned))):
         yield from _of_owner(pod, around)
+        if old is not None and new is not None and old.controller != new.controller:
+            yield from _of_owner(old, around)
 
 
 def _is_moved(old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
-    return old.node_name != new.node_name or _is_marked_anew(old, new, versioned)
+    return old.node_name != new.node_name or old.labels != new.labels or _is_marked_anew(old, new, versioned)
 
 
 def _matters(spread: SpreadView, old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
     if (old.is_active and not new.is_active) or _is_marked_anew(old, new, versioned):
+        return True
+    if old.labels != new.labels and _is_filtered(spread, old) != _is_filtered(spread, new):
         return True
     if not spread.reschedule_after_s:
         return False
     return old.node_name != new.node_name or old.condition("PodScheduled") != new.condition("PodScheduled")
 
 
+def _is_filtered(spread: SpreadView, pod: PodView) -> bool:
+    return spread.selector is not None and not spread.selector.matches(pod.labels)
+
+
 def _is_marked_anew(old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
-    """Whether its version, its note or its deletion cost is another: other writers may have put them there."""
-    if version_of_pod(old, versioned) != version_of_pod(new, versioned):
+    """Whether its owner, its version, its note or its deletion cost is another: other writers may have put them."""
+    if old.controller != new.controller or version_of_pod(old, versioned) != version_of_pod(new, versioned):
         return True
     annotations = (MATCHED_SPREAD_ANNOTATION, DELETION_COST_ANNOTATION)
     return any(old.annotations.get(name) != new.annotations.get(name) for name in annotations)
