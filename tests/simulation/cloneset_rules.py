@@ -101,7 +101,10 @@ class CloneSetRules(WorkloadRules[Workload]):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self._claims: dict[str, Any] = {}
-        self._claims_made: set[str] = set()
+        self._claims_made: dict[str, str] = {}
+        """Claims, and who made them: a manager."""
+        self._ids_without_claims: set[str] = set()
+        """Instance ids whose claims another manager deleted than the one that made them."""
         """Names, but of those that managers deleted: what others take away is not for them to know at once."""
         self._deleted_ids: set[str] = set()
         """Instance ids of pods that managers deleted: their claims go with them, also where claims are reused."""
@@ -123,11 +126,13 @@ class CloneSetRules(WorkloadRules[Workload]):
         began = commit.new is None or "deletionTimestamp" in commit.new["metadata"]
         was = commit.old is not None and "deletionTimestamp" not in commit.old["metadata"]
         if commit.new is not None and not began:
-            self._claims_made.add(commit.key.name)
+            self._claims_made.setdefault(commit.key.name, commit.sender)
         if commit.reconcile is None or not (began and was) or commit.old is None:
             return
-        self._claims_made.discard(commit.key.name)
+        maker = self._claims_made.pop(commit.key.name, "")
         instance = (commit.old["metadata"].get("labels") or {}).get(INSTANCE)
+        if instance and maker != commit.sender:
+            self._ids_without_claims.add(instance)
         for pod in self.pods.latest():
             if pod.labels.get(INSTANCE) == instance and self._is_always_member(pod, commit.reconcile):
                 yield self._broken(
@@ -345,7 +350,7 @@ class CloneSetRules(WorkloadRules[Workload]):
         """A manager takes a pod out of service only when enough others serve, as far as it can know."""
 
         def breaks(workload: Workload) -> str:
-            if not self._is_taken_out(commit, before, after, workload):
+            if not self._is_taken_out(commit, reconcile, before, after, workload):
                 return ""
             left = sum(
                 1
@@ -370,6 +375,9 @@ class CloneSetRules(WorkloadRules[Workload]):
     def settled(
         self, members: list[Version], workload: Workload, target: str, now: float
     ) -> Iterator[Violation]:
+        # Made by one manager while another that leads too deleted its claim, such a pod never starts (Known and left).
+        if any(pod.labels.get(INSTANCE) in self._ids_without_claims for pod in members):
+            return
         if len(members) != workload.replicas:
             yield Violation("converges", f"{len(members)} pods, {workload.replicas} wanted", now)
             return

@@ -225,7 +225,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
         """A pod that serves goes out of service for an update only while few enough nodes are on their way."""
 
         def breaks(workload: Workload) -> str:
-            if not self._is_taken_out(commit, before, after, workload):
+            if not self._is_taken_out(commit, reconcile, before, after, workload):
                 return ""
             versions = self.pods.since(before.uid, reconcile.known.get(PODS, 0))
             if not all(

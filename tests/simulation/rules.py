@@ -304,9 +304,11 @@ class WorkloadRules(Generic[W]):
         if all(is_hooked(one, workload.pre_delete) for one in versions for workload in workloads):
             yield self._broken(commit, "hook", f"{pod.name} is deleted although its preDelete hook is on it")
 
-    def _is_taken_out(self, commit: Commit, before: Version, after: Version, workload: W) -> bool:
-        """Whether a commit takes a pod out of service that served, whatever the clocks say."""
-        surely = before.is_available(min_ready_s=workload.min_ready_s, at=commit.at - self._skew_s)
+    def _is_taken_out(
+        self, commit: Commit, reconcile: Reconcile, before: Version, after: Version, workload: W
+    ) -> bool:
+        """Whether a commit takes a pod out of service that served when that was decided, whatever the clocks say."""
+        surely = before.is_available(min_ready_s=workload.min_ready_s, at=reconcile.at - self._skew_s)
         return surely and not after.is_available(
             min_ready_s=workload.min_ready_s, at=commit.at + self._skew_s
         )

@@ -424,7 +424,9 @@ class StatefulSetRules(WorkloadRules[Workload]):
         """A wanted pod that serves goes out of service only while few enough others are out."""
 
         def breaks(workload: Workload) -> str:
-            if workload.rank(before.name) < 0 or not self._is_taken_out(commit, before, after, workload):
+            if workload.rank(before.name) < 0 or not self._is_taken_out(
+                commit, reconcile, before, after, workload
+            ):
                 return ""
             down = self._surely_down(reconcile, workload.others(before.name), workload, until=commit.at)
             most = workload.max_unavailable
