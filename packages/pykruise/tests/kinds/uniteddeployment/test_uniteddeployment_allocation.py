@@ -41,7 +41,17 @@ def bounded(least: list[Any], most: list[Any], **more: list[Any]) -> list[Share]
 
 @pytest.mark.parametrize(
     ("value", "of", "meant"),
-    [(0, None, 0), (7, 3, 7), ("50%", 5, 3), ("50%", 3, 2), ("25%", 1, 0), ("0%", 9, 0), ("100%", 9, 9)],
+    [
+        (0, None, 0),
+        (7, 3, 7),
+        ("50%", 5, 3),
+        ("50%", 3, 2),
+        ("25%", 1, 0),
+        ("49%", 1, 0),
+        ("0%", 9, 0),
+        ("100%", 9, 9),
+        ("100%", 1000, 1000),
+    ],
 )
 def test_a_number_is_itself_and_half_of_a_pod_is_rounded_up(value: Any, of: Any, meant: int) -> None:
     assert scaled(value, of=of) == meant
@@ -99,6 +109,7 @@ def test_whole_percentages_are_rounded_so_that_no_pod_is_lost() -> None:
     """case 35"""
     assert fixed(3, *sized(2, 2, t1="50%", t2="50%")) == [2, 1]
     assert fixed(1, *sized(2, 2, 2, t1="33%", t2="33%", t3="34%")) == [0, 0, 1]
+    assert fixed(300, *sized(2, 2, 2, t1="50%", t2="25%", t3="25%")) == [150, 75, 75]
 
 
 @pytest.mark.parametrize(
@@ -120,6 +131,10 @@ def test_without_replicas_the_subsets_say_it_all() -> None:
     assert fixed(None, *sized(None, None, t1=2, t2=3)) == [2, 3]
 
 
+def test_no_subsets_take_no_replicas() -> None:
+    assert fixed(3) == []
+
+
 def test_what_cannot_be_read_counts_as_not_specified() -> None:
     assert fixed(6, *sized(1, 1, t1="many")) == [3, 3]
 
@@ -139,6 +154,8 @@ def test_what_cannot_be_read_counts_as_not_specified() -> None:
         ([0, "50%"], [1, None], 3, [1, 2]),
         ([0, "50%"], [1, None], 5, [1, 4]),
         ([0, 0], [2, 2], 9, [2, 2]),
+        (["many", 1], [None, None], 1, [0, 1]),
+        ([0, 0], ["many", None], 3, [3, 0]),
     ],
 )
 def test_minimums_first_and_then_up_to_the_maximums(
@@ -152,6 +169,11 @@ def test_a_minimum_in_percent_follows_the_replicas() -> None:
     """case 34"""
     shares = bounded([0, "50%"], [None, None])
     assert [allocate(shares, replicas=replicas)["t2"] for replicas in (3, 5)] == [2, 3]
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_without_replicas_subsets_with_bounds_get_none(mode: Mode) -> None:
+    assert allocate(bounded([2, 0], [3, None]), replicas=None, mode=mode) == {"t1": 0, "t2": 0}
 
 
 def test_a_minimum_above_the_maximum_is_an_error() -> None:

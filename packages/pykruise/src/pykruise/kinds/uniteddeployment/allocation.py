@@ -59,10 +59,10 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     """Its condition said so before this look."""
 
 
-def scaled(value: int | str, *, of: int | None) -> int:
+def scaled(value: int | str | None, *, of: int | None) -> int:
     """The number that a field of a subset means: `scaled("50%", of=5)` is 3, half of a pod is rounded up.
 
-    Raises ValueError for what is below 0, above 100%, or neither a number nor a whole percentage, and for a
+    Raises ValueError for what is not there, below 0, above 100%, or neither a number nor a whole percentage, and for a
     percentage of an unknown number.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
@@ -75,7 +75,7 @@ def scaled(value: int | str, *, of: int | None) -> int:
         raise ValueError(f'"{excerpt(value)}" is not a whole percentage between 0% and 100%')
     if of is None:
         raise ValueError("a percentage needs spec.replicas")
-    return (of * int(value[:-1]) * 2 + 100) // 200
+    return (of * int(value[:-1]) + 50) // 100
 
 
 def has_bounds(shares: Iterable[Share]) -> bool:
@@ -100,41 +100,41 @@ def allocate(shares: Sequence[Share], *, replicas: int | None, mode: Mode = Mode
 
 
 def _divided(shares: Sequence[Share], replicas: int | None) -> dict[str, int]:
-    specified = {one.name: number for one in shares if (number := _specified(one, replicas)) is not None}
+    specified = {
+        one.name: number for one in shares if (number := _number(one.replicas, replicas)) is not None
+    }
     others = [one for one in shares if one.name not in specified]
     total = sum(specified.values())
     if replicas is None:
         if others:
             raise AllocationError("spec.replicas is not set, and not every subset has replicas")
         return specified
-    if shares and total != replicas and _is_whole(shares):
+    if _is_whole(shares):
         return _by_fractions(shares, replicas)
     if total > replicas:
         raise AllocationError(f"subsets have {total} replicas, and spec.replicas is {replicas}")
     if shares and not others and total < replicas:
         raise AllocationError(f"all subsets together have {total} replicas, and spec.replicas is {replicas}")
+    if not others:
+        return specified
     # Subsets that are larger now get the odd pods: nothing moves because of the order of names.
     others.sort(key=lambda one: (one.current or 0, one.name))
     count = len(others)
-    odd = (replicas - total) % count if count else 0
-    parts = {
-        one.name: (replicas - total) // count + (index >= count - odd) for index, one in enumerate(others)
-    }
+    each, odd = divmod(replicas - total, count)
+    parts = {one.name: each + (index >= count - odd) for index, one in enumerate(others)}
     return {one.name: (specified | parts)[one.name] for one in shares}
 
 
-def _specified(share: Share, replicas: int | None) -> int | None:
-    """None: nothing that can be read is specified."""
-    if share.replicas is None:
-        return None
+def _number(value: int | str | None, replicas: int | None) -> int | None:
+    """None: there is none, or none that can be read."""
     try:
-        return scaled(share.replicas, of=replicas)
+        return scaled(value, of=replicas)
     except ValueError:
         return None
 
 
 def _is_whole(shares: Iterable[Share]) -> bool:
-    """Whether all subsets have percentages that make up the whole, so that only rounding is in the way."""
+    """Whether all subsets have percentages that make up the whole, so that only rounding can be in the way."""
     total = 0
     for one in shares:
         if not isinstance(one.replicas, str) or not _PERCENT.fullmatch(one.replicas):
@@ -144,8 +144,9 @@ def _is_whole(shares: Iterable[Share]) -> bool:
 
 
 def _by_fractions(shares: Sequence[Share], replicas: int) -> dict[str, int]:
-    """Rounded down, and the pods that are missing one each by the largest fraction. The original does nothing here,
-    where the scale subresource, which no webhook sees, has made a sum wrong by rounding."""
+    """Rounded down, and the pods that are missing one each by the largest fraction. Where half up gives the right sum,
+    this is the same. Where it does not, since the scale subresource, which no webhook sees, has changed the replicas,
+    the original does nothing."""
     parts = {one.name: divmod(replicas * int(str(one.replicas)[:-1]), 100) for one in shares}
     found = {name: whole for name, (whole, _) in parts.items()}
     missing = replicas - sum(found.values())
@@ -161,22 +162,13 @@ _Bounds = tuple[str, int, int]
 
 def _bounds(share: Share, replicas: int | None) -> tuple[int, int]:
     """Raises AllocationError for a minimum above the maximum. What cannot be read is no bound."""
-    least = _bound(share.min_replicas, replicas, default=0)
-    most = _bound(share.max_replicas, replicas, default=UNBOUNDED)
-    if share.max_replicas is None:
-        most = max(most, replicas or 0, least)
+    least = _number(share.min_replicas, replicas) or 0
+    most = _number(share.max_replicas, replicas)
+    if most is None:
+        most = max(UNBOUNDED, replicas or 0, least)
     if least > most:
         raise AllocationError(f"subset {share.name}: minReplicas {least} is above maxReplicas {most}")
     return least, most
-
-
-def _bound(value: int | str | None, replicas: int | None, *, default: int) -> int:
-    if value is None:
-        return default
-    try:
-        return scaled(value, of=replicas)
-    except ValueError:
-        return default
 
 
 def _bounded(bounds: Sequence[_Bounds], replicas: int) -> dict[str, int]:
@@ -217,8 +209,6 @@ def _reserving(shares: Sequence[Share], replicas: int) -> dict[str, int]:
     targets += [(one.name, _most(one, bounds[one.name][1])) for one in shares]
     rest = replicas
     for name, target in targets:
-        if rest <= 0:
-            break
         more = max(0, min(target - given[name], rest))
         given[name] += more
         counted = max(0, min(more, room[name]))
