@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kinds.uniteddeployment.plan import status_after
@@ -23,6 +24,7 @@ from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.execute import Failure
+from pykruise.runtime.plan import Plan
 from support.united_world import NAMESPACE, NOW, UID, UnitedWorld, subset, wanted_in
 from support.uniteddeployments import ALL_TEMPLATES, template_of
 
@@ -130,6 +132,14 @@ def test_a_removed_subset_gives_its_replicas_to_the_others(template: str) -> Non
     world.settle()
     assert [one["name"] for one in world.status["subsetStatuses"]] == ["a", "c"]
     assert world.status["replicas"] == 6
+
+
+def test_a_removed_subset_that_is_going_already_is_not_deleted_again() -> None:
+    """its finalizers hold it"""
+    world = UnitedWorld("a", "b", replicas=2).settle()
+    world.of("b")["metadata"]["deletionTimestamp"] = format_time(NOW)
+    world.set_subsets("a").settle()
+    assert not any(isinstance(action, Delete) for action in world.written)
 
 
 def test_a_renamed_subset_is_there_before_the_old_one_goes() -> None:
@@ -321,9 +331,18 @@ def test_a_patch_that_cannot_be_merged_fails_only_its_subset() -> None:
     condition = world.condition("SubsetProvisioned")
     assert (condition["status"], condition["reason"]) == ("False", "Error")
     assert condition["message"].startswith("subset a: failed to merge patch")
-    assert "FailedUpdateSubset" in world.events
-    assert world.plan().waiting is not None
+    plan = world.plan()
+    assert [(note.reason, note.warning) for note in plan.notes] == [("FailedUpdateSubset", True)]
+    assert plan.waiting is not None
+    assert plan.waiting.code is Code.PATCH
     assert world.status.get("observedGeneration", 0) == 0, "not all of the spec is done"
+
+
+def test_what_a_subset_that_cannot_be_made_would_have_is_free_for_the_next_one() -> None:
+    world = UnitedWorld("c", replicas=4).settle().change(replicas=6)
+    world.set_subsets(subset("a", patch=BAD), "b", "c")
+    (create,) = [step.action for step in world.plan().steps if isinstance(step.action, Create)]
+    assert create.body["spec"]["replicas"] == 2, "all together have 6"
 
 
 def test_a_patch_that_becomes_invalid_lets_the_subset_scale_and_the_others_update() -> None:
@@ -359,12 +378,13 @@ def test_a_scale_that_cannot_be_divided_changes_nothing() -> None:
     world.change(replicas=6)
     plan = world.plan()
     assert not list(plan.steps)
-    assert [note.reason for note in plan.notes] == ["Failed SpecifySubsetReplicas"]
+    assert [(note.reason, note.warning) for note in plan.notes] == [("Failed SpecifySubsetReplicas", True)]
     assert plan.waiting is not None
     assert plan.waiting.code is Code.INVALID_SPEC
     world.sync()
     assert world.status["observedGeneration"] == before
     assert world.sizes() == {"a": 4, "b": 4}
+    assert world.plan().is_settled
 
 
 def test_what_shrinks_is_written_before_what_grows() -> None:
@@ -428,6 +448,30 @@ def test_partitions_hold_pods_back_in_each_subset(template: str) -> None:
     world.partitions().settle()
     assert world.status["currentRevision"] == target
     assert world.condition("UnitedDeploymentUpdated")["status"] == "True"
+
+
+def waits_for(world: UnitedWorld) -> Code | None:
+    waiting = world.plan().waiting
+    return None if waiting is None else Code(waiting.code)
+
+
+def test_it_waits_for_its_partitions_once_all_other_pods_are_updated() -> None:
+    """case 37"""
+    world = UnitedWorld("a", "b", replicas=4).settle().partitions(a=1).set_image("nginx:2").sync()
+    assert waits_for(world) is Code.SUBSETS, "no pod is updated yet"
+    world.settle()
+    assert waits_for(world) is Code.PARTITION
+    world.partitions().settle()
+    assert waits_for(world) is None
+
+
+def test_it_waits_for_its_subsets_until_they_have_seen_the_update() -> None:
+    world = UnitedWorld("a", replicas=2).settle().set_image("nginx:2").settle()
+    world.document["status"]["currentRevision"] = "web-before"
+    world.of("a")["status"]["observedGeneration"] -= 1
+    world.sync()
+    assert world.status["currentRevision"] == "web-before"
+    assert waits_for(world) is Code.SUBSETS
 
 
 @pytest.mark.parametrize("template", [CLONE_SET, ADVANCED_STATEFUL_SET, STATEFUL_SET])
@@ -551,15 +595,23 @@ def test_a_taken_revision_name_is_counted_and_the_count_is_kept() -> None:
 # ── failures ─────────────────────────────────────────────────────────────
 
 
-def refused(world: UnitedWorld, purpose: Purpose, why: str) -> dict[str, Any]:
-    """The status when the first write of that stage was refused."""
-    plan = world.plan()
+def refused(
+    world: UnitedWorld, purpose: Purpose, why: str = "no", *, of: Plan | None = None
+) -> dict[str, Any]:
+    """The status when the first write of that stage was refused. `of`: the plan, by default the one of now."""
+    found = refused_or_none(world, purpose, why, of=of)
+    assert found is not None
+    return found
+
+
+def refused_or_none(
+    world: UnitedWorld, purpose: Purpose, why: str = "no", *, of: Plan | None = None
+) -> dict[str, Any] | None:
+    plan = of or world.plan()
     stage = next(one for one in plan.stages if one.purpose == purpose)
     chain = stage.chains[0]
     error = ForbiddenError(Status(code=403, reason="Forbidden", message=why))
-    found = status_after(world.snapshot(), plan, Failure(purpose, chain.subject, chain.steps[0], error))
-    assert found is not None
-    return found
+    return status_after(world.snapshot(), plan, Failure(purpose, chain.subject, chain.steps[0], error))
 
 
 def test_a_workload_that_cannot_be_made_is_seen_in_the_status() -> None:
@@ -584,6 +636,61 @@ def test_a_workload_that_cannot_be_updated_is_seen_in_the_status() -> None:
     assert condition["message"].startswith("subset a: ")
 
 
+def test_a_refused_write_that_no_condition_is_about_reports_what_is_and_not_the_generation() -> None:
+    world = UnitedWorld("a", replicas=2).settle()
+    before = world.status
+    world.set_image("nginx:2")
+    found = refused(world, Purpose.STORE_REVISION)
+    plan = world.plan()
+    assert plan.status is not None
+    assert found == {**plan.status, "observedGeneration": before["observedGeneration"]}
+    assert found["updatedRevision"] != before["updatedRevision"]
+
+
+def test_a_refused_write_is_reported_again_when_the_status_is_stored_already() -> None:
+    """so that what it waits for is the error at each try"""
+    # given
+    world = reserve("a", replicas=1).settle()
+    world.pods_of("a")[0]["metadata"]["labels"][RESERVED_LABEL] = "wrong"
+    # when
+    world.document["status"] = refused(world, Purpose.MARK_PODS)
+    # then
+    assert world.plan().status is None
+    assert refused(world, Purpose.MARK_PODS) == world.status
+
+
+def test_an_old_revision_that_cannot_be_deleted_holds_nothing_back() -> None:
+    # given
+    world = UnitedWorld("a", replicas=1).settle().set_image("nginx:2").settle()
+    before = world.status["observedGeneration"]
+    # when it becomes one too many
+    world.change(revisionHistoryLimit=0)
+    plan = world.plan()
+    # then this is not yet done
+    assert refused(world, Purpose.TRUNCATE_REVISIONS, of=plan)["observedGeneration"] == before
+    # and later there is nothing to report
+    world.document["status"] = plan.status
+    assert world.plan().status is None
+    assert refused_or_none(world, Purpose.TRUNCATE_REVISIONS) is None
+
+
+def test_a_write_that_is_refused_before_there_is_a_status_is_in_the_first_one() -> None:
+    world = UnitedWorld("a", replicas=1)
+    plan = msgspec.structs.replace(world.plan(), status=None)
+    found = refused(world, Purpose.CREATE_WORKLOADS, of=plan)
+    assert [one["type"] for one in found["conditions"]] == ["SubsetProvisioned"]
+
+
+def test_a_subset_that_is_being_updated_counts_as_updated_until_one_fails() -> None:
+    """of a manager that has not said so yet"""
+    world = UnitedWorld("a", replicas=1).settle()
+    world.document["status"]["conditions"] = []
+    world.change(replicas=2)
+    assert purposes(world) == [Purpose.GROW_WORKLOADS]
+    world.carry_out(world.plan())
+    assert world.condition("SubsetUpdated")["status"] == "True"
+
+
 def test_one_that_cannot_be_read_is_left_as_it_is() -> None:
     world = UnitedWorld("a", replicas=2).settle()
     world.change(replicas="many")
@@ -591,7 +698,8 @@ def test_one_that_cannot_be_read_is_left_as_it_is() -> None:
     assert not list(plan.steps)
     assert plan.status is None
     assert plan.waiting is not None
-    assert "spec.replicas" in plan.waiting.message
+    assert plan.waiting.code is Code.INVALID_SPEC
+    assert [(note.reason, note.warning) for note in plan.notes] == [(Code.INVALID_SPEC, True)]
 
 
 def test_without_the_definition_of_its_workloads_it_waits() -> None:
@@ -761,6 +869,7 @@ def test_a_recovered_subset_that_grows_begins_with_pods_in_reserve() -> None:
     world.pass_time(61).settle()
     assert world.labels(RESERVED_LABEL, "a") == {"false": 4}
     assert world.sizes() == {"a": 4, "b": 0}
+    assert world.condition("Schedulable", "a")["status"] == "True", "it grows no more"
 
 
 def test_pods_of_a_new_subset_begin_in_reserve() -> None:
@@ -782,8 +891,12 @@ def test_pods_in_reserve_do_not_hold_up_an_update() -> None:
     block = world.of("a")["spec"]["updateStrategy"]["rollingUpdate"]
     assert block["maxUnavailable"] == 2
     assert "maxUnavailable" not in world.of("b")["spec"]["updateStrategy"]["rollingUpdate"]
+    # one at a time at least, while they are ready and not yet for long enough
+    world.open("a").act().sync()
+    assert world.labels(RESERVED_LABEL, "a") == {"true": 2}
+    assert world.of("a")["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == 1
     # and the template's own comes back
-    world.open("a").act().sync().pass_time(61).settle()
+    world.pass_time(61).settle()
     assert "maxUnavailable" not in world.of("a")["spec"]["updateStrategy"]["rollingUpdate"]
 
 
@@ -815,6 +928,8 @@ def test_pods_whose_update_takes_too_long_are_in_reserve() -> None:
     world.pass_time(31).sync()
     assert world.labels(RESERVED_LABEL, "a") == {"true": 2, "false": 2}
     assert world.sizes() == {"a": 4, "b": 2}
+    block = world.of("a")["spec"]["updateStrategy"]["rollingUpdate"]
+    assert block["maxUnavailable"] == 2, "the two that are late, though they are ready"
 
 
 def test_terminating_pods_are_not_in_reserve() -> None:

@@ -85,25 +85,21 @@ def plan_united(snapshot: Snapshot) -> Plan:
 
 
 def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document | None:
-    """The status with the error. The generation counts as seen only once everything of it was written."""
+    """The status with the error. The generation counts as seen only once everything of it was written.
+
+    None when there is nothing to report: an old revision that could not be deleted holds nothing back.
+    """
     united = snapshot.united
-    kind = _CONDITIONS.get(failure.purpose)
-    if plan.status is None and kind is None:
+    if plan.status is None and failure.purpose == Purpose.TRUNCATE_REVISIONS:
         return None
-    status = united.status
-    if plan.status is not None:
-        status = msgspec.convert(plan.status, UnitedDeploymentStatus)
+    status = united.status if plan.status is None else msgspec.convert(plan.status, UnitedDeploymentStatus)
     conditions: Conditions = status.conditions or ()
+    kind = _CONDITIONS.get(failure.purpose)
     if kind is not None:
         error = f"subset {failure.subject}: {failure.reason.message}"
         conditions = with_condition(conditions, kind, error=error, now=snapshot.now)
-    return _document(
-        msgspec.structs.replace(
-            status,
-            conditions=list(conditions) or None,
-            observed_generation=united.status.observed_generation,
-        )
-    )
+    seen = united.status.observed_generation
+    return _document(msgspec.structs.replace(status, conditions=list(conditions), observed_generation=seen))
 
 
 _CONDITIONS: Final[Mapping[str, str]] = {
@@ -126,7 +122,7 @@ class _Planning:
         self._own: Ownership = ownership_of(snapshot)
         self._choice = _choose(snapshot)
         self._errors: dict[str, dict[str, str]] = {PROVISIONED: {}, SUBSETS_UPDATED: {}}
-        """By condition and subset: what cannot be done, known before anything is written."""
+        """By condition and subset, in their order: what cannot be done, known before anything is written."""
         self._notes: list[Note] = list(self._own.notes)
         self._dues: list[Instant] = []
 
@@ -190,10 +186,11 @@ class _Planning:
         reserve."""
         if self._united.mode is not Mode.RESERVE:
             return verdict
+        recovered = verdict.were_unschedulable - verdict.unschedulable
         growing = [
             name
-            for name in verdict.were_unschedulable - verdict.unschedulable
-            if allocated.get(name, 0) > self._own.workloads[name].replicas
+            for name, count in allocated.items()
+            if name in recovered and count > self._own.workloads[name].replicas
         ]
         # Written anew in one go: the stored condition says False all the time.
         closed = {
@@ -297,7 +294,7 @@ class _Planning:
     ) -> Chain | None:
         wanted = self._wanted(subset, replicas, allocated=replicas)
         if self._united.mode is Mode.RESERVE:
-            late = verdict.update_timeouts.get(subset.name, 0)
+            late = verdict.update_timeouts[subset.name]
             unavailable = max(workload.replicas - workload.ready + late, 1)
             wanted = msgspec.structs.replace(
                 wanted,
@@ -342,6 +339,8 @@ class _Planning:
         conditions: Conditions,
         verdict: Verdict,
         allocated: Mapping[str, int],
+        *,
+        is_effective: bool = True,
     ) -> Plan:
         purposes = {stage.purpose for stage in stages}
         is_provisioning = bool(purposes & {Purpose.CREATE_WORKLOADS, Purpose.DELETE_WORKLOADS})
@@ -376,7 +375,7 @@ class _Planning:
             conditions, current=status.current_revision, target=self._target, now=self._now
         )
         status = msgspec.structs.replace(status, conditions=list(conditions))
-        if any(self._errors.values()):
+        if any(self._errors.values()) or not is_effective:
             seen = self._united.status.observed_generation
             status = msgspec.structs.replace(status, observed_generation=seen)
         document = _document(status)
@@ -414,7 +413,7 @@ class _Planning:
         """False for what cannot be done; as it was while something is being written; else True."""
         errors = self._errors[kind]
         if errors:
-            error = "; ".join(f"subset {name}: {text}" for name, text in sorted(errors.items()))
+            error = "; ".join(f"subset {name}: {text}" for name, text in errors.items())
             return with_condition(conditions, kind, error=error, now=self._now)
         return conditions if is_pending else with_condition(conditions, kind, now=self._now)
 
@@ -426,7 +425,7 @@ class _Planning:
         self, status: UnitedDeploymentStatus, allocated: Mapping[str, int], *, is_pending: bool
     ) -> Reason | None:
         for errors in self._errors.values():
-            for name, text in sorted(errors.items()):
+            for name, text in errors.items():
                 message = f"subset {name}: {text}"
                 return Reason(Code.PATCH, message, "correct the patch of the subset")
         reserved = status.reserved_pods
@@ -452,24 +451,9 @@ class _Planning:
         text = f"Specified subset replicas is ineffective: {error}"
         note = Note(reason="Failed SpecifySubsetReplicas", message=text, warning=True, again_after_s=_AGAIN_S)
         as_they_are = {name: one.replicas for name, one in self._own.workloads.items()}
-        plan = self._planned(
-            self._revision(),
-            current,
-            conditions,
-            verdict,
-            as_they_are,
-        )
-        status = plan.status
-        if status is not None:
-            status = {**status, "observedGeneration": self._united.status.observed_generation}
-            status = None if status == self._united.stored_status else status
-        remedy = "correct replicas of the subsets, or spec.replicas"
-        return msgspec.structs.replace(
-            plan,
-            status=status,
-            waiting=Reason(Code.INVALID_SPEC, text, remedy),
-            notes=(*plan.notes, note),
-        )
+        plan = self._planned(self._revision(), current, conditions, verdict, as_they_are, is_effective=False)
+        waiting = Reason(Code.INVALID_SPEC, text, "correct replicas of the subsets, or spec.replicas")
+        return msgspec.structs.replace(plan, waiting=waiting, notes=(*plan.notes, note))
 
 
 def _choose(snapshot: Snapshot) -> UpdateChoice:
