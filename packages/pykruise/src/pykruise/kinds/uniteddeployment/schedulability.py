@@ -64,6 +64,7 @@ class _Case(msgspec.Struct, frozen=True, kw_only=True):
     workload: SubsetWorkload
     pods: Sequence[PodView]
     condition: PlainCondition | None
+    was_passed_over: bool
     partition: int
 
 
@@ -85,6 +86,7 @@ def judge(
             workload=workload,
             pods=[pod for pod in pods.get(workload.uid, ()) if pod.is_active],
             condition=schedulable_of(entries[name]),
+            was_passed_over=is_passed_over(entries[name]),
             partition=united.partition(name),
         )
         for name, workload in workloads.items()
@@ -167,7 +169,8 @@ def _joined(verdicts: Iterable[Verdict]) -> Verdict:
 
 def _adaptive(case: _Case, united: UnitedView, *, now: Instant) -> Verdict:
     condition, was = case.condition, frozenset[str]()
-    if condition is not None and condition.status == "False":
+    if case.was_passed_over:
+        assert condition is not None
         was = frozenset({case.name})
         until = _time(condition, default=now) + united.unschedulable_s
         if now < until:
@@ -216,7 +219,7 @@ class _Reserve:
         self._target = target
         self._update_ends = updating_since + united.critical_s
         self._now = now
-        self._was = case.condition is not None and case.condition.status == "False"
+        self._was = case.was_passed_over
         self._dues: list[Instant] = []
         self._late_updates = self._late() if self._update_ends <= now else frozenset()
 
@@ -240,7 +243,8 @@ class _Reserve:
 
     def _condition(self, count: int, unborn: int) -> PlainCondition:
         old = self._case.condition
-        if unborn and not count and old is not None:
+        if unborn and not count:
+            assert old is not None
             return old
         status, message = ("False", "reserved pods found") if count else ("True", "no reserved pods")
         return with_schedulable(old, status=status, reason="reschedule", message=message, now=self._now)
@@ -290,7 +294,7 @@ class _Reserve:
         """Pods whose update takes too long. The partition keeps some where they are: those that are not ready, and of
         the others the newest, are not among them."""
         old = [pod for pod in self._case.pods if not self._is_updated(pod)]
-        old.sort(key=lambda pod: (pod.is_ready, -(pod.created_at or 0.0), pod.name))
+        old.sort(key=lambda pod: (pod.is_ready, -(pod.created_at or self._now), pod.name))
         return frozenset(pod.name for pod in old[: max(len(old) - self._case.partition, 0)])
 
     def _is_updated(self, pod: PodView) -> bool:
