@@ -405,8 +405,11 @@ def test_a_new_subset_begins_with_what_the_others_leave_free() -> None:
 
 def test_with_no_replicas_everything_is_updated_at_once() -> None:
     """case 44"""
-    world = UnitedWorld("a", "b", replicas=2).settle()
-    world.change(replicas=0).set_image("nginx:2").settle()
+    world = UnitedWorld("a", "b", replicas=2).settle().change(replicas=0).settle()
+    before = world.status["currentRevision"]
+    world.set_image("nginx:2").carry_out(world.plan())
+    assert world.status["currentRevision"] == before, "the workloads have not been seen with it"
+    world.settle()
     assert world.sizes() == {"a": 0, "b": 0}
     assert world.status["currentRevision"] == world.status["updatedRevision"]
 
@@ -466,7 +469,7 @@ def test_it_waits_for_its_partitions_once_all_other_pods_are_updated() -> None:
 
 
 def test_it_waits_for_its_subsets_until_they_have_seen_the_update() -> None:
-    world = UnitedWorld("a", replicas=2).settle().set_image("nginx:2").settle()
+    world = UnitedWorld("a", "b", replicas=2).settle().set_image("nginx:2").settle()
     world.document["status"]["currentRevision"] = "web-before"
     world.of("a")["status"]["observedGeneration"] -= 1
     world.sync()
@@ -900,6 +903,15 @@ def test_pods_in_reserve_do_not_hold_up_an_update() -> None:
     assert "maxUnavailable" not in world.of("a")["spec"]["updateStrategy"]["rollingUpdate"]
 
 
+def test_an_update_is_over_without_the_pods_in_reserve() -> None:
+    world = reserve("a", "b", replicas=2).settle()
+    world.close("a").evict("a").pass_time(31).settle()
+    before = world.status["currentRevision"]
+    world.set_image("nginx:2").settle()
+    assert world.status["currentRevision"] == world.status["updatedRevision"] != before
+    assert world.labels(RESERVED_LABEL, "a") == {"true": 2}
+
+
 def test_a_deployment_that_recreates_gets_no_rolling_update() -> None:
     template = template_of(DEPLOYMENT, strategy={"type": "Recreate"})
     world = reserve("a", "b", replicas=2, template=DEPLOYMENT)
@@ -968,6 +980,13 @@ def test_the_status_sums_up_the_subsets() -> None:
         "SubsetProvisioned": "True",
         "SubsetUpdated": "True",
     }
+
+
+def test_a_selector_that_cannot_be_read_leaves_the_stored_text_and_the_workloads() -> None:
+    world = UnitedWorld("a", replicas=1).settle()
+    world.change(selector={"matchExpressions": [{"key": "app", "operator": "Near"}]}).settle()
+    assert world.status["labelSelector"] == "app=web"
+    assert world.sizes() == {"a": 1}
 
 
 def test_the_first_status_has_all_required_fields() -> None:

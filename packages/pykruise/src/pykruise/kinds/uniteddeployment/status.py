@@ -20,9 +20,9 @@ from pykruise.kinds.uniteddeployment.types import (
 from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL, REVISION_LABEL, SubsetWorkload
 from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant, format_time, parse_time
-from pykruise.kube.selectors import SelectorError, format_label_selector
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import condition_of, without
+from pykruise.pods.workloads import selector_of
 
 __all__ = [
     "PROVISIONED",
@@ -166,13 +166,12 @@ def _entry(seen: Seen, name: str) -> SubsetStatus:
 
 
 def selector_text(united: UnitedView) -> str:
-    """For autoscalers: the selector, without pods in reserve."""
+    """For autoscalers: the selector, without pods in reserve. One that cannot be read leaves what is stored."""
     assert united.spec is not None
-    try:
-        text = format_label_selector(msgspec.to_builtins(united.spec.selector))
-    except SelectorError:
+    selector = selector_of(united.spec.selector)
+    if selector is None:
         return united.status.label_selector
-    return f"{text},{RESERVED_LABEL}=false" if united.mode is Mode.RESERVE else text
+    return f"{selector},{RESERVED_LABEL}=false" if united.mode is Mode.RESERVE else str(selector)
 
 
 # ── conditions ───────────────────────────────────────────────────────────
