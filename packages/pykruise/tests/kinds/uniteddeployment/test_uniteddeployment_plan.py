@@ -504,35 +504,6 @@ def test_a_rollout_is_over_only_when_every_allocated_pod_is_updated_and_ready() 
     assert world.status["currentRevision"] == before
 
 
-@pytest.mark.parametrize(
-    ("ordinal", "is_ready", "type_", "goes"),
-    [
-        (2, False, "RollingUpdate", True),
-        (1, False, "RollingUpdate", True),
-        (0, False, "RollingUpdate", False),
-        (2, True, "RollingUpdate", False),
-        (2, False, "OnDelete", False),
-    ],
-)
-def test_a_built_in_stateful_set_is_freed_of_pods_that_it_would_wait_for(
-    ordinal: int, is_ready: bool, type_: str, goes: bool
-) -> None:
-    """case 40"""
-    world = UnitedWorld("a", template=STATEFUL_SET, replicas=3)
-    world.spec["template"] = template_of(STATEFUL_SET, updateStrategy={"type": type_})
-    world.settle()
-    workload = world.of("a")["metadata"]["name"]
-    for number, pod in enumerate(list(world.pods.values())):
-        world.pods.pop(pod["metadata"]["name"])
-        pod["metadata"]["name"] = f"{workload}-{number}"
-        world.pods[pod["metadata"]["name"]] = pod
-    if not is_ready:
-        world.pods[f"{workload}-{ordinal}"]["status"] = {"phase": "Pending"}
-    world.partitions(a=1).set_image("nginx:2").sync()
-    gone = [action.key.name for action in world.written if action.resource == PODS]
-    assert gone == ([f"{workload}-{ordinal}"] if goes else [])
-
-
 # ── revisions ────────────────────────────────────────────────────────────
 
 

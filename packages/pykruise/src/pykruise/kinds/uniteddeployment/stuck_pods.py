@@ -47,4 +47,4 @@ def _of(workload: SubsetWorkload, snapshot: Snapshot, *, partition: int, target:
 
 def _ordinal(pod: PodView, workload: SubsetWorkload) -> int | None:
     number = pod.name.removeprefix(f"{workload.name}-")
-    return int(number) if number.isascii() and number.isdigit() else None
+    return int(number) if number.isdigit() else None

@@ -1,0 +1,97 @@
+"""Pods of built-in StatefulSets that hold up an update: which of them are deleted."""
+
+import pytest
+
+from pykruise.kinds.uniteddeployment.workloads import ADVANCED_STATEFUL_SET, REVISION_LABEL, STATEFUL_SET
+from pykruise.kube.clock import format_time
+from pykruise.kube.resources import PODS
+from pykruise.plans.purposes import Purpose
+from pykruise.runtime.actions import Delete
+from support.united_world import NOW, UnitedWorld
+from support.uniteddeployments import template_of
+
+
+class Broken(UnitedWorld):
+    """Subset a with web-a-…-0 to -2, of which one is not ready, and a new template from ordinal 1 on."""
+
+    def __init__(
+        self, broken: int = 2, *, template: str = STATEFUL_SET, type_: str = "RollingUpdate"
+    ) -> None:
+        super().__init__("a", template=template, replicas=3)
+        self.spec["template"] = template_of(template, updateStrategy={"type": type_})
+        self.settle()
+        for number, name in enumerate(list(self.pods)):
+            self.rename(name, f"{self.workload}-{number}")
+        self.pod = self.pods[f"{self.workload}-{broken}"]
+        self.pod["status"] = {"phase": "Pending"}
+        self.partitions(a=1).set_image("nginx:2")
+
+    @property
+    def workload(self) -> str:
+        return str(self.of("a")["metadata"]["name"])
+
+    def rename(self, old: str, new: str) -> None:
+        pod = self.pods[new] = self.pods.pop(old)
+        pod["metadata"]["name"] = new
+
+    def freed(self) -> list[str]:
+        """Endings of the names of pods that are deleted."""
+        deleted = [step.action for step in self.plan().steps if step.action.resource == PODS]
+        assert all(isinstance(one, Delete) and one.uid and one.resource_version for one in deleted)
+        return [one.key.name.removeprefix(f"{self.workload}-") for one in deleted]
+
+
+def updated(world: Broken) -> Broken:
+    """The workload is at the new template, and its controller has done nothing yet."""
+    world.sync(1)
+    return world
+
+
+@pytest.mark.parametrize(("broken", "goes"), [(2, ["2"]), (1, ["1"]), (0, [])])
+def test_an_old_pod_that_is_not_ready_is_deleted_from_the_partition_on(broken: int, goes: list[str]) -> None:
+    """case 40"""
+    assert updated(Broken(broken)).freed() == goes
+
+
+def test_a_pod_is_not_deleted_before_the_workload_has_the_new_template() -> None:
+    """else it would come back as it was"""
+    assert Broken().freed() == []
+
+
+def test_of_a_workload_with_fewer_replicas_than_the_partition_pods_beyond_them_are_deleted() -> None:
+    world = updated(Broken())
+    world.partitions(a=9).of("a")["spec"]["replicas"] = 2
+    assert world.freed() == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("template", "type_"), [(STATEFUL_SET, "OnDelete"), (ADVANCED_STATEFUL_SET, "RollingUpdate")]
+)
+def test_workloads_that_wait_for_no_pod_keep_theirs(template: str, type_: str) -> None:
+    """case 40"""
+    world = updated(Broken(template=template, type_=type_))
+    assert world.freed() == []
+
+
+def test_a_workload_that_is_going_keeps_its_pods() -> None:
+    world = updated(Broken())
+    world.of("a")["metadata"]["deletionTimestamp"] = format_time(NOW)
+    assert Purpose.DELETE_PODS not in {stage.purpose for stage in world.plan().stages}
+
+
+def test_a_pod_of_the_new_template_that_is_not_ready_is_kept() -> None:
+    world = updated(Broken())
+    world.pod["metadata"]["labels"][REVISION_LABEL] = world.status["updatedRevision"]
+    assert world.freed() == []
+
+
+def test_a_pod_that_is_going_is_not_deleted_again() -> None:
+    world = updated(Broken())
+    world.pod["metadata"]["deletionTimestamp"] = format_time(NOW)
+    assert world.freed() == []
+
+
+def test_a_pod_without_an_ordinal_is_none_that_a_stateful_set_waits_for() -> None:
+    world = updated(Broken())
+    world.rename(world.pod["metadata"]["name"], "debug")
+    assert world.freed() == []
