@@ -43,12 +43,8 @@ def wakes(_: Settings) -> Sequence[Wake]:
 
 
 def _of_workload(change: Change[SubsetWorkload], around: Around[Settings]) -> Iterator[Key]:
-    seen: set[Key] = set()
-    for one in (change.old, change.new):
-        key = _owner(one) if one is not None else None
-        if key is not None and key not in seen:
-            seen.add(key)
-            yield key
+    owners = [_owner(one) for one in (change.old, change.new) if one is not None]
+    yield from (key for key in dict.fromkeys(owners) if key is not None)
     new = change.new
     if new is not None and new.controller is None and new.subset and not new.is_deleting:
         for united in around.by_index(UNITED_VIEWS, BY_NAMESPACE, new.namespace):
