@@ -89,7 +89,8 @@ def name_prefix(united: str, subset: str) -> str:
 
 def workload_name(united: str, subset: str, *, uid: str, attempt: int = 0) -> str:
     """The name of the subset's workload: the same for the same UnitedDeployment, so that it is not made twice."""
-    suffix = hash_text(fnv32(f"{uid}/{subset}/{attempt}".encode()))[:_SUFFIX]
+    # The attempt comes first: what a text ends with hardly changes how its hash begins.
+    suffix = hash_text(fnv32(f"{attempt}/{uid}/{subset}".encode()))[:_SUFFIX]
     return f"{name_prefix(united, subset)[:_LONGEST_PREFIX]}{suffix}"
 
 
