@@ -602,6 +602,28 @@ def test_a_workload_that_cannot_be_made_is_seen_in_the_status() -> None:
     assert world.status["observedGeneration"] == 1
 
 
+def test_a_refused_write_is_a_warning() -> None:
+    # given everything at once: a subset that comes, one that goes, one that stays, and another template
+    world = UnitedWorld("a", "b", replicas=4).settle()
+    world.set_subsets("a", "c").set_image("nginx:2")
+    # then
+    told = {
+        stage.purpose: [
+            (step.failed.reason, step.failed.warning)
+            for chain in stage.chains
+            for step in chain.steps
+            if step.failed is not None
+        ]
+        for stage in world.plan().stages
+    }
+    assert told == {
+        Purpose.STORE_REVISION: [("FailedRevisionProvision", True)],
+        Purpose.CREATE_WORKLOADS: [("FailedUpdateSubset", True)],
+        Purpose.DELETE_WORKLOADS: [("FailedUpdateSubset", True)],
+        Purpose.UPDATE_WORKLOADS: [("FailedUpdateSubset", True)],
+    }
+
+
 def test_a_workload_that_cannot_be_updated_is_seen_in_the_status() -> None:
     world = UnitedWorld("a", "b", replicas=2).settle().set_image("nginx:2")
     found = refused(world, Purpose.UPDATE_WORKLOADS, "no")
