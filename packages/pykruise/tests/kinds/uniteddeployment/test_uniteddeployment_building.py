@@ -25,13 +25,14 @@ from pykruise.kinds.uniteddeployment.workloads import (
     SUBSET_LABEL,
     SubsetWorkload,
 )
-from pykruise.kube.api import NodeSelectorTerm
+from pykruise.kube.api import NodeSelectorTerm, Toleration
 
 Document = dict[str, Any]
 REVISION = "web-2"
 POD: Document = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main"}]}}
 MARKS = {SUBSET_LABEL: "a", REVISION_LABEL: REVISION}
 ZONE: Document = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+GPU = {"key": "gpu", "operator": "Exists"}
 NODES = msgspec.convert(ZONE, NodeSelectorTerm)
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -176,6 +177,18 @@ def test_other_affinity_of_the_template_stays() -> None:
     found = pod_template_of(wanted(spec={"template": pod}, nodes=NODES))["spec"]["affinity"]
     assert found["podAffinity"] == {"x": []}
     assert set(found["nodeAffinity"]) == {"preferred", REQUIRED}
+
+
+@pytest.mark.parametrize(
+    ("given", "own"), [({}, []), ({"tolerations": None}, []), ({"tolerations": [GPU]}, [GPU])]
+)
+def test_tolerations_of_the_subset_come_after_those_of_the_template(
+    given: Document, own: list[Document]
+) -> None:
+    pod = {**POD, "spec": {**POD["spec"], **given}}
+    subset = Subset(name="a", tolerations=[Toleration(key="zone", operator="Exists")])
+    found = pod_template_of(msgspec.structs.replace(wanted(spec={"template": pod}), subset=subset))
+    assert found["spec"]["tolerations"] == [*own, {"key": "zone", "operator": "Exists"}]
 
 
 def test_labels_and_annotations_of_the_template_are_on_the_workload() -> None:

@@ -133,7 +133,7 @@ def pod_template_of(wanted: Wanted) -> Document:
 
 def _affinity(affinity: Mapping[str, Any], term: Document) -> Document:
     nodes: Document = dict(affinity.get("nodeAffinity") or {})
-    terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms") or []
+    terms: Any = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
     nodes[REQUIRED] = {"nodeSelectorTerms": with_required(terms, term, field="nodeSelectorTerm")}
     return {**affinity, "nodeAffinity": nodes}
 

@@ -18,6 +18,7 @@ from pykruise.kinds.uniteddeployment.revisions import as_own, candidate_of
 from pykruise.kinds.uniteddeployment.types import (
     UNITED_DEPLOYMENTS,
     AdaptiveStrategy,
+    ScheduleStrategy,
     Subset,
     UnitedDeploymentSpec,
     UnitedDeploymentStatus,
@@ -83,24 +84,23 @@ class UnitedView(WorkloadView, frozen=True, kw_only=True):
     @property
     def workload(self) -> Document:
         """What `spec.template` says of the workloads: their metadata and spec."""
-        assert self.spec is not None
-        return given_templates(self.spec)[self.template]
+        return given_templates(self._readable)[self.template]
 
     @property
     def subsets(self) -> Sequence[Subset]:
         """In the order of the spec."""
-        topology = self.spec.topology if self.spec is not None else None
+        topology = self._readable.topology
         return (topology.subsets or ()) if topology is not None else ()
 
     @property
     def mode(self) -> Mode:
         """What is done about pods that find no node."""
-        return Mode.FIXED if self.spec is None else mode_of(self.spec)
+        return mode_of(self._readable)
 
     @property
     def adaptive(self) -> AdaptiveStrategy:
         """The settings of the adaptive strategy."""
-        return AdaptiveStrategy() if self.spec is None else _adaptive(self.spec)
+        return _schedule_strategy(self._readable).adaptive or AdaptiveStrategy()
 
     @property
     def critical_s(self) -> int:
@@ -116,23 +116,29 @@ class UnitedView(WorkloadView, frozen=True, kw_only=True):
 
     def partition(self, subset: str) -> int:
         """Pods of the subset that stay at older revisions; below 0 counts as 0."""
-        strategy = self.spec.update_strategy if self.spec is not None else None
+        strategy = self._readable.update_strategy
         manual = strategy.manual_update if strategy is not None else None
         partitions = (manual.partitions or {}) if manual is not None else {}
         return max(partitions.get(subset, 0), 0)
 
+    @property
+    def _readable(self) -> UnitedDeploymentSpec:
+        """Nothing else is asked about one that cannot be read."""
+        assert self.spec is not None
+        return self.spec
+
 
 def mode_of(spec: UnitedDeploymentSpec) -> Mode:
     """What is done about pods that find no node."""
-    strategy = spec.topology.schedule_strategy if spec.topology is not None else None
-    if strategy is None or strategy.type != "Adaptive":
+    strategy = _schedule_strategy(spec)
+    if strategy.type != "Adaptive":
         return Mode.FIXED
-    return Mode.RESERVE if _adaptive(spec).reserve_unschedulable_pods else Mode.ADAPTIVE
+    is_reserving = strategy.adaptive is not None and strategy.adaptive.reserve_unschedulable_pods
+    return Mode.RESERVE if is_reserving else Mode.ADAPTIVE
 
 
-def _adaptive(spec: UnitedDeploymentSpec) -> AdaptiveStrategy:
-    strategy = spec.topology.schedule_strategy if spec.topology is not None else None
-    return (strategy.adaptive if strategy is not None else None) or AdaptiveStrategy()
+def _schedule_strategy(spec: UnitedDeploymentSpec) -> ScheduleStrategy:
+    return (spec.topology.schedule_strategy if spec.topology is not None else None) or ScheduleStrategy()
 
 
 def given_templates(spec: UnitedDeploymentSpec) -> dict[str, Document]:
