@@ -360,23 +360,6 @@ def test_another_revision_is_applied_to_the_whole_and_what_others_wrote_stays() 
     assert found["spec"]["template"]["spec"] == POD["spec"]
 
 
-def test_a_workload_that_only_its_label_lacks_is_whole() -> None:
-    """there is nothing to write where all is said already"""
-    document = made(wanted())
-    there = SubsetWorkload(
-        template=CLONE_SET,
-        namespace="shop",
-        name="web-a",
-        uid="uid-a",
-        resource_version=1,
-        labels=document["metadata"]["labels"],
-        annotations={},
-        spec=document["spec"],
-        replicas=3,
-    )
-    assert change_of(there, wanted()) is None
-
-
 @pytest.mark.parametrize(
     ("spec", "is_it"),
     [

@@ -209,7 +209,7 @@ def change_of(workload: SubsetWorkload, wanted: Wanted) -> Document | None:
         },
         "spec": _spec(wanted),
     }
-    return diff_merge(old, new) or None
+    return diff_merge(old, new)
 
 
 def replicas_change_of(workload: SubsetWorkload, replicas: int) -> Document | None:
