@@ -122,7 +122,7 @@ def test_a_workload_that_gets_another_controller_wakes_both() -> None:
     "owner", [controlled("web", kind="Deployment"), controlled("web", group="example.com/v1")]
 )
 def test_a_workload_of_another_kind_of_controller_wakes_none(owner: Document) -> None:
-    assert woken(united()).by(WORKLOAD_VIEWS[CLONE_SET], None, workload(owner)) == []
+    assert woken(united()).keys(WORKLOAD_VIEWS[CLONE_SET], None, workload(owner)) == []
 
 
 def test_an_orphan_wakes_those_of_its_namespace_whose_selector_matches_it() -> None:
@@ -187,7 +187,7 @@ def test_a_pod_of_a_deployment_that_is_gone_wakes_none(
     workloads: tuple[SubsetWorkload, ...], replica_sets: Any
 ) -> None:
     listening = woken(united(), workloads=workloads, replica_sets=replica_sets)
-    assert listening.by(POD_VIEWS, None, pod(REPLICA_SET)) == []
+    assert listening.keys(POD_VIEWS, None, pod(REPLICA_SET)) == []
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_pod_of_a_deployment_that_is_gone_wakes_none(
 def test_a_pod_of_no_subset_wakes_none(owners: list[Document]) -> None:
     """LIFT-5"""
     workloads = (workload(controlled("web")), workload(name="alone"))
-    assert woken(united(), workloads=workloads).by(POD_VIEWS, None, pod(*owners)) == []
+    assert woken(united(), workloads=workloads).keys(POD_VIEWS, None, pod(*owners)) == []
 
 
 OWNED = controlled_by(CLONE_SET, "web-a")

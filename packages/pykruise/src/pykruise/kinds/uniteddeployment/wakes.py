@@ -66,7 +66,8 @@ def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
     if old is not None and new is not None and _counts_alike(old, new):
         return
     pod = new or old
-    if pod is None or pod.controller is None:
+    assert pod is not None
+    if pod.controller is None:
         return
     kind, name = GroupKind(pod.controller.group, pod.controller.kind), pod.controller.name
     if kind == REPLICA_SET:
