@@ -30,6 +30,7 @@ from pykruise.runtime.plan import Chain, Note, Stage, Step
 
 __all__ = [
     "Adopter",
+    "adopt_used",
     "adopter_of",
     "adoption_stages",
     "delete_revision",
@@ -86,6 +87,15 @@ def adoption_stages(
         *(_adopt_pod(adopter, one) for one in pods),
     ]
     return [still_there(adopter), Stage(purpose=Purpose.ADOPT, chains=tuple(chains))]
+
+
+def adopt_used(choice: UpdateChoice, workload: WorkloadView, resource: Resource) -> list[Stage]:
+    """A revision that was left behind and is used again becomes the workload's own: pods are of it, so it must neither
+    go with another owner nor outlive its own, and it says by which selector pods are managed."""
+    revision = choice.revision
+    if choice.create is not None or revision.controller_uid or revision.is_deleting:
+        return []
+    return adoption_stages(adopter_of(workload, resource), (), [revision])
 
 
 def still_there(adopter: Adopter) -> Stage:

@@ -518,6 +518,23 @@ def test_a_rollback_uses_the_old_revision_again() -> None:
     assert {name: one["revision"] for name, one in world.revisions.items()} == {first: 3, second: 2}
 
 
+def test_a_revision_that_was_left_behind_is_adopted_and_a_rollout_from_it_begins_once() -> None:
+    """As after a deletion with `--cascade=orphan`, when the UnitedDeployment comes back."""
+    # given
+    world = UnitedWorld("a", replicas=1).settle()
+    ((name, revision),) = world.revisions.items()
+    revision["metadata"].pop("ownerReferences")
+    # when
+    world.settle()
+    # then
+    assert [one["uid"] for one in world.revisions[name]["metadata"]["ownerReferences"]] == [UID]
+    # given
+    world.partitions(a=1).set_image("nginx:2").settle()
+    world.revisions.pop(name)
+    # then
+    assert world.pass_time(100).plan().status is None
+
+
 def test_a_revision_holds_the_template_and_is_found_by_its_labels() -> None:
     world = UnitedWorld("a", replicas=1).settle()
     ((name, revision),) = world.revisions.items()

@@ -36,7 +36,7 @@ from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_se
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
-from pykruise.plans.ownership import adopter_of, adoption_stages, release_pod, revision_stages
+from pykruise.plans.ownership import adopt_used, release_pod, revision_stages
 from pykruise.plans.phases import Phase, pod_chain, skip, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.warning_events import warning_notes
@@ -113,7 +113,7 @@ def _joined(
     before = [
         *clean_up_stages(ws.snapshot, ws.spec, touched=touched),
         *_release(ws.snapshot, mismatched),
-        *_adopt(ws, choice),
+        *adopt_used(choice, ws.snapshot.cloneset, CLONE_SETS),
         *revision_stages(choice, ws.snapshot.cloneset, unrecorded=unrecorded),
     ]
     skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
@@ -220,18 +220,6 @@ def _release(snapshot: Snapshot, pods: Sequence[PodView]) -> tuple[Stage, ...]:
             for pod in pods
         ),
     )
-
-
-# Revisions
-
-
-def _adopt(ws: WorkingSet, choice: UpdateChoice) -> list[Stage]:
-    """A revision that was left behind and is used again becomes its own: pods are of it, so it must neither go with
-    another owner nor outlive its own, and it says by which selector pods are managed."""
-    revision = choice.revision
-    if choice.create is not None or revision.controller_uid or revision.is_deleting:
-        return []
-    return adoption_stages(adopter_of(ws.snapshot.cloneset, CLONE_SETS), (), [revision])
 
 
 # Tidying up

@@ -48,10 +48,10 @@ from pykruise.kinds.uniteddeployment.workloads import (
 from pykruise.kinds.uniteddeployment.writes import creation, deletion, mark, stage_of, update, with_note
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.plans.ownership import delete_revision, revision_stages
+from pykruise.plans.ownership import adopt_used, delete_revision, revision_stages
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
-from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current, choose_update, revision_body
+from pykruise.pods.revisions import UpdateChoice, choose_update, revision_body
 from pykruise.pods.subset_placement import PlacementError
 from pykruise.pods.waiting import condition_of
 from pykruise.runtime.execute import Failure
@@ -127,12 +127,9 @@ class _Planning:
         self._dues: list[Instant] = []
 
     def plan(self) -> Plan:
-        current = choose_current(
-            self._snapshot.revisions.own, self._united.status.current_revision, update=self._choice.revision
-        )
         conditions = with_updated(
             self._united.status.conditions or (),
-            current=current.name,
+            current=self._united.status.current_revision or self._target,
             target=self._target,
             now=self._now,
         )
@@ -150,10 +147,10 @@ class _Planning:
         try:
             allocated = self._allocate(verdict)
         except AllocationError as error:
-            return self._ineffective(current, conditions, verdict, str(error))
+            return self._ineffective(conditions, verdict, str(error))
         verdict = self._with_relapses(verdict, allocated)
         stages = self._stages(verdict, allocated)
-        return self._planned(stages, current, conditions, verdict, allocated)
+        return self._planned(stages, conditions, verdict, allocated)
 
     @property
     def _target(self) -> str:
@@ -220,12 +217,15 @@ class _Planning:
         return stages
 
     def _revision(self) -> list[Stage]:
-        """The write by which the template has its revision, if one is needed."""
+        """The writes by which the template has its revision, if any is needed."""
         name = self._target
         failed = Note(
             reason="FailedRevisionProvision", message=f"failed to store revision {name}", warning=True
         )
-        stages = revision_stages(self._choice, self._united)
+        stages = [
+            *adopt_used(self._choice, self._united, UNITED_DEPLOYMENTS),
+            *revision_stages(self._choice, self._united),
+        ]
         return [with_note(stage, failed) for stage in stages]
 
     def _wanted(self, subset: Subset, replicas: int, *, allocated: int) -> Wanted:
@@ -335,7 +335,6 @@ class _Planning:
     def _planned(
         self,
         stages: list[Stage],
-        current: RevisionView,
         conditions: Conditions,
         verdict: Verdict,
         allocated: Mapping[str, int],
@@ -363,7 +362,6 @@ class _Planning:
                 reserved=verdict.reserved,
                 allocated=allocated,
                 partitions={name: self._partition(name, count) for name, count in allocated.items()},
-                current=current.name,
                 target=self._target,
                 collision_count=self._choice.collision_count,
                 is_settled=not (is_provisioning or is_updating),
@@ -444,14 +442,12 @@ class _Planning:
             return Reason(Code.SUBSETS, f"its subsets are not all at revision {status.updated_revision}")
         return None
 
-    def _ineffective(
-        self, current: RevisionView, conditions: Conditions, verdict: Verdict, error: str
-    ) -> Plan:
+    def _ineffective(self, conditions: Conditions, verdict: Verdict, error: str) -> Plan:
         """Nothing is scaled or updated; pods stay as they are, and an event says why."""
         text = f"Specified subset replicas is ineffective: {error}"
         note = Note(reason="Failed SpecifySubsetReplicas", message=text, warning=True, again_after_s=_AGAIN_S)
         as_they_are = {name: one.replicas for name, one in self._own.workloads.items()}
-        plan = self._planned(self._revision(), current, conditions, verdict, as_they_are, is_effective=False)
+        plan = self._planned(self._revision(), conditions, verdict, as_they_are, is_effective=False)
         waiting = Reason(Code.INVALID_SPEC, text, "correct replicas of the subsets, or spec.replicas")
         return msgspec.structs.replace(plan, waiting=waiting, notes=(*plan.notes, note))
 

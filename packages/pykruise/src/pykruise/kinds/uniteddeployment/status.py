@@ -62,9 +62,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     reserved: Mapping[str, int]
     allocated: Mapping[str, int]
     partitions: Mapping[str, int]
-    current: str
     target: str
-    """Names of revisions."""
+    """Name of the revision that the template stands for."""
     collision_count: int
     is_settled: bool
     """No workload is to be created, changed or deleted."""
@@ -125,10 +124,8 @@ def _updated(seen: Seen, workload: SubsetWorkload) -> list[PodView]:
 def _current(seen: Seen, *, updated_ready: int) -> str:
     """The revision before the update, until the update is over."""
     stored = seen.united.status.current_revision
-    if not stored:
-        return seen.current
-    if stored == seen.target:
-        return stored
+    if stored in ("", seen.target):
+        return seen.target
     workloads = seen.workloads.values()
     reserved = sum(seen.reserved.values())
     there = sum(one.status_replicas for one in workloads) - reserved
