@@ -85,13 +85,14 @@ def has_bounds(shares: Iterable[Share]) -> bool:
 
 def allocate(shares: Sequence[Share], *, replicas: int | None, mode: Mode = Mode.FIXED) -> dict[str, int]:
     """Replicas by subset, in the order of `shares`. Raises AllocationError where they cannot be divided so."""
+    count = replicas or 0
     match mode:
         case Mode.RESERVE:
-            return _reserving(shares, replicas or 0)
+            return _reserving(shares, count)
         case Mode.ADAPTIVE:
-            return _bounded([_adapted(one, replicas) for one in shares], replicas or 0)
+            return _bounded([_adapted(one, replicas) for one in shares], count)
         case Mode.FIXED if has_bounds(shares):
-            return _bounded([(one.name, *_bounds(one, replicas)) for one in shares], replicas or 0)
+            return _bounded([(one.name, *_bounds(one, replicas)) for one in shares], count)
         case Mode.FIXED:
             return _divided(shares, replicas)
 
