@@ -81,7 +81,6 @@ def test_a_percentage_needs_replicas_to_be_a_share_of() -> None:
         ((0, 10), 21, [10, 11]),
         ((None, None, None), 6, [2, 2, 2]),
         ((1, None), 1, [1, 0]),
-        ((0, None), 1, [0, 1]),
     ],
 )
 def test_the_odd_pods_stay_with_the_subsets_that_are_larger(
