@@ -256,6 +256,10 @@ class DaemonSetBuilder(WorkloadBuilder):
             self.pods[short]["metadata"]["finalizers"].append(finalizer)
         return self
 
+    def held(self, *short_names: str) -> Self:
+        """In PreparingDelete, for a preDelete hook that holds them."""
+        return self.with_hook().leaving(*short_names).hooked(*short_names)
+
     def with_gate(self, short: str, kind: str) -> Self:
         self.pods[short]["spec"]["readinessGates"].append({"conditionType": kind})
         return self

@@ -7,6 +7,7 @@ import pytest
 from pykruise.kinds.daemonset.backoff import FORGOTTEN_AFTER_S, LONGEST_S, Backoffs
 from pykruise.kube.resources import PODS
 from pykruise.pods import keys
+from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.daemonset_builder import NOW, UID, created_on, daemonset, owner
@@ -114,6 +115,7 @@ def test_burst_replicas_bounds_what_one_plan_creates() -> None:
         plan = builder.plan()
         nodes = created_on(plan)
         counts.append(len(nodes))
+        assert set(plan.skipped_nodes) == set(builder.nodes) - set(builder.pods) - set(nodes)
         assert plan.requeue_after_s == (0.0 if len(builder.pods) + len(nodes) < 10 else None)
         builder.on(*nodes)
     # then
@@ -200,12 +202,38 @@ def test_of_several_pods_on_a_node_one_stays(change: Any, stays: str) -> None:
     assert deleted(builder.plan()) == {"n1", "b", "c"} - {stays}
 
 
+@pytest.mark.parametrize("surge", [0, "%"])
+def test_without_surge_the_first_pod_stays_also_when_the_other_is_the_new_one(surge: int | str) -> None:
+    builder = daemonset(1, maxSurge=surge).all_old().on("n1", called="new").born(5, "new").not_ready("new")
+    assert deleted(builder.plan()) == {"new"}
+
+
+@pytest.mark.parametrize("surge", [False, True])
+def test_a_node_whose_pod_does_not_serve_gets_no_other(surge: bool) -> None:
+    builder = daemonset(2).not_ready("n1")
+    if surge:
+        builder.surging()
+    plan = builder.plan()
+    assert created_on(plan) == []
+    assert plan.skipped_nodes == {}
+
+
 def test_a_node_whose_pod_terminates_waits_for_its_end() -> None:
     plan = daemonset(1).deleted("n1").plan()
     assert created_on(plan) == []
     assert {node: why.message for node, why in plan.skipped_nodes.items()} == {
         "n1": "its last pod is not gone yet"
     }
+
+
+@pytest.mark.parametrize("surge", [False, True])
+def test_a_node_that_is_to_get_no_pod_waits_for_no_end(surge: bool) -> None:
+    builder = daemonset(2).taint("n1", "x:NoSchedule").deleted("n1")
+    if surge:
+        builder.surging()
+    plan = builder.plan()
+    assert created_on(plan) == []
+    assert plan.skipped_nodes == {}
 
 
 # Failed pods
@@ -215,6 +243,7 @@ def test_a_failed_pod_is_deleted_with_an_event() -> None:
     """daemonset case 26"""
     plan = daemonset(3).phase("Failed", "n2").plan()
     assert deleted(plan) == {"n2"}
+    assert [step.because for step in plan.steps] == ["it has failed"]
     (note,) = plan.notes
     assert (note.reason, note.warning) == ("FailedDaemonPod", True)
     assert "web-n2" in note.message
@@ -224,6 +253,7 @@ def test_a_failed_pod_is_deleted_with_an_event() -> None:
 def test_a_finished_pod_is_replaced_as_well() -> None:
     plan = daemonset(3).phase("Succeeded", "n2").plan()
     assert deleted(plan) == {"n2"}
+    assert [step.because for step in plan.steps] == ["it has finished"]
     assert [(note.reason, note.warning) for note in plan.notes] == [("SucceededDaemonPod", False)]
 
 
@@ -238,7 +268,23 @@ def test_a_pod_that_fails_again_too_soon_waits(surge: bool) -> None:
     assert not plan.stages
     assert not plan.notes
     assert plan.requeue_after_s == 4
-    assert "n2" in left(plan)
+    assert plan.skipped["web-n2"].code == Code.BACKOFF
+    # and of two the one that may be replaced first is looked at in time
+    builder.phase("Failed", "n3").failed_until["n3"] = NOW + 2
+    assert builder.plan().requeue_after_s == 2
+
+
+@pytest.mark.parametrize(
+    ("phase", "remedy"),
+    [
+        ("Failed", "see why its pod fails on that node"),
+        ("Succeeded", "a DaemonSet's pod has to go on: see why it ends"),
+    ],
+)
+def test_a_pod_that_waits_to_be_replaced_says_where_to_look(phase: str, remedy: str) -> None:
+    builder = daemonset(3).phase(phase, "n2")
+    builder.failed_until = {"n2": NOW + 4}
+    assert builder.plan().skipped["web-n2"].remedy == remedy
 
 
 def test_gaps_between_replacements_double_up_to_a_quarter_of_an_hour() -> None:
@@ -320,6 +366,23 @@ def test_a_pod_whose_labels_were_changed_is_released_and_replaced() -> None:
     assert "web-n2" in step.done.message
 
 
+def test_a_released_pod_is_not_replaced_where_none_is_to_run() -> None:
+    builder = (
+        daemonset(3).labelled({"app": "aside"}, "n2", "n3").taint("n2", "x:NoSchedule").without_node("n3")
+    )
+    plan = builder.plan()
+    assert stages(plan) == ["release pods"]
+    assert created_on(plan) == []
+
+
+def test_a_pod_that_is_meant_for_no_node_is_left_alone() -> None:
+    """nobody knows which node it was made for; 6.4"""
+    builder = daemonset(3).unscheduled("n2")
+    del builder.pods["n2"]["spec"]["affinity"]
+    plan = builder.plan()
+    assert (created_on(plan), deleted(plan)) == (["n2"], set())
+
+
 # Hooks
 
 
@@ -358,46 +421,6 @@ def test_a_hook_that_marks_not_ready_takes_the_pod_out_of_service() -> None:
     conditions = {one["type"]: one for one in patch.body["status"]["conditions"]}
     assert conditions[keys.KRUISE_POD_READY]["status"] == "False"
     assert "preDeleteHook" in conditions[keys.KRUISE_POD_READY]["message"]
-
-
-# Partitioned creation
-
-
-def test_with_partitioned_scaling_the_partition_limits_creation() -> None:
-    """daemonset case 54"""
-    builder = daemonset(10, pods=False, partition=9).with_spec(scaleStrategy={"partitionedScaling": True})
-
-    def grown() -> list[str]:
-        nodes = created_on(builder.plan())
-        builder.on(*nodes)
-        return nodes
-
-    assert grown() == ["n1"]
-    builder.with_rolling(partition=5)
-    assert grown() == ["n10", "n2", "n3", "n4"]
-    assert grown() == []
-    builder.node("x1", "x2")
-    assert len(grown()) == 2
-    assert len(builder.plan().skipped_nodes) == 5
-    builder.with_rolling(partition=0)
-    assert len(grown()) == 5
-
-
-def test_a_percentage_counts_on_a_brand_new_set_already() -> None:
-    """daemonset case 55"""
-    builder = daemonset(10, pods=False, partition="50%").with_spec(scaleStrategy={"partitionedScaling": True})
-    assert len(created_on(builder.plan())) == 5
-
-
-def test_without_partitioned_scaling_the_partition_is_for_updates_only() -> None:
-    assert len(created_on(daemonset(10, pods=False, partition=9).plan())) == 10
-
-
-def test_a_partition_that_cannot_be_read_creates_nothing_under_partitioned_scaling() -> None:
-    builder = daemonset(3, pods=False, partition="many").with_spec(scaleStrategy={"partitionedScaling": True})
-    plan = builder.plan()
-    assert created_on(plan) == []
-    assert all("partition" in why.message for why in plan.skipped_nodes.values())
 
 
 # Both at once

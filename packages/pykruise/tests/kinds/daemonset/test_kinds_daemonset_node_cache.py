@@ -10,7 +10,7 @@ from pykruise.kinds.daemonset import node_cache
 from pykruise.kinds.daemonset.node_state import examine
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.plan import plan_daemonset
-from support.daemonset_builder import DaemonSetBuilder, created_on, daemonset, template, updatable
+from support.daemonset_builder import NOW, DaemonSetBuilder, created_on, daemonset, template, updatable
 from support.daemonset_mirror import Mirror
 from support.plan_views import deleted
 
@@ -204,6 +204,15 @@ def quiet(builder: DaemonSetBuilder) -> list[str]:
 )
 def test_a_node_is_only_quiet_when_nothing_can_be_due_to_it(disturbed: DaemonSetBuilder) -> None:
     assert quiet(disturbed) == ["n1"]
+
+
+def test_time_alone_changes_a_node_only_while_its_pod_is_ready_and_not_for_long_enough() -> None:
+    # given pods whose kubelet has a clock that is ahead
+    ahead = daemonset(1).ready_for(-5, "n1")
+    assert ahead.snapshot().overview.states["n1"].until is None
+    assert ahead.with_spec(minReadySeconds=1).snapshot().overview.states["n1"].until == NOW + 6
+    # and one that is ready for long enough this very moment
+    assert daemonset(1).with_spec(minReadySeconds=5).ready_for(5, "n1").snapshot().overview.open == []
 
 
 def test_a_node_that_runs_none_and_has_none_is_idle_and_says_why() -> None:

@@ -69,16 +69,23 @@ def test_a_taint_that_the_template_tolerates_keeps_no_pod_away() -> None:
 
 
 def test_tolerations_of_daemons_are_added_once() -> None:
-    # given a template that has one of them, and one that only looks like one
+    # given a template that has one of them, and two that only look like one
     own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
     like = {"key": "node.kubernetes.io/unreachable", "operator": "Equal", "effect": "NoExecute"}
+    odd = {
+        "key": "node.kubernetes.io/pid-pressure",
+        "operator": "Exists",
+        "value": "1",
+        "effect": "NoSchedule",
+    }
     # when
-    found = daemon_tolerations({"tolerations": [own, like]})
+    found = daemon_tolerations({"tolerations": [own, like, odd]})
     # then
-    assert found[:2] == [own, like]
+    assert found[:3] == [own, like, odd]
     assert sum(one["key"] == "node.kubernetes.io/not-ready" for one in found) == 1
     assert sum(one["key"] == "node.kubernetes.io/unreachable" for one in found) == 2
-    assert len(found) == 2 + 5
+    assert sum(one["key"] == "node.kubernetes.io/pid-pressure" for one in found) == 2
+    assert len(found) == 3 + 5
     assert len(daemon_tolerations({"hostNetwork": True})) == 7
 
 
@@ -109,6 +116,11 @@ def test_tolerations_of_daemons_are_added_once() -> None:
 )
 def test_selectors_and_required_affinity_choose_nodes(spec: dict[str, Any], expected: Place) -> None:
     assert place(node("n1", disk="ssd", cpus="8"), **spec) is expected
+
+
+def test_a_template_without_a_spec_asks_for_nothing() -> None:
+    """admission would have refused it"""
+    assert placement_of({"metadata": {"labels": {"app": "web"}}}).fit(node()).place is Place.RUN
 
 
 def test_the_reason_names_what_keeps_a_node_out() -> None:

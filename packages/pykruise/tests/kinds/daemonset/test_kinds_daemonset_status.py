@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from pykruise.kinds.daemonset.waiting import NAMED_AFTER_S
+from pykruise.kube.clock import format_time
 from pykruise.pods import keys
-from support.daemonset_builder import DaemonSetBuilder, daemonset, updatable
+from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, updatable
 
 
 def status(builder: DaemonSetBuilder) -> dict[str, Any]:
@@ -82,6 +84,26 @@ def test_the_generation_of_old_makes_a_pod_updated() -> None:
     assert status(builder)["updatedNumberScheduled"] == 1
 
 
+def test_a_pod_that_is_not_ready_will_not_be_available_by_time_alone() -> None:
+    builder = daemonset(2).with_spec(minReadySeconds=10)
+    builder.set_condition("n1", "Ready", "False", lastTransitionTime=format_time(NOW - 4))
+    assert builder.plan().requeue_after_s == NAMED_AFTER_S - 4
+
+
+def test_a_pod_that_is_ready_since_an_unknown_time_is_never_available_by_time_alone() -> None:
+    builder = daemonset(2).with_spec(minReadySeconds=10)
+    builder.set_condition("n1", "Ready", "True", lastTransitionTime=None)
+    plan = builder.plan()
+    assert plan.requeue_after_s is None
+    assert plan.status is not None
+    assert (plan.status["numberReady"], plan.status["numberAvailable"]) == (2, 1)
+
+
+def test_where_no_node_is_to_run_a_pod_it_is_said_that_none_is_available() -> None:
+    assert status(daemonset(0))["numberAvailable"] == 0
+    assert "numberAvailable" not in status(daemonset(1).not_ready("n1"))
+
+
 def test_observed_generation_never_goes_back() -> None:
     """daemonset case 59: it is the one that was planned for, and of a stale view no less than is stored"""
     assert status(daemonset(1).with_status(observedGeneration=9))["observedGeneration"] == 9
@@ -90,6 +112,8 @@ def test_observed_generation_never_goes_back() -> None:
 def test_a_pod_that_will_be_available_by_time_alone_is_looked_at_then() -> None:
     plan = daemonset(2).with_spec(minReadySeconds=10).ready_for(4, "n1").plan()
     assert plan.requeue_after_s == 6
+    plan = daemonset(2).with_spec(minReadySeconds=1).ready_for(0, "n1").at(0.5).plan()
+    assert plan.requeue_after_s == 0.5
 
 
 def test_conditions_of_others_stay() -> None:

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.clock import format_time
 from pykruise.plans.in_place import begun_at_once
 from pykruise.pods import keys
+from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
-from support.daemonset_builder import NOW, DaemonSetBuilder, created_on, daemonset, node_of, updatable
+from support.daemonset_builder import DaemonSetBuilder, created_on, daemonset, node_of, updatable
 from support.plan_views import created, deleted, left, pod_patches, reasons, states
 
 
@@ -68,65 +68,23 @@ def test_pods_that_do_not_serve_are_replaced_at_once_and_one_that_does() -> None
 
 
 def test_a_pod_that_goes_because_it_does_not_serve_must_still_be_as_it_was_seen() -> None:
-    plan = daemonset(5).all_old().not_ready("n1").plan()
+    builder = daemonset(5).all_old().not_ready("n1")
+    plan = builder.plan()
     versions = {step.action.key.name: getattr(step.action, "resource_version", None) for step in plan.steps}
     assert versions == {"web-n1": "50", "web-n5": ""}
+    # and it is said why it goes out of turn
+    because = f"recreated for revision web-{builder.update_hash}"
+    assert [step.because for step in plan.steps] == [f"{because}; it does not serve", because]
 
 
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (lambda one: one.without_pod("n2").on("n2").not_ready("n2"), set()),  # a new pod is not ready
-        (lambda one: one.deleted("n2"), set()),  # no active pod on n2
-        (lambda one: one.on("n2", called="b"), {"n2"}),  # an old and a new one: manage keeps the first
-        (lambda one: one.with_hook().leaving("n2").hooked("n2"), set()),  # the old one is on its way out
-    ],
-    ids=["new and not ready", "terminating", "two pods", "in PreparingDelete"],
-)
-def test_a_node_that_is_between_uses_up_the_budget(change: Any, expected: set[str]) -> None:
-    builder = daemonset(5).all_old()
-    plan = change(builder).plan()
-    assert deleted(plan) == expected
-
-
-def test_a_new_pod_that_is_leaving_counts_once() -> None:
-    """and not twice, for being unavailable too"""
-    builder = daemonset(5, maxUnavailable=2).all_old().with_hook()
-    builder.without_pod("n5").on("n5").not_ready("n5").leaving("n5").hooked("n5")
-    assert deleted(builder.plan()) == {"n4"}
-
-
-def test_a_pod_that_an_earlier_rollout_took_out_uses_up_the_budget() -> None:
-    """It is replaced all the same, and no other pod with it."""
-    # given a third template while the first pod of the second is not ready yet
-    builder = daemonset(5, maxUnavailable=1).all_old()
-    builder.without_pod("n5").on("n5", old=True).born(5, "n5").set_condition(
-        "n5", "Ready", "False", lastTransitionTime=format_time(NOW - 4)
-    )
-    assert deleted(builder.plan()) == {"n5"}
-    # and the same when it is ready, but not for long enough
-    builder.with_spec(minReadySeconds=60).ready_for(4, "n5")
-    assert deleted(builder.plan()) == {"n5"}
+def test_a_pod_that_failed_by_itself_after_an_update_in_place_uses_up_no_budget() -> None:
+    assert in_place(updatable(5).all_old().not_ready("n3").plan()) == {"n3", "n5"}
 
 
 def test_an_update_in_place_that_was_cut_off_uses_up_the_budget() -> None:
     """The write that takes the pod out of service succeeded, the one that changes it did not."""
     builder = updatable(5).all_old().set_condition("n3", keys.IN_PLACE_READY, "False").not_ready("n3")
     assert in_place(builder.plan()) == {"n3"}
-
-
-def test_min_ready_seconds_hold_the_next_node_back() -> None:
-    builder = daemonset(5).with_spec(minReadySeconds=10).all_old()
-    builder.without_pod("n5").on("n5").ready_for(4, "n5")
-    plan = builder.plan()
-    assert deleted(plan) == set()
-    assert plan.requeue_after_s == 6
-    assert deleted(builder.at(6).plan()) == {"n4"}
-
-
-def test_neither_limit_given_means_one_at_a_time() -> None:
-    builder = daemonset(5, maxUnavailable=0, maxSurge=0).all_old()
-    assert deleted(builder.plan()) == {"n5"}
 
 
 def test_what_waits_says_for_what() -> None:
@@ -176,6 +134,23 @@ def test_updated_nodes_use_up_the_quota_also_when_they_are_not_selected() -> Non
     assert rolled(builder) == [{"n4"}]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: one.on("n2", called="b").old("b").held("b"),
+        lambda one: one.held("n2"),
+        lambda one: one.deleted("n2"),
+    ],
+    ids=["two old pods", "in PreparingDelete", "terminating"],
+)
+def test_a_node_that_is_on_its_way_takes_the_place_that_the_partition_leaves(change: Any) -> None:
+    """daemonset 6.8.2"""
+    plan = change(daemonset(5, partition=4, maxUnavailable=3).all_old()).plan()
+    assert (deleted(plan), states(plan)) == (set(), {})
+    # and of two places it leaves one
+    assert deleted(change(daemonset(5, partition=3, maxUnavailable=3).all_old()).plan()) == {"n5"}
+
+
 def test_a_pod_that_is_created_anew_is_new_whatever_the_partition_says() -> None:
     """daemonset case 42"""
     builder = daemonset(5, partition=5).all_old().without_pod("n2")
@@ -194,6 +169,9 @@ def test_paused_touches_no_pod_and_shows_the_new_revision() -> None:
     plan = builder.plan()
     assert not plan.stages
     assert set(left(plan).values()) == {"updates are paused"}
+    # also not of a pod that terminates
+    assert left(builder.deleted("n2").plan()).keys() == {"n1", "n3", "n4", "n5"}
+    builder.without_pod("n2").on("n2", old=True)
     assert plan.status is not None
     assert plan.status["updateRevision"] == builder.update_hash
     # and a node that joins gets the new one
@@ -224,6 +202,7 @@ def test_a_limit_that_cannot_be_read_stops_updates_and_not_pods_on_new_nodes(
     plan = builder.plan()
     assert not plan.stages
     assert reasons(plan) == {"InvalidSpec"}
+    assert plan.notes[0].warning
     assert plan.notes[0].again_after_s > 0  # and not with every reconcile
     assert f"spec.updateStrategy.rollingUpdate.{field}" in plan.notes[0].message
     assert all(field in why for why in left(plan).values())
@@ -284,6 +263,11 @@ def test_a_pod_without_the_gate_is_recreated_with_it() -> None:
     assert (in_place(plan), deleted(plan)) == (set(), {"n5"})
 
 
+def test_pods_with_the_gate_are_recreated_when_that_is_what_the_spec_asks_for() -> None:
+    plan = updatable(5).all_old().with_rolling(rollingUpdateType="Standard").plan()
+    assert (in_place(plan), deleted(plan)) == (set(), {"n5"})
+
+
 def test_a_pod_whose_revision_is_not_known_any_more_is_recreated() -> None:
     builder = updatable(5).all_old()
     builder.with_revisions(builder.stored_revisions()[1])
@@ -300,7 +284,25 @@ def test_the_burst_bounds_updates_in_place() -> None:
     builder = updatable(5, maxUnavailable="100%").all_old().with_spec(burstReplicas=2)
     plan = builder.plan()
     assert in_place(plan) == {"n5", "n4"}
+    assert {reason.code for reason in plan.skipped.values()} == {Code.TURN}
     assert plan.requeue_after_s == 0.0
+    # and when that is all of them, it is not looked at once more
+    builder.with_spec(burstReplicas=5)
+    assert len(in_place(builder.plan())) == 5
+    assert builder.plan().requeue_after_s is None
+
+
+def test_the_burst_bounds_pods_that_cannot_be_updated_in_place_too() -> None:
+    builder = daemonset(5, maxUnavailable="100%").all_old().in_place().with_spec(burstReplicas=2)
+    plan = builder.plan()
+    assert deleted(plan) == {"n5", "n4"}
+    assert plan.requeue_after_s == 0.0
+
+
+def test_the_larger_the_set_the_more_updates_in_place_begin_at_once() -> None:
+    builder = updatable(704, maxUnavailable="100%").all_old()
+    builder.not_ready(*list(builder.pods)[:64])
+    assert len(in_place(builder.plan())) == begun_at_once(704) > begun_at_once(0)
 
 
 def test_a_few_at_a_time_come_back_before_the_next_leave() -> None:
@@ -339,73 +341,29 @@ def test_new_pods_come_into_service_also_when_updates_are_stopped(stopped: str) 
     assert set(pod_patches(builder.plan())) == {"n1"}
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: one.taint("n1", "x:NoExecute"),
+        lambda one: one.old("n1").with_rolling(rollingUpdateType="Standard"),
+        lambda one: one.deleted("n1"),
+        lambda one: one.phase("Succeeded", "n1"),
+    ],
+    ids=["it is to leave its node", "it is recreated", "it terminates", "it has finished"],
+)
+def test_a_pod_that_goes_is_not_brought_into_service(change: Any) -> None:
+    builder = change(updatable(2).set_condition("n1", keys.IN_PLACE_READY, None))
+    assert pod_patches(builder.plan()) == {}
+
+
 def test_an_update_in_place_that_cannot_be_read_is_reported_and_left_alone() -> None:
     builder = updatable(2)
     builder.pods["n2"]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = "not JSON"
     builder.set_condition("n2", keys.IN_PLACE_READY, "False").not_ready("n2")
     plan = builder.plan()
     assert not plan.stages
-    assert reasons(plan) == {"BrokenUpdateState"}
+    assert [(note.reason, note.warning) for note in plan.notes] == [("BrokenUpdateState", True)]
     assert "cannot go on" in left(plan)["n2"]
-
-
-# Surge
-
-
-def test_a_new_pod_comes_first_and_the_old_one_goes_when_it_is_available() -> None:
-    """daemonset case 48"""
-    builder = daemonset(5).surging().all_old().with_spec(minReadySeconds=10)
-    assert created_on(builder.plan()) == ["n5"]
-    # when the new one is ready
-    builder.on("n5", called="new").born(5, "new").ready_for(4, "new")
-    plan = builder.plan()
-    assert not plan.stages
-    assert plan.requeue_after_s == 6
-    assert left(plan)["n5"] == "stays until web-new is available"
-    # and long enough
-    builder.at(6)
-    assert deleted(builder.plan()) == {"n5"}
-
-
-def test_an_old_pod_that_does_not_serve_is_replaced_regardless_of_the_surge_budget() -> None:
-    """daemonset case 49"""
-    builder = daemonset(5).surging().all_old().on("n5", called="new").born(5, "new").not_ready("new", "n2")
-    assert created_on(builder.plan()) == ["n2"]
-
-
-def test_a_surging_pod_that_never_gets_ready_holds_the_rollout_at_one() -> None:
-    """daemonset case 50"""
-    builder = daemonset(5).surging().all_old().on("n5", called="new").born(5, "new").not_ready("new")
-    plan = builder.plan()
-    assert not plan.stages
-    assert left(plan)["n4"] == "waits for its turn: maxSurge is used up"
-
-
-def test_an_old_pod_that_does_not_serve_goes_once_its_successor_is_there() -> None:
-    builder = daemonset(5).surging().all_old().on("n5", called="new").born(5, "new").not_ready("new", "n5")
-    assert deleted(builder.plan()) == {"n5"}
-
-
-def test_while_paused_a_surge_in_flight_is_still_finished() -> None:
-    builder = daemonset(5, paused=True).surging().all_old().on("n5", called="new").born(5, "new")
-    assert deleted(builder.plan()) == {"n5"}
-
-
-def test_under_surge_a_node_gets_its_pod_while_the_last_one_terminates() -> None:
-    assert created_on(daemonset(5).surging().deleted("n3").plan()) == ["n3"]
-
-
-def test_surge_creates_nothing_on_a_node_that_must_not_get_a_pod() -> None:
-    builder = daemonset(5).surging().all_old().taint("n5", "x:NoSchedule")
-    plan = builder.plan()
-    assert created_on(plan) == ["n4"]
-    assert "x:NoSchedule" in left(plan)["n5"]
-
-
-def test_of_three_pods_on_a_node_one_of_each_sort_stays() -> None:
-    builder = daemonset(1).surging().all_old().on("n1", called="new").born(5, "new").not_ready("new")
-    builder.on("n1", called="more").born(4, "more")
-    assert deleted(builder.plan()) == {"more"}
 
 
 # Hooks
@@ -445,3 +403,8 @@ def test_excluded_nodes_use_up_the_budget_unless_they_are_pruned() -> None:
     builder.with_settings(prune_ineligible_nodes=True)
     # then it goes on
     assert deleted(builder.plan()) == {"n5", "n4"}
+
+
+def test_a_node_that_runs_none_and_has_none_uses_up_no_budget() -> None:
+    builder = daemonset(5).all_old().node("n6").taint("n6", "x:NoExecute")
+    assert deleted(builder.plan()) == {"n5"}

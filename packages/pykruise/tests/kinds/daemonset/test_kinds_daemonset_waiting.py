@@ -270,9 +270,50 @@ def test_a_write_that_fails_is_in_the_status_until_there_is_nothing_to_write_any
     )
     # then the next try changes nothing about it
     assert builder.plan().status is None
+    # and nothing changes when it fails once more
+    snapshot = builder.snapshot()
+    assert status_after(snapshot, plan_daemonset(snapshot), refused) == failed
     # and when the pod is there, it is gone
     builder.on("n2")
     assert shown(builder) is None
+
+
+def test_the_status_after_a_write_that_failed_has_the_counters_of_now_and_conditions_of_others() -> None:
+    theirs = {"type": "Example", "status": "True"}
+    snapshot = daemonset(3).without_pod("n2").with_status(conditions=[theirs]).snapshot()
+    failed = status_after(snapshot, plan_daemonset(snapshot), failure("create pods"))
+    assert failed is not None
+    assert failed["currentNumberScheduled"] == 2
+    assert [(one["type"], one.get("reason")) for one in failed["conditions"]] == [
+        ("Example", None),
+        ("Waiting", "Quota"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("builder", "stored", "expected"),
+    [
+        (daemonset().old("n1").with_revisions(), {"type": "Waiting", "reason": "Quota"}, "Quota"),
+        (daemonset(paused=True).with_revisions(), {"type": "Waiting", "reason": "Quota"}, "Quota"),
+        (daemonset().old("n1"), {"type": "Waiting", "reason": "Quota"}, "Quota"),
+        (daemonset(paused=True).old("n1"), {"type": "Waiting", "reason": "Quota"}, "Paused"),
+        (daemonset().old("n1"), {"type": "Waiting", "reason": "Paused"}, "Updating"),
+        (daemonset().old("n1"), {"type": "Example", "reason": "Quota"}, "Updating"),
+    ],
+    ids=[
+        "a revision and an update",
+        "a revision",
+        "an update",
+        "nothing to write",
+        "it was another reason",
+        "it is of others",
+    ],
+)
+def test_a_write_that_failed_is_reported_as_long_as_something_is_to_be_written(
+    builder: DaemonSetBuilder, stored: dict[str, str], expected: str
+) -> None:
+    builder.with_status(conditions=[{"status": "True", "message": "it failed", **stored}])
+    assert says(builder)[0] == expected
 
 
 def test_a_new_reason_is_one_event() -> None:
@@ -284,6 +325,9 @@ def test_a_new_reason_is_one_event() -> None:
     assert plan.status is not None
     # and not again while the condition says so
     builder.document["status"] = plan.status
+    assert [note.reason for note in builder.plan().notes] == ["InvalidSpec"]
+    # nor twice, when it is what the condition says first
+    builder = daemonset(partition="abc").old("n2")
     assert [note.reason for note in builder.plan().notes] == ["InvalidSpec"]
 
 

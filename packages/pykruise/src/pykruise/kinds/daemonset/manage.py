@@ -108,7 +108,7 @@ def _replace_finished(ws: WorkingSet, node: str, pod: PodView, found: Managed) -
     """A finished pod goes so that another can come; when that happens again and again, after longer and longer
     times. Otherwise a kubelet that refuses the pod would have the two of them run in a circle."""
     until = ws.snapshot.failed_until.get(node)
-    if until is not None and until > ws.now:
+    if until is not None:
         found.times.append(until)
         found.skipped[pod.name] = _backoff(pod)
         return
@@ -134,8 +134,6 @@ def _backoff(pod: PodView) -> Reason:
 
 def _keep_old_and_new(ws: WorkingSet, running: Sequence[PodView], found: Managed) -> None:
     """Under surge a node may have one pod of each sort; the old one goes once the new one serves."""
-    if len(running) < 2:
-        return
     new = next((pod for pod in running if ws.is_updated(pod)), None)
     old = next((pod for pod in running if not ws.is_updated(pod)), None)
     found.going += [
@@ -150,9 +148,6 @@ def _keep_old_and_new(ws: WorkingSet, running: Sequence[PodView], found: Managed
     elif ws.is_available(new):
         found.going.append(Going(old, f"{new.name} has taken its place"))
     else:
-        due = ws.available_at(new)
-        if due is not None:
-            found.times.append(due)
         found.skipped[old.name] = stays_until(new.name)
 
 

@@ -62,8 +62,8 @@ def status_of(ws: WorkingSet, *, waiting: Reason | None, is_writing: bool) -> Da
         **counters(ws),
         observed_generation=max(ws.snapshot.daemonset.generation, stored.observed_generation),
         update_revision=ws.revisions.label,
-        collision_count=ws.revisions.collision_count or stored.collision_count,
-        conditions=conditions or None,
+        collision_count=ws.revisions.collision_count,
+        conditions=conditions,
     )
 
 

@@ -101,12 +101,12 @@ def _taking_part(ws: WorkingSet) -> tuple[list[OldAndNew], dict[str, Reason]]:
         here = OldAndNew(ws, state)
         if not here.is_clear or here.new is not None:
             updated.append(here)
-        elif here.old is None or is_leaving(here.old):
+        elif here.staying is None:
             updating.append(here)
         elif selector is None or selector.matches(state.labels):
             rest.append(here)
         else:
-            skipped[here.old.name] = BY_SELECTOR
+            skipped[here.staying.name] = BY_SELECTOR
     order = [*updated, *updating, *rest]
     places = max(len(order) + len(skipped) - ws.limits.partition, 0)
     for one in order[places:]:
@@ -132,27 +132,21 @@ def _replace(ws: WorkingSet, chosen: Sequence[OldAndNew]) -> Phase:
     at_once: list[PodView] = []
     candidates: list[PodView] = []
     for here in chosen:
-        new, old = here.new, here.old
-        if not here.is_clear or _is_between(new, old):
+        new, old = here.new, here.staying
+        if not here.is_clear or (new is None) == (old is None):  # none, or one of each: on its way
             down += 1
-        elif new is not None:
+        elif old is None:
+            assert new is not None
             down += is_leaving(new) or not ws.is_available(new)
-        elif old is not None and not ws.is_available(old):
+        elif ws.is_available(old):
+            candidates.append(old)
+        else:
             at_once.append(old)
             down += ws.is_coming(old)  # out of service by an update of before: that one counts
-        elif old is not None:
-            candidates.append(old)
     room = max(ws.limits.max_unavailable - down, 0)
     skipped = skip(candidates[room:], MAX_UNAVAILABLE_USED_UP)
     phase = _change(ws, [*at_once, *candidates[:room]])
     return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})
-
-
-def _is_between(new: PodView | None, old: PodView | None) -> bool:
-    """Whether a node has no pod that stays, or one of each sort: on its way from one to the other."""
-    new_stays = new is not None and not is_leaving(new)
-    old_stays = old is not None and not is_leaving(old)
-    return new_stays == old_stays
 
 
 def _change(ws: WorkingSet, pods: Sequence[PodView]) -> Phase:
@@ -235,10 +229,10 @@ def _surge(ws: WorkingSet, chosen: Sequence[OldAndNew]) -> Phase:
     going: list[Going] = []
     skipped: dict[str, Reason] = {}
     for here in chosen:
-        new, old = here.new, here.old
+        new, old = here.new, here.staying
         if not here.is_clear:
             surging += 1
-        elif old is None or is_leaving(old):
+        elif old is None:
             continue
         elif new is None:
             if here.state.place is not Place.RUN:
@@ -253,8 +247,8 @@ def _surge(ws: WorkingSet, chosen: Sequence[OldAndNew]) -> Phase:
             going.append(Going(old, f"{new.name} has taken its place"))
     room = max(ws.limits.max_surge - surging, 0)
     replaced = [*at_once, *candidates[:room]]
-    skipped |= skip(candidates[room:], MAX_SURGE_USED_UP)
     skipped |= skip(replaced, NEW_POD_FIRST)
+    skipped |= skip(candidates[room:], MAX_SURGE_USED_UP)
     why = f"gets a pod of revision {ws.revisions.current.name} beside the old one"
     phase = come_and_go(ws, nodes=[pod.target_node for pod in replaced], why=why, going=going)
     return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})

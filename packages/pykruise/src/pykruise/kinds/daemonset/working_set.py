@@ -18,6 +18,7 @@ from pykruise.kinds.daemonset.node_state import (
     NodeState,
     available_at,
     is_available,
+    is_leaving,
     made_for,
 )
 from pykruise.kinds.daemonset.placement import Place
@@ -55,6 +56,11 @@ class OldAndNew:
             else:
                 self.is_clear &= self.old is None
                 self.old = pod
+
+    @property
+    def staying(self) -> PodView | None:
+        """The old pod, unless it waits in PreparingDelete."""
+        return None if self.old is None or is_leaving(self.old) else self.old
 
 
 class WorkingSet:
