@@ -60,6 +60,17 @@ def test_a_changed_selector_touches_nothing_and_says_what_happened() -> None:
     assert set(left(plan)) == {"n1", "n2", "n3", "n6"}
 
 
+def test_pods_that_are_not_its_own_do_not_count_while_it_lasts() -> None:
+    # given orphans that the selector of now would adopt, alone and beside an older pod of the set
+    builder = changed(daemonset(3).without_pod("n1").on("n1", "n2", called="x"))
+    builder.on("n1").orphaned("n1", "x").labelled({"app": "other"}, "n1", "x").born(9000, "n1", "x")
+    # and a younger one of the set that the selector of now does match
+    builder.on("n3", called="y").labelled({"app": "other"}, "y").born(5, "y").not_ready("y")
+    plan = builder.plan()
+    assert plan.status is not None
+    assert (plan.status["currentNumberScheduled"], plan.status["numberReady"]) == (2, 2)
+
+
 def test_nothing_is_created_while_it_lasts() -> None:
     """daemonset case 64"""
     builder = changed(daemonset(3)).without_pod("n1").node("n9")

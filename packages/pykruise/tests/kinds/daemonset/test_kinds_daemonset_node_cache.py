@@ -159,6 +159,17 @@ def test_a_snapshot_that_failed_half_way_is_not_remembered(monkeypatch: pytest.M
     assert deleted(plan_daemonset(mirror.snapshot())) == {"n1", "n3"}
 
 
+def test_the_order_in_which_pods_changed_does_not_matter() -> None:
+    # given pods of a node that are put aside, of which the first changes once more
+    builder = daemonset(1)
+    for name in "abcdef":
+        builder.on("n1", called=name)
+    mirror = Mirror(builder.labelled({"app": "aside"}, *builder.pods))
+    mirror.snapshot()
+    builder.not_ready("a")
+    assert mirror.snapshot().overview == mirror.afresh().overview
+
+
 def test_a_snapshot_stays_as_it_was_when_nodes_change() -> None:
     mirror = Mirror(daemonset(3))
     before = mirror.snapshot()
@@ -211,6 +222,11 @@ def test_time_alone_changes_a_node_only_while_its_pod_is_ready_and_not_for_long_
     ahead = daemonset(1).ready_for(-5, "n1")
     assert ahead.snapshot().overview.states["n1"].until is None
     assert ahead.with_spec(minReadySeconds=1).snapshot().overview.states["n1"].until == NOW + 6
+    # and of two pods the first that becomes available does
+    builder = (
+        daemonset(1).with_spec(minReadySeconds=10).on("n1", called="b").ready_for(2, "b").ready_for(4, "n1")
+    )
+    assert builder.snapshot().overview.states["n1"].until == NOW + 6
     # and one that is ready for long enough this very moment
     assert daemonset(1).with_spec(minReadySeconds=5).ready_for(5, "n1").snapshot().overview.open == []
 

@@ -69,6 +69,23 @@ def test_of_revisions_that_say_the_same_one_stays_and_no_pod_is_restarted() -> N
     # and then it goes
     builder.labelled({keys.REVISION_LABEL: hash_of(A)}, "n1")
     assert revisions_deleted(builder.plan()) == ["web-dup"]
+    # and nothing else of the history does
+    builder.with_revisions(revision(B, 1), revision(C, 2), revision(A, 3, name="web-dup"), revision(A, 4))
+    assert revisions_deleted(builder.plan()) == ["web-dup"]
+
+
+@pytest.mark.parametrize("old", [A, C])
+def test_a_revision_that_goes_already_or_is_not_its_own_yet_is_not_deleted(old: dict[str, Any]) -> None:
+    going = revision(old, 1, name="web-going")
+    going["metadata"]["deletionTimestamp"] = "2026-01-31T11:59:00Z"
+    builder = daemonset(1).with_spec(revisionHistoryLimit=0)
+    builder.with_revisions(going, revision(old, 2, name="web-orphan", controller=""), revision(A, 3))
+    assert revisions_deleted(builder.plan()) == []
+
+
+def test_the_current_revision_stays_without_a_single_pod() -> None:
+    builder = daemonset(0).with_revisions(revision(A, 1)).with_spec(revisionHistoryLimit=0)
+    assert revisions_deleted(builder.plan()) == []
 
 
 def test_a_set_of_another_manager_is_taken_over_without_a_new_revision_or_restart() -> None:
@@ -113,6 +130,16 @@ def test_a_name_that_something_else_has_is_left_and_the_collision_is_counted() -
     assert plan.status["collisionCount"] == 1
     (step,) = steps_named(plan, "store revision")
     assert step.action.key.name != f"web-{hash_of(A)}"
+    # and the count stays when that one is stored
+    builder.with_status(collisionCount=1).with_revisions(revision(A, 1, name=step.action.key.name))
+    plan = builder.plan()
+    assert plan.status is not None
+    assert plan.status["collisionCount"] == 1
+
+
+def test_a_revision_that_an_owner_of_that_name_left_behind_is_not_written_to() -> None:
+    stored = revision(A, 1, controller="another", labels={"app": "web"})
+    assert [step.action.resource for step in daemonset(1).with_revisions(stored).plan().steps] == []
 
 
 def test_a_matching_orphan_revision_is_adopted_with_the_present_selector() -> None:

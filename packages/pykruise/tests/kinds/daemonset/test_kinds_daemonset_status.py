@@ -46,7 +46,7 @@ def test_what_is_stored_already_is_not_written_again() -> None:
         (lambda one: one.taint("n1", "x:NoSchedule"), {"numberMisscheduled": 1, "numberReady": 2}),
         (lambda one: one.deleted("n1"), {"currentNumberScheduled": 3, "numberReady": 3}),
         (lambda one: one.leaving("n1"), {"numberAvailable": 3}),
-        (lambda one: one.without_node("n1"), {"desiredNumberScheduled": 2}),
+        (lambda one: one.without_node("n1"), {"desiredNumberScheduled": 2, "numberMisscheduled": 0}),
     ],
     ids=[
         "missing",

@@ -46,9 +46,7 @@ class NodeOverview(msgspec.Struct, frozen=True, kw_only=True):
 def by_ownership(overview: NodeOverview) -> NodeOverview:
     """The same nodes with all the pods that the DaemonSet controls, whatever its selector says, and no others."""
     states = {name: _with_owned(state) for name, state in overview.states.items()}
-    return msgspec.structs.replace(
-        overview, states=states, open=[one for one in states.values() if not one.is_idle], quiet={}
-    )
+    return msgspec.structs.replace(overview, states=states, open=[*states.values()], quiet={})
 
 
 def _with_owned(state: NodeState) -> NodeState:

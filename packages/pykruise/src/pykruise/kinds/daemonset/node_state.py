@@ -17,7 +17,7 @@ from pykruise.kube.selectors import Selector
 from pykruise.plans.views import NodeView
 from pykruise.pods.availability import is_ready_long_enough
 from pykruise.pods.lifecycle import LifecycleState
-from pykruise.pods.views import FINISHED, PodView
+from pykruise.pods.views import PodView
 
 __all__ = [
     "TEMPLATE_GENERATION_LABEL",
@@ -125,7 +125,7 @@ def examine(
     terms: Terms, name: str, node: NodeView | None, pods: Iterable[PodView], *, now: Instant
 ) -> NodeState:
     """The state of one node. `node` None: there is none of that name. `pods`: those meant for it, controlled by
-    the DaemonSet, or orphans."""
+    the DaemonSet, or orphans that match."""
     fit = Fit(Place.GONE) if node is None else terms.placement.fit(node)
     own, mismatched = _counting(terms.selector, pods)
     times = [available_at(pod, min_ready_seconds=terms.min_ready_seconds, now=now) for pod in own]
@@ -148,11 +148,13 @@ def _counting(
     own: list[PodView] = []
     mismatched: list[PodView] = []
     for pod in pods:
-        matches = selector is None or selector.matches(pod.labels)
-        if pod.controller is not None:
-            (own if matches else mismatched).append(pod)
-        elif selector is not None and matches and not pod.is_deleting:
+        if pod.controller is None:
+            if not pod.is_deleting:
+                own.append(pod)
+        elif selector is None or selector.matches(pod.labels):
             own.append(pod)
+        else:
+            mismatched.append(pod)
     return tuple(sorted(own, key=by_counting)), tuple(sorted(mismatched, key=by_counting))
 
 
@@ -163,7 +165,7 @@ def _quiet(
         return None
     pod = own[0]
     is_moving = pod.is_deleting or is_leaving(pod) or pod.may_be_updating or bool(pod.open_gates)
-    if is_moving or pod.controller is None or pod.phase in FINISHED:
+    if is_moving or pod.controller is None:
         return None
     if not is_available(pod, min_ready_seconds=terms.min_ready_seconds, now=now):
         return None

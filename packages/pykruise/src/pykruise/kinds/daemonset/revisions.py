@@ -51,11 +51,6 @@ class Revisions(msgspec.Struct, frozen=True, kw_only=True):
     choice: UpdateChoice | None = None
     """How the current one was found, and what is to be written of it; None: nothing may be written."""
 
-    @property
-    def collision_count(self) -> int:
-        """How often a name was taken."""
-        return self.choice.collision_count if self.choice else 0
-
 
 def label_of(revision: RevisionView) -> str:
     """The revision as pods carry it. One without the label is named by its own name."""
@@ -104,7 +99,7 @@ def stored(snapshot: Snapshot, revisions: Revisions, *, unrecorded: RevisionView
 
 def _lacks_label(snapshot: Snapshot, revision: RevisionView) -> bool:
     is_its_own = revision.controller_uid in ("", snapshot.daemonset.uid)
-    return bool(revision.uid) and is_its_own and not revision.labels.get(keys.REVISION_LABEL)
+    return is_its_own and not revision.labels.get(keys.REVISION_LABEL)
 
 
 def _labelled(revision: RevisionView) -> Chain:
@@ -143,7 +138,7 @@ def cleaned_up(
     History keeps revisionHistoryLimit old ones; one that a pod is of is never deleted.
     """
     uid = snapshot.daemonset.uid
-    limit = max(spec.revision_history_limit, 0)
+    limit = spec.revision_history_limit
     too_many = len(revisions.old) - limit
     if not revisions.duplicates and too_many <= 0:
         return

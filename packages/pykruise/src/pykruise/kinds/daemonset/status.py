@@ -55,6 +55,7 @@ def status_of(ws: WorkingSet, *, waiting: Reason | None, is_writing: bool) -> Da
     """The whole status. `is_writing`: pods or revisions are about to be written; a write that failed is reported
     until then, as trying it again does not mean that it succeeds."""
     stored = ws.snapshot.daemonset.status
+    assert ws.revisions.choice is not None
     kept = without(stored.conditions or (), SELECTOR_MISMATCH)
     has_failed = any(one.type == WAITING and one.reason in NOT_WRITTEN for one in kept)
     conditions = kept if is_writing and has_failed else with_waiting(kept, waiting, now=ws.now)
@@ -62,7 +63,7 @@ def status_of(ws: WorkingSet, *, waiting: Reason | None, is_writing: bool) -> Da
         **counters(ws),
         observed_generation=max(ws.snapshot.daemonset.generation, stored.observed_generation),
         update_revision=ws.revisions.label,
-        collision_count=ws.revisions.collision_count,
+        collision_count=ws.revisions.choice.collision_count,
         conditions=conditions,
     )
 
