@@ -62,9 +62,10 @@ def _is_concerned(
             return True
     elif any(node is not None and not job.obstacle(node) for node in (old, new)):
         return True
-    # Pods of a template that has changed since may be there all the same.
-    name = old.name if old is not None else ""
-    return any(pod.target_node == name for pod in around.owned(POD_VIEWS, job.uid))
+    # Pods may be there all the same: of a template that has changed since, or of before the node was away.
+    node = new if old is None else old
+    assert node is not None
+    return any(pod.target_node == node.name for pod in around.owned(POD_VIEWS, job.uid))
 
 
 def _is_placed_alike(old: NodeView, new: NodeView) -> bool:

@@ -40,6 +40,7 @@ from pykruise.pods.fan_out import (
     waiting_for,
 )
 from pykruise.pods.reasons import Code
+from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
@@ -119,7 +120,7 @@ def _refused(problem: str) -> Plan:
     """Nothing is touched; an event says which field is in the way."""
     return Plan(
         waiting=Reason(Code.INVALID_SPEC, problem, "correct the field"),
-        notes=(Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=600.0),),
+        notes=(Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=LOOK_AGAIN_S),),
     )
 
 
@@ -159,13 +160,12 @@ def _before_end(snapshot: Snapshot, targets: Targets, decision: Decision, policy
     if decision.pause:
         return _pausing(snapshot, decision)
     if policy.is_paused:
-        return _paused(snapshot, decision)
+        return _paused(snapshot, decision, policy)
     is_resumed = job.status.phase == PAUSED
-    resumed = (Note(reason="Continue", message="the job goes on"),) if is_resumed else ()
     status = status_now(snapshot, decision.counts, phase=RUNNING)
-    stages = (
-        [*_store_status(job, status, notes=resumed, because="spec.paused is false")] if is_resumed else []
-    )
+    stages: list[Stage] = []
+    if is_resumed:
+        stages += _store_status(job, status, notes=(_GOES_ON,), because="spec.paused is false")
     stages += _stop(targets, _without_left_to_gc(targets, decision.stop), "")
     now = decision.start[:MOST_AT_ONCE]
     if now:
@@ -184,19 +184,20 @@ def _before_end(snapshot: Snapshot, targets: Targets, decision: Decision, policy
 
 def _ending(snapshot: Snapshot, targets: Targets, decision: Decision, finish: Finish) -> Plan:
     job = snapshot.job
-    notes = [_END_NOTES[finish]]
-    if job.status.phase == PAUSED:
-        notes.insert(0, Note(reason="Continue", message="the job goes on"))
+    resumed = [_GOES_ON] if job.status.phase == PAUSED else []
     status = finished(snapshot, decision, finish)
     return Plan(
         stages=(
-            *_store_status(job, status, notes=notes, because=_END_NOTES[finish].message),
+            *_store_status(
+                job, status, notes=[*resumed, _END_NOTES[finish]], because=_END_NOTES[finish].message
+            ),
             *_stop(targets, decision.stop, _END_NOTES[finish].message),
         ),
         requeue_after_s=decision.requeue_after_s,
     )
 
 
+_GOES_ON: Final = Note(reason="Continue", message="the job goes on")
 _END_NOTES: Final = {
     Finish.COMPLETE: Note(reason="JobComplete", message="every node has run its pod"),
     Finish.FAILED_TARGET: Note(reason="failed pod is found", message="failed pod is found", warning=True),
@@ -226,20 +227,15 @@ def _pausing(snapshot: Snapshot, decision: Decision) -> Plan:
     )
 
 
-def _paused(snapshot: Snapshot, decision: Decision) -> Plan:
+def _paused(snapshot: Snapshot, decision: Decision, policy: Policy) -> Plan:
     """Nothing is done but to say how things are."""
-    has_failed = decision.counts.failed > 0 and _is_paused_by_failures(snapshot.job)
+    has_failed = decision.counts.failed > 0 and policy.on_failure is OnFailure.PAUSE
     remedy = _RESUME_AFTER_FAILURE if has_failed else _RESUME
     return Plan(
         status=_document(snapshot.job, status_now(snapshot, decision.counts, phase=PAUSED)),
         waiting=Reason(Code.PAUSED, "the job is paused", remedy),
         skipped_nodes=_held_nodes(decision),
     )
-
-
-def _is_paused_by_failures(job: BroadcastJobView) -> bool:
-    policy = job.spec.failure_policy if job.spec else None
-    return policy is not None and policy.type == "Pause"
 
 
 # Writes
@@ -291,12 +287,14 @@ def _notes(targets: Targets, decision: Decision, policy: Policy) -> Iterator[Not
             reason="TooManyActivePods",
             message=message,
             warning=True,
-            again_after_s=600.0,
+            again_after_s=LOOK_AGAIN_S,
             same_as="TooManyActivePods",
         )
     for node, pod in targets.duplicates:
         message = f"node {node} has another pod of the job: {pod.name} is deleted"
-        yield Note(reason="DuplicatePodCreatedOnSameNode", message=message, warning=True, again_after_s=600.0)
+        yield Note(
+            reason="DuplicatePodCreatedOnSameNode", message=message, warning=True, again_after_s=LOOK_AGAIN_S
+        )
 
 
 def _skipped_pods(snapshot: Snapshot, targets: Targets) -> dict[str, Reason]:

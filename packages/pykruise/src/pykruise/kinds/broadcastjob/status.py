@@ -47,11 +47,10 @@ def status_now(snapshot: Snapshot, counts: Counts, *, phase: str) -> BroadcastJo
 
 
 def finished(snapshot: Snapshot, decision: Decision, finish: Finish) -> BroadcastJobStatus:
-    """The last status: pods that are stopped count as failed."""
+    """The last status: no pod is left active, and those that are stopped count as failed."""
     counts = decision.counts
-    stopped = len(decision.stop)
     status = status_now(snapshot, counts, phase=FAILED if finish.is_failure else COMPLETED)
-    failed = counts.failed + stopped
+    failed = counts.failed + counts.active
     now = format_time(snapshot.now)
     kind, message = _MESSAGES[finish]
     condition = JobCondition(
@@ -65,7 +64,7 @@ def finished(snapshot: Snapshot, decision: Decision, finish: Finish) -> Broadcas
     others = [one for one in status.conditions or () if one.type != kind]
     return msgspec.structs.replace(
         status,
-        active=max(counts.active - stopped, 0),
+        active=0,
         failed=failed,
         completion_time=now,
         conditions=[*others, condition],

@@ -39,12 +39,13 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True):
 def targets_of(snapshot: Snapshot) -> Targets:
     """Every node that fits and every pod of the job."""
     job = snapshot.job
-    limit = job.spec.failure_policy.restart_limit if job.spec and job.spec.failure_policy else 0
+    assert job.spec is not None
+    limit = job.spec.failure_policy.restart_limit if job.spec.failure_policy else 0
     found = _Gathering(job, limit)
     by_node = _by_node(snapshot.pods)
     for node in snapshot.nodes:
         found.add_node(node, by_node.pop(node.name, ()))
-    for name, pods in sorted(by_node.items()):
+    for name, pods in by_node.items():
         found.add_nowhere(name, pods)
     return Targets(
         targets=found.targets,

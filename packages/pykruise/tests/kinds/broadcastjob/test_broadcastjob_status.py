@@ -1,0 +1,136 @@
+"""How a BroadcastJob ends, pauses and goes on, and what it says of that."""
+
+import pytest
+
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Patch
+from support.broadcast_world import BroadcastWorld
+
+DELETE_FAILED, RESUME = "delete the failed pods and set spec.paused to false", "set spec.paused to false"
+
+
+@pytest.mark.parametrize("ttl", [None, 30])
+def test_a_job_that_is_over_is_looked_at_again_when_it_is_to_be_deleted(ttl: int | None) -> None:
+    world = BroadcastWorld(1, completionPolicy={"ttlSecondsAfterFinished": ttl}).sync().end()
+
+    plan = world.plan()
+    assert plan.requeue_after_s == ttl
+    world.carry_out(plan)
+
+    waiting = world.plan().waiting
+    assert (waiting.code if waiting else None) == (Code.JOB_OVER if ttl else None)
+    assert "Continue" not in world.events
+
+
+def test_a_job_that_never_ends_counts_its_pods_on_when_it_has_failed_case_39() -> None:
+    world = BroadcastWorld(2, completionPolicy={"type": "Never"}).sync().run().fail("n1").sync()
+
+    world.join("n9").let_go().sync()
+
+    assert world.status["phase"] == "failed"
+    assert world.counts == {"desired": 3, "active": 0, "succeeded": 0, "failed": 1}
+
+
+def test_a_completed_job_that_is_to_go_on_for_ever_does() -> None:
+    world = BroadcastWorld(1).sync().end().sync()
+
+    world.spec(completionPolicy={"type": "Never"}).join("n9").sync()
+
+    assert "n9" in world.placed
+
+
+def test_conditions_of_others_stay_and_one_of_the_same_type_is_replaced() -> None:
+    world = BroadcastWorld(1)
+    world.document["status"] = {
+        "conditions": [{"type": "Mine", "status": "True"}, {"type": "Complete", "status": "False"}]
+    }
+
+    world.sync().end().sync()
+
+    found = {one["type"]: one["status"] for one in world.status["conditions"]}
+    assert (world.condition, found) == ("Mine,Complete", {"Mine": "True", "Complete": "True"})
+
+
+def test_a_start_time_that_cannot_be_read_is_as_good_as_none() -> None:
+    world = BroadcastWorld(1, completionPolicy={"activeDeadlineSeconds": 60})
+    world.document["status"] = {"startTime": "yesterday"}
+
+    assert world.plan().requeue_after_s == 60
+
+
+def test_the_end_is_stored_before_pods_are_stopped_and_keeps_them_from_being_stopped() -> None:
+    plan = BroadcastWorld(3).sync().run().fail("n1").plan()
+
+    first, second = plan.stages
+    assert (first.purpose, second.purpose) == (Purpose.REPORT_STATUS, Purpose.DELETE_PODS)
+    assert not second.regardless
+    assert {step.because for step in plan.steps} == {"failed pod is found"}
+
+
+def test_a_job_that_is_resumed_says_so_first_and_goes_on_then_case_27() -> None:
+    world = BroadcastWorld(2, paused=True).sync().spec(paused=False)
+
+    plan = world.plan()
+
+    assert [stage.purpose for stage in plan.stages] == [Purpose.REPORT_STATUS, Purpose.CREATE_PODS]
+    assert plan.status is None
+    world.sync()
+    assert world.events.count("Continue") == 1
+
+
+def test_a_job_that_completes_when_it_is_resumed_says_both_case_28() -> None:
+    world = BroadcastWorld(1).sync().spec(paused=True).sync().end().sync().spec(paused=False)
+
+    (step,) = world.plan().steps
+
+    assert step.done is not None
+    assert (step.done.reason, [note.reason for note in step.also]) == ("JobComplete", ["Continue"])
+
+
+def test_a_failed_pod_that_pauses_the_job_is_a_warning_case_19() -> None:
+    plan = BroadcastWorld(2, failurePolicy={"type": "Pause"}).sync().run().fail("n1").plan()
+
+    status, pause = plan.steps
+    assert (status.done, status.also) == (None, ())
+    assert pause.done is not None
+    assert (pause.done.reason, pause.done.warning) == ("Paused", True)
+    assert isinstance(pause.action, Patch)
+    assert plan.waiting is not None
+    assert (plan.waiting.code, plan.waiting.remedy) == (Code.PAUSED, DELETE_FAILED)
+
+
+@pytest.mark.parametrize(
+    ("policy", "fails", "remedy"),
+    [
+        ({"type": "Pause"}, True, DELETE_FAILED),
+        ({"type": "Pause"}, False, RESUME),
+        ({"type": "Continue"}, True, RESUME),
+        (None, True, RESUME),
+    ],
+)
+def test_a_paused_job_says_how_to_resume_it(policy: dict[str, str] | None, fails: bool, remedy: str) -> None:
+    world = BroadcastWorld(2, failurePolicy=policy).sync().run().spec(paused=True)
+    if fails:
+        world.fail("n1")
+
+    plan = world.plan()
+
+    assert plan.waiting is not None
+    assert (plan.waiting.code, plan.waiting.remedy) == (Code.PAUSED, remedy)
+
+
+def test_too_many_active_pods_are_a_warning_case_10() -> None:
+    world = BroadcastWorld(3).sync().spec(parallelism=2)
+
+    assert [(note.reason, note.warning) for note in world.plan().notes] == [("TooManyActivePods", True)]
+
+
+@pytest.mark.parametrize("spec", [{"parallelism": "many"}, {"paused": "maybe"}])
+def test_a_spec_that_cannot_be_carried_out_is_a_warning(spec: dict[str, str]) -> None:
+    plan = BroadcastWorld(2, **spec).plan()
+
+    assert not plan.stages
+    assert [(note.reason, note.warning) for note in plan.notes] == [(Code.INVALID_SPEC, True)]
+    assert plan.waiting is not None
+    assert plan.waiting.code == Code.INVALID_SPEC

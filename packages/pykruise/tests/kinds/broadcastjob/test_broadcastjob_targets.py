@@ -1,0 +1,194 @@
+"""Which pods count for a BroadcastJob, which are too many, and what new ones look like."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.broadcastjob.snapshot import pod_name
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Create, Delete
+from support.broadcast_world import NAME, BroadcastWorld, template
+
+
+def deletions(world: BroadcastWorld) -> list[tuple[str, str]]:
+    """Names of the pods that go now, and why."""
+    return [
+        (step.action.key.name, step.because) for step in world.plan().steps if isinstance(step.action, Delete)
+    ]
+
+
+def twin(world: BroadcastWorld, name: str, **metadata: Any) -> dict[str, Any]:
+    """A second pod on node n1."""
+    found = copy.deepcopy(world.pod_on("n1"))
+    found["metadata"] |= {"name": f"{NAME}-{name}", "uid": name, **metadata}
+    world.pods[found["metadata"]["name"]] = found
+    return found
+
+
+# Several pods of a node
+
+
+@pytest.mark.parametrize("is_older", [True, False])
+@pytest.mark.parametrize("name", ["0-twin", "zzz-twin"])
+def test_of_two_active_pods_of_a_node_the_older_one_stays(is_older: bool, name: str) -> None:
+    world = BroadcastWorld(1).sync().run()
+    (first,) = world.pods
+    twin(world, name, creationTimestamp=f"2026-01-31T{'11:59:59' if is_older else '12:00:01'}Z")
+
+    older, younger = (f"{NAME}-{name}", first) if is_older else (first, f"{NAME}-{name}")
+    assert deletions(world) == [(younger, f"node n1 has the pod {older}")]
+    (note,) = world.plan().notes
+    assert (note.reason, note.warning) == ("DuplicatePodCreatedOnSameNode", True)
+
+
+def test_a_pod_of_unknown_age_is_the_oldest() -> None:
+    world = BroadcastWorld(1).sync().run()
+    (first,) = world.pods
+    del twin(world, "zzz")["metadata"]["creationTimestamp"]
+
+    assert [name for name, _ in deletions(world)] == [first]
+
+
+def test_a_pod_that_terminates_is_not_the_one_that_stays() -> None:
+    world = BroadcastWorld(1).sync().run().delete_pod("n1", gone=False)
+    del twin(world, "zzz", creationTimestamp="2026-01-31T12:00:05Z")["metadata"]["deletionTimestamp"]
+
+    assert deletions(world) == []
+    assert not world.plan().notes
+    assert world.sync().counts == {"desired": 1, "active": 1, "succeeded": 0, "failed": 0}
+
+
+def test_a_second_pod_that_has_ended_too_stays_without_a_word() -> None:
+    world = BroadcastWorld(2).sync().run().end("n1")
+    twin(world, "zzz")
+
+    assert deletions(world) == []
+    assert not world.plan().notes
+
+
+# Restarts
+
+
+def test_a_pod_that_has_not_restarted_has_not_failed() -> None:
+    world = BroadcastWorld(1, template=template(restartPolicy="OnFailure")).sync().restart("n1", 0).sync()
+    assert (world.status["phase"], world.counts["active"]) == ("running", 1)
+
+
+def test_restarts_of_a_pod_that_is_not_to_be_restarted_are_its_nodes_business() -> None:
+    """A node that comes back may run its containers anew."""
+    world = BroadcastWorld(1).sync().restart("n1", 1).sync()
+    assert (world.status["phase"], world.counts["active"]) == ("running", 1)
+
+
+def test_a_pod_beyond_its_limit_is_left_alone_and_says_so_as_long_as_its_node_fits() -> None:
+    world = BroadcastWorld(
+        2, failurePolicy={"type": "Continue"}, template=template(restartPolicy="OnFailure")
+    )
+    world.sync().restart("n1", 1)
+    (name,) = (name for name, pod in world.pods.items() if pod is world.pod_on("n1"))
+    assert {pod: why.code for pod, why in world.plan().skipped.items()} == {name: Code.POD_FAILED}
+
+    plan = world.cordon("n1").plan()
+
+    assert deletions(world) == [(name, "the node is cordoned")]
+    assert plan.skipped == {}
+    assert plan.skipped_nodes["n1"].code == Code.UNFIT_NODE
+
+
+def test_a_pod_that_failed_by_its_restarts_counts_once_when_the_job_ends() -> None:
+    """also when it is stopped, as its node does not fit any more"""
+    policy = {"type": "Continue"}
+    world = BroadcastWorld(2, failurePolicy=policy, template=template(restartPolicy="OnFailure"))
+    world.sync().run().restart("n1", 1).end("n2").cordon("n1").sync(1)
+
+    assert world.status["phase"] == "completed"
+    assert world.counts == {"desired": 1, "active": 0, "succeeded": 1, "failed": 1}
+
+
+# Pods without their node
+
+
+def test_pods_that_no_node_is_there_for_go_in_order_and_it_is_said_why() -> None:
+    world = BroadcastWorld(3).sync()
+    names = {node: world.pod_on(node)["metadata"]["name"] for node in world.placed}
+    world.pods = dict(sorted(world.pods.items(), reverse=True))
+    del world.pods[names["n3"]]["spec"]["affinity"]
+    world.leave("n2").leave("n1").leave("n3")
+
+    assert deletions(world) == sorted(
+        [
+            (names["n1"], "its node n1 is gone"),
+            (names["n2"], "its node n2 is gone"),
+            (names["n3"], "it is for no node"),
+        ]
+    )
+
+
+def test_a_pod_that_ran_on_a_node_that_left_is_not_deleted() -> None:
+    world = BroadcastWorld(2).sync().run().leave("n2")
+    assert deletions(world) == []
+
+
+# New pods
+
+
+def test_nodes_get_their_pods_in_the_order_of_their_names() -> None:
+    world = BroadcastWorld(3, parallelism=1)
+    world.nodes = dict(reversed(world.nodes.items()))
+
+    assert world.sync().placed == ["n1"]
+
+
+@pytest.mark.parametrize("short", [{}, {"metadata": None, "spec": None}, {"metadata": {"labels": None}}])
+def test_a_template_that_lacks_almost_everything_is_for_the_api_server_to_refuse(
+    short: dict[str, Any],
+) -> None:
+    world = BroadcastWorld(1, template=short)
+
+    (step,) = world.plan().steps
+
+    assert isinstance(step.action, Create)
+    assert set(step.action.body["metadata"]["labels"]) == {
+        "broadcastjob-name",
+        "broadcastjob-controller-uid",
+    }
+    assert step.failed is not None
+    assert (step.failed.reason, step.failed.warning) == ("FailedCreate", True)
+
+
+def test_a_pods_name_follows_from_job_and_node_and_from_names_that_are_taken() -> None:
+    world = BroadcastWorld(1)
+    job = world.snapshot().job
+    taken = [pod_name(job, "n1", number) for number in range(3)]
+    assert len(set(taken)) == 3
+
+    for name in taken:
+        (step,) = world.plan().steps
+        assert step.action.key.name == name
+        other = BroadcastWorld(1).sync().pod_on("n1")
+        other["metadata"] |= {"name": name, "uid": name, "ownerReferences": []}
+        world.pods[name] = other
+
+
+def test_a_pod_is_only_deleted_as_it_was_seen() -> None:
+    """It may have ended since."""
+    plan = BroadcastWorld(3).sync().run().cordon("n2").plan()
+
+    (stage,) = plan.stages
+    ((step,),) = (chain.steps for chain in stage.chains)
+    assert stage.regardless, "a pod that cannot be deleted keeps no node from getting its own"
+    assert isinstance(step.action, Delete)
+    assert step.action.resource_version == "1"
+    assert step.failed is not None
+    assert (step.failed.reason, step.failed.warning) == ("FailedDelete", True)
+
+
+def test_a_plan_creates_so_many_pods_and_the_next_one_the_rest() -> None:
+    world = BroadcastWorld(257)
+
+    plan = world.plan()
+
+    assert len(list(plan.steps)) == 256
+    assert plan.requeue_after_s == 0.0
+    assert BroadcastWorld(256).plan().requeue_after_s is None

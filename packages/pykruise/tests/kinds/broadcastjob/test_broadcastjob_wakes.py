@@ -1,0 +1,149 @@
+"""Which nodes enqueue which BroadcastJobs."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kinds.broadcastjob.kind import KIND
+from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, BroadcastJobView, Settings
+from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.pods.nodes import NodeView, project_node
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
+from support.broadcast_world import BroadcastWorld, template
+from support.wakes import Woken
+
+
+def job(name: str, *, status: dict[str, Any] | None = None, **spec: Any) -> BroadcastJobView:
+    document = BroadcastWorld(0, **spec).document
+    document["metadata"] |= {"name": name, "uid": f"uid-{name}"}
+    return BROADCAST_JOB_VIEWS.project(orjson.dumps({**document, "status": status or {}}))
+
+
+def node(
+    *, cpu: str = "8", cordoned: bool = False, taint: str = "", version: int = 1, **labels: str
+) -> NodeView:
+    metadata = {"name": "n1", "uid": "u", "resourceVersion": str(version), "labels": labels}
+    taints = [{"key": taint, "effect": "NoSchedule"}] if taint else []
+    return project_node(
+        orjson.dumps(
+            {
+                "metadata": metadata,
+                "spec": {"unschedulable": cordoned, "taints": taints},
+                "status": {"allocatable": {"pods": "110", "cpu": cpu}},
+            }
+        )
+    )
+
+
+def pods_of(owner: BroadcastJobView) -> list[PodView]:
+    """On node n1 and on another one."""
+    return [
+        project_pod(
+            orjson.dumps(
+                {
+                    "metadata": {
+                        "name": f"{owner.name}-{name}",
+                        "namespace": owner.namespace,
+                        "uid": name,
+                        "resourceVersion": "1",
+                        "ownerReferences": [owner.reference_as(BROADCAST_JOBS)],
+                    },
+                    "spec": {"nodeName": name},
+                }
+            )
+        )
+        for name in ("n1", "n2")
+    ]
+
+
+FOUR_CPUS = [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "4"}}}]
+OVER = {"phase": "completed", "conditions": [{"type": "Complete", "status": "True"}]}
+FAILED = {"phase": "failed", "conditions": [{"type": "Failed", "status": "True"}]}
+
+HERE = job("here", template=template(nodeSelector={"disk": "tape"}))
+"""It has a pod on the node, and would make none there."""
+
+JOBS = (
+    HERE,
+    job("everywhere"),
+    job("hungry", template=template(containers=FOUR_CPUS)),
+    job("on-ssd", template=template(nodeSelector={"disk": "ssd"})),
+    job("over", status=OVER),
+    job("over-for-good", status=FAILED, completionPolicy={"type": "Never"}),
+)
+ALL = ["everywhere", "hungry", "over-for-good"]
+
+
+def woken(old: NodeView | None, new: NodeView | None) -> list[str]:
+    objects = {BROADCAST_JOB_VIEWS: JOBS, POD_VIEWS: pods_of(HERE)}
+    return Woken(KIND, objects, settings=Settings()).by(NODE_VIEWS, old, new)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (None, node(), [*ALL, "here"]),
+        (None, node(disk="ssd"), [*ALL, "here", "on-ssd"]),
+        (None, node(cpu="2"), ["everywhere", "here", "over-for-good"]),
+        (None, node(cordoned=True), ["here"]),
+        (node(), None, [*ALL, "here"]),
+        (node(cordoned=True), None, ["here"]),
+        (node(), node(cordoned=True), [*ALL, "here"]),
+        (node(taint="x"), node(), [*ALL, "here"]),
+        (node(cpu="2"), node(cpu="6"), ["here", "hungry"]),
+        (node(), node(disk="ssd"), ["here", "on-ssd"]),
+        (node(), node(other="1"), ["here"]),
+        (node(), node(version=2), []),
+    ],
+    ids=[
+        "joins",
+        "joins with a label",
+        "joins and is small",
+        "joins and is cordoned",
+        "leaves",
+        "leaves and was cordoned",
+        "is cordoned",
+        "a taint goes",
+        "gets more room",
+        "gets a label",
+        "gets another label",
+        "heartbeat",
+    ],
+)
+def test_a_node_enqueues_jobs_that_fit_otherwise_now_and_those_with_a_pod_there(
+    old: NodeView | None, new: NodeView | None, expected: list[str]
+) -> None:
+    """jobs A6.1; a job that ends does not count on when it is over"""
+    assert woken(old, new) == sorted(expected)
+
+
+def test_a_job_that_cannot_be_read_does_not_keep_others_from_being_woken() -> None:
+    jobs = (job("odd", parallelism={"a": 1}), job("everywhere"))
+    assert jobs[0].spec is None
+    found = Woken(KIND, {BROADCAST_JOB_VIEWS: jobs}, settings=Settings()).by(NODE_VIEWS, None, node())
+    assert "everywhere" in found
+
+
+@pytest.mark.parametrize(
+    ("type_", "phase", "conditions", "is_finished"),
+    [
+        ("Always", "running", None, False),
+        ("Always", "completed", [("Complete", "True")], True),
+        ("Always", "completed", [("Other", "True"), ("Complete", "True")], True),
+        ("Always", "running", [("Other", "True"), ("Complete", "False")], False),
+        ("Always", "failed", [("Failed", "True")], True),
+        ("Always", "failed", None, False),
+        ("Never", "running", [("Complete", "True")], False),
+        ("Never", "failed", None, True),
+    ],
+)
+def test_a_job_is_over_as_its_conditions_say_and_one_that_never_ends_when_it_has_failed(
+    type_: str, phase: str, conditions: list[tuple[str, str]] | None, is_finished: bool
+) -> None:
+    """jobs A6.2, step 3"""
+    found = [{"type": kind, "status": value} for kind, value in conditions or ()]
+    status = {"phase": phase, "conditions": found if conditions is not None else None}
+    assert job("one", status=status, completionPolicy={"type": type_}).is_finished == is_finished
