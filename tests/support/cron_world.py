@@ -66,6 +66,7 @@ class CronWorld:
         self.children: dict[str, dict[str, Any]] = {}
         self.made: list[str] = []
         self.events: list[str] = []
+        self.settings = Settings()
         self._recorded: set[tuple[str, str]] = set()
 
     @property
@@ -91,7 +92,7 @@ class CronWorld:
                 for child in self.children.values()
                 if child["kind"] == views.resource.kind
             ]
-        read = read_of(KIND, view, objects, settings=Settings(), now=self.now)
+        read = read_of(KIND, view, objects, settings=self.settings, now=self.now)
         return plan_cronjob(taken(snapshot(view, read)))
 
     def sync(self, times: int = 3) -> Self:

@@ -20,7 +20,16 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 
-__all__ = ["Every", "Fields", "Schedule", "ScheduleError", "Ticks", "parse_schedule", "ticks_between"]
+__all__ = [
+    "Every",
+    "Fields",
+    "Schedule",
+    "ScheduleError",
+    "Ticks",
+    "UnknownZoneError",
+    "parse_schedule",
+    "ticks_between",
+]
 
 _WORDS: Final[Mapping[str, str]] = {
     "@yearly": "0 0 1 1 *",
@@ -52,6 +61,10 @@ _HORIZON_YEARS: Final = 5  # a day that has not come by then (February 30) never
 
 class ScheduleError(ValueError):
     """A text that is no schedule."""
+
+
+class UnknownZoneError(ScheduleError):
+    """Its time zone is none."""
 
 
 class Every(msgspec.Struct, frozen=True):
@@ -193,7 +206,7 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as err:
-        raise ScheduleError(f"provided bad location {name}: unknown time zone {name}") from err
+        raise UnknownZoneError(f"provided bad location {name}: unknown time zone {name}") from err
 
 
 def _seconds(text: str) -> int:

@@ -40,7 +40,7 @@ def due(schedule: Schedule, *, last: Instant, now: Instant, deadline_s: int | No
         missed=ticks.latest, next=_next(schedule, ticks.latest or last, now), skips_many=ticks.count > MANY
     )
     if ticks.latest is not None and deadline_s is not None and ticks.latest + deadline_s < now:
-        return msgspec.structs.replace(found, missed=None, late=ticks.latest, skips_many=False)
+        return msgspec.structs.replace(found, missed=None, late=ticks.latest)
     return found
 
 

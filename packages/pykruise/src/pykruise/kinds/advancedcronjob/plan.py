@@ -17,7 +17,7 @@ from pykruise.kinds.advancedcronjob.snapshot import Snapshot, key_of
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kube.api import ObjectReference
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.cron import Schedule, ScheduleError, parse_schedule
+from pykruise.kube.cron import Schedule, ScheduleError, UnknownZoneError, parse_schedule
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
@@ -41,8 +41,9 @@ def plan_cronjob(snapshot: Snapshot) -> Plan:
     cron = snapshot.cron
     if cron.is_deleting:
         return Plan()
-    if cron.spec is None or cron.made is None:
+    if cron.made is None:
         return _refused(cron.problem or "spec.template: none of the templates is set")
+    assert cron.spec is not None  # what was read of it says what is made
     history = _history(snapshot)
     kept = _Plan(snapshot, history)
     if cron.spec.paused:
@@ -50,7 +51,7 @@ def plan_cronjob(snapshot: Snapshot) -> Plan:
     try:
         schedule = schedule_of(snapshot)
     except ScheduleError as error:
-        return kept.waits(_invalid(str(error)), note=_unreadable(str(error)))
+        return kept.waits(_invalid(str(error)), note=_unreadable(error))
     last = last_tick(snapshot)
     found = due(
         schedule,
@@ -194,7 +195,8 @@ class _Plan:
 
     def _tidying(self) -> tuple[Stage, ...]:
         made = self._snapshot.cron.made
-        if not self._history or made is None:
+        assert made is not None
+        if not self._history:
             return ()
         chains = tuple(_deletion(child, made[1], "beyond the history limit") for child in self._history)
         return (Stage(purpose=Purpose.TIDY_UP, chains=chains, is_optional=True),)
@@ -207,12 +209,12 @@ class _Plan:
         return msgspec.structs.replace(
             cron.status,
             type=resource.kind,
-            active=active or None,
+            active=active,
             last_schedule_time=None if last is None else format_time(last),
         ).document()
 
     def _until_next(self) -> float | None:
-        return None if self.next is None else max(self.next - self._snapshot.now, 0.0)
+        return None if self.next is None else self.next - self._snapshot.now
 
     def _for_next(self) -> Reason | None:
         """What it waits for while nothing is in its way."""
@@ -263,10 +265,10 @@ def _invalid(problem: str) -> Reason:
     return Reason(Code.INVALID_SPEC, problem, "correct the field")
 
 
-def _unreadable(problem: str) -> Note:
+def _unreadable(error: ScheduleError) -> Note:
     """Nothing runs at a wrong hour: a zone that is not known is an error too."""
-    reason = "UnknownTimeZone" if "unknown time zone" in problem else "UnparseableSchedule"
-    return Note(reason=reason, message=problem, warning=True, again_after_s=_AGAIN_S)
+    reason = "UnknownTimeZone" if isinstance(error, UnknownZoneError) else "UnparseableSchedule"
+    return Note(reason=reason, message=str(error), warning=True, again_after_s=_AGAIN_S)
 
 
 def _once(reason: str, message: str, tick: Instant, *, warning: bool = False) -> Note:

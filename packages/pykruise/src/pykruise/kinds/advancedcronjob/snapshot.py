@@ -87,8 +87,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All of its kind that it controls, by name."""
     others: frozenset[str] = frozenset()
     """Names of objects of that kind that are not its own and begin as its children's do."""
-    is_served: bool = True
-    """Whether the API server knows the kind of its children."""
     now: Instant
     settings: Settings = Settings()
 
@@ -98,10 +96,9 @@ async def snapshot(view: AdvancedCronJobView, read: Read[Settings]) -> Snapshot:
     made = view.made
     children: list[ChildView] = []
     others: frozenset[str] = frozenset()
-    is_served = True
     if made is not None:
         views = CHILD_VIEWS[made[1].kind]
-        is_served = await read.wait_served(views)
+        await read.wait_served(views)
         children = sorted(read.owned(views, view.uid), key=lambda child: child.name)
         others = frozenset(
             one.name
@@ -114,7 +111,6 @@ async def snapshot(view: AdvancedCronJobView, read: Read[Settings]) -> Snapshot:
         cron=view,
         children=children,
         others=others,
-        is_served=is_served,
         now=read.now(),
         settings=read.settings,
     )

@@ -1,0 +1,130 @@
+"""What an AdvancedCronJob makes, which objects it takes for its own, and when they have ended."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kinds.advancedcronjob.children import (
+    BROADCAST_JOB,
+    IMAGE_LIST_PULL_JOB,
+    SCHEDULED_AT,
+    Ending,
+    child_document,
+    ended_document,
+    project_child,
+    tick_of,
+)
+from support.cron_world import START
+
+
+def ending(kind: str, status: dict[str, Any] | None) -> Ending:
+    return project_child(orjson.dumps({"metadata": {"name": "a"}, "status": status}), kind).ending
+
+
+def conditions(*pairs: str) -> dict[str, Any]:
+    return {
+        "conditions": [
+            {"type": kind, "status": value} for kind, _, value in (p.partition("=") for p in pairs)
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (None, Ending.ACTIVE),
+        ({}, Ending.ACTIVE),
+        ({"conditions": None}, Ending.ACTIVE),
+        (conditions("Suspended=True"), Ending.ACTIVE),
+        (conditions("Failed=False"), Ending.ACTIVE),
+        (conditions("Complete=True"), Ending.SUCCESSFUL),
+        (conditions("Failed=True"), Ending.FAILED),
+        (conditions("FailureTarget=True", "Failed=False", "Complete=True", "Failed=True"), Ending.SUCCESSFUL),
+    ],
+)
+def test_a_job_has_ended_by_the_first_condition_that_says_so(
+    status: dict[str, Any] | None, expected: Ending
+) -> None:
+    """jobs B6.2, step 2"""
+    assert ending("Job", status) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (conditions("Complete=True"), Ending.ACTIVE),
+        ({"completionTime": None, "desired": 1, "succeeded": 1}, Ending.ACTIVE),
+        ({"completionTime": "2026-01-31T10:01:10Z", "desired": 1, "succeeded": 1}, Ending.SUCCESSFUL),
+        ({"completionTime": "2026-01-31T10:01:10Z", "desired": 1}, Ending.FAILED),
+    ],
+)
+def test_a_pull_has_ended_with_its_completion_time(status: dict[str, Any], expected: Ending) -> None:
+    """jobs B6.2, step 2"""
+    assert ending(IMAGE_LIST_PULL_JOB.kind, status) == expected
+
+
+@pytest.mark.parametrize("owners", [None, [], [{"uid": "u"}], [{"uid": "u", "controller": False}]])
+def test_an_owner_that_is_no_controller_does_not_count(owners: list[dict[str, Any]] | None) -> None:
+    raw = orjson.dumps({"metadata": {"name": "a", "ownerReferences": owners}})
+    assert project_child(raw, "Job").controller_uid == ""
+
+
+def test_of_several_owners_the_controller_counts() -> None:
+    owners = [{"uid": "u"}, {"uid": "v", "controller": True}]
+    raw = orjson.dumps({"metadata": {"name": "a", "ownerReferences": owners}})
+    assert project_child(raw, "Job").controller_uid == "v"
+
+
+def made(**template: Any) -> dict[str, Any]:
+    owner = {"name": "nightly", "uid": "u"}
+    return child_document(BROADCAST_JOB, template, owner=owner, namespace="shop", tick=START)
+
+
+def test_a_child_has_the_labels_and_annotations_of_its_template_and_its_time() -> None:
+    metadata = {"name": "not this", "labels": {"a": "b"}, "annotations": {"note": "x"}, "finalizers": ["c/d"]}
+    found = made(metadata=metadata, spec={"template": {}})
+    assert found == {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": "BroadcastJob",
+        "metadata": {
+            "name": f"nightly-{int(START)}",
+            "namespace": "shop",
+            "labels": {"a": "b"},
+            "annotations": {"note": "x", SCHEDULED_AT: "2026-01-31T10:00:00Z"},
+            "ownerReferences": [{"name": "nightly", "uid": "u"}],
+        },
+        "spec": {"template": {}},
+    }
+
+
+@pytest.mark.parametrize("template", [{}, {"metadata": None, "spec": None}, {"metadata": {"labels": None}}])
+def test_a_template_that_says_nothing_is_for_the_api_server_to_refuse(template: dict[str, Any]) -> None:
+    found = made(**template)
+    assert found["spec"] == {}
+    assert found["metadata"]["annotations"] == {SCHEDULED_AT: "2026-01-31T10:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        (made()["metadata"], START),
+        ({"annotations": {SCHEDULED_AT: "yesterday"}}, None),
+        ({"annotations": {SCHEDULED_AT: ""}}, None),
+        ({"annotations": None}, None),
+        (None, None),
+    ],
+)
+def test_a_child_says_what_time_it_was_made_for(
+    metadata: dict[str, Any] | None, expected: float | None
+) -> None:
+    assert tick_of({"metadata": metadata}) == expected
+
+
+@pytest.mark.parametrize("resource", [BROADCAST_JOB, IMAGE_LIST_PULL_JOB])
+@pytest.mark.parametrize("is_good", [True, False])
+def test_a_child_that_is_played_to_its_end_has_ended(resource: Any, is_good: bool) -> None:
+    child = child_document(resource, {}, owner={"name": "nightly"}, namespace="shop", tick=START)
+    found = project_child(orjson.dumps(ended_document(child, START + 1, START + 2, is_good)), resource.kind)
+    assert found.ending == (Ending.SUCCESSFUL if is_good else Ending.FAILED)
+    assert found.started_at == "2026-01-31T10:00:01Z"

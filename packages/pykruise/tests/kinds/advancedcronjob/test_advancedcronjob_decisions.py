@@ -1,0 +1,206 @@
+"""What a plan of an AdvancedCronJob says and writes at one instant."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.advancedcronjob.snapshot import Settings
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
+from pykruise.runtime.actions import Delete
+from pykruise.runtime.plan import Plan
+from support.cron_world import NAME, START, CronWorld
+
+TICK = int(START)
+
+
+def purposes(plan: Plan) -> list[Purpose]:
+    return [Purpose(stage.purpose) for stage in plan.stages]
+
+
+def deleted(plan: Plan) -> list[str]:
+    return [step.action.key.name for step in plan.steps if isinstance(step.action, Delete)]
+
+
+def warnings(plan: Plan) -> list[tuple[str, bool]]:
+    return [(note.reason, note.warning) for note in plan.notes]
+
+
+def after_ticks(count: int, **spec: Any) -> CronWorld:
+    """So many children have been made and still run, one each minute."""
+    return CronWorld(**spec).run(60 * count, step_s=30)
+
+
+# What it waits for
+
+
+@pytest.mark.parametrize(
+    ("world", "code", "remedy"),
+    [
+        (CronWorld(), Code.NEXT_TICK, ""),
+        (CronWorld(paused=True), Code.PAUSED, "set spec.paused to false"),
+        (CronWorld("0 0 31 2 *"), Code.NEXT_TICK, "correct spec.schedule"),
+        (CronWorld("60 * * * *"), Code.INVALID_SPEC, "correct the field"),
+        (CronWorld(template="jobTemplate").spec(template={}), Code.INVALID_SPEC, "correct the field"),
+        (CronWorld(paused="maybe"), Code.INVALID_SPEC, "correct the field"),
+    ],
+    ids=["its time", "a resume", "a day that never comes", "a schedule", "a template", "a spec"],
+)
+def test_what_it_waits_for_is_said(world: CronWorld, code: Code, remedy: str) -> None:
+    waiting = world.plan().waiting
+    assert waiting is not None
+    assert (waiting.code, waiting.remedy) == (code, remedy)
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [({"template": {}}, "spec.template: none of the templates is set"), ({"paused": "maybe"}, "spec.paused")],
+)
+def test_a_spec_that_cannot_be_carried_out_is_a_warning_that_names_the_field(
+    spec: dict[str, Any], field: str
+) -> None:
+    plan = CronWorld().spec(**spec).plan()
+    assert not plan.stages
+    assert warnings(plan) == [(Code.INVALID_SPEC, True)]
+    assert plan.notes[0].message.startswith(field)
+
+
+def test_a_template_that_is_null_is_none() -> None:
+    world = CronWorld()
+    world.document["spec"]["template"]["jobTemplate"] = None
+    assert world.at("2026-01-31T10:01:00Z").status["type"] == "BroadcastJob"
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"schedule": "60 * * * *"}, ("UnparseableSchedule", True)),
+        ({"timeZone": "Mars/Base"}, ("UnknownTimeZone", True)),
+    ],
+)
+def test_a_schedule_that_cannot_be_read_is_a_warning(
+    spec: dict[str, Any], expected: tuple[str, bool]
+) -> None:
+    assert warnings(CronWorld().spec(**spec).plan()) == [expected]
+
+
+def test_a_plan_for_which_all_is_as_it_should_be_writes_nothing() -> None:
+    world = after_ticks(1)
+    assert world.plan().is_settled
+    assert world.spec(paused=True).plan().is_settled
+
+
+# When something is due
+
+
+@pytest.mark.parametrize(
+    ("zone", "expected"), [(None, "2026-01-31T15:00:00Z"), ("UTC", "2026-02-01T00:00:00Z")]
+)
+def test_a_schedule_without_a_zone_is_in_that_of_the_manager(zone: str | None, expected: str) -> None:
+    """jobs B6.3"""
+    world = CronWorld("0 0 * * *", timeZone=zone)
+    world.settings = Settings(time_zone="Asia/Tokyo")
+    world.run(86400, step_s=3600)
+    assert world.ticks[0] == expected
+
+
+@pytest.mark.parametrize(("missed", "is_said"), [(100, False), (101, True)])
+def test_more_than_a_hundred_missed_times_are_not_missed_without_a_word(missed: int, is_said: bool) -> None:
+    """jobs B6.4"""
+    world = CronWorld()
+    world.now = START + 60 * missed
+    assert warnings(world.plan()) == ([("TooManyMissedTimes", True)] if is_said else [])
+
+
+@pytest.mark.parametrize(("late_s", "is_served"), [(99, True), (100, True), (101, False)])
+def test_a_time_may_be_as_late_as_its_deadline(late_s: int, is_served: bool) -> None:
+    """jobs case 72, to the second"""
+    world = CronWorld("0 * * * *", startingDeadlineSeconds=100)
+    world.now = START + 3600 + late_s
+    plan = world.plan()
+    assert (Purpose.CREATE_JOBS in purposes(plan)) == is_served
+    assert warnings(plan) == ([] if is_served else [("MissSchedule", True)])
+
+
+def test_a_last_time_that_cannot_be_read_is_as_good_as_none() -> None:
+    world = CronWorld()
+    world.document["status"] = {"lastScheduleTime": "yesterday"}
+    assert world.at("2026-01-31T10:01:00Z").ticks == ["2026-01-31T10:01:00Z"]
+
+
+# Children of other owners, and its own
+
+
+@pytest.mark.parametrize(("namespace", "is_taken"), [("shop", True), ("elsewhere", False)])
+def test_a_name_is_taken_in_its_own_namespace_only_case_70(namespace: str, is_taken: bool) -> None:
+    world = CronWorld()
+    foreign = {"kind": "BroadcastJob", "metadata": {"name": f"{NAME}-{TICK + 60}", "namespace": namespace}}
+    world.children["foreign"] = foreign
+    world.now = START + 60
+    plan = world.plan()
+    assert (Purpose.CREATE_JOBS not in purposes(plan)) == is_taken
+    assert warnings(plan) == ([("FailedCreate", True)] if is_taken else [])
+
+
+def test_a_child_of_its_own_with_a_garbled_time_is_no_foreign_object_case_51() -> None:
+    world = after_ticks(1)
+    (child,) = world.children.values()
+    child["metadata"]["annotations"]["apps.kruise.io/scheduled-at"] = "yesterday"
+    del world.document["status"]["lastScheduleTime"]
+    # it is made once more, which the API server refuses as it is there
+    assert Purpose.CREATE_JOBS in purposes(world.plan())
+
+
+def test_active_children_are_listed_by_name() -> None:
+    """jobs B6.2, step 4"""
+    world = after_ticks(3)
+    world.children = dict(reversed(world.children.items()))
+    assert world.sync().active == sorted(world.made)
+
+
+# Writes
+
+
+def test_a_child_that_cannot_be_made_is_a_warning_and_nothing_else_goes() -> None:
+    world = after_ticks(1)
+    world.now = START + 121
+    plan = world.plan()
+    assert purposes(plan) == [Purpose.CREATE_JOBS, Purpose.REPORT_STATUS]
+    create = next(iter(plan.steps))
+    assert create.failed is not None
+    assert (create.failed.reason, create.failed.warning) == ("FailedCreate", True)
+
+
+def test_replace_deletes_no_child_a_second_time_case_53() -> None:
+    world = after_ticks(2).spec(concurrencyPolicy="Replace")
+    world.children[world.made[0]]["metadata"]["deletionTimestamp"] = "2026-01-31T10:02:10Z"
+    world.now = START + 181
+    assert deleted(world.plan()) == world.made[1:]
+    # and when none is left that could be deleted, only the new one is made
+    world.children[world.made[1]]["metadata"]["deletionTimestamp"] = "2026-01-31T10:02:10Z"
+    assert purposes(world.plan()) == [Purpose.CREATE_JOBS, Purpose.REPORT_STATUS]
+
+
+def test_history_goes_by_when_children_began_and_those_that_did_not_say_go_first_case_61() -> None:
+    world = after_ticks(4, successfulJobsHistoryLimit=9).end()
+    first, second, third, fourth = world.made
+    world.children[first]["status"]["startTime"] = "2026-01-31T11:00:00Z"
+    del world.children[fourth]["status"]["startTime"]
+    plan = world.spec(successfulJobsHistoryLimit=1).plan()
+    assert deleted(plan) == [fourth, second, third]
+    (stage,) = plan.stages
+    assert stage.is_optional, "what cannot be deleted keeps nothing from being made"
+    assert {step.action.resource.kind for step in plan.steps} == {"BroadcastJob"}
+
+
+def test_what_is_on_its_way_out_is_not_history_any_more_case_61() -> None:
+    world = after_ticks(3).end()
+    world.children[world.made[0]]["metadata"]["deletionTimestamp"] = "2026-01-31T10:05:00Z"
+    assert deleted(world.spec(successfulJobsHistoryLimit=1).plan()) == [world.made[1]]
+
+
+@pytest.mark.parametrize("kind", ["Complete", "Failed"])
+def test_without_a_limit_all_is_kept(kind: str) -> None:
+    """jobs B6.2, step 5"""
+    world = after_ticks(3, successfulJobsHistoryLimit=None, failedJobsHistoryLimit=None).end(kind=kind)
+    assert deleted(world.plan()) == []
