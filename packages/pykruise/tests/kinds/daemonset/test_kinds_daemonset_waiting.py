@@ -50,6 +50,11 @@ def being_updated(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
     return builder.not_ready(short)
 
 
+def unready(builder: DaemonSetBuilder, short: str, seconds: float) -> DaemonSetBuilder:
+    """For so long."""
+    return builder.set_condition(short, "Ready", "False", lastTransitionTime=format_time(NOW - seconds))
+
+
 def unschedulable(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
     builder.unscheduled(short)
     words = "0/5 nodes are available: Insufficient cpu"
@@ -68,8 +73,17 @@ def unschedulable(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
         daemonset().taint("n3", "x:NoSchedule").not_ready("n3"),
         daemonset().node("n6").taint("n6", "x:NoExecute"),
         daemonset().with_spec(minReadySeconds=5),
+        daemonset().orphaned("n2"),
     ],
-    ids=["as wanted", "no nodes", "may stay", "may stay, not ready", "runs none", "available for long"],
+    ids=[
+        "as wanted",
+        "no nodes",
+        "may stay",
+        "may stay, not ready",
+        "runs none",
+        "available for long",
+        "to be adopted",
+    ],
 )
 def test_what_has_converged_carries_no_condition(builder: DaemonSetBuilder) -> None:
     builder.with_status(conditions=[{"type": "Waiting", "status": "True", "reason": "Creating"}])
@@ -122,7 +136,15 @@ def test_it_says_since_when_it_has_not_converged_and_keeps_conditions_of_others(
         ),
         (daemonset().phase("Failed", "n2"), "PodFailed", "has failed on node n2", "logs"),
         (daemonset().phase("Succeeded", "n2"), "PodFinished", "has finished on node n2", "logs"),
+        (daemonset().phase("Failed", "n2").taint("n2", "x:NoSchedule"), "PodFailed", "on node n2", "logs"),
         (daemonset(partition="abc").old("n2"), "InvalidSpec", "rollingUpdate.partition", "correct"),
+        (daemonset(partition="a").old("n2").not_ready("n3"), "InvalidSpec", "partition", "correct"),
+        (
+            waits_for_image(daemonset(partition="a").old("n2"), "n3"),
+            "ImagePull",
+            "nginx:1",
+            "correct the image",
+        ),
         (
             daemonset().with_spec(selector={"matchExpressions": [{"key": "a", "operator": "Near"}]}),
             "InvalidSpec",
@@ -161,6 +183,7 @@ def test_pods_that_share_an_obstacle_are_counted() -> None:
     ("builder", "reason", "words", "remedy"),
     [
         (daemonset(paused=True).old("n1", "n2"), "Paused", "2 pods", "paused to false"),
+        (daemonset(paused=True).old("n3").taint("n3", "x:NoSchedule"), "Paused", "1 pods", "paused to false"),
         (daemonset().old("n1").on_delete(), "OnDelete", "1 pods", "delete them"),
         (daemonset(partition=2).old("n1", "n2"), "Partition", "2 nodes", "lower"),
         (
@@ -201,6 +224,9 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
         (daemonset().deleted("n2"), "Creating", "1 of 5 nodes"),
         (daemonset().on("n1", called="extra"), "Deleting", "1 pods are to go"),
         (daemonset().taint("n3", "x:NoExecute"), "Deleting", "1 pods are to go"),
+        (daemonset().unscheduled("n4").without_node("n4"), "Deleting", "1 pods are to go"),
+        (daemonset().unscheduled("n4").deleted("n4").without_node("n4"), "Deleting", "1 pods are to go"),
+        (daemonset().with_spec(minReadySeconds=30).ready_for(3, "n2").old("n1"), "Updating", "1 pods"),
         (daemonset().unscheduled("n2"), "Starting", "pods of 1 of 5 nodes are starting"),
         (daemonset().with_spec(minReadySeconds=30).ready_for(3, "n2"), "MinReadySeconds", "30 s"),
     ],
@@ -249,6 +275,62 @@ def test_a_pod_is_named_when_it_is_not_ready_for_a_while_and_that_is_looked_at_i
     reason, words, _ = says(builder)
     assert reason == "NotReady"
     assert "web-n5" in words
+
+
+def test_of_pods_that_are_not_ready_the_first_that_is_to_be_named_is_looked_at_in_time() -> None:
+    builder = daemonset().old("n1")
+    for short, seconds in (("n2", NAMED_AFTER_S), ("n3", 10), ("n4", 20)):
+        unready(builder, short, seconds)
+    assert builder.plan().requeue_after_s == NAMED_AFTER_S - 20
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        unready(daemonset(2).deleted("n1"), "n1", 4),
+        daemonset(2).held("n1").ready_for(4, "n1"),
+        unready(daemonset(2), "n1", NAMED_AFTER_S),
+    ],
+    ids=["terminating", "ready", "named already"],
+)
+def test_a_pod_that_time_does_not_change_is_not_looked_at_again(builder: DaemonSetBuilder) -> None:
+    assert builder.plan().requeue_after_s is None
+
+
+def test_an_unschedulable_pod_is_named_when_it_is_so_for_a_while() -> None:
+    """A scheduler that is busy tries again."""
+    builder = unschedulable(daemonset(), "n2").born(5, "n2")
+    assert says(builder)[0] == "Starting"
+    assert builder.plan().requeue_after_s == NAMED_AFTER_S - 5
+    assert says(builder.at(NAMED_AFTER_S - 5))[0] == "Unschedulable"
+
+
+def of_unknown_age(builder: DaemonSetBuilder, short: str) -> DaemonSetBuilder:
+    """Neither its creation nor a Ready condition says since when it is not ready."""
+    builder.set_condition(short, "Ready", None)
+    del builder.pods[short]["metadata"]["creationTimestamp"]
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("builder", "reason"),
+    [
+        (of_unknown_age(unschedulable(daemonset(), "n2"), "n2"), "Unschedulable"),
+        (of_unknown_age(daemonset(), "n2"), "NotReady"),
+    ],
+)
+def test_a_pod_that_is_not_ready_since_an_unknown_time_is_named_at_once(
+    builder: DaemonSetBuilder, reason: str
+) -> None:
+    assert builder.plan().requeue_after_s is None
+    assert says(builder)[0] == reason
+
+
+def test_what_a_container_says_is_named_at_once_whatever_the_others_say() -> None:
+    builder = unready(waits_for_image(daemonset(), "n2"), "n2", 5)
+    statuses = builder.pods["n2"]["status"]["containerStatuses"]
+    statuses.append({**statuses[0], "name": "side", "state": {"waiting": {"reason": "ContainerCreating"}}})
+    assert says(builder)[0] == "ImagePull"
 
 
 # ── writes that fail ─────────────────────────────────────────────────────────

@@ -182,7 +182,7 @@ def _of_finished(ws: WorkingSet, node: str, pod: PodView) -> Reason:
     """A pod that ended is replaced, but not in a circle."""
     until = ws.snapshot.failed_until.get(node)
     verb = "failed" if pod.phase == "Failed" else "finished"
-    when = f"is replaced after {format_time(until)}" if until and until > ws.now else "is being replaced"
+    when = "is being replaced" if until is None else f"is replaced after {format_time(until)}"
     return Reason(
         Code.POD_FAILED if pod.phase == "Failed" else Code.POD_FINISHED,
         f"has {verb} on node {node}, and {when}",
@@ -225,7 +225,7 @@ def _of_nodes(ws: WorkingSet, skipped_nodes: Mapping[str, Reason]) -> Reason | N
         )
     if missing:
         return Reason(Code.CREATING, f"{count} and get one")
-    going = sum(1 for pod in ws.strays if not pod.is_deleting) + sum(
+    going = len(ws.strays) + sum(
         len(state.pods) - (state.place is not Place.LEAVE) for state in ws.nodes if state.pods
     )
     if going and not (ws.limits.allows_surge and ws.old_pods):
