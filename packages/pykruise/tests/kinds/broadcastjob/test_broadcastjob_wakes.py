@@ -13,6 +13,7 @@ from pykruise.pods.nodes import NodeView, project_node
 from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.views import PodView
 from support.broadcast_world import BroadcastWorld, template
+from support.snapshots import OnPaper
 from support.wakes import Woken
 
 
@@ -78,7 +79,7 @@ ALL = ["everywhere", "hungry", "over-for-good"]
 
 
 def woken(old: NodeView | None, new: NodeView | None) -> list[str]:
-    objects = {BROADCAST_JOB_VIEWS: JOBS, POD_VIEWS: pods_of(HERE)}
+    objects: OnPaper = {BROADCAST_JOB_VIEWS: JOBS, POD_VIEWS: pods_of(HERE)}
     return Woken(KIND, objects, settings=Settings()).by(NODE_VIEWS, old, new)
 
 

@@ -9,7 +9,15 @@ from pykruise.pods import keys
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
-from support.daemonset_builder import DaemonSetBuilder, created_on, daemonset, node_of, updatable
+from support.daemonset_builder import (
+    DaemonSetBuilder,
+    created_on,
+    daemonset,
+    node_of,
+    revision,
+    template,
+    updatable,
+)
 from support.plan_views import created, deleted, left, pod_patches, reasons, states
 
 
@@ -212,6 +220,26 @@ def test_a_limit_that_cannot_be_read_stops_updates_and_not_pods_on_new_nodes(
 def test_while_nodes_need_pods_nothing_is_updated() -> None:
     plan = daemonset(5).all_old().without_pod("n1").plan()
     assert (created_on(plan), deleted(plan)) == (["n1"], set())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda one: one.without_pod("n5"), "is updated when every node has the pods"),
+        (lambda one: one.with_rolling(paused=True), "updates are paused"),
+        (lambda one: one.with_rolling(partition=5), "the partition keeps"),
+        (lambda one: one.with_rolling(selector={"matchLabels": {"a": "b"}}), "selects"),
+        (lambda one: one.with_rolling(partition="x"), "partition"),
+        (lambda one: one.on_delete(), "OnDelete"),
+    ],
+)
+def test_every_old_pod_that_is_left_alone_has_a_reason(change: Any, words: str) -> None:
+    builder = daemonset().old("n1", "n2", "n3")
+    builder.with_revisions(revision(builder.old_template, 1), revision(template(), 2))
+    change(builder)
+    reasons = left(builder.plan())
+    assert {"n1", "n2", "n3"} <= {*reasons}
+    assert all(words in reasons[short] for short in ("n1", "n2", "n3"))
 
 
 # In place

@@ -1,6 +1,5 @@
 """Whatever keeps a DaemonSet from its spec is named in one condition, with what would change it."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,9 +8,9 @@ from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
 from pykruise.kinds.daemonset.waiting import NAMED_AFTER_S
 from pykruise.kube.clock import format_time
 from pykruise.pods import keys
-from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, revision, template, updatable
+from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, updatable
 from support.failed_writes import POD, RAISE_QUOTA, failure
-from support.plan_views import condition, left
+from support.plan_views import condition
 
 
 def shown(builder: DaemonSetBuilder) -> dict[str, Any] | None:
@@ -129,6 +128,12 @@ def test_it_says_since_when_it_has_not_converged_and_keeps_conditions_of_others(
         ),
         (daemonset().hooked("n2").deleted("n2"), "Terminating", "example.com/hook", "taken off"),
         (
+            waits_for_image(daemonset().hooked("n2").deleted("n2"), "n3"),
+            "Terminating",
+            "pod web-n2",
+            "taken off",
+        ),
+        (
             daemonset().with_hook().hooked("n2").leaving("n2"),
             "PreDeleteHook",
             "hook",
@@ -184,12 +189,33 @@ def test_pods_that_share_an_obstacle_are_counted() -> None:
     [
         (daemonset(paused=True).old("n1", "n2"), "Paused", "2 pods", "paused to false"),
         (daemonset(paused=True).old("n3").taint("n3", "x:NoSchedule"), "Paused", "1 pods", "paused to false"),
+        (
+            daemonset(paused=True)
+            .old("n1")
+            .orphaned("n2")
+            .taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
+            "Paused",
+            "1 pods",
+            "paused to false",
+        ),
+        (
+            daemonset(5, paused=True).surging().old("n5").on("n5", called="b").born(5, "b").unscheduled("b"),
+            "Paused",
+            "1 pods",
+            "paused to false",
+        ),
         (daemonset().old("n1").on_delete(), "OnDelete", "1 pods", "delete them"),
         (daemonset(partition=2).old("n1", "n2"), "Partition", "2 nodes", "lower"),
         (
             daemonset(selector={"matchLabels": {"canary": "1"}}).old("n1"),
             "NodeSelector",
             "rollingUpdate.selector",
+            "label these nodes",
+        ),
+        (
+            daemonset(partition=4, selector={"matchLabels": {"a": "b"}}).node("n1", a="b").old("n1", "n2"),
+            "NodeSelector",
+            "2 pods",
             "label these nodes",
         ),
         (
@@ -222,12 +248,37 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
         (daemonset().without_pod("n2").old("n1"), "Updating", "1 pods"),
         (daemonset(5, paused=True).without_pod("n2").old("n1"), "Creating", "1 of 5 nodes"),
         (daemonset().deleted("n2"), "Creating", "1 of 5 nodes"),
+        (daemonset().deleted("n2").not_ready("n2"), "Creating", "1 of 5 nodes"),
+        (
+            daemonset(5, pods=False, partition=3).with_spec(scaleStrategy={"partitionedScaling": True}),
+            "Creating",
+            "5 of 5 nodes",
+        ),
+        (daemonset().taint("n3", "x:NoExecute").deleted("n3"), "Deleting", "1 pods are to go"),
+        (daemonset().surging().deleted("n2").on("n2", called="b"), "Deleting", "1 pods are to go"),
+        (daemonset(paused=True).old("n1").on("n2", called="b"), "Deleting", "1 pods are to go"),
+        (
+            daemonset().unscheduled("n4").without_node("n4").on("n1", called="b"),
+            "Deleting",
+            "2 pods are to go",
+        ),
         (daemonset().on("n1", called="extra"), "Deleting", "1 pods are to go"),
         (daemonset().taint("n3", "x:NoExecute"), "Deleting", "1 pods are to go"),
         (daemonset().unscheduled("n4").without_node("n4"), "Deleting", "1 pods are to go"),
         (daemonset().unscheduled("n4").deleted("n4").without_node("n4"), "Deleting", "1 pods are to go"),
         (daemonset().with_spec(minReadySeconds=30).ready_for(3, "n2").old("n1"), "Updating", "1 pods"),
         (daemonset().unscheduled("n2"), "Starting", "pods of 1 of 5 nodes are starting"),
+        (daemonset().unscheduled("n2").orphaned("n4"), "Starting", "pods of 1 of 5 nodes are starting"),
+        (
+            unready(daemonset().unscheduled("n2").taint("n3", "x:NoSchedule"), "n3", 5),
+            "Starting",
+            "pods of 1 of 4 nodes are starting",
+        ),
+        (
+            daemonset().unscheduled("n2").taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
+            "Starting",
+            "pods of 1 of 5 nodes are starting",
+        ),
         (daemonset().with_spec(minReadySeconds=30).ready_for(3, "n2"), "MinReadySeconds", "30 s"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -418,7 +469,7 @@ def test_tidying_up_that_fails_is_not_in_the_status() -> None:
     assert status_after(snapshot, plan_daemonset(snapshot), failure("tidy up")) is None
 
 
-# ── beside the guard; reasons of pods ────────────────────────────────────────
+# ── beside the guard ────────────────────────────────────────
 
 
 def test_under_the_selector_guard_there_is_only_its_condition() -> None:
@@ -428,25 +479,3 @@ def test_under_the_selector_guard_there_is_only_its_condition() -> None:
     plan = builder.plan()
     assert condition(plan, "Waiting") is None
     assert condition(plan, "SelectorMismatch") is not None
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda one: one.without_pod("n5"), "is updated when every node has the pods"),
-        (lambda one: one.with_rolling(paused=True), "updates are paused"),
-        (lambda one: one.with_rolling(partition=5), "the partition keeps"),
-        (lambda one: one.with_rolling(selector={"matchLabels": {"a": "b"}}), "selects"),
-        (lambda one: one.with_rolling(partition="x"), "partition"),
-        (lambda one: one.on_delete(), "OnDelete"),
-    ],
-)
-def test_every_old_pod_that_is_left_alone_has_a_reason(
-    change: Callable[[DaemonSetBuilder], Any], words: str
-) -> None:
-    builder = daemonset().old("n1", "n2", "n3")
-    builder.with_revisions(revision(builder.old_template, 1), revision(template(), 2))
-    change(builder)
-    reasons = left(builder.plan())
-    assert {"n1", "n2", "n3"} <= {*reasons}
-    assert all(words in reasons[short] for short in ("n1", "n2", "n3"))

@@ -34,8 +34,6 @@ _IN_PASSING: Final = frozenset({Code.SCHEDULING, Code.STARTING, Code.UPDATING_IN
 _STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
 """What containers wait for that start."""
 
-_UNREADY: Final = frozenset({Code.NOT_READY, Code.READINESS_GATE})
-
 NAMED_AFTER_S: Final = 30.0
 """A pod that is not ready for so long is named; before, that is what every new pod is."""
 
@@ -69,7 +67,7 @@ def waiting_of(
     alone, and nodes without a pod. `broken`: updates in place that cannot go on by themselves."""
     if is_converged(ws):
         return None
-    obstacles = [pair for pair in _obstacles(ws) if not _passes(ws, *pair)]
+    obstacles = [pair for pair in _obstacles(ws) if pair[1].code not in _IN_PASSING]
     stuck = [pair for pair in obstacles if not pair[1].is_wait]
     needs_action = (
         waiting_for_pods([pair for pair in stuck if pair[1].code != Code.NOT_READY])
@@ -108,14 +106,6 @@ def _is_just_starting(ws: WorkingSet, pod: PodView) -> bool:
     """Cheap, as it is asked for every pod that a rollout touches."""
     if pod.is_ready or any(one.waiting not in _STARTING for one in pod.container_statuses):
         return False
-    since = _unready_since(pod)
-    return since is not None and ws.now < since + NAMED_AFTER_S
-
-
-def _passes(ws: WorkingSet, pod: PodView, obstacle: Reason) -> bool:
-    """Whether it is one that a new or updated pod always has for a while."""
-    if obstacle.code not in _UNREADY:
-        return obstacle.code in _IN_PASSING
     since = _unready_since(pod)
     return since is not None and ws.now < since + NAMED_AFTER_S
 
@@ -194,7 +184,7 @@ def _starting(ws: WorkingSet) -> str:
     count = sum(
         1
         for state in ws.nodes
-        if state.place is Place.RUN and not (state.pods and ws.is_available(state.pods[0]))
+        if state.place is Place.RUN and not ws.is_available(state.pods[0])  # each has one, or it is missing
     )
     return f"pods of {count} of {ws.limits.desired} nodes are starting"
 
@@ -225,9 +215,7 @@ def _of_nodes(ws: WorkingSet, skipped_nodes: Mapping[str, Reason]) -> Reason | N
         )
     if missing:
         return Reason(Code.CREATING, f"{count} and get one")
-    going = len(ws.strays) + sum(
-        len(state.pods) - (state.place is not Place.LEAVE) for state in ws.nodes if state.pods
-    )
+    going = len(ws.strays) + sum(len(state.pods) - (state.place is not Place.LEAVE) for state in ws.nodes)
     if going and not (ws.limits.allows_surge and ws.old_pods):
         return Reason(Code.DELETING, f"{going} pods are to go")
     return None
