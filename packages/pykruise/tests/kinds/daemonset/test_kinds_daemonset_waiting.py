@@ -469,7 +469,7 @@ def test_tidying_up_that_fails_is_not_in_the_status() -> None:
     assert status_after(snapshot, plan_daemonset(snapshot), failure("tidy up")) is None
 
 
-# ── beside the guard ────────────────────────────────────────
+# ── beside the guard ─────────────────────────────────────────────────────────
 
 
 def test_under_the_selector_guard_there_is_only_its_condition() -> None:
