@@ -40,6 +40,16 @@ def test_a_completed_job_that_is_to_go_on_for_ever_does() -> None:
     assert "n9" in world.placed
 
 
+def test_a_job_that_is_over_since_an_unknown_time_has_no_deadline_any_more() -> None:
+    world = BroadcastWorld(1, completionPolicy={"activeDeadlineSeconds": 60}).sync().end().sync()
+    del world.document["status"]["completionTime"]
+
+    plan = world.join("n9").plan()
+
+    assert plan.is_settled
+    assert plan.requeue_after_s is None
+
+
 def test_conditions_of_others_stay_and_one_of_the_same_type_is_replaced() -> None:
     world = BroadcastWorld(1)
     world.document["status"] = {
