@@ -128,6 +128,18 @@ def test_pods_that_no_node_is_there_for_go_in_order_and_it_is_said_why() -> None
 def test_a_pod_that_ran_on_a_node_that_left_is_not_deleted() -> None:
     world = BroadcastWorld(2).sync().run().leave("n2")
     assert deletions(world) == []
+    assert world.sync().counts == {"desired": 1, "active": 2, "succeeded": 0, "failed": 0}
+
+
+def test_a_pod_that_kubernetes_fails_as_it_has_no_node_to_go_to_does_not_fail_the_job() -> None:
+    """A finalizer holds it, and the pod garbage collector has given it up."""
+    world = BroadcastWorld(2).sync().leave("n2").sync()
+    assert world.pod_on("n2")["metadata"]["deletionTimestamp"]
+
+    world.pod_on("n2")["status"] = {"phase": "Failed"}
+
+    assert world.sync().status["phase"] == "running"
+    assert world.counts["failed"] == 0
 
 
 # New pods

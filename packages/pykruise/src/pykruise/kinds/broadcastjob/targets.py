@@ -110,9 +110,9 @@ class _Gathering:
 
     def add_nowhere(self, node: str, pods: Iterable[PodView]) -> None:
         """Pods whose node is not there, or that say none. One that has failed does not count: it is how Kubernetes
-        ends what ran on a node that is gone, just before it deletes it."""
+        ends what was for a node that is gone, just before it deletes it."""
         for pod in pods:
-            if pod.phase == "Failed" and pod.node_name:
+            if pod.phase == "Failed":
                 continue
             self._add_surplus(pod, f"its node {node} is gone" if node else "it is for no node")
             if pod.node_name:
