@@ -196,6 +196,11 @@ def test_a_pod_is_only_deleted_as_it_was_seen() -> None:
     assert (step.failed.reason, step.failed.warning) == ("FailedDelete", True)
 
 
+def test_pods_that_cannot_be_made_for_the_same_reason_are_one_event() -> None:
+    (stage,) = BroadcastWorld(3).plan().stages
+    assert all(chain.has_random_name for chain in stage.chains)
+
+
 def test_a_plan_creates_so_many_pods_and_the_next_one_the_rest() -> None:
     world = BroadcastWorld(257)
 

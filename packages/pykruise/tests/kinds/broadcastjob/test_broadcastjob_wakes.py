@@ -39,8 +39,7 @@ def node(
     )
 
 
-def pods_of(owner: BroadcastJobView) -> list[PodView]:
-    """On node n1 and on another one."""
+def pods_of(owner: BroadcastJobView, *nodes: str) -> list[PodView]:
     return [
         project_pod(
             orjson.dumps(
@@ -56,7 +55,7 @@ def pods_of(owner: BroadcastJobView) -> list[PodView]:
                 }
             )
         )
-        for name in ("n1", "n2")
+        for name in nodes
     ]
 
 
@@ -67,8 +66,12 @@ FAILED = {"phase": "failed", "conditions": [{"type": "Failed", "status": "True"}
 HERE = job("here", template=template(nodeSelector={"disk": "tape"}))
 """It has a pod on the node, and would make none there."""
 
+ELSEWHERE = job("elsewhere", template=template(nodeSelector={"disk": "tape"}))
+"""It has one on another node."""
+
 JOBS = (
     HERE,
+    ELSEWHERE,
     job("everywhere"),
     job("hungry", template=template(containers=FOUR_CPUS)),
     job("on-ssd", template=template(nodeSelector={"disk": "ssd"})),
@@ -79,7 +82,10 @@ ALL = ["everywhere", "hungry", "over-for-good"]
 
 
 def woken(old: NodeView | None, new: NodeView | None) -> list[str]:
-    objects: OnPaper = {BROADCAST_JOB_VIEWS: JOBS, POD_VIEWS: pods_of(HERE)}
+    objects: OnPaper = {
+        BROADCAST_JOB_VIEWS: JOBS,
+        POD_VIEWS: [*pods_of(HERE, "n1", "n2"), *pods_of(ELSEWHERE, "n2")],
+    }
     return Woken(KIND, objects, settings=Settings()).by(NODE_VIEWS, old, new)
 
 
