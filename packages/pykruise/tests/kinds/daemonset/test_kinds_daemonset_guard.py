@@ -190,6 +190,16 @@ def test_a_spec_that_bypassed_admission_touches_nothing(spec: dict[str, Any], fi
     assert len(left(plan)) == 2
 
 
+def test_with_a_selector_that_cannot_be_read_orphans_are_left_alone() -> None:
+    builder = (
+        daemonset(3)
+        .orphaned("n1")
+        .with_spec(selector={"matchExpressions": [{"key": "a", "operator": "Like"}]})
+    )
+    assert touches_nothing(builder.plan())
+    assert set(left(builder.plan())) == {"n2", "n3"}
+
+
 def test_every_new_revision_is_created_with_the_record() -> None:
     plan = daemonset(1, pods=False).with_revisions().plan()
     body = next(iter(plan.steps)).action.body  # type: ignore[union-attr]  # it is a creation

@@ -307,7 +307,11 @@ def test_gaps_between_replacements_double_up_to_a_quarter_of_an_hour() -> None:
     # then
     assert gaps[:5] == [1, 2, 4, 8, 16]
     assert gaps[-1] == LONGEST_S
-    # and after a long quiet time it begins anew
+    # and after a long quiet time it begins anew, and not before
+    now += FORGOTTEN_AFTER_S - LONGEST_S
+    assert backoffs.until(now=now) == {}
+    backoffs.note(["n1"], now=now)
+    assert backoffs.until(now=now) == {"n1": now + LONGEST_S}
     now += FORGOTTEN_AFTER_S + 1
     assert backoffs.until(now=now) == {}
     backoffs.note(["n1"], now=now)

@@ -119,6 +119,7 @@ def test_only_nodes_that_become_available_are_examined_as_time_passes(
     assert plan.requeue_after_s == 10.0
     with counting(monkeypatch) as examined:
         # when there is nothing new, then one time is over, then the other
+        assert len(mirror.snapshot().overview.open) == 2
         builder.at(9)
         assert len(mirror.snapshot().overview.open) == 2
         builder.at(10)
@@ -128,12 +129,53 @@ def test_only_nodes_that_become_available_are_examined_as_time_passes(
     assert examined == ["n7", "n8"]
 
 
-def test_a_clock_that_is_set_back_makes_pods_wait_again() -> None:
-    mirror = Mirror(daemonset(3).with_spec(minReadySeconds=60).ready_for(70, "n2"))
+@pytest.mark.parametrize(("patience", "ready_for", "at"), [(60, 70, -30), (1, 2, -1.5)])
+def test_a_clock_that_is_set_back_makes_pods_wait_again(patience: int, ready_for: int, at: float) -> None:
+    mirror = Mirror(daemonset(3).with_spec(minReadySeconds=patience).ready_for(ready_for, "n2"))
     assert mirror.snapshot().overview.open == []
-    mirror.builder.at(-30)
+    mirror.builder.at(at)
     assert [state.name for state in mirror.snapshot().overview.open] == ["n2"]
     assert mirror.snapshot().overview == mirror.afresh().overview
+
+
+def test_a_clock_that_is_set_back_costs_nothing_where_no_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    mirror = Mirror(daemonset(3))
+    mirror.snapshot()
+    mirror.builder.at(-30)
+    with counting(monkeypatch) as examined:
+        mirror.snapshot()
+    assert examined == []
+
+
+def test_the_only_orphan_comes_and_goes() -> None:
+    mirror = Mirror(daemonset(1, pods=False))
+    assert created_on(plan_daemonset(mirror.snapshot())) == ["n1"]
+    mirror.builder.on("n1").orphaned("n1")
+    assert created_on(plan_daemonset(mirror.snapshot())) == []
+    mirror.builder.without_pod("n1")
+    assert created_on(plan_daemonset(mirror.snapshot())) == ["n1"]
+
+
+def test_the_last_pod_goes() -> None:
+    mirror = Mirror(daemonset(1))
+    assert created_on(plan_daemonset(mirror.snapshot())) == []
+    mirror.builder.without_pod("n1")
+    assert created_on(plan_daemonset(mirror.snapshot())) == ["n1"]
+
+
+def test_a_node_without_a_pod_that_goes_leaves_nothing_behind() -> None:
+    mirror = Mirror(daemonset(2, pods=False))
+    mirror.snapshot()
+    mirror.builder.without_node("n2")
+    assert mirror.snapshot().overview == mirror.afresh().overview
+
+
+def test_nodes_are_in_the_order_of_their_names_also_when_one_joins() -> None:
+    mirror = Mirror(daemonset(9).all_old())
+    mirror.snapshot()
+    mirror.builder.node("n10").on("n10").old("n10")
+    assert list(mirror.snapshot().overview.states) == sorted(mirror.builder.nodes)
+    assert deleted(plan_daemonset(mirror.snapshot())) == {"n9"}
 
 
 def test_a_snapshot_that_failed_half_way_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

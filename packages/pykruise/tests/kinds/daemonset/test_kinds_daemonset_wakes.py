@@ -22,11 +22,17 @@ class Listening:
     """DaemonSets, and which of them events enqueue. `with_pods`: names of those that had a pod on node n1 when they
     were last looked at."""
 
-    def __init__(self, *daemonsets: DaemonSetView, with_pods: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        *daemonsets: DaemonSetView,
+        with_pods: Iterable[str] = (),
+        app: str = "web",
+        has_pods: bool = True,
+    ) -> None:
         memories = Memories()
         for one in daemonsets:
             if one.name in with_pods:
-                _look(one, memories)
+                _look(one, memories, app=app, has_pods=has_pods)
         self.woken = Woken(KIND, {DAEMON_SET_VIEWS: daemonsets}, settings=Settings(), memories=memories)
 
     def node(self, old: NodeView | None, new: NodeView | None) -> list[str]:
@@ -36,10 +42,12 @@ class Listening:
         return self.woken.by(POD_VIEWS, old, new)
 
 
-def _look(one: DaemonSetView, memories: Memories) -> None:
-    """With a pod of it on n1."""
-    builder = daemonset(1)
+def _look(one: DaemonSetView, memories: Memories, *, app: str, has_pods: bool) -> None:
+    """With a pod of it on n1, which has this label; or without."""
+    builder = daemonset(1).labelled({"app": app}, "n1")
     builder.pods["n1"]["metadata"]["ownerReferences"][0] |= {"name": one.name, "uid": one.uid}
+    if not has_pods:
+        builder.without_pod("n1")
     objects: OnPaper = {POD_VIEWS: builder.pod_views(), NODE_VIEWS: builder.node_views()}
     snapshot_of(KIND, one, objects, settings=Settings(), now=builder.now, memories=memories)
 
@@ -101,6 +109,10 @@ def test_a_heartbeat_wakes_no_set() -> None:
 def test_a_node_that_goes_wakes_the_sets_that_had_a_pod_there() -> None:
     own, other = (view(name, template=template(nodeSelector={"disk": "ssd"})) for name in ("own", "other"))
     assert Listening(own, other, with_pods=["own"]).node(node("x:NoExecute"), None) == ["own"]
+    # also one that was put aside, and is still to be let go
+    assert Listening(own, other, with_pods=["own"], app="aside").node(node("x:NoExecute"), None) == ["own"]
+    # and not those that only know the node
+    assert Listening(own, with_pods=["own"], has_pods=False).node(node("x:NoExecute"), None) == []
 
 
 def pod(*, owned: bool = True, version: str = "apps.kruise.io/v1beta1", **labels: str) -> PodView:
