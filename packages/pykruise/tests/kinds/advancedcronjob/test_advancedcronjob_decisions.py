@@ -2,14 +2,20 @@
 
 from typing import Any
 
+import orjson
 import pytest
 
-from pykruise.kinds.advancedcronjob.snapshot import Settings
+from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, ChildView
+from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, snapshot
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Delete
+from pykruise.runtime.listed import Listed
 from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import Views
 from support.cron_world import NAME, START, CronWorld
+from support.snapshots import Seed, taken
 
 TICK = int(START)
 
@@ -122,6 +128,30 @@ def test_a_time_may_be_as_late_as_its_deadline(late_s: int, is_served: bool) -> 
     assert warnings(plan) == ([] if is_served else [("MissSchedule", True)])
 
 
+@pytest.mark.parametrize(
+    ("schedule", "created", "now_s", "requeue_s"),
+    [
+        ("*/1 * * * *", "2026-01-31T10:00:30Z", 130, 50),
+        ("*/1 * * * *", "2026-01-31T12:00:00Z", 130, 50),  # case 63
+        ("@every 90s", "2026-01-31T10:00:00Z", 10, 80),
+        ("@every 90s", "2026-01-31T10:00:00Z", 190, 80),  # case 67
+        ("@every 90s", "2026-01-31T12:00:00Z", 7100, 190),  # case 63
+    ],
+    ids=[
+        "fields",
+        "fields, in the future",
+        "interval",
+        "interval that was missed",
+        "interval, in the future",
+    ],
+)
+def test_it_looks_again_at_its_next_time(schedule: str, created: str, now_s: int, requeue_s: int) -> None:
+    """jobs B6.4: an interval goes on from its last time, and from no other"""
+    world = CronWorld(schedule, created=created)
+    world.now = START + now_s
+    assert world.plan().requeue_after_s == requeue_s
+
+
 def test_a_last_time_that_cannot_be_read_is_as_good_as_none() -> None:
     world = CronWorld()
     world.document["status"] = {"lastScheduleTime": "yesterday"}
@@ -149,6 +179,38 @@ def test_a_child_of_its_own_with_a_garbled_time_is_no_foreign_object_case_51() -
     del world.document["status"]["lastScheduleTime"]
     # it is made once more, which the API server refuses as it is there
     assert Purpose.CREATE_JOBS in purposes(world.plan())
+
+
+class Late(Listed[ChildView]):
+    """Children that are known once they have been waited for."""
+
+    def __init__(self, views: Views[ChildView], children: list[ChildView]) -> None:
+        super().__init__(views, ())
+        self._late = children
+
+    async def wait_served(self) -> bool:
+        super().__init__(self._views, self._late)
+        return True
+
+
+def test_the_first_list_of_children_is_waited_for_case_51() -> None:
+    """A manager that has just started makes nothing that is there already."""
+    world = after_ticks(1)
+    view = CRON_JOB_VIEWS.project(orjson.dumps(world.document))
+    views = CHILD_VIEWS["BroadcastJob"]
+    project = views.projector()
+    children = [project(orjson.dumps(child)) for child in world.children.values()]
+    read = Read(
+        {views: Late(views, children)},
+        key=view.key,
+        uid=view.uid,
+        now=lambda: world.now,
+        rng=Seed(1),
+        settings=Settings(),
+        live=None,
+        memories=None,
+    )
+    assert [child.name for child in taken(snapshot(view, read)).children] == world.made
 
 
 def test_active_children_are_listed_by_name() -> None:

@@ -152,12 +152,16 @@ def _pull_ending(status: _Status) -> Ending:
     return Ending.SUCCESSFUL if status.succeeded == status.desired else Ending.FAILED
 
 
+def _controllers(child: ChildView) -> tuple[str, ...]:
+    return (child.controller_uid,) if child.controller_uid else ()
+
+
 def _views(resource: Resource) -> Views[ChildView]:
     """Beside the cache that a kind of its own may have."""
     return Views[ChildView](
         resource=resource,
         projector=lambda: lambda raw: project_child(raw, resource.kind),
-        indexes={BY_CONTROLLER: lambda child: (child.controller_uid,) if child.controller_uid else ()},
+        indexes={BY_CONTROLLER: _controllers},
         is_apart=True,
     )
 

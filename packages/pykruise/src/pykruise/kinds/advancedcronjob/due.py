@@ -32,9 +32,8 @@ class Due(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def due(schedule: Schedule, *, last: Instant, now: Instant, deadline_s: int | None) -> Due:
-    """`last`: the tick that was served last, or when the object was created."""
-    if last > now:  # clocks were set back: nothing is made a second time
-        return Due(next=_next(schedule, last, now))
+    """`last`: the tick that was served last, or when the object was created. Where clocks were set back that is yet to
+    come, and nothing is made a second time."""
     ticks = ticks_between(schedule, last, now, most=MANY + 1)
     found = Due(
         missed=ticks.latest, next=_next(schedule, ticks.latest or last, now), skips_many=ticks.count > MANY
