@@ -38,6 +38,28 @@ def test_the_next_instant_is_the_earliest_that_still_lies_ahead() -> None:
     assert next_available_at(pods[2:], min_ready_seconds=30, now=NOW) is None
 
 
+def test_pods_that_cannot_become_available_by_time_alone_name_no_instant() -> None:
+    # given pods that became ready a moment ago, or do not say when
+    builder = cloneset(3).ready_for(5, "a", "b").in_state("PreparingNormal", "a").not_ready("b")
+    builder.set_condition("c", "Ready", "True", lastTransitionTime=None)
+    # then
+    assert next_available_at(builder.pod_views(), min_ready_seconds=30, now=NOW) is None
+
+
+def test_without_a_minimum_nothing_is_waited_for_even_if_the_clock_of_a_node_is_ahead() -> None:
+    pods = cloneset(1).ready_for(-5, "a").pod_views()
+    assert next_available_at(pods, min_ready_seconds=0, now=NOW) is None
+    assert next_available_at(pods, min_ready_seconds=1, now=NOW) == NOW + 6
+
+
+@pytest.mark.parametrize(("min_ready_seconds", "at"), [(30, NOW + 20), (0, NOW - 10), (-1, NOW - 10)])
+def test_a_serving_pod_becomes_available_when_it_was_ready_long_enough(
+    min_ready_seconds: int, at: float
+) -> None:
+    pod = cloneset(1).ready_for(10, "a").pod_views()[0]
+    assert becomes_available_at(pod, min_ready_seconds=min_ready_seconds) == at
+
+
 def test_a_plan_made_at_the_named_instant_sees_the_pod_available() -> None:
     pods = cloneset(1).ready_for(10, "a").pod_views()
     then = next_available_at(pods, min_ready_seconds=30, now=NOW)

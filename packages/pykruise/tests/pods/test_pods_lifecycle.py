@@ -131,14 +131,32 @@ def test_waiting_pods_say_for_what() -> None:
         assert reason is not None
         return reason.code, reason.message
 
-    hooked = Lifecycle(in_place_update=hook(k="v"))
-    assert says(pod("PreparingNormal", finalizers="f"), PRE_NORMAL) == (
+    handlers = hook("f", "g", k="v", l="w")
+    every = Lifecycle(in_place_update=handlers, pre_delete=handlers, pre_normal=handlers)
+    given: dict[str, Any] = {"finalizers": "f x", "labels": {"k": "v", "l": "other", "m": "w"}}
+    assert says(pod("PreparingNormal", **given), every) == (
         Code.PRE_NORMAL_HOOK,
-        "waits for the preNormal hook: finalizer g",
+        "waits for the preNormal hook: label l=w, finalizer g",
     )
-    assert says(pod("PreparingNormal", node=False), None)[1] == "waits for a node"
-    assert "label k=v" in says(pod("Updated"), hooked)[1]
-    assert says(pod("PreparingDelete"), None)[0] is Code.PRE_DELETE_HOOK
+    assert says(pod("Updated", **given), every) == (
+        Code.IN_PLACE_UPDATE_HOOK,
+        "waits for the inPlaceUpdate hook: label l=w, finalizer g",
+    )
+    assert says(pod("PreparingUpdate", **given), every) == (
+        Code.IN_PLACE_UPDATE_HOOK,
+        "waits until the inPlaceUpdate hook is taken off the pod: label k=v, finalizer f",
+    )
+    assert says(pod("PreparingDelete", **given), every) == (
+        Code.PRE_DELETE_HOOK,
+        "waits until the preDelete hook is taken off the pod: label k=v, finalizer f",
+    )
+    assert says(pod("PreparingDelete"), every)[1] == "waits until the preDelete hook is taken off the pod"
+    assert says(pod("PreparingDelete"), None) == says(pod("PreparingDelete"), every)
+    empty = Lifecycle(pre_normal=LifecycleHook())
+    assert says(pod("PreparingNormal", node=False), None)[0] is Code.SCHEDULING
+    assert says(pod("PreparingNormal", node=False), empty)[0] is Code.SCHEDULING
+    assert says(pod("Updating"), None)[0] is Code.UPDATING_IN_PLACE
+    assert why_waiting(pod("Updated"), None) is None
     assert why_waiting(pod("Normal"), None) is None
 
 

@@ -1,23 +1,32 @@
 """Which pods are deleted or updated first."""
 
+import math
 import random
 from typing import Any
 
 import pytest
 
+from pykruise.kube.clock import format_time
 from pykruise.kube.selectors import selector_from
+from pykruise.pods.api import PriorityStrategy
 from pykruise.pods.ordering import (
+    MOST_SCATTERED,
+    MOST_WEIGHTS,
     Term,
     by_ordered_keys,
+    by_priority,
     by_weight,
     deletion_order,
     first,
     scatter,
+    spread_ranks,
     update_order,
 )
 from pykruise.pods.ranks import deletion_cost
 from pykruise.pods.views import PodView
-from support.cloneset_builder import CloneSetBuilder, cloneset
+from support.cloneset_builder import NOW, CloneSetBuilder, cloneset
+
+LN_3, LN_4 = math.log(3), math.log(4)
 
 
 def order_of(pods: list[PodView]) -> str:
@@ -62,6 +71,14 @@ def test_availability_weighs_more_than_cost() -> None:
     assert victims(cloneset(2).cost("-100", "a"), unavailable="b") == "b a"
 
 
+def test_node_phase_and_readiness_weigh_more_than_cost() -> None:
+    """cloneset 6.6"""
+    builder = cloneset(4).unscheduled("d").phase("Pending", "c").not_ready("b", "c")
+    builder.set_condition("a", "Ready", "True", lastTransitionTime=None)
+    builder.cost("9", "d").cost("8", "c").cost("7", "b")
+    assert victims(builder, unavailable="a b c d") == "d c b a"
+
+
 def test_pods_that_share_a_node_go_before_those_that_have_one_alone() -> None:
     """cloneset case 29"""
     builder = cloneset(4).on_node("n1", "b", "c", "d")
@@ -72,6 +89,14 @@ def test_the_most_recently_ready_goes_first_and_one_without_a_time_before_it() -
     builder = cloneset(3).ready_for(100, "a").ready_for(10, "b")
     builder.set_condition("c", "Ready", "True", lastTransitionTime=None)
     assert victims(builder) == "c b a"
+
+
+def test_of_pods_that_are_not_ready_the_time_does_not_count() -> None:
+    builder = cloneset(2)
+    for name, since in {"a": NOW - 600, "b": NOW - 5}.items():
+        builder.set_condition(name, "Ready", "False", lastTransitionTime=format_time(since))
+    assert victims(builder) == "a b"
+    assert order_of(update_order(builder.pod_views())) == "a b"
 
 
 def test_more_restarts_go_first_then_the_newest() -> None:
@@ -95,6 +120,53 @@ def test_ranks_of_several_topologies_add_up() -> None:
         builder.node_labels[node] = {"zone": zone, "kubernetes.io/hostname": node}
     # then the first of the shared host and zone, the next of the zone, and a tie by name
     assert victims(builder, topology_keys=["zone", "kubernetes.io/hostname"]) == "c b a d"
+
+
+@pytest.mark.parametrize(
+    ("topology_keys", "expected"),
+    [
+        ([], {"c": 1}),
+        (["zone"], {"c": 3 * LN_4, "a": 2 * LN_4, "d": LN_4, "b": LN_4}),
+        (["zone", "zone"], {"c": 6 * LN_4, "a": 4 * LN_4, "d": 2 * LN_4, "b": 2 * LN_4}),
+        (["rack"], {"a": LN_3}),
+        (["kubernetes.io/hostname"], {"a": LN_4, "b": 3 * LN_4, "c": 2 * LN_4, "d": LN_4}),
+        (["zone", "rack", "disk"], {"c": 3 * LN_4, "a": 2 * LN_4 + LN_3, "d": LN_4, "b": LN_4}),
+    ],
+)
+def test_a_rank_is_the_place_in_the_group_times_the_logarithm_of_its_values(
+    topology_keys: list[str], expected: dict[str, float]
+) -> None:
+    """cloneset case 31 and 6.6; of pods without a node none has a rank"""
+    # given two nodes that go by one hostname, the second of them with two pods, and two pods without a node
+    builder = cloneset(6).on_node("n2", "b").on_node("n3", "c", "d").on_node("n1", "a").unscheduled("e", "f")
+    builder.node_labels = {
+        "n1": {"zone": "z1", "rack": "r1", "kubernetes.io/hostname": "h1"},
+        "n2": {"zone": "z2", "kubernetes.io/hostname": "h2"},
+        "n3": {"zone": "z1", "kubernetes.io/hostname": "h2"},
+    }
+    # then
+    found = spread_ranks(builder.pod_views(), topology_keys=topology_keys, node_labels=builder.node_labels)
+    assert {name.removeprefix("web-"): rank for name, rank in found.items() if rank} == pytest.approx(
+        expected
+    )
+
+
+def test_constraints_spread_nothing_while_no_node_is_known() -> None:
+    assert (
+        order_of(
+            deletion_order(
+                cloneset(2).cost("-1", "b").pod_views(), available=lambda _: True, topology_keys=["zone"]
+            )
+        )
+        == "b a"
+    )
+
+
+def test_a_pod_that_does_not_say_when_it_was_created_goes_before_the_newest() -> None:
+    builder = cloneset(3).born(1, "b")
+    del builder.pods["c"]["metadata"]["creationTimestamp"]
+    assert victims(builder) == "c b a"
+    assert order_of(update_order(builder.pod_views())) == "c b a"
 
 
 def test_updates_take_the_least_felt_loss_first_and_ignore_cost_and_spread() -> None:
@@ -121,8 +193,37 @@ def test_ordered_keys_take_pods_without_any_first_then_higher_numbers() -> None:
     assert order_of(by_ordered_keys(builder.pod_views(), ["k1", "k2"])) == "d b a c"
 
 
+def test_of_weights_only_so_many_count() -> None:
+    # given one term too many, of which only the last matches a pod
+    builder = cloneset(2).labelled({"last": "x"}, "b")
+    no_pod = selector_from({"matchLabels": {"no": "pod"}}), 1
+    last = selector_from({"matchLabels": {"last": "x"}}), 1
+    # then
+    assert order_of(by_weight(builder.pod_views(), [*[no_pod] * MOST_WEIGHTS, last])) == "a b"
+    assert order_of(by_weight(builder.pod_views(), [*[no_pod] * (MOST_WEIGHTS - 1), last])) == "b a"
+
+
+def test_a_priority_strategy_that_says_nothing_keeps_the_order() -> None:
+    pods = cloneset(2).pod_views()
+    assert order_of(list(by_priority(pods, PriorityStrategy()))) == "a b"
+
+
+def test_of_several_ordered_keys_the_first_that_a_pod_has_decides() -> None:
+    """cloneset case 72: a repeated key counts where it stands first"""
+    builder = cloneset(3).labelled({"k1": "1", "k2": "9"}, "c").labelled({"k1": "2"}, "b")
+    builder.labelled({"k2": "5"}, "a")
+    assert order_of(by_ordered_keys(builder.pod_views(), ["k1", "k2", "k1"])) == "b c a"
+
+
+@pytest.mark.parametrize("value", ["0", "000", "abc", "", "9" * 19, "9" * 60])
+def test_what_has_no_number_of_63_bits_counts_as_zero(value: str) -> None:
+    builder = cloneset(3).labelled({"k": value}, "a", "c").labelled({"k": "x-0"}, "b")
+    assert order_of(by_ordered_keys(builder.pod_views(), ["k"])) == "a b c"
+
+
 @pytest.mark.parametrize(
-    ("value", "before"), [("7", True), ("6", False), ("abc", False), ("", False), ("9" * 20, False)]
+    ("value", "before"),
+    [("7", True), ("6", False), ("abc", False), ("", False), (str(2**63 - 1), True), (str(2**63), False)],
 )
 def test_the_number_of_an_ordered_key_is_what_its_value_ends_with(value: str, before: bool) -> None:
     builder = cloneset(2).labelled({"k": value}, "b").labelled({"k": "sts-6"}, "a")
@@ -133,13 +234,16 @@ def test_first_is_stable() -> None:
     assert first([3, 1, 4, 1, 5], lambda number: number == 1) == [1, 1, 3, 4, 5]
 
 
-def scattered(count: int, positions: dict[str, set[int]], *, candidates: int | None = None) -> str:
+def scattered(
+    count: int, positions: dict[str, set[int]], *, candidates: int | None = None, again: str = ""
+) -> str:
+    """`again`: a label that the strategy lists twice."""
     builder = cloneset(count)
     letters = list(builder.pods)
     for label, where in positions.items():
         builder.labelled({label: "v"}, *(letters[position] for position in where))
     pods = builder.pod_views()
-    terms = [Term(label, "v") for label in positions]
+    terms = [Term(label, "v") for label in (*again, *positions)]
     chosen = scatter(pods[:candidates], pods, terms)
     return " ".join(str(letters.index(pod.name.removeprefix("web-"))) for pod in chosen)
 
@@ -166,8 +270,34 @@ def test_several_terms_are_applied_one_after_another() -> None:
     assert scattered(6, {"A": {4, 5}, "B": {0, 1}}) == "0 4 2 3 5 1"
 
 
-def test_pods_that_are_updated_already_count_for_the_ratio() -> None:
-    assert scattered(7, {"k": {4, 5, 6}}, candidates=6) == "0 1 4 2 3 5"
+def test_the_term_that_most_pods_have_is_applied_first_and_one_listed_twice_counts_twice() -> None:
+    """inplace-update 6.11 step 2"""
+    assert scattered(5, {"A": {1, 4}, "B": {1, 2, 3}}) == "1 0 2 3 4"
+    assert scattered(5, {"A": {3, 4}, "B": {2, 3, 4}}, again="A") == "3 0 2 1 4"
+
+
+def test_of_terms_only_so_many_are_applied() -> None:
+    # given terms that most pods have, and one that fewer have and that changes the order
+    most = {f"t{number}": {1, 2, 3} for number in range(MOST_SCATTERED)}
+    last = {"z": {1, 4}}
+    one_less = dict(list(most.items())[1:])
+    # then
+    assert scattered(5, most | last) == scattered(5, most) != scattered(5, one_less | last)
+
+
+@pytest.mark.parametrize(
+    ("count", "positions", "candidates", "expected"),
+    [
+        (7, {4, 5, 6}, 6, "0 1 4 2 3 5"),
+        (6, {1, 3, 4, 5}, 5, "0 1 3 2 4"),
+        (11, {1, 3, 4, 6, 9}, 9, "0 1 2 5 3 7 8 4 6"),
+    ],
+)
+def test_pods_that_are_updated_already_count_for_the_ratio(
+    count: int, positions: set[int], candidates: int, expected: str
+) -> None:
+    """inplace-update 6.11 step 6"""
+    assert scattered(count, {"k": positions}, candidates=candidates) == expected
 
 
 def test_a_term_that_no_candidate_has_changes_nothing() -> None:

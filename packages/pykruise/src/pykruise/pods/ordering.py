@@ -35,7 +35,6 @@ __all__ = [
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 _INT64_MAX: Final = 2**63 - 1
-_INT64_DIGITS: Final = 19
 
 MOST_WEIGHTS: Final = 256
 """Terms of a weightPriority: each is asked about each pod."""
@@ -198,12 +197,12 @@ def by_ordered_keys(pods: Sequence[PodView], ordered_keys: Sequence[str]) -> lis
 
 def _level(pod: PodView, levels: Mapping[str, int]) -> tuple[int, int]:
     level, key = min(((levels[key], key) for key in pod.labels if key in levels), default=(-1, ""))
-    return level, -_trailing_number(pod.labels[key]) if key else 0
+    return level, -_trailing_number(pod.labels.get(key, ""))
 
 
 def _trailing_number(text: str) -> int:
     digits = text[len(text.rstrip("0123456789")) :].lstrip("0")
-    number = int(digits or "0") if len(digits) <= _INT64_DIGITS else 0
+    number = int(digits or "0")
     return number if number <= _INT64_MAX else 0
 
 
@@ -239,10 +238,9 @@ def _has(pod: PodView, term: Term) -> bool:
 
 
 def _scatter_one(candidates: Sequence[PodView], everyone: Sequence[PodView], term: Term) -> list[PodView]:
+    """At least two candidates have the label, and at least two have not."""
     matched = [pod for pod in candidates if _has(pod, term)]
     others = [pod for pod in candidates if not _has(pod, term)]
-    if len(matched) <= 1 or len(others) <= 1:
-        return list(candidates)
     last = matched.pop()
     all_matched = sum(_has(pod, term) for pod in everyone)
     all_others = len(everyone) - all_matched
@@ -270,4 +268,5 @@ def _group(first_count: int, second_count: int) -> tuple[int, int]:
 
 def _float32(value: float) -> float:
     """Rounded to single precision, in which the original compares the ratios."""
-    return float(struct.unpack("f", struct.pack("f", value))[0])
+    (rounded,) = struct.unpack("f", struct.pack("f", value))
+    return float(rounded)

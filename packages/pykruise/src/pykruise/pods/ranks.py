@@ -11,7 +11,7 @@ from typing import Final
 
 from pykruise.kube.clock import Instant
 
-Rank = tuple[int, int, int, int, float, int, int, int, float, str]
+Rank = tuple[bool, int, bool, bool, float, int, int, bool, float, str]
 """assigned, phase, ready, ready time known, -ready time, -restarts, -restarts of init containers, creation
 known, -creation, name. Ascending: who goes first. The name makes the order total."""
 
@@ -39,14 +39,14 @@ def update_rank(
     """
     since = ready_since if ready else None
     return (
-        1 if node_name else 0,
+        bool(node_name),
         _PHASES.get(phase, 0),
-        1 if ready else 0,
-        0 if since is None else 1,
+        ready,
+        since is not None,
         0.0 if since is None else -since,
         -restarts,
         -init_restarts,
-        0 if created_at is None else 1,
+        created_at is not None,
         0.0 if created_at is None else -created_at,
         name,
     )

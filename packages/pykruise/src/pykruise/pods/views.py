@@ -107,7 +107,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Unless this is set, an update in place has certainly nothing more to do for the pod. The rule is that of
     `in_place.is_at_rest`, worked out here because it is asked of every pod in every plan."""
     deletion_cost: int = 0
-    rank: Rank = (0, 0, 0, 0, 0.0, 0, 0, 0, 0.0, "")
+    rank: Rank = (False, 0, False, False, 0.0, 0, 0, False, 0.0, "")
     """Sorts pods into the base order of updates; see `pods/ranks.py`."""
 
     @property
@@ -118,7 +118,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def has_ready_condition(self) -> bool:
         """Whether the Ready condition itself is True, whatever phase and readiness gates say."""
-        return self.rank[2] == 1
+        return self.rank[2]
 
     def condition(self, kind: str) -> ConditionView | None:
         """The condition of this type, or None."""
