@@ -43,8 +43,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[ConditionView, ...]
     containers: tuple[ContainerFacts, ...]
     container_statuses: tuple[ContainerStatusFacts, ...]
-    sidecars: tuple[ContainerFacts, ...] = ()
-    init_statuses: tuple[ContainerStatusFacts, ...] = ()
+    sidecars: tuple[ContainerFacts, ...]
+    init_statuses: tuple[ContainerStatusFacts, ...]
 
 
 def facts_of(document: Document) -> PodFacts:
@@ -52,7 +52,9 @@ def facts_of(document: Document) -> PodFacts:
     pod = orjson.loads(encode(document))
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     containers = msgspec.convert(spec["containers"], tuple[RawContainer, ...])
+    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     statuses = msgspec.convert(status.get("containerStatuses") or [], tuple[RawStatus, ...])
+    init_statuses = msgspec.convert(status.get("initContainerStatuses") or [], tuple[RawStatus, ...])
     return PodFacts(
         resource_version=int(meta["resourceVersion"]),
         labels=meta.get("labels") or {},
@@ -64,6 +66,8 @@ def facts_of(document: Document) -> PodFacts:
         ),
         containers=tuple(map(container_facts, containers)),
         container_statuses=tuple(map(status_facts, statuses)),
+        sidecars=tuple(map(container_facts, msgspec.convert(sidecars, tuple[RawContainer, ...]))),
+        init_statuses=tuple(map(status_facts, init_statuses)),
     )
 
 
@@ -110,6 +114,15 @@ def pod_document(*containers: str | Document, gated: bool = True, **metadata: An
             "containerStatuses": [_status(one) for one in specs],
         },
     }
+
+
+def with_sidecars(document: Document, *names: str) -> Document:
+    """The pod with these init containers that keep running; they run `<name>:v1`."""
+    specs = [container(one, restartPolicy="Always") for one in names]
+    found = copy.deepcopy(document)
+    found["spec"]["initContainers"] = [container("setup"), *specs]
+    found["status"]["initContainerStatuses"] = [_status(one) for one in specs]
+    return found
 
 
 def _status(spec: Document) -> Document:

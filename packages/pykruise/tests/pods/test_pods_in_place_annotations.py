@@ -40,6 +40,38 @@ def test_a_state_is_written_in_the_order_and_form_that_others_use() -> None:
     assert parse_state(FULL_STATE) == state
 
 
+def test_names_are_written_sorted_and_a_container_that_ran_nothing_has_an_empty_record() -> None:
+    """inplace-update 2.3"""
+    records = {"c2": ImageRecord(image_id="id-2"), "c1": ImageRecord()}
+    batch = BatchRecord(at=NOW, containers=("c2", "c1"))
+    state = UpdateState(
+        image_records=records, next_images={"c3": "c3:v2"}, required_ready=("c2", "c1"), batches=(batch,)
+    )
+    assert state_text(state) == (
+        '{"revision":"","updateTimestamp":null,"lastContainerStatuses":{"c1":{},"c2":{"imageID":"id-2"}},'
+        '"nextContainerImages":{"c3":"c3:v2"},"preCheckBeforeNext":{"containersRequiredReady":["c1","c2"]},'
+        '"containerBatchesRecord":[{"timestamp":"2026-01-31T12:00:00Z","containers":["c1","c2"]}]}'
+    )
+
+
+def test_a_container_was_changed_with_the_last_batch_that_it_was_in_or_else_at_the_start() -> None:
+    batches = [BatchRecord(at=NOW + at, containers=(name,)) for at, name in ((1, "c1"), (2, "c2"), (3, "c1"))]
+    state = UpdateState(started_at=NOW, batches=(*batches, BatchRecord(at=NOW + 4, containers=("c3",))))
+    found = {name: state.changed_at(name) for name in ("c1", "c2", "c3", "c4")}
+    assert found == {"c1": NOW + 3, "c2": NOW + 2, "c3": NOW + 4, "c4": NOW}
+
+
+@pytest.mark.parametrize(
+    ("flag", "refs", "expected"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_later_batches_wait_for_the_agent_only_if_environments_are_among_them(
+    flag: bool, refs: bool, expected: bool
+) -> None:
+    later = {"c2": RefMetadata(labels={"a": "1"})} if refs else {}
+    state = UpdateState(update_env_from_metadata=flag, next_images={"c2": "c2:v2"}, next_ref_metadata=later)
+    assert state.next_spec.update_env_from_metadata is expected
+
+
 def test_an_empty_state_has_its_two_nulls_and_nothing_optional() -> None:
     """inplace-update 2.3"""
     assert state_text(UpdateState(revision="r")) == (

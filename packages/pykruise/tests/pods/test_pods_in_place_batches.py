@@ -106,6 +106,33 @@ def test_what_a_container_has_already_is_no_reason_to_restart_it() -> None:
     assert set(found.state.image_records) == {"c2"}
 
 
+def test_what_the_pod_has_no_container_for_is_not_waited_for() -> None:
+    amounts, ref = {"limits": {"cpu": "2"}}, RefMetadata(labels={"a": "1"})
+    spec = UpdateSpec(
+        images={"gone": "gone:v2"},
+        resources={"gone": amounts},
+        ref_metadata={"gone": ref, "c1": RefMetadata()},
+    )
+    found = batch(spec, c("c1"))
+    assert not (found.images or found.resources or found.labels or found.state.has_next)
+    assert found.state.batches[-1].containers == ()
+
+
+def test_without_the_gate_resources_stay_as_they_are() -> None:
+    """inplace-update 6.4 step 5"""
+    spec = UpdateSpec(resources={"c1": {"limits": {"cpu": "2"}}})
+    pod, state = PaperPod(pod_document("c1")).view(), UpdateState()
+    found = next_batch(pod, spec, state, now=NOW, settings=Settings())
+    assert not (found.resources or found.state.has_next)
+
+
+def test_containers_of_a_batch_are_recorded_by_name() -> None:
+    names = [f"c{number}" for number in range(9)]
+    spec = UpdateSpec(images={name: f"{name}:v2" for name in (*names, "last")})
+    found = batch(spec, *(c(name, 1) for name in reversed(names)), c("last", 0)).state
+    assert found.required_ready == found.batches[-1].containers == tuple(names)
+
+
 def test_a_batch_leaves_the_spec_as_it_was() -> None:
     """inplace-update 6.4: it is used again after a conflict"""
     spec = UpdateSpec(images={"c1": "c1:v2", "c2": "c2:v2"}, ref_metadata=fed("c1", a="1"))

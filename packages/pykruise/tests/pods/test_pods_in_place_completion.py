@@ -21,8 +21,8 @@ from pykruise.pods.in_place import (
 from pykruise.pods.in_place.images import image_name, is_running, mean_the_same
 from pykruise.pods.in_place.pod import RUNTIME_META_ANNOTATION
 from pykruise.pods.in_place.runtime_meta import environment_hash
-from pykruise.pods.in_place.state import state_text
-from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_document
+from pykruise.pods.in_place.state import BatchRecord, state_text
+from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_document, with_sidecars
 
 DIGEST = "sha256:" + "ab" * 32
 OTHER_DIGEST = "sha256:" + "cd" * 32
@@ -158,6 +158,33 @@ def test_a_container_that_never_ran_is_not_complete_by_having_no_image_id() -> N
     assert judge("app:v2", shows="app:v2", image_id="", container_id="", ready=True).is_complete
 
 
+@pytest.mark.parametrize(("image_id", "container_id"), [("id-2", ""), ("", "cid-2")])
+def test_a_container_that_says_in_part_what_it_runs_is_judged_by_that(
+    image_id: str, container_id: str
+) -> None:
+    given: dict[str, Any] = {"image_id": image_id, "container_id": container_id, "ready": False}
+    assert judge("app:v2", shows="app:v2", **given).is_complete
+    assert not judge("app:v2", shows="app:v1", **given).is_complete
+
+
+def test_a_container_that_does_not_say_which_image_it_runs_does_not_run_another() -> None:
+    found = judge("app:v2", shows="app:v2", image_id="", recorded_container="cid-1")
+    assert not found.is_complete
+    assert found.because == "container c1 does not run app:v2 yet"
+
+
+def test_another_image_in_another_container_is_complete_before_it_is_ready() -> None:
+    found = judge(
+        "app:v2",
+        shows="app:nightly",
+        image_id="id-2",
+        container_id="cid-2",
+        recorded_container="cid-1",
+        ready=False,
+    )
+    assert found.is_complete
+
+
 def test_where_an_earlier_change_was_under_way_an_unknown_image_has_to_last() -> None:
     given: dict[str, Any] = {"shows": "app:b", "image_id": "id-b"}
     early = judge("app:c", **given, seconds=1)
@@ -207,6 +234,59 @@ def test_a_pod_that_was_never_updated_is_complete() -> None:
 def test_open_business_makes_the_pod_incomplete(annotations: dict[str, str]) -> None:
     """inplace-update case 52; 6.8"""
     assert not verdict(pod_with(None, **annotations)).is_complete
+
+
+def test_a_state_that_cannot_be_read_is_broken() -> None:
+    assert verdict(pod_with(None, **{keys.IN_PLACE_STATE_ANNOTATION: "not JSON"})).is_broken
+
+
+def test_a_record_of_a_container_that_the_pod_does_not_have_is_not_waited_for() -> None:
+    assert verdict(pod_with(record(gone="id-1"))).is_complete
+
+
+def settling(**changed_at: float) -> Verdict:
+    """Of containers that show another image of an unknown name, or, changed at 0, still the old one."""
+    records = {name: ImageRecord(image_id="older") for name in reversed(changed_at)}
+    state = UpdateState(
+        started_at=NOW,
+        image_records=records,
+        batches=tuple(BatchRecord(at=at, containers=(name,)) for name, at in changed_at.items()),
+    )
+    pod = pod_with(state, *changed_at)
+    for name, at in changed_at.items():
+        pod.status_of(name)["image"] = "app:nightly"
+        if not at:
+            pod.status_of(name)["imageID"] = "older"
+    return pod_verdict(pod.view(), now=NOW + 60, settings=Settings())
+
+
+def test_of_several_open_containers_the_first_is_named_and_the_earliest_time_counts() -> None:
+    found = settling(c1=0, c2=NOW + 58, c3=NOW + 55)
+    assert found.because == "container c1 does not run c1:v1 yet"
+    assert found.look_at == NOW + 65
+    found = settling(c1=NOW + 50, c2=NOW + 58, c3=NOW + 55)
+    assert (found.because, found.look_at) == ("container c2 does not run c2:v1 yet", NOW + 65)
+    assert settling(c1=0).look_at is None
+
+
+def test_where_no_time_is_known_the_patience_is_over() -> None:
+    state = UpdateState(image_records={"c1": ImageRecord(image_id="older")})
+    pod = pod_with(state)
+    pod.status_of("c1")["image"] = "app:nightly"
+    assert verdict(pod).is_complete
+
+
+def test_the_agents_report_is_no_proof_for_a_sidecar() -> None:
+    """inplace-update 6.8 step 4: it is of regular containers"""
+    # given a sidecar that still runs the old image
+    document = with_sidecars(pod_document("c1"), "proxy")
+    document["spec"]["initContainers"][1]["image"] = "proxy:v2"
+    running = document["status"]["initContainerStatuses"][0]["imageID"]
+    for state, is_complete in ((record(proxy=running), False), (record(c1="older"), True)):
+        document["metadata"]["annotations"] = {keys.IN_PLACE_STATE_ANNOTATION: state_text(state)}
+        pod = PaperPod(document)
+        # when the agent says that regular containers run as they are specified
+        assert verdict(with_meta(pod, meta_of(pod))).is_complete is is_complete
 
 
 def meta_of(pod: PaperPod, *, environment: dict[str, int] | None = None, **changes: Any) -> str:
@@ -276,6 +356,13 @@ def test_an_environment_is_complete_when_all_containers_have_the_present_values(
     pod = fed_pod()
     hashes = expected_hashes(pod)
     assert verdict(with_meta(pod, meta_of(pod, environment=hashes))).is_complete
+    text = meta_of(pod, environment=hashes)
+    pod.annotations()[keys.IN_PLACE_STATE_ANNOTATION] = state_text(
+        UpdateState(update_env_from_metadata=True, image_records={"c2": ImageRecord(image_id="id")})
+    )
+    pod.status_of("c2").update(imageID="id", image="c2:v0")
+    pod.spec_of("c2")["image"] = "c2:v2"
+    assert verdict(with_meta(pod, text)).because == "container c2 does not run c2:v2 yet"
     stale = verdict(with_meta(pod, meta_of(pod, environment=hashes | {"c2": 7})))
     assert stale.because == "container c2 has not been restarted with its new environment yet"
 
@@ -325,6 +412,9 @@ def test_resources_are_complete_when_the_kubelet_reports_them() -> None:
     assert verdict(pod, SCALING).is_complete
     pod.status_of("c1")["resources"]["limits"]["cpu"] = "1"
     assert verdict(pod, SCALING).because == "the node has not given container c1 its resources yet"
+    # and of an update that changed none, nothing is waited for
+    pod.annotations()[keys.IN_PLACE_STATE_ANNOTATION] = state_text(UpdateState(started_at=NOW))
+    assert verdict(pod, SCALING).is_complete
 
 
 def test_without_the_gate_no_update_waits_for_resources() -> None:

@@ -11,6 +11,7 @@ from pykruise.pods.in_place import NotInPlace, RefMetadata, Settings, UpdateSpec
 from support.updatable_pod import fed_from
 
 SCALING = Settings(vertical_scaling=True)
+CLAIMS = Settings(compare_claims=True)
 
 
 class Revision(msgspec.Struct):
@@ -74,8 +75,10 @@ def test_equal_revisions_leave_nothing_to_do() -> None:
 
 def test_a_pod_of_an_unknown_revision_does_not_go_in_place() -> None:
     """inplace-update case 3"""
-    found = difference(None, Revision(template()), revision="web-new", settings=Settings())
-    assert found == NotInPlace("the revision that the pod was built from is not known any more")
+    unknown = NotInPlace("the revision that the pod was built from is not known any more")
+    for settings in (Settings(), CLAIMS):
+        assert difference(None, Revision(template()), revision="web-new", settings=settings) == unknown
+        assert difference(Revision(template()), None, revision="web-new", settings=settings) == unknown
 
 
 def test_a_new_label_that_no_container_reads_is_patched_beside_the_image() -> None:
@@ -133,6 +136,15 @@ def test_labels_and_finalizers_that_go_are_taken_off() -> None:
     }
 
 
+def test_a_key_that_stays_as_it_is_is_left_to_whoever_changed_it_on_the_pod() -> None:
+    """inplace-update pitfall 15"""
+    found = spec(
+        template(metadata={"labels": {"k": "1", "same": "1"}}),
+        template(metadata={"labels": {"k": "2", "same": "1"}}),
+    )
+    assert found.metadata_patch == {"metadata": {"labels": {"k": "2"}}}
+
+
 def test_a_key_that_goes_restarts_no_container() -> None:
     """inplace-update 6.1 step 7"""
     found = spec(template(FED, metadata={"labels": {"k": "v1"}}), template(FED))
@@ -166,6 +178,21 @@ def test_a_key_that_goes_restarts_no_container() -> None:
             template(c(resources={"claims": [{"name": "x"}]})),
             template(c(resources={"claims": [{"name": "y"}]})),
             "spec.containers[0].resources.claims[0].name was changed",
+        ),
+        *(
+            (
+                template(c(securityContext=before)),
+                template(c(securityContext=after)),
+                "spec.containers[0].securityContext was changed",
+            )
+            for before, after in (
+                ({"a": 1}, "x"),
+                ("x", {"a": 1}),
+                ({"a": 1}, [1]),
+                ([1], {"a": 1}),
+                ([1], "x"),
+                ("x", [1]),
+            )
         ),
     ],
 )
@@ -225,6 +252,32 @@ def test_only_cpu_and_memory_change_in_place() -> None:
     assert "resources.limits.nvidia.com/gpu was changed" in refused(old, new, SCALING)
 
 
+def test_amounts_of_another_kind_do_not_change_in_place() -> None:
+    """inplace-update 6.1.1: limits and requests alone"""
+    old, new = with_resources(future={"cpu": "1"}), with_resources(future={"cpu": "2"})
+    assert refused(old, new, SCALING) == (
+        "spec.containers[0].resources.future.cpu was changed; "
+        "in place only images, labels, annotations, cpu and memory can change"
+    )
+
+
+def test_an_init_container_has_a_say_in_the_quality_of_service() -> None:
+    """inplace-update 6.1 step 5"""
+    # given a container that becomes Guaranteed
+    before = c(resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}})
+    after = c(resources={"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1"}})
+    assert refused(template(before), template(after), SCALING)
+    # then the pod stays Burstable where an init container has no resources
+    setup = [c("setup")]
+    found = spec(template(before, initContainers=setup), template(after, initContainers=setup), SCALING)
+    assert found.resources == {"c1": {"requests": {"cpu": "1"}}}
+
+
+def test_an_amount_that_cannot_be_read_hinders_no_change_of_the_image() -> None:
+    old, new = (template(c(image=image, resources={"limits": {"cpu": "lots"}})) for image in ("a:1", "a:2"))
+    assert spec(old, new, SCALING).images == {"c1": "a:2"}
+
+
 def test_a_limit_cannot_be_added() -> None:
     """inplace-update case 18"""
     old = with_resources(limits={"cpu": "1"})
@@ -244,9 +297,6 @@ def test_an_amount_written_another_way_is_no_change() -> None:
     old = with_resources(limits={"cpu": "1", "memory": "1Gi"})
     new = with_resources(limits={"cpu": "1000m", "memory": "1024Mi"})
     assert spec(old, new).is_empty
-
-
-CLAIMS = Settings(compare_claims=True)
 
 
 @pytest.mark.parametrize(
@@ -312,6 +362,15 @@ def test_a_pull_policy_that_is_not_the_default_is_a_change() -> None:
     assert reason.startswith("spec.containers[0].imagePullPolicy was changed")
 
 
+def test_a_pull_policy_that_both_name_is_compared_as_it_is() -> None:
+    always, never = template(c(imagePullPolicy="Always")), template(c(imagePullPolicy="Never"))
+    assert refused(always, never).startswith("spec.containers[0].imagePullPolicy was changed")
+
+
+def test_a_container_without_an_image_has_the_pull_policy_of_latest() -> None:
+    assert spec(template({"name": "c1"}), template({"name": "c1", "imagePullPolicy": "Always"})).is_empty
+
+
 def test_from_a_tag_to_latest_the_unnamed_pull_policy_is_no_change() -> None:
     assert spec(template(c(image="a:1")), template(c(image="a"))).images == {"c1": "a"}
 
@@ -349,6 +408,23 @@ def test_an_annotation_read_by_two_containers_goes_with_both() -> None:
 def test_a_revision_that_is_no_pod_template_is_refused_and_breaks_nothing(damaged: dict[str, Any]) -> None:
     """inplace-update pitfall 8"""
     assert refused(template(), damaged)
+
+
+def test_a_template_without_a_spec_is_refused_on_either_side() -> None:
+    """inplace-update pitfall 8"""
+    no_spec = NotInPlace("the template of a revision cannot be read: it has no spec")
+    for empty in ({}, {"spec": {}}, {"spec": None}):
+        assert diff(empty, template()) == no_spec
+        assert diff(template(), empty) == no_spec
+        assert diff(empty, empty) == no_spec
+
+
+@pytest.mark.parametrize("containers", [{}, {"containers": None}, {"containers": []}])
+def test_templates_without_containers_are_compared_too(containers: dict[str, Any]) -> None:
+    """inplace-update pitfall 8"""
+    old: dict[str, Any] = {"spec": {"hostNetwork": True, **containers}}
+    found = spec(old, {**old, "metadata": {"labels": {"k": "v"}}})
+    assert found.metadata_patch == {"metadata": {"labels": {"k": "v"}}}
 
 
 def test_a_template_without_metadata_is_one_without_labels() -> None:

@@ -26,7 +26,7 @@ from pykruise.pods.in_place import (
     takes_out_of_service,
 )
 from pykruise.pods.lifecycle import LifecycleState, state_metadata
-from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_document
+from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_document, with_sidecars
 
 STATE, GRACE = keys.IN_PLACE_STATE_ANNOTATION, keys.IN_PLACE_GRACE_ANNOTATION
 LEGACY_STATE, LEGACY_GRACE = keys.LEGACY_IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION
@@ -95,6 +95,7 @@ def test_the_pod_leaves_service_before_its_spec_changes() -> None:
     )
     # then
     assert [write.subresource for write in writes] == ["status", ""]
+    assert writes[1].body["metadata"]["annotations"].keys() == {STATE}
     pod.write(writes[0])
     gate, ready = pod.condition(keys.IN_PLACE_READY), pod.condition("Ready")
     assert gate == {
@@ -150,6 +151,7 @@ def apply_conditions(pod: PaperPod, found: Complete) -> None:
 def test_a_pod_without_the_readiness_gate_is_updated_in_one_write() -> None:
     """inplace-update case 23"""
     pod = PaperPod(pod_document("c1", gated=False))
+    assert not takes_out_of_service(pod.view(), images(c1="c1:v2"), settings=SETTINGS)
     assert begin(pod, images(c1="c1:v2")) == [""]
     pod.restarts("c1")
     assert completes(pod).conditions == ()
@@ -202,6 +204,22 @@ def test_a_grace_period_comes_between_leaving_service_and_the_change() -> None:
     assert pod.state()["updateImages"] is True
     assert "containerBatchesRecord" not in pod.state()
     assert waits(pod, after=0).look_at == NOW + 30
+
+
+def test_the_shortest_grace_period_is_one_too() -> None:
+    pod = PaperPod(pod_document("c1"))
+    begin(pod, images(c1="c1:v2", grace=1))
+    assert pod.images() == {"c1": "c1:v1"}
+    assert waits(pod, after=0).look_at == NOW + 1
+
+
+def test_a_change_that_restarts_no_container_has_no_grace_period() -> None:
+    """inplace-update 9.2: traffic stays, so there is nothing to drain"""
+    pod = PaperPod(pod_document("c1"))
+    patch = {"metadata": {"labels": {"k": "v"}}}
+    assert begin(pod, UpdateSpec(revision="web-new", metadata_patch=patch, grace_seconds=30)) == [""]
+    assert pod.labels()["k"] == "v"
+    assert GRACE not in pod.annotations()
 
 
 def test_a_repeated_start_leaves_what_one_start_leaves() -> None:
@@ -327,6 +345,7 @@ def test_not_ready_is_written_even_if_the_pod_looks_not_ready_already() -> None:
     """inplace-update pitfall 3"""
     pod = PaperPod(pod_document("c1"))
     begin(pod, images(c1="c1:v2"))
+    pod.conditions().reverse()
     since = pod.condition(keys.IN_PLACE_READY)["lastTransitionTime"]
     assert begin(pod, images("web-newer", c1="c1:v3"), now=NOW + 5) == ["status", ""]
     assert pod.condition(keys.IN_PLACE_READY)["lastTransitionTime"] == since
@@ -347,6 +366,37 @@ def test_a_container_that_the_pod_does_not_have_is_not_added() -> None:
     pod = PaperPod(pod_document("c1"))
     begin(pod, images(c1="c1:v2", gone="gone:v2"))
     assert pod.images() == {"c1": "c1:v2"}
+
+
+def test_a_message_of_the_condition_does_not_outlast_the_start() -> None:
+    pod = PaperPod(pod_document("c1"))
+    pod.condition(keys.IN_PLACE_READY)["message"] = "old"
+    begin(pod, images(c1="c1:v2"))
+    assert pod.condition(keys.IN_PLACE_READY).keys() == {"type", "status", "reason", "lastTransitionTime"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"proxy": "proxy:v2"}, {"initContainers": [{"name": "proxy", "image": "proxy:v2"}]}),
+        ({"c1": "c1:v2"}, {"containers": [{"name": "c1", "image": "c1:v2"}]}),
+        (
+            {"c1": "c1:v2", "logger": "logger:v2"},
+            {
+                "containers": [{"name": "c1", "image": "c1:v2"}],
+                "initContainers": [{"name": "logger", "image": "logger:v2"}],
+            },
+        ),
+    ],
+)
+def test_a_native_sidecar_gets_its_image_as_the_init_container_that_it_is(
+    wanted: dict[str, str], expected: Document
+) -> None:
+    """inplace-update 9.2"""
+    pod = PaperPod(with_sidecars(pod_document("c1"), "proxy", "logger"))
+    out, write = start(pod.view(), images(**wanted), labels={}, now=NOW, settings=SETTINGS)
+    assert write.body["spec"] == expected
+    assert "message" not in out.body["status"]["conditions"][0]
 
 
 # Batches
@@ -382,6 +432,36 @@ def test_the_second_batch_waits_for_the_first_and_then_ends_the_update() -> None
     waits(pod, after=9)
     pod.restarts("c2")
     assert completes(pod, after=9).conditions
+
+
+def test_a_wait_counts_from_the_last_batch_or_else_from_the_start() -> None:
+    # given an update with three batches
+    priorities = {"c1": 2, "c2": 1, "c3": 0}
+    pod = PaperPod(
+        pod_document(*(container(name, priority=priority) for name, priority in priorities.items()))
+    )
+    begin(pod, images(c1="c1:v2", c2="c2:v2", c3="c3:v2"))
+    assert waits(pod).since == NOW
+    pod.restarts("c1")
+    go_on(pod, after=9)
+    assert waits(pod, after=10).since == NOW + 9
+    pod.restarts("c2", ready=False)
+    assert waits(pod, after=10).since == NOW + 9
+    pod.status_of("c2")["ready"] = True
+    go_on(pod, after=20)
+    assert waits(pod, after=20).since == NOW + 20
+    # and one of a manager that recorded no batches
+    state = pod.state()
+    del state["containerBatchesRecord"]
+    pod.annotations()[STATE] = orjson.dumps(state).decode()
+    assert waits(pod, after=10).since == NOW
+    # or that waits for the first batch to be ready
+    pod.annotations()[STATE] = orjson.dumps(
+        {"updateTimestamp": "2026-01-31T12:00:00Z", "nextContainerImages": {"c2": "c2:v3"}}
+        | {"preCheckBeforeNext": {"containersRequiredReady": ["c1"]}}
+    ).decode()
+    pod.status_of("c1")["ready"] = False
+    assert waits(pod, after=10).since == NOW
 
 
 def test_a_second_batch_of_resources_alone_is_carried_out() -> None:
@@ -446,6 +526,60 @@ def test_a_new_update_goes_on_waiting_for_containers_of_the_last_one() -> None:
     assert "container c1 does not run c1:b yet" in waits(pod).because
     pod.restarts("c1")
     completes(pod)
+
+
+def test_a_new_update_forgets_what_the_last_one_has_seen_through() -> None:
+    pod = PaperPod(pod_document("c1", "c2"))
+    begin(pod, images("web-b", c1="c1:b"))
+    pod.restarts("c1")
+    begin(pod, images("web-c", c2="c2:c"), now=NOW + 20)
+    assert pod.state()["lastContainerStatuses"].keys() == {"c2"}
+
+
+NEW_IMAGE = UpdateSpec(revision="web-new", images={"c2": "c2:v2"})
+NEW_LABEL = UpdateSpec(
+    revision="web-new", ref_metadata={"c1": RefMetadata(labels={"k": "v"})}, update_env_from_metadata=True
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "flags"),
+    [
+        (NEW_LABEL, NEW_IMAGE, {"updateEnvFromMetadata", "updateImages"}),
+        (NEW_IMAGE, CPU_2, {"updateImages", "updateResources"}),
+        (CPU_2, NEW_LABEL, {"updateResources", "updateEnvFromMetadata"}),
+        (NEW_IMAGE, NEW_IMAGE, {"updateImages"}),
+    ],
+)
+def test_a_new_update_waits_for_whatever_sort_of_change_the_last_one_made(
+    first: UpdateSpec, second: UpdateSpec, flags: set[str]
+) -> None:
+    # given an update that neither the kubelet nor the agent has carried out
+    pod = PaperPod(pod_document({**resizable(), "env": [fed_from("labels", "k")]}, "c2"))
+    begin(pod, first, settings=SCALING)
+    # when
+    begin(pod, second, settings=SCALING, now=NOW + 1)
+    # then
+    assert {key for key in pod.state() if key.startswith("update") and key != "updateTimestamp"} == flags
+
+
+def test_an_environment_that_changes_takes_the_pod_out_of_service() -> None:
+    """inplace-update 6.3 step 2: the agent restarts the container"""
+    pod = PaperPod(pod_document(container("c1", env=[fed_from("labels", "k")]), "c2"))
+    assert takes_out_of_service(pod.view(), NEW_LABEL, settings=SETTINGS)
+    assert begin(pod, NEW_LABEL) == ["status", ""]
+
+
+def test_a_pod_whose_condition_is_not_there_yet_leaves_service_all_the_same() -> None:
+    # given
+    document = pod_document("c1")
+    document["status"]["conditions"].pop(0)
+    pod = PaperPod(document)
+    # when
+    begin(pod, images(c1="c1:v2"))
+    # then
+    gate = pod.condition(keys.IN_PLACE_READY)
+    assert (gate["status"], gate["lastTransitionTime"]) == ("False", "2026-01-31T12:00:00Z")
 
 
 def test_a_container_changed_again_is_recorded_as_it_is_now() -> None:
@@ -517,7 +651,7 @@ def test_a_grace_period_for_a_revision_that_the_pod_left_is_dropped() -> None:
     pod = in_grace()
     pod.labels()[keys.REVISION_LABEL] = "web-other"
     before = copy.deepcopy(pod.annotations())
-    go_on(pod, after=60)
+    assert go_on(pod, after=60).writes[0].checked
     assert pod.images() == {"c1": "c1:v1"}
     assert pod.annotations() == {key: value for key, value in before.items() if key != GRACE}
 
@@ -545,6 +679,14 @@ def test_an_annotation_that_cannot_be_read_is_reported_and_the_next_update_start
     begin(pod, images("web-c", c1="c1:c"))
     assert pod.images() == {"c1": "c1:c"}
     assert GRACE not in pod.annotations()
+
+
+def test_a_report_of_the_agent_that_cannot_be_read_is_reported() -> None:
+    """inplace-update 6.8 step 1"""
+    pod = PaperPod(pod_document("c1"))
+    begin(pod, images(c1="c1:v2"))
+    pod.annotations()[keys.RUNTIME_META_ANNOTATION] = "["
+    assert keys.RUNTIME_META_ANNOTATION in broken(pod)
 
 
 def test_a_rollback_during_the_grace_period_brings_the_pod_straight_back() -> None:
@@ -593,6 +735,14 @@ def test_an_empty_grace_annotation_is_no_grace_period_but_it_is_taken_off() -> N
     assert pod_verdict(pod.view(), now=NOW, settings=SETTINGS).is_complete
 
 
+def test_the_present_spelling_decides_even_if_it_is_empty() -> None:
+    pod = in_grace()
+    pod.annotations().update({LEGACY_GRACE: pod.annotations()[GRACE], GRACE: ""})
+    go_on(pod, after=30)
+    assert not {GRACE, LEGACY_GRACE} & pod.annotations().keys()
+    assert pod.images() == {"c1": "c1:v1"}
+
+
 # The end
 
 
@@ -620,6 +770,19 @@ def test_a_true_condition_with_leftovers_is_cleaned() -> None:
         "status": "True",
         "lastTransitionTime": "2026-01-31T11:00:00Z",
     }
+
+
+@pytest.mark.parametrize(
+    ("status", "leftover"),
+    [("True", "reason"), ("True", "message"), ("False", "reason"), ("False", "message")],
+)
+def test_of_a_condition_only_what_it_has_is_nulled(status: str, leftover: str) -> None:
+    """inplace-update 6.6 step 4"""
+    pod = PaperPod(pod_document("c1"))
+    pod.condition(keys.IN_PLACE_READY).update({"status": status, leftover: "x"})
+    moved = {} if status == "True" else {"lastTransitionTime": "2026-01-31T12:00:01Z"}
+    (found,) = completes(pod).conditions
+    assert found == {"type": keys.IN_PLACE_READY, "status": "True", leftover: None, **moved}
 
 
 def test_completion_says_what_to_write_and_leaves_the_version_to_the_caller() -> None:
@@ -707,15 +870,19 @@ def test_a_grace_period_that_another_manager_began_is_ended() -> None:
 
 
 def test_a_pod_without_a_reported_container_is_updated_only_as_it_was_seen() -> None:
-    # given a container that may run, although its status is not seen yet
-    document = pod_document("main")
-    document["status"]["containerStatuses"] = []
+    # given a container that may run, although its status is not seen yet, and one that is reported
+    document = pod_document("main", "side")
+    del document["status"]["containerStatuses"][0]
     # when
-    writes = start(PaperPod(document).view(), images(main="main:v2"), labels={}, now=NOW, settings=SETTINGS)
+    pod, spec = PaperPod(document), images(main="main:v2", side="side:v2")
+    writes = start(pod.view(), spec, labels={}, now=NOW, settings=SETTINGS)
     # then had it been reported meanwhile, the old image would be taken for the new one
     assert [write.checked for write in writes] == [True, False]
+    # likewise while it is reported without what it runs
+    document = pod_document("main")
+    document["status"]["containerStatuses"][0]["imageID"] = ""
+    pod, spec = PaperPod(document), images(main="main:v2")
+    assert start(pod.view(), spec, labels={}, now=NOW, settings=SETTINGS)[0].checked
     # and one that is known is updated whatever else was written to it
-    known = start(
-        PaperPod(pod_document("main")).view(), images(main="main:v2"), labels={}, now=NOW, settings=SETTINGS
-    )
+    known = start(PaperPod(pod_document("main")).view(), spec, labels={}, now=NOW, settings=SETTINGS)
     assert [write.checked for write in known] == [False, False]

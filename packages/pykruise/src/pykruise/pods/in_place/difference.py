@@ -15,8 +15,6 @@ import msgspec
 import orjson
 
 from pykruise.kube.documents import Document, same
-from pykruise.kube.node_agent.environment import EnvSource
-from pykruise.kube.quantities import Quantity
 from pykruise.pods import keys
 from pykruise.pods.containers import env_sources_of
 from pykruise.pods.in_place.pod import Settings
@@ -114,7 +112,7 @@ def _difference(
             case ("spec", "containers", int(index), "image"), "changed":
                 image = new["spec"]["containers"][index]["image"]
                 images[_name(old, index)] = _text(image, "an image")
-            case ("spec", "initContainers", int(index), "image"), "changed" if _is_sidecar(old, new, index):
+            case ("spec", "initContainers", int(index), "image"), "changed" if _is_sidecar(new, index):
                 sidecar = new["spec"]["initContainers"][index]
                 images[_text(sidecar["name"], "a container's name")] = _text(sidecar["image"], "an image")
             case (
@@ -122,7 +120,6 @@ def _difference(
                 "changed",
             ) if settings.vertical_scaling and bound in BOUNDS and resource in RESIZABLE:
                 amount = effective_resources(new["spec"]["containers"][index])[bound][resource]
-                Quantity.parse(amount)
                 bounds = resources.setdefault(_name(old, index), {})
                 bounds.setdefault(bound, {})[resource] = str(amount)
             case _:
@@ -138,19 +135,20 @@ def _difference(
 
 def _qos(template: Document) -> str:
     pod = template["spec"]
-    return qos_class([*(pod.get("containers") or ()), *(pod.get("initContainers") or ())])
+    return qos_class([*pod["containers"], *(pod.get("initContainers") or ())])
 
 
 def _name(template: Document, index: int) -> str:
     return _text(template["spec"]["containers"][index]["name"], "a container's name")
 
 
-def _is_sidecar(old: Document, new: Document, index: int) -> bool:
-    """Whether this init container keeps running beside the regular ones; its image can change like theirs."""
-    return all(
-        (template["spec"].get("initContainers") or ())[index].get("restartPolicy") == "Always"
-        for template in (old, new)
-    )
+def _is_sidecar(template: Document, index: int) -> bool:
+    """Whether this init container keeps running beside the regular ones; its image can change like theirs.
+
+    One that did not in the old template differs by its restartPolicy, too.
+    """
+    policy: str | None = template["spec"]["initContainers"][index].get("restartPolicy")
+    return policy == "Always"
 
 
 def _text(value: Any, what: str) -> str:
@@ -266,12 +264,10 @@ def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: Set
 
 def _sources(template: Document) -> dict[str, set[tuple[str, str]]]:
     """What each regular container is fed from: `labels` or `annotations`, and the key."""
-    found: dict[str, set[tuple[str, str]]] = {}
-    for container in template["spec"].get("containers") or ():
-        sources: Sequence[EnvSource] = env_sources_of(container)
-        if sources:
-            found[container["name"]] = {(source.field, source.key) for source in sources}
-    return found
+    return {
+        container["name"]: {(source.field, source.key) for source in env_sources_of(container)}
+        for container in template["spec"].get("containers") or ()
+    }
 
 
 def _map_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str | None]:

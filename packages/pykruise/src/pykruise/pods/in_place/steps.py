@@ -165,7 +165,7 @@ def is_at_rest(pod: UpdatablePod) -> bool:
     """
     if pod.labels.get(keys.STATE_LABEL) == LifecycleState.UPDATING:
         return False
-    if keys.IN_PLACE_READY in pod.readiness_gates and ready_conditions(pod, now=0.0):
+    if ready_conditions(pod, now=0.0):
         return False
     state = annotation(pod, STATE_ANNOTATIONS)
     has_later_batch = state is not None and _LATER_BATCH in state
@@ -195,16 +195,15 @@ def ready_conditions(pod: UpdatablePod, *, now: Instant) -> tuple[Document, ...]
 
 def _pending(pod: UpdatablePod) -> UpdateSpec | None:
     """What an unfinished update still owes the pod. Annotations that cannot be read owe nothing."""
-    found: UpdateSpec | None = None
     try:
         state = state_of(pod)
-        found = state.next_spec if state is not None and state.has_next else None
     except AnnotationError:
-        found = None
+        state = None
     try:
         grace = grace_of(pod)
     except AnnotationError:
         grace = None
+    found = state.next_spec if state is not None else None
     return with_pending(grace, found) if grace is not None else found
 
 
@@ -371,7 +370,7 @@ def _containers(pod: UpdatablePod, batch: Batch, *, with_resources: bool) -> lis
 def _without_others(pod: UpdatablePod, annotations: Mapping[str, str]) -> Document:
     """The annotations, with nulls for those of the engine that the pod must not keep beside them."""
     old = (keys.LEGACY_IN_PLACE_STATE_ANNOTATION, *GRACE_ANNOTATIONS)
-    return {**_gone(pod, [key for key in old if key not in annotations]), **annotations}
+    return {**_gone(pod, old), **annotations}
 
 
 def _gone(pod: UpdatablePod, names: Iterable[str]) -> Document:
