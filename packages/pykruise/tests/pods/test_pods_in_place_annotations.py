@@ -1,8 +1,12 @@
 """The two annotations that carry an update along, in the form that every manager reads and writes."""
 
+import copy
+
+import msgspec
 import orjson
 import pytest
 
+from pykruise.kube.documents import Document
 from pykruise.pods.in_place import AnnotationError, ImageRecord, RefMetadata, UpdateSpec, UpdateState
 from pykruise.pods.in_place.grace import grace_text, grace_until, parse_grace
 from pykruise.pods.in_place.state import BatchRecord, parse_state, state_text
@@ -211,3 +215,68 @@ def test_pending_changes_fill_only_what_the_new_spec_leaves_open() -> None:
         metadata_patch={"metadata": {"labels": {"x": "b", "a": None}}},
         update_env_from_metadata=True,
     )
+
+
+GONE = "$deleteFromPrimitiveList/finalizers"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ({}, {}, {}),
+        ({"labels": None, "finalizers": None}, {"annotations": None, GONE: None}, {}),
+        ({"annotations": {"a": "1"}}, {"annotations": {"a": "2"}}, {"annotations": {"a": "2"}}),
+        ({"finalizers": ["f"]}, {"finalizers": ["f", "g"]}, {"finalizers": ["f", "g"]}),
+        ({GONE: ["f"]}, {GONE: ["f", "g"]}, {GONE: ["f", "g"]}),
+        ({"finalizers": ["f", "g"]}, {GONE: ["f"]}, {"finalizers": ["g"], GONE: ["f"]}),
+        ({GONE: ["f", "g"]}, {"finalizers": ["f"]}, {"finalizers": ["f"], GONE: ["g"]}),
+    ],
+)
+def test_one_patch_does_what_two_do_one_after_the_other(
+    first: Document, second: Document, expected: Document
+) -> None:
+    assert merged_metadata(first, second) == expected
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        UpdateSpec(images={"c1": "c1:v2"}),
+        UpdateSpec(ref_metadata={"c1": RefMetadata(labels={"a": "1"})}),
+        UpdateSpec(resources={"c1": {"limits": {"cpu": "2"}}}),
+        UpdateSpec(metadata_patch={"metadata": {"labels": {"k": "v"}}}),
+    ],
+)
+def test_whatever_changes_is_something_to_do_and_what_nothing_is_owed_to_stays(spec: UpdateSpec) -> None:
+    assert not spec.is_empty
+    assert with_pending(spec, None) == spec
+    owed = with_pending(UpdateSpec(revision="new"), spec)
+    assert msgspec.structs.replace(owed, revision="") == spec
+    assert with_pending(UpdateSpec(metadata_patch={}), spec).ref_metadata == spec.ref_metadata
+    assert UpdateSpec(revision="web-new", metadata_patch={}).is_empty
+
+
+def test_metadata_that_an_environment_or_a_patch_decides_anew_is_not_owed_any_more() -> None:
+    """inplace-update pitfall 6"""
+    pending = UpdateSpec(
+        ref_metadata={"c1": RefMetadata(labels={"a": "old"}), "c2": RefMetadata(annotations={"n": "old"})},
+        metadata_patch={"metadata": {"annotations": {"m": "old", "o": "old"}, "finalizers": ["f"]}},
+    )
+    new = UpdateSpec(
+        ref_metadata={"c1": RefMetadata(annotations={"n": "new", "m": "new"})},
+        metadata_patch={"metadata": {"labels": {"a": None}}},
+    )
+    before = copy.deepcopy(pending)
+    found = with_pending(new, pending)
+    assert found.ref_metadata == new.ref_metadata
+    assert found.metadata_patch == {
+        "metadata": {"labels": {"a": None}, "annotations": {"o": "old"}, "finalizers": ["f"]}
+    }
+    assert pending == before
+    assert with_pending(new, UpdateSpec(metadata_patch={})).metadata_patch == new.metadata_patch
+
+
+def test_only_bounds_that_change_are_owed() -> None:
+    pending = UpdateSpec(resources={"c1": {"limits": {"cpu": "1"}, "requests": {}}, "c2": {}})
+    new = UpdateSpec(resources={"c1": {"limits": {"memory": "1Gi"}}})
+    assert with_pending(new, pending).resources == {"c1": {"limits": {"cpu": "1", "memory": "1Gi"}}, "c2": {}}

@@ -114,7 +114,7 @@ def test_what_the_pod_has_no_container_for_is_not_waited_for() -> None:
         ref_metadata={"gone": ref, "c1": RefMetadata()},
     )
     found = batch(spec, c("c1"))
-    assert not (found.images or found.resources or found.labels or found.state.has_next)
+    assert (found.images, found.resources, found.labels, found.state.has_next) == ({}, {}, {}, False)
     assert found.state.batches[-1].containers == ()
 
 
@@ -123,7 +123,7 @@ def test_without_the_gate_resources_stay_as_they_are() -> None:
     spec = UpdateSpec(resources={"c1": {"limits": {"cpu": "2"}}})
     pod, state = PaperPod(pod_document("c1")).view(), UpdateState()
     found = next_batch(pod, spec, state, now=NOW, settings=Settings())
-    assert not (found.resources or found.state.has_next)
+    assert (found.resources, found.state.has_next) == ({}, False)
 
 
 def test_containers_of_a_batch_are_recorded_by_name() -> None:

@@ -7,7 +7,13 @@ import pytest
 from pykruise.kube.node_agent.environment import env_source
 from pykruise.pods.containers import Amounts, ContainerFacts, Resources
 from pykruise.pods.in_place import has_resize, has_resize_by_version
-from pykruise.pods.in_place.resources import effective_resources, qos_class, with_differences_only
+from pykruise.pods.in_place.resources import (
+    effective_resources,
+    qos_class,
+    why_resize_waits,
+    with_differences_only,
+)
+from support.updatable_pod import PaperPod, pod_document
 
 
 @pytest.mark.parametrize(
@@ -26,6 +32,11 @@ from pykruise.pods.in_place.resources import effective_resources, qos_class, wit
         ("garbage", False),
         ("1.32", False),
         ("v..", False),
+        ("v1.x.0", False),
+        ("v1.32.x", False),
+        ("v1.32.", False),
+        ("vv1.32.0", False),
+        ("1.32.0", True),
     ],
 )
 def test_a_version_says_whether_there_is_a_resize_and_never_raises(version: str, expected: bool) -> None:
@@ -37,6 +48,8 @@ def test_discovery_says_whether_there_is_a_resize() -> None:
     """inplace-update 9.2"""
     assert has_resize({"resources": [{"name": "pods"}, {"name": "pods/resize"}]})
     assert not has_resize({"resources": [{"name": "pods"}, {"name": "nodes/resize"}]})
+    assert not has_resize({"resources": [{}]})
+    assert not has_resize({"resources": None})
     assert not has_resize({})
 
 
@@ -60,6 +73,8 @@ BOTH = {"cpu": "1", "memory": "1Gi"}
         ([of(None, {"cpu": "1"})], "Burstable"),
         ([of(BOTH, BOTH), of()], "Burstable"),
         ([of({"cpu": "0"}, {"cpu": "0"})], "BestEffort"),
+        ([of({"cpu": "1"}, {"cpu": "0"})], "Burstable"),
+        ([of({"cpu": "1n"})], "Burstable"),
         ([of({"nvidia.com/gpu": "1"})], "BestEffort"),
     ],
 )
@@ -71,6 +86,8 @@ def test_quality_of_service_is_kubernetes_own(containers: list[dict[str, Any]], 
 def test_a_limit_is_a_request_too_where_none_is_named() -> None:
     found = effective_resources(of({"cpu": "1", "memory": "1Gi", "gpu": "1"}, {"cpu": "500m"}))
     assert found["requests"] == {"cpu": "500m", "memory": "1Gi"}
+    assert effective_resources({"resources": {"claims": [{"name": "x"}]}}) == {"claims": [{"name": "x"}]}
+    assert effective_resources({"resources": None}) == {}
 
 
 def test_only_amounts_that_differ_from_the_live_pod_are_sent() -> None:
@@ -83,6 +100,34 @@ def test_only_amounts_that_differ_from_the_live_pod_are_sent() -> None:
         "limits": {"memory": "2Gi"},
         "requests": {"memory": "1Gi"},
     }
+
+
+def test_what_a_running_pod_cannot_be_given_is_not_sent() -> None:
+    """inplace-update 6.1.1: another manager may have kept it in the annotation"""
+    live = ContainerFacts(name="c1", resources=Resources(limits=Amounts(cpu="lots")))
+    change: dict[str, Any] = {"limits": {"cpu": "1", "gpu": "2"}, "requests": None, "future": {"cpu": "1"}}
+    assert with_differences_only(live, change) == {"limits": {"cpu": "1"}}
+    assert with_differences_only(live, {"limits": {"cpu": "lots"}}) == {}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ([], ""),
+        ([{"type": "PodResizePending", "reason": "Deferred"}], "Deferred"),
+        ([{"type": "PodResizeInProgress", "message": "no memory"}], "no memory"),
+        ([{"type": "PodResizePending", "reason": "Deferred", "status": "False"}], ""),
+        ([{"type": "Ready", "reason": "X"}], ""),
+        ([{"type": "PodResizePending"}, {"type": "PodResizeInProgress", "reason": "Error"}], "Error"),
+    ],
+)
+def test_what_the_kubelet_says_of_a_resize_is_passed_on(
+    conditions: list[dict[str, str]], expected: str
+) -> None:
+    """inplace-update 9.2"""
+    document = pod_document("c1")
+    document["status"]["conditions"] = [{"status": "True", **one} for one in conditions]
+    assert why_resize_waits(PaperPod(document).view()) == expected
 
 
 @pytest.mark.parametrize(

@@ -592,6 +592,21 @@ def test_a_container_changed_again_is_recorded_as_it_is_now() -> None:
     assert pod.state()["lastContainerStatuses"]["c1"]["imageID"] == "sha256:b"
 
 
+def test_of_a_container_changed_again_its_end_is_sure_only_if_it_is_the_one_of_the_change_before() -> None:
+    # given an update of two containers, which one of them has been restarted for
+    pod = PaperPod(pod_document("c1", "c2"))
+    begin(pod, images("web-b", c1="c1:b", c2="c2:b"))
+    pod.restarts("c1")
+    # when
+    begin(pod, images("web-c", c1="c1:c", c2="c2:c"), now=NOW + 1)
+    # then the other may stay, were this change to take the first one back
+    records = pod.state()["lastContainerStatuses"]
+    assert {name: record.get("containerID") for name, record in records.items()} == {
+        "c1": "containerd://c1-2",
+        "c2": None,
+    }
+
+
 def test_an_update_that_is_taken_back_before_the_kubelet_saw_it_completes() -> None:
     """The kubelet never restarts the container: in the end its spec is what it always was."""
     # given

@@ -32,7 +32,7 @@ __all__ = [
 RESIZABLE: Final = ("cpu", "memory")
 BOUNDS: Final = ("limits", "requests")
 _FIRST_WITH_RESIZE: Final = (1, 32)
-_LEADING_DIGITS: Final = re.compile(r"[0-9]*")
+_VERSION: Final = re.compile(r"v?([0-9]+)[^.]*\.([0-9]+)[^.]*\.[0-9]")
 
 
 def has_resize(discovery: Mapping[str, Any]) -> bool:
@@ -45,12 +45,8 @@ def has_resize_by_version(git_version: str) -> bool:
 
     Vendors append to any part (`v1.32+gke.1`); what is no version of three parts has no resize.
     """
-    parts = git_version.removeprefix("v").split(".", 2)
-    numbers = [_LEADING_DIGITS.match(part) for part in parts]
-    digits = [match[0] for match in numbers if match]
-    if len(digits) != 3 or not all(digits):
-        return False
-    return (int(digits[0]), int(digits[1])) >= _FIRST_WITH_RESIZE
+    found = _VERSION.match(git_version)
+    return found is not None and (int(found[1]), int(found[2])) >= _FIRST_WITH_RESIZE
 
 
 def effective_resources(container: Mapping[str, Any]) -> Document:
@@ -114,7 +110,6 @@ def resize_body(changes: Mapping[str, ResourceChange]) -> list[Document]:
     return [
         {"name": name, "resources": {bound: dict(amounts) for bound, amounts in change.items()}}
         for name, change in changes.items()
-        if change
     ]
 
 
