@@ -101,6 +101,7 @@ def test_readers_take_nulls_and_unknown_keys() -> None:
     )
     state = parse_state(text)
     assert state.started_at is None
+    assert state.next_ref_metadata == {"c": RefMetadata()}
     assert state.next_resources == {"c": {"requests": {"cpu": "1"}}}
     assert state.batches == (BatchRecord(at=None),)
 
@@ -143,13 +144,53 @@ def test_a_grace_period_keeps_the_whole_spec() -> None:
     assert parse_grace(FULL_GRACE) == spec
 
 
+@pytest.mark.parametrize(("seconds", "end"), [(0, "}"), (1, ',"graceSeconds":1}'), (-1, "}")])
+def test_a_grace_annotation_is_sorted_and_leaves_out_what_is_empty(seconds: int, end: str) -> None:
+    """inplace-update 2.3"""
+    spec = UpdateSpec(
+        images={"c2": "b", "c1": "a"},
+        ref_metadata={
+            "c2": RefMetadata(labels={"y": "1", "x": "1"}),
+            "c1": RefMetadata(annotations={"n": "1", "m": "1"}),
+        },
+        resources={"c2": {"limits": {"memory": "1Gi", "cpu": "1"}}, "c1": {"requests": {"cpu": "1"}}},
+        grace_seconds=seconds,
+    )
+    assert grace_text(spec) == (
+        '{"revision":"","containerImages":{"c1":"a","c2":"b"},'
+        '"containerRefMetadata":{"c1":{"creationTimestamp":null,"annotations":{"m":"1","n":"1"}},'
+        '"c2":{"creationTimestamp":null,"labels":{"x":"1","y":"1"}}},'
+        '"containerResources":{"c1":{"requests":{"cpu":"1"}},"c2":{"limits":{"cpu":"1","memory":"1Gi"}}}'
+        + end
+    )
+
+
+def written(patch: Document) -> str:
+    """A grace annotation with this patch."""
+    return orjson.dumps({"metaDataPatch": msgspec.to_builtins(orjson.dumps(patch))}).decode()
+
+
+def test_nulls_in_a_grace_annotation_say_nothing() -> None:
+    """inplace-update 2.3"""
+    found = parse_grace(
+        '{"containerImages":null,"containerResources":{"c1":{"limits":null,"requests":{"cpu":"1"}}},'
+        '"metaDataPatch":null}'
+    )
+    assert found == UpdateSpec(resources={"c1": {"requests": {"cpu": "1"}}})
+    assert parse_grace(written({"metadata": None})).metadata_patch == {"metadata": None}
+
+
 def test_templates_in_a_grace_annotation_of_another_version_are_tolerated() -> None:
     """inplace-update 2.3"""
     assert parse_grace('{"revision":"r","oldTemplate":{"spec":{}},"newTemplate":null}').revision == "r"
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"metaDataPatch":"%%"}', '{"metaDataPatch":"W10="}', '{"graceSeconds":"x"}']
+    "text",
+    [
+        *("{", "[]", '{"graceSeconds":"x"}'),
+        *('{"metaDataPatch":"%%"}', '{"metaDataPatch":"W10="}', written({"metadata": [1]})),
+    ],
 )
 def test_a_grace_annotation_that_is_none_is_refused_by_name(text: str) -> None:
     with pytest.raises(AnnotationError, match="inplace-update-grace cannot be read"):
@@ -273,7 +314,15 @@ def test_metadata_that_an_environment_or_a_patch_decides_anew_is_not_owed_any_mo
         "metadata": {"labels": {"a": None}, "annotations": {"o": "old"}, "finalizers": ["f"]}
     }
     assert pending == before
-    assert with_pending(new, UpdateSpec(metadata_patch={})).metadata_patch == new.metadata_patch
+    for nothing in (None, {}):
+        assert with_pending(new, UpdateSpec(metadata_patch=nothing)).metadata_patch == new.metadata_patch
+
+
+@pytest.mark.parametrize(("new", "owed"), [(True, True), (True, False), (False, True), (False, False)])
+def test_the_agent_is_waited_for_if_either_update_feeds_an_environment(new: bool, owed: bool) -> None:
+    pending = UpdateSpec(update_env_from_metadata=owed)
+    found = with_pending(UpdateSpec(update_env_from_metadata=new), pending)
+    assert found.update_env_from_metadata is (new or owed)
 
 
 def test_only_bounds_that_change_are_owed() -> None:

@@ -77,7 +77,8 @@ def test_an_image_without_a_tag_is_the_latest() -> None:
         ("docker.io/nginx:1.25", "docker.io/library/nginx:1.25"),
         ("index.docker.io/acme/app:v2", "acme/app:v2"),
         ("registry:5000/app", "registry:5000/app:latest"),
-        ("localhost/app:v2", "localhost/app:v2"),
+        ("localhost/app", "localhost/app:latest"),
+        ("my.app:v2", "docker.io/library/my.app:v2"),
         (f"app@{DIGEST}", f"docker.io/library/app@{DIGEST}"),
         (f"app:v2@{DIGEST}", f"docker.io/library/app@{DIGEST}"),
     ],
@@ -97,6 +98,9 @@ def test_image_names_are_compared_in_their_full_form(spec: str, shown: str) -> N
         ("quay.io/app:1", "app:1"),
         (f"app@{DIGEST}", f"app@{OTHER_DIGEST}"),
         (f"app@{DIGEST}", "app:latest"),
+        (f"app:latest@{DIGEST}", "app"),
+        ("app", f"app:latest@{DIGEST}"),
+        ("localhost/app:1", "docker.io/localhost/app:1"),
     ],
 )
 def test_other_names_are_other_images(one: str, other: str) -> None:
@@ -114,6 +118,8 @@ def test_an_image_named_by_digest_runs_when_the_kubelet_reports_that_digest() ->
     status = ContainerStatusFacts(name="c1", image="registry/app:v1", image_id=f"registry/app@{DIGEST}")
     assert is_running(status, f"registry/app@{DIGEST}")
     assert not is_running(status, f"registry/app@{OTHER_DIGEST}")
+    mirrored = ContainerStatusFacts(name="c1", image=f"mirror/app@{DIGEST}", image_id="id-1")
+    assert is_running(mirrored, f"registry/app@{DIGEST}")
 
 
 def test_another_image_id_is_complete_whatever_name_the_runtime_knows_it_by() -> None:
@@ -321,7 +327,24 @@ def test_matching_hashes_are_proof_even_if_the_image_id_is_the_old_one() -> None
 def test_hashes_that_do_not_match_prove_nothing() -> None:
     """inplace-update 6.8 step 4: an older kubelet's hash is another one"""
     pod = pod_with(record(c1="some-older-id"))
-    assert verdict(with_meta(pod, meta_of(pod, hashes={"plainHash": 1}))).is_complete
+    waiting = pod_with(record(c1="docker.io/library/c1@sha256:c1:v1"))
+    waiting.spec_of("c1")["image"] = "c1:v2"
+    for hashes in ({"plainHash": 1}, {}, None):
+        assert verdict(with_meta(pod, meta_of(pod, hashes=hashes))).is_complete
+        assert not verdict(with_meta(waiting, meta_of(waiting, hashes=hashes))).is_complete
+
+
+def test_the_agent_has_to_know_all_containers_that_run() -> None:
+    # given a container that still runs its old image, beside one that does not change
+    pod = pod_with(record(c1="docker.io/library/c1@sha256:c1:v1"), "c1", "c2")
+    pod.spec_of("c1")["image"] = "c1:v2"
+    full = orjson.loads(meta_of(pod))["containers"]
+    for containers in (full[:1], [full[0], full[1] | {"hashes": {"plainHash": 1}}], [], None):
+        found = with_meta(pod, orjson.dumps({"containers": containers}).decode())
+        assert not verdict(found).is_complete
+    # and one whose container is not reported at all
+    pod.document["status"]["containerStatuses"].pop(1)
+    assert not verdict(with_meta(pod, orjson.dumps({"containers": full}).decode())).is_complete
 
 
 def test_runtime_meta_that_cannot_be_read_is_not_complete() -> None:
@@ -363,6 +386,9 @@ def test_an_environment_is_complete_when_all_containers_have_the_present_values(
     pod.status_of("c2").update(imageID="id", image="c2:v0")
     pod.spec_of("c2")["image"] = "c2:v2"
     assert verdict(with_meta(pod, text)).because == "container c2 does not run c2:v2 yet"
+    for changes in ({"containerID": "containerd://older"}, {"name": "another"}):
+        missing = verdict(with_meta(pod, meta_of(pod, environment=hashes, **changes)))
+        assert missing.because == "container c1 has not been restarted with its new environment yet"
     stale = verdict(with_meta(pod, meta_of(pod, environment=hashes | {"c2": 7})))
     assert stale.because == "container c2 has not been restarted with its new environment yet"
 
@@ -372,19 +398,20 @@ def test_without_the_gate_no_update_waits_for_environments() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "labels", "expected"),
+    ("env", "labels", "annotations", "expected"),
     [
-        ([], {}, 86995377),
-        ([fed_from("labels", "k", variable="e2")], {"k": "foo"}, 2053173458),
-        ([fed_from("labels", "k", variable="e2")], {}, 1885397378),
+        ([], {}, {}, 86995377),
+        ([fed_from("labels", "k", variable="e2")], {"k": "foo"}, {"k": "x"}, 2053173458),
+        ([fed_from("labels", "k", variable="e2")], {}, {"k": "x"}, 1885397378),
+        ([fed_from("annotations", "k", variable="e2")], {"k": "x"}, {"k": "foo"}, 2053173458),
     ],
 )
 def test_environment_hashes_are_those_of_the_agent(
-    env: list[dict[str, Any]], labels: dict[str, str], expected: int
+    env: list[dict[str, Any]], labels: dict[str, str], annotations: dict[str, str], expected: int
 ) -> None:
     """inplace-update 6.8, check values"""
     facts = PaperPod(pod_document(container("c1", env=env))).view().containers[0]
-    assert environment_hash(facts, labels=labels, annotations={}) == expected
+    assert environment_hash(facts, labels=labels, annotations=annotations) == expected
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ BOTH = {"cpu": "1", "memory": "1Gi"}
         ([of(BOTH, {"cpu": "500m", "memory": "1Gi"})], "Burstable"),
         ([of(None, {"cpu": "1"})], "Burstable"),
         ([of(BOTH, BOTH), of()], "Burstable"),
+        ([of(), of(BOTH, BOTH)], "Burstable"),
         ([of({"cpu": "0"}, {"cpu": "0"})], "BestEffort"),
         ([of({"cpu": "1"}, {"cpu": "0"})], "Burstable"),
         ([of({"cpu": "1n"})], "Burstable"),

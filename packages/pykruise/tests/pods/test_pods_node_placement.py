@@ -25,6 +25,15 @@ def node(*taints: str, cordoned: bool = False, allocatable: dict[str, Any] | Non
     )
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def requiring(*disks: str) -> dict[str, Any]:
+    """A pod spec with a term for each of these disks."""
+    terms = [{"matchExpressions": [{"key": "disk", "operator": "In", "values": [disk]}]} for disk in disks]
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
+
+
 def container(cpu: str, **fields: Any) -> dict[str, Any]:
     return {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}, **fields}
 
@@ -41,6 +50,26 @@ def container(cpu: str, **fields: Any) -> dict[str, Any]:
         ({"tolerations": [{"key": "x", "operator": "Exists"}]}, node("x:NoExecute"), ""),
         ({}, node(cordoned=True), "cordoned"),
         ({"tolerations": [{"operator": "Exists"}]}, node(cordoned=True), ""),
+        ({"nodeName": "n1"}, node(), ""),
+        ({"nodeName": None, "nodeSelector": None, "tolerations": None}, node(), ""),
+        ({"nodeSelector": {"disk": "ssd", "gpu": "yes"}}, node(), "label gpu=yes"),
+        ({}, node("x:NoExecute"), "the taint x:NoExecute"),
+        ({"tolerations": [{"key": "x", "operator": "Exists"}]}, node("x:NoSchedule", "y:NoSchedule"), "y:"),
+        (
+            {"tolerations": [{"key": "x", "operator": "Exists"}]},
+            node("x:NoSchedule", cordoned=True),
+            "cordon",
+        ),
+        (requiring("ssd"), node(), ""),
+        (requiring("hdd"), node(), "affinity"),
+        (requiring("hdd", "ssd"), node(), ""),
+        (requiring(), node(), "affinity"),
+        ({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": None}}}}, node(), "affinity"),
+        ({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": ["x"]}}}}, node(), "affinity"),
+        ({"affinity": {"nodeAffinity": {REQUIRED: None}}}, node(), ""),
+        ({"affinity": {"nodeAffinity": {REQUIRED: "x"}}}, node(), "affinity"),
+        ({"affinity": {"nodeAffinity": None}}, node(), ""),
+        ({"affinity": None}, node(), ""),
         ({"affinity": {"nodeAffinity": []}}, node(), ""),
         ({"affinity": "none"}, node(), "affinity"),
     ],
@@ -66,6 +95,25 @@ def test_containers_run_together_and_init_containers_one_by_one() -> None:
     assert request_of(spec) == {"cpu": Fraction(21, 4)}
 
 
+def test_an_init_container_that_ends_does_not_add_to_the_next_one() -> None:
+    given = {"initContainers": [container("2"), container("1", restartPolicy="Always"), container("1500m")]}
+    assert request_of(given) == {"cpu": Fraction(5, 2)}
+    first = {"initContainers": [container("3"), container("1", restartPolicy="Always")]}
+    assert request_of(first) == {"cpu": Fraction(3)}
+    together = {"initContainers": [container("1", restartPolicy="Always")], "containers": [container("4")]}
+    assert request_of(together) == {"cpu": Fraction(5)}
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [None, {}, {"requests": None, "limits": None}, {"requests": {"cpu": "lots"}}, {"limits": {"cpu": "0"}}],
+)
+def test_what_says_nothing_that_can_be_read_asks_for_nothing(resources: Any) -> None:
+    given = {"containers": [{"name": "c", "resources": resources}], "initContainers": None, "overhead": None}
+    assert request_of(given) == {}
+    assert request_of({"containers": None}) == {}
+
+
 def test_a_limit_counts_where_no_request_is_said_and_nothing_asks_for_nothing() -> None:
     limited = {"containers": [{"resources": {"limits": {"cpu": "1"}, "requests": {"memory": "0"}}}]}
 
@@ -80,6 +128,11 @@ def test_a_node_has_to_have_room_when_it_is_empty() -> None:
     assert shortage(asks, node()) == ""
     assert "cpu" in shortage(asks, node(allocatable={"pods": "1", "cpu": "1900m"}))
     assert "pods" in shortage({}, node(allocatable={}))
+    assert "pods" in shortage({}, node(allocatable={"pods": "0"}))
+    assert shortage({}, node(allocatable={"pods": "1"})) == ""
+    assert shortage(asks, node(allocatable={"pods": "1"})) == (
+        "the node has too little cpu even when it is empty (0)"
+    )
     assert "example.com/gpu" in shortage(gpu, node())
 
 
@@ -90,5 +143,10 @@ def test_a_pod_that_is_bound_keeps_the_rest_of_its_affinity() -> None:
     found = bound_to(spec, "n1")["affinity"]["nodeAffinity"]
 
     assert found["preferredDuringSchedulingIgnoredDuringExecution"] == preferred
+    assert bound_to({"affinity": None, "x": 1}, "n1") == {"x": 1, **bound_to({}, "n1")}
+    assert bound_to({"affinity": {"nodeAffinity": None, "podAffinity": {"y": 1}}}, "n1")["affinity"] == {
+        **bound_to({}, "n1")["affinity"],
+        "podAffinity": {"y": 1},
+    }
     (term,) = found["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}

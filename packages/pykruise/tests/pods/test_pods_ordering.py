@@ -55,6 +55,7 @@ def test_pods_without_a_node_go_first_then_by_phase_then_by_readiness() -> None:
 
 def test_a_phase_that_is_not_known_counts_as_pending() -> None:
     assert victims(cloneset(3).phase("SomethingNew", "c").phase("Unknown", "b")) == "c b a"
+    assert victims(cloneset(2).phase("SomethingNew", "b").phase("Pending", "a")) == "a b"
 
 
 def test_unavailable_pods_go_before_available_ones_even_when_ready() -> None:

@@ -80,6 +80,43 @@ def test_absent_and_empty_parts_of_a_selector_are_equal() -> None:
     assert canonical_selector({"matchLabels": {}, "matchExpressions": None}) == canonical_selector({}) == "{}"
 
 
+def test_each_part_of_an_expression_counts_and_a_repeated_value_does_not() -> None:
+    def of(*expressions: dict[str, Any]) -> str:
+        return canonical_selector({"matchExpressions": list(expressions)})
+
+    given = [
+        {"key": key, "operator": operator, "values": values}
+        for key in ("a", "b")
+        for operator in ("In", "NotIn")
+        for values in (["1"], ["1", "2"])
+    ]
+    assert len({of(one) for one in given}) == len(given)
+    assert of(*given) == of(*reversed(given))
+    assert of({"key": "a", "operator": "In", "values": ["1", "1"]}) == of(given[0])
+    assert of({}) == of({"values": None}) == '{"matchExpressions":[{}]}'
+
+
+def test_a_selector_that_cannot_be_read_is_left_to_who_plans_where_there_is_no_record() -> None:
+    broken = {"matchExpressions": [{"key": "app", "operator": "Like"}]}
+    assert check_selector(broken, owned=[stored(1)], pods=[{"app": "old"}]) == Managed()
+
+
+def test_of_records_with_one_number_the_one_that_was_made_last_counts() -> None:
+    def of(name: str, created: str | None, record: dict[str, Any]) -> RevisionView:
+        metadata = {"name": name, "creationTimestamp": created, "annotations": record_of(record)}
+        return project_revision(orjson.dumps({"metadata": metadata, "revision": 1}))
+
+    older, newer = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+    for owned in (
+        [of("b", older, API), of("a", newer, WEB)],
+        [of("b", None, API), of("a", newer, WEB)],
+        [of("a", older, API), of("b", older, WEB)],
+        [of("a", None, API), of("b", None, WEB)],
+    ):
+        for given in (owned, owned[::-1]):
+            assert check_selector(WEB, owned=given, pods=[]) == Managed()
+
+
 def test_the_newest_record_counts() -> None:
     # given a revision without a record on top of two with different ones
     owned = [stored(3), stored(1, record=API), stored(2, record=WEB)]
@@ -95,8 +132,11 @@ def test_a_record_in_another_format_still_counts() -> None:
     assert check_selector(WEB, owned=[stored(1, record=record)], pods=[]) == Managed()
 
 
-def test_a_record_that_cannot_be_read_lets_nothing_happen() -> None:
-    assert isinstance(check_selector(WEB, owned=[stored(1, record="what?")], pods=[]), Mismatch)
+@pytest.mark.parametrize("record", ["what?", "5", "[1]", '{"matchLabels": 5}', '{"matchExpressions": [5]}'])
+def test_a_record_that_cannot_be_read_lets_nothing_happen(record: str) -> None:
+    assert check_selector(WEB, owned=[stored(1, record=record)], pods=[]) == Mismatch(
+        managed=record, found=canonical_selector(WEB)
+    )
 
 
 def test_a_set_of_another_manager_is_taken_over_and_recorded_with_its_newest_revision() -> None:
@@ -141,7 +181,9 @@ def test_admission_finds_the_managed_selector_in_the_condition() -> None:
     tricky = {"matchLabels": {"example.com/a": "x"}, "matchExpressions": [{"key": "é", "operator": "Exists"}]}
     message = Mismatch(managed=canonical_selector(tricky), found="{}").message("DaemonSet")
     condition = {"type": SELECTOR_MISMATCH, "status": "True", "message": message}
-    assert managed_by_condition([{"type": "Other", "status": "True"}, condition]) == tricky
+    for other in ({"type": "Other", "status": "True"}, {**condition, "status": "False"}, {}):
+        assert managed_by_condition([other, condition]) == tricky
+    assert managed_by_condition([]) is None
 
 
 @pytest.mark.parametrize(
@@ -157,7 +199,13 @@ def test_admission_finds_the_managed_selector_in_the_condition() -> None:
             "status": "True",
             "message": Mismatch(managed="", found="{}").message("x"),
         },
+        {
+            "type": SELECTOR_MISMATCH,
+            "status": "True",
+            "message": Mismatch(managed="[]", found="{}").message("x"),
+        },
         {"type": SELECTOR_MISMATCH, "status": "True", "message": "something else"},
+        {"type": SELECTOR_MISMATCH, "status": "True", "message": '{"matchLabels":{"app":"web"}}' * 3},
         {"type": SELECTOR_MISMATCH, "status": "True"},
     ],
 )

@@ -7,7 +7,23 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.pods.workloads import Projector, WorkloadView, spec_reader
+from pykruise.kube.clock import parse_time
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
+from pykruise.kube.selectors import Selector, selector_from
+from pykruise.pods.names import LONGEST_REVISION_OWNER
+from pykruise.pods.revisions import RevisionView, candidate, project_revision
+from pykruise.pods.workloads import (
+    Projector,
+    WorkloadView,
+    selector_of,
+    selects,
+    sort_out,
+    spec_reader,
+    template_candidate,
+    workload_fields,
+)
+from support.cloneset_builder import cloneset, revision, template
 
 
 class Spec(msgspec.Struct, frozen=True):
@@ -74,3 +90,121 @@ def test_what_cannot_be_read_of_a_spec_is_a_problem_of_the_view() -> None:
 
 def test_a_status_that_cannot_be_read_counts_as_empty() -> None:
     assert projector([])(text({}, ready="all")).status == Status()
+
+
+def test_what_every_view_has_of_its_metadata_is_read() -> None:
+    # given
+    status = {
+        "ready": 2,
+        "conditions": [{"type": "Ready", "status": "True"}, {"type": "Mine", "status": "True"}],
+    }
+    metadata = {
+        "name": "web",
+        "namespace": "shop",
+        "uid": "u",
+        "resourceVersion": "7",
+        "generation": 3,
+        "labels": {"a": "b"},
+        "annotations": {"c": "d"},
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "deletionTimestamp": "2026-01-02T00:00:00Z",
+        "finalizers": ["f"],
+    }
+    # when
+    found = WorkloadView(**workload_fields({"metadata": metadata, "status": status}))
+    # then
+    assert (found.key, found.uid, found.resource_version) == (Key("shop", "web"), "u", 7)
+    assert (found.generation, found.labels, found.annotations) == (3, {"a": "b"}, {"c": "d"})
+    assert (found.created_at, found.is_deleting) == (parse_time("2026-01-01T00:00:00Z"), True)
+    assert found.finalizers == ("f",)
+    assert found.stored_status == {"ready": 2, "conditions": [{"type": "Mine", "status": "True"}]}
+    assert [one["type"] for one in found.kstatus] == ["Ready"]
+    assert found.reference_as(PODS) == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "web",
+        "uid": "u",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def test_an_object_with_a_name_alone_is_a_view_too() -> None:
+    found = WorkloadView(**workload_fields({"metadata": {"name": "web", "labels": None}}))
+    assert found == WorkloadView(namespace="", name="web", uid="", resource_version=0)
+    assert found.created_at == 0
+
+
+def test_a_revision_comes_with_the_spec_that_can_be_read() -> None:
+    class Templated(msgspec.Struct, frozen=True):
+        template: dict[str, Any]
+
+    project = Projector(
+        WorkloadView2, read_spec=spec_reader(Templated, raw=["template"]), candidate_of=template_candidate
+    )
+    assert project(text({"template": template()})).candidate == candidate(template())
+    assert project(text({})).candidate is None
+
+
+class WorkloadView2(WorkloadView, frozen=True, kw_only=True):
+    spec: Any
+
+
+WEB = selector_from({"matchLabels": {"app": "web"}})
+EVERYTHING = selector_from({})
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [(WEB, True), (selector_from({"matchLabels": {"app": "x"}}), False), (EVERYTHING, False), (None, False)],
+)
+def test_an_empty_selector_and_one_that_cannot_be_read_mean_no_pod(
+    selector: Selector | None, expected: bool
+) -> None:
+    assert selects(selector, cloneset(1).pod_views()[0]) is expected
+
+
+def test_a_selector_is_read_or_unknown() -> None:
+    labels = cloneset(1).pod_views()[0].labels
+    read = selector_of({"matchLabels": {"app": "web"}})
+    assert read is not None
+    assert read.matches(labels)
+    assert selector_of({"matchExpressions": [{"key": "a", "operator": "Like"}]}) is None
+
+
+def stored(name: str, *, controller: str = "", **metadata: Any) -> RevisionView:
+    document = revision(template(), 1, name=name, controller=controller, **metadata)
+    return project_revision(orjson.dumps(document))
+
+
+@pytest.mark.parametrize(("selector", "free"), [(WEB, ["web-2", "x-1"]), (EVERYTHING, []), (None, [])])
+def test_revisions_are_own_or_free_or_in_the_way(selector: Selector | None, free: list[str]) -> None:
+    # given revisions of the workload (newest first), of nobody, and of others
+    empty = project_revision(
+        orjson.dumps({"metadata": {"name": "web-5", "labels": {"app": "web"}}, "revision": 1})
+    )
+    revisions = [
+        stored("web-1", controller="u"),
+        stored("other-0", controller="u"),
+        stored("x-1"),
+        stored("web-2"),
+        stored("web-3", controller="another"),
+        stored("web-4", deletionTimestamp="2026-01-02T00:00:00Z"),
+        empty,
+        stored("web-6", labels={"app": "api"}),
+        stored("webber-1", controller="another"),
+    ]
+    workload = WorkloadView(namespace="shop", name="web", uid="u", resource_version=1)
+    # then
+    found = sort_out(revisions, workload, selector=selector)
+    assert [one.name for one in found.own] == ["other-0", "web-1"]
+    assert [one.name for one in found.free] == free
+    in_the_way = {"web-3", "web-4", "web-5", "web-6"}
+    assert set(found.others) == (in_the_way if free else in_the_way | {"web-2"})
+
+
+def test_a_name_that_was_cut_is_in_the_way_too() -> None:
+    long = "w" * 250
+    taken = stored(f"{long[:LONGEST_REVISION_OWNER]}-1", controller="another")
+    workload = WorkloadView(namespace="shop", name=long, uid="u", resource_version=1)
+    assert set(sort_out([taken], workload, selector=WEB).others) == {taken.name}

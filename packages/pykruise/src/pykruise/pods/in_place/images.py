@@ -52,10 +52,8 @@ def mean_the_same(left: str, right: str) -> bool:
     one, other = image_name(left), image_name(right)
     if one.repository != other.repository:
         return False
-    if one.digest and other.digest:
-        return one.digest == other.digest
     if one.digest or other.digest:
-        return False
+        return one.digest == other.digest
     return one.tag == other.tag
 
 

@@ -64,10 +64,11 @@ def runtime_meta_of(pod: UpdatablePod) -> Mapping[str, ContainerMeta] | None:
     return {
         one.name: ContainerMeta(
             container_id=one.container_id,
-            plain_hash=one.hashes.plain_hash if one.hashes else 0,
-            environment_hash=one.hashes.extracted_env_from_metadata_hash if one.hashes else 0,
+            plain_hash=hashes.plain_hash,
+            environment_hash=hashes.extracted_env_from_metadata_hash,
         )
         for one in wire.containers or ()
+        for hashes in (one.hashes or _Hashes(),)
     }
 
 

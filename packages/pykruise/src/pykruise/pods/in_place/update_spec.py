@@ -110,10 +110,7 @@ def _merged_refs(spec: UpdateSpec, pending: UpdateSpec) -> dict[str, RefMetadata
     """Pending keys stay where neither the new spec's environment nor its metadata patch decides them."""
     decided = {field: _decided(spec, field) for field in MAPS}
     found: dict[str, RefMetadata] = {}
-    for name in (
-        *pending.ref_metadata,
-        *(name for name in spec.ref_metadata if name not in pending.ref_metadata),
-    ):
+    for name in {**pending.ref_metadata, **spec.ref_metadata}:
         old = pending.ref_metadata.get(name, RefMetadata())
         new = spec.ref_metadata.get(name, RefMetadata())
         merged = RefMetadata(
@@ -139,7 +136,7 @@ def _merged_resources(
     old: Mapping[str, ResourceChange], new: Mapping[str, ResourceChange]
 ) -> dict[str, ResourceChange]:
     found: dict[str, ResourceChange] = {}
-    for name in (*old, *(name for name in new if name not in old)):
+    for name in {**old, **new}:
         before, after = old.get(name, {}), new.get(name, {})
         found[name] = {
             bound: {**before.get(bound, {}), **after.get(bound, {})}
