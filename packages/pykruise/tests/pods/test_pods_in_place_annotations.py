@@ -314,7 +314,8 @@ def test_metadata_that_an_environment_or_a_patch_decides_anew_is_not_owed_any_mo
         "metadata": {"labels": {"a": None}, "annotations": {"o": "old"}, "finalizers": ["f"]}
     }
     assert pending == before
-    for nothing in (None, {}):
+    nothings: list[Document | None] = [None, {}]
+    for nothing in nothings:
         assert with_pending(new, UpdateSpec(metadata_patch=nothing)).metadata_patch == new.metadata_patch
 
 

@@ -413,7 +413,8 @@ def test_a_revision_that_is_no_pod_template_is_refused_and_breaks_nothing(damage
 def test_a_template_without_a_spec_is_refused_on_either_side() -> None:
     """inplace-update pitfall 8"""
     no_spec = NotInPlace("the template of a revision cannot be read: it has no spec")
-    for empty in ({}, {"spec": {}}, {"spec": None}):
+    damaged: list[dict[str, Any]] = [{}, {"spec": {}}, {"spec": None}]
+    for empty in damaged:
         assert diff(empty, template()) == no_spec
         assert diff(template(), empty) == no_spec
         assert diff(empty, empty) == no_spec

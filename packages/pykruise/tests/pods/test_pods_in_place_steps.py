@@ -394,7 +394,8 @@ def test_a_native_sidecar_gets_its_image_as_the_init_container_that_it_is(
 ) -> None:
     """inplace-update 9.2"""
     pod = PaperPod(with_sidecars(pod_document("c1"), "proxy", "logger"))
-    out, write = start(pod.view(), images(**wanted), labels={}, now=NOW, settings=SETTINGS)
+    spec = UpdateSpec(revision="web-new", images=wanted)
+    out, write = start(pod.view(), spec, labels={}, now=NOW, settings=SETTINGS)
     assert write.body["spec"] == expected
     assert "message" not in out.body["status"]["conditions"][0]
 
