@@ -1,5 +1,7 @@
 """Which numbers pods have; numbers of cases are the specification's."""
 
+from typing import Any
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
@@ -31,6 +33,12 @@ def test_wanted_ordinals_leave_the_reserved_ones_out(
     assert wanted_ordinals(start=start, replicas=replicas, reserved=reserved_of(reserved)) == expected
 
 
+def test_an_ordinal_beyond_32_bits_is_never_wanted() -> None:
+    """statefulset case 21: the name of such a pod would say no ordinal"""
+    given: dict[str, Any] = {"start": 2**31 - 2, "replicas": 9, "reserved": reserved_of([])}
+    assert [is_wanted(2**31 + more, **given) for more in (-3, -2, -1, 0)] == [False, True, True, False]
+
+
 def test_the_plan_makes_just_these() -> None:
     """statefulset case 5 and 7"""
     assert created(statefulset(4, pods=False, parallel=True).with_spec(reserveOrdinals=[1]).plan()) == [
@@ -58,7 +66,11 @@ def test_without_the_gate_pods_start_at_zero() -> None:
         ("web-a-10", ("web-a", 10)),
         ("web", ("", -1)),
         ("web-x", ("", -1)),
+        ("3", ("", -1)),
+        ("web-٣", ("", -1)),
         ("web-4294967296", ("web", -1)),  # case 21
+        ("web-00000000001", ("web", -1)),
+        ("web-0000000001", ("web", 1)),
         ("web-2147483647", ("web", 2147483647)),
     ],
 )

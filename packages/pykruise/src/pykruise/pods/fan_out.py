@@ -176,7 +176,7 @@ def fan_out(targets: Iterable[Target], policy: Policy, run: Run, *, now: Instant
         return _after_end(found, policy, run, run.finished_at, counts, now=now)
     if policy.is_paused:
         return Decision(waiting=_held(found, policy, Hold.PAUSED), counts=counts)
-    if counts.failed and policy.on_failure is OnFailure.PAUSE and _has_failure(found, policy):
+    if policy.on_failure is OnFailure.PAUSE and _has_failure(found, policy):
         return Decision(pause=True, waiting=_held(found, policy, Hold.PAUSED), counts=counts)
     finish = _finish(found, policy, run, now=now)
     if finish is not None:
@@ -307,7 +307,7 @@ def _held(targets: Sequence[Target], policy: Policy, why: Hold) -> dict[str, Hol
 def _until_deadline(policy: Policy, run: Run, *, now: Instant) -> float | None:
     if policy.deadline_s is None or not policy.ends:
         return None
-    return max(run.started_at + policy.deadline_s - now, 0.0)
+    return run.started_at + policy.deadline_s - now
 
 
 HELD: Final = {

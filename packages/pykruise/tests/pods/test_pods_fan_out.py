@@ -1,0 +1,250 @@
+"""What a job starts and stops, and when it is over."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.pods.fan_out import (
+    HELD,
+    Counts,
+    Decision,
+    Finish,
+    Hold,
+    OnFailure,
+    Policy,
+    Run,
+    State,
+    Target,
+    fan_out,
+    waiting_for,
+)
+from pykruise.pods.reasons import Code
+from pykruise.runtime.reasons import Reason
+
+NOW = 1000.0
+
+
+def of(text: str, *, failures: int = 1) -> list[Target]:
+    """`a:active b:failed -c`: targets with their states (default: pending); with a dash one that is not wanted."""
+    found = []
+    for word in text.split():
+        name, _, state = word.partition(":")
+        found.append(
+            Target(
+                name=name.lstrip("-"),
+                state=State(state or "pending"),
+                is_wanted=not name.startswith("-"),
+                failures=failures if state in ("failed", "failing") else 0,
+            )
+        )
+    return found
+
+
+def decide(
+    text: str, *, started: float = NOW, run: Run | None = None, failures: int = 1, **policy: Any
+) -> Decision:
+    given = run or Run(started_at=started)
+    return fan_out(of(text, failures=failures), Policy(**policy), given, now=NOW)
+
+
+def waiting(found: Decision) -> dict[str, str]:
+    return {name: str(why) for name, why in found.waiting.items()}
+
+
+# Starting
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "start", "exceeds"),
+    [(None, "a c d", False), (3, "a c", False), (2, "a", False), (1, "", False), (0, "", True)],
+)
+def test_targets_start_in_their_order_as_far_as_parallelism_goes(
+    parallelism: int | None, start: str, exceeds: bool
+) -> None:
+    found = decide("a b:active c d -e f:succeeded", parallelism=parallelism)
+    assert found.start == tuple(start.split())
+    assert waiting(found) == dict.fromkeys([one for one in "acd" if one not in start], "parallelism")
+    assert found.exceeds_parallelism is exceeds
+    assert (found.stop, found.finish) == ((), None)
+
+
+@pytest.mark.parametrize(
+    ("failures", "retries", "is_retried"),
+    [(1, 1, True), (2, 1, False), (2, 2, True), (1, 0, False), (0, 1, False)],
+)
+def test_a_target_that_failed_is_started_again_as_often_as_the_policy_says(
+    failures: int, retries: int, is_retried: bool
+) -> None:
+    given: dict[str, Any] = {"failures": failures, "retries": retries}
+    found = decide("a:failed b:active", **given)
+    assert found.start == (("a",) if is_retried else ())
+    ended = decide("a:failed b:succeeded", **given)
+    assert ended.finish is (None if is_retried else Finish.COMPLETE)
+    for on_failure, outcome in ((OnFailure.FAIL, Finish.FAILED_TARGET), (OnFailure.PAUSE, None)):
+        judged = decide("a:failed b:active", on_failure=on_failure, **given)
+        assert judged.finish is (None if is_retried else outcome)
+        assert judged.pause is (on_failure is OnFailure.PAUSE and not is_retried)
+        assert judged.start == (("a",) if is_retried else ())
+
+
+def test_a_target_that_is_not_wanted_is_not_started_again() -> None:
+    found = decide("-a:failed b:active", retries=9)
+    assert (found.start, waiting(found)) == ((), {})
+    assert decide("-a:failed b:active", retries=9, on_failure=OnFailure.FAIL).finish is Finish.FAILED_TARGET
+
+
+def test_a_failing_target_is_not_started_again_and_counts_as_failed() -> None:
+    assert decide("a:failing b:active", retries=9).start == ()
+    assert decide("a:failing b:active", retries=9, on_failure=OnFailure.FAIL).finish is Finish.FAILED_TARGET
+    assert decide("a:failing b:active", retries=9, on_failure=OnFailure.PAUSE).pause
+
+
+def test_nothing_starts_where_something_still_ends() -> None:
+    found = decide("a:ending -b:ending c", parallelism=1)
+    assert (found.start, waiting(found), found.finish) == (("c",), {"a": "ending"}, None)
+
+
+def test_what_is_not_wanted_is_stopped_unless_it_ends_anyway() -> None:
+    found = decide("a:active -b:active -c:failing d:failing -e:ending -f:failed -g")
+    assert found.stop == ("b", "c")
+
+
+# Pauses
+
+
+def test_a_paused_job_starts_stops_and_judges_nothing() -> None:
+    given: dict[str, Any] = {"is_paused": True, "on_failure": OnFailure.FAIL, "deadline_s": 0}
+    found = decide("a b:failed -c:active d:ending e:active", **given)
+    assert (found.start, found.stop, found.finish, found.pause) == ((), (), None, False)
+    assert waiting(found) == {"a": "paused", "d": "ending"}
+    assert found.counts == Counts(wanted=4, active=2, failed=1)
+
+
+def test_a_failure_pauses_the_job_where_the_policy_says_so() -> None:
+    found = decide("a b:failed -c:active d:ending", on_failure=OnFailure.PAUSE, deadline_s=0)
+    assert (found.pause, found.start, found.stop, found.finish) == (True, (), (), None)
+    assert waiting(found) == {"a": "paused", "d": "ending"}
+    assert found.counts == Counts(wanted=3, active=1, failed=1)
+    assert not decide("a b:failed").pause
+    assert not decide("a b:succeeded", on_failure=OnFailure.PAUSE).pause
+
+
+# The end
+
+
+@pytest.mark.parametrize(
+    ("text", "policy", "finish"),
+    [
+        ("a:succeeded b:failed", {}, Finish.COMPLETE),
+        ("a:succeeded b:active", {}, None),
+        ("a:succeeded b", {}, None),
+        ("a:succeeded b:failing", {}, None),
+        ("a:succeeded b:ending", {}, None),
+        ("a:succeeded -b:active -c", {}, Finish.COMPLETE),
+        ("-b:active", {}, None),
+        ("", {}, None),
+        ("", {"completes_empty": True}, Finish.COMPLETE),
+        ("-b", {"completes_empty": True}, Finish.COMPLETE),
+        ("a:succeeded", {"ends": False}, None),
+        ("a:active", {"ends": False, "deadline_s": 0}, None),
+        ("a:failed b:active", {"ends": False, "on_failure": OnFailure.FAIL}, Finish.FAILED_TARGET),
+        ("a:failed b:active", {"on_failure": OnFailure.CONTINUE}, None),
+        ("a:failed", {"on_failure": OnFailure.FAIL, "deadline_s": 0}, Finish.FAILED_TARGET),
+        ("a:active", {"deadline_s": 0}, Finish.DEADLINE),
+        ("a:active", {"deadline_s": 1}, None),
+        ("a:succeeded", {"deadline_s": 1}, Finish.COMPLETE),
+        ("a:succeeded", {"deadline_s": 0}, Finish.DEADLINE),
+        ("a:succeeded", {"deadline_s": 0, "completes_late": True}, Finish.COMPLETE),
+        ("a:active", {"deadline_s": 0, "completes_late": True}, Finish.DEADLINE),
+    ],
+)
+def test_a_job_ends_when_all_have_ended_or_one_failed_or_time_is_up(
+    text: str, policy: dict[str, Any], finish: Finish | None
+) -> None:
+    assert decide(text, **policy).finish is finish
+
+
+@pytest.mark.parametrize(
+    ("text", "policy", "stop"),
+    [
+        ("a:active -b:active c d:failing -e:failing f:ending", {"deadline_s": 0}, "a b e"),
+        ("a:active -b:active c:failed d f:ending", {"on_failure": OnFailure.FAIL}, "a b"),
+        ("a:succeeded -b:active -c:failing", {}, "b c"),
+    ],
+)
+def test_a_job_that_fails_stops_all_and_one_that_is_complete_what_is_not_wanted(
+    text: str, policy: dict[str, Any], stop: str
+) -> None:
+    found = decide(text, **policy)
+    assert (found.start, found.stop) == ((), tuple(stop.split()))
+    assert {name: why for name, why in waiting(found).items() if why != "ending"} == {
+        one: "over" for one in "cd" if f" {one} " in f" {text} "
+    }
+
+
+def test_the_job_is_looked_at_again_when_its_deadline_or_its_time_to_live_is_over() -> None:
+    assert decide("a:active", started=NOW - 10, deadline_s=30).requeue_after_s == 20
+    assert decide("a:active", started=NOW - 10).requeue_after_s is None
+    assert decide("a:active", started=NOW - 10, deadline_s=30, ends=False).requeue_after_s is None
+    assert decide("a:succeeded", ttl_s=60).requeue_after_s == 60
+    assert decide("a:succeeded").requeue_after_s is None
+    failed: dict[str, Any] = {"on_failure": OnFailure.FAIL, "ttl_s": 60}
+    assert decide("a:failed", ends=False, **failed).requeue_after_s is None
+    assert decide("a:failed", **failed).requeue_after_s == 60
+
+
+@pytest.mark.parametrize(
+    ("ago", "policy", "delete", "requeue"),
+    [
+        (59, {"ttl_s": 60}, False, 1),
+        (60, {"ttl_s": 60}, True, None),
+        (61, {"ttl_s": 60}, True, None),
+        (0, {"ttl_s": 0}, True, None),
+        (99, {}, False, None),
+        (99, {"ttl_s": 60, "ends": False}, False, None),
+    ],
+)
+@pytest.mark.parametrize("has_failed", [True, False])
+def test_a_job_that_is_over_starts_nothing_and_is_deleted_when_its_time_is_over(
+    ago: int, policy: dict[str, Any], delete: bool, requeue: int | None, has_failed: bool
+) -> None:
+    run = Run(started_at=0, finished_at=NOW - ago, has_failed=has_failed)
+    found = decide("a b:active -c:active d:ending", run=run, is_paused=True, deadline_s=0, **policy)
+    assert (found.start, found.finish, found.delete, found.requeue_after_s) == ((), None, delete, requeue)
+    assert found.stop == (("b", "c") if has_failed else ("c",))
+    assert waiting(found) == {"a": "over", "d": "ending"}
+    assert found.counts == Counts(wanted=3, active=2)
+
+
+# What it says
+
+
+def test_targets_are_counted_by_their_state() -> None:
+    text = "a b:active c:active d:failing e:ending f:succeeded g:failed -h:failed -i:succeeded j:succeeded"
+    counts = Counts(wanted=8, active=2, succeeded=3, failed=3)
+    assert decide(text).counts == counts
+    assert decide(text, deadline_s=0).counts == counts
+
+
+NOTHING_FITS = Reason(Code.NO_TARGET, "no node fits")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", NOTHING_FITS),
+        ("-a:active", NOTHING_FITS),
+        ("a b:active c", HELD[Hold.PARALLELISM]),
+        ("a:ending b:active", HELD[Hold.ENDING]),
+        ("a:succeeded", None),
+    ],
+)
+def test_a_job_waits_for_targets_for_its_turn_or_for_an_end(text: str, expected: Reason | None) -> None:
+    found = decide(text, parallelism=1)
+    assert waiting_for(found, nothing_fits=NOTHING_FITS, what="{} pods") == expected
+
+
+def test_a_job_whose_targets_all_run_waits_for_their_end() -> None:
+    found = waiting_for(decide("a:active b:active"), nothing_fits=NOTHING_FITS, what="{} pods")
+    assert found is not None
+    assert (found.code, found.message) == (Code.PODS_ACTIVE, "2 pods have not ended")
