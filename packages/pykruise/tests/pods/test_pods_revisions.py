@@ -92,20 +92,93 @@ def test_equal_templates_in_another_spelling_are_one_revision() -> None:
     assert meaning(elaborate) == meaning(plain)
 
 
-@pytest.mark.parametrize(("left", "right"), [("1", "1000m"), ("0.5Gi", "512Mi"), (1, "1"), ("1e3", "1k")])
+@pytest.mark.parametrize(
+    "empty",
+    [
+        *({"hostNetwork": None}, {"hostNetwork": False}, {"volumes": []}, {"nodeSelector": {}}),
+        *({"priorityClassName": ""}, {"containers": None}, {"overhead": {}}, {"tolerations": None}),
+    ],
+)
+def test_what_go_leaves_out_makes_no_other_name(empty: dict[str, Any]) -> None:
+    plain = {"metadata": {"labels": {"app": "web"}}, "spec": {"dnsPolicy": "Default"}}
+    assert revision_data({**plain, "spec": {**plain["spec"], **empty}}) == revision_data(plain)
+
+
+@pytest.mark.parametrize(
+    "kept", [{"securityContext": {}}, {"priority": 0}, {"enableServiceLinks": False}, {"hostNetwork": True}]
+)
+def test_what_go_writes_though_it_is_empty_makes_another_name(kept: dict[str, Any]) -> None:
+    plain = {"metadata": {"labels": {"app": "web"}}, "spec": {"dnsPolicy": "Default"}}
+    assert revision_data({**plain, "spec": {**plain["spec"], **kept}}) != revision_data(plain)
+
+
+AMOUNTS = [("1", "1000m"), ("0.5Gi", "512Mi"), (1, "1"), ("1e3", "1k"), ("1Gi", "1073741824")]
+
+
+@pytest.mark.parametrize(("left", "right"), AMOUNTS)
 def test_quantities_are_compared_by_amount(left: Any, right: Any) -> None:
     def with_cpu(amount: Any) -> dict[str, Any]:
         found = template()
         found["spec"]["containers"][0]["resources"] = {"limits": {"x": amount}}
         return found
 
-    assert meaning(with_cpu(left)) == meaning(with_cpu(right))
+    def with_size(amount: Any) -> dict[str, Any]:
+        return template(volumes=[{"name": "v", "emptyDir": {"sizeLimit": amount}}])
+
+    assert meaning(with_cpu(left)) == meaning(with_cpu(right)) != meaning(with_cpu("7"))
+    assert meaning(with_size(left)) == meaning(with_size(right)) != meaning(with_size("7"))
+
+
+@pytest.mark.parametrize(("left", "right"), AMOUNTS)
+@pytest.mark.parametrize("field", ["annotations", "labels"])
+def test_what_looks_like_a_quantity_in_a_label_is_a_text(field: str, left: Any, right: Any) -> None:
+    def with_text(value: Any) -> dict[str, Any]:
+        return {"metadata": {field: {"sizeLimit": str(value)}}, "spec": {}}
+
+    assert (meaning(with_text(left)) == meaning(with_text(right))) is (str(left) == str(right))
+
+
+def test_what_a_kind_of_other_fields_leaves_empty_means_nothing() -> None:
+    """A SidecarSet's revision holds fields of its spec."""
+    plain = {"containers": [{"name": "proxy"}]}
+    assert meaning({**plain, "volumes": None, "initContainers": [], "injectionStrategy": {}}) == meaning(
+        plain
+    )
+
+
+def test_a_claim_in_a_template_is_written_as_go_writes_it() -> None:
+    def written(claim: dict[str, Any]) -> Any:
+        volume = {"name": "v", "ephemeral": {"volumeClaimTemplate": claim}}
+        data = orjson.loads(revision_data(template(volumes=[volume])))
+        return data["spec"]["template"]["spec"]["volumes"][0]["ephemeral"]["volumeClaimTemplate"]
+
+    empty = {"metadata": {"creationTimestamp": None}, "spec": {"resources": {}}}
+    assert written({}) == written({"spec": {"resources": None}, "metadata": None}) == empty
+    full = {"metadata": {"labels": {"a": "b"}}, "spec": {"resources": {"requests": {"storage": "1024Mi"}}}}
+    assert written(full) == {
+        "metadata": {"creationTimestamp": None, "labels": {"a": "b"}},
+        "spec": {"resources": {"requests": {"storage": "1Gi"}}},
+    }
+
+
+@pytest.mark.parametrize("odd", ["x", 5, None, ["x"], {"value": ""}])
+def test_a_template_of_an_odd_shape_is_no_crash(odd: Any) -> None:
+    found = template()
+    found["spec"]["containers"][0]["env"] = [odd]
+    assert meaning(found) != meaning(template())
+    assert revision_data(found) != revision_data(template())
+
+
+def test_a_candidate_is_the_template_without_its_directive() -> None:
+    assert candidate({**A, "$patch": "replace"}) == candidate(A)
+    assert candidate(A).template == A
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"metadata": {"labels": {"app": "web", "new": ""}}},
+        {"metadata": {"labels": {"app": "web", "image": ""}}},
         {"metadata": {"labels": {"app": "web"}, "annotations": {"note": ""}}},
         {"spec": {"containers": [{"name": "main", "image": "nginx:1"}], "hostNetwork": True}},
         {"spec": {"containers": [{"name": "main", "image": "nginx:1"}], "enableServiceLinks": False}},
@@ -138,6 +211,22 @@ def test_data_of_another_shape_is_an_empty_template_and_no_crash(data: Any) -> N
     assert view({**revision(A, 1), "data": data}).template == {}
 
 
+def test_a_stored_revision_is_read_with_what_it_has() -> None:
+    full = view(revision(A, 1, controller=""))
+    assert (full.namespace, full.resource_version, full.controller_uid) == (NAMESPACE, 7, "")
+    owners = [{"uid": "first"}, {"uid": "second", "controller": True}]
+    assert view(revision(A, 1, controller="", ownerReferences=owners)).controller_uid == "second"
+    bare = view({"metadata": {"name": "web-1", "labels": None, "annotations": None}})
+    assert (bare.labels, bare.annotations, bare.created_at) == ({}, {}, None)
+    assert (bare.resource_version, bare.number, bare.is_deleting) == (0, 0, False)
+
+
+def test_a_kind_of_other_fields_stores_these() -> None:
+    """A SidecarSet's revision holds fields of its spec."""
+    fields = {"containers": [{"name": "proxy"}]}
+    assert view({**revision(A, 1), "data": {"spec": {**fields, "$patch": "replace"}}}).template == fields
+
+
 def test_the_first_template_gets_a_revision_of_its_own() -> None:
     choice = choose(A)
     assert choice.create is not None
@@ -165,6 +254,13 @@ def test_going_back_to_an_older_template_reuses_its_revision() -> None:
     assert choice.create is None
     assert choice.revision.name == view(revision(A, 1)).name
     assert choice.patch == {"revision": 3, "metadata": {"annotations": {"hash": ""}}}
+
+
+def test_of_several_older_revisions_that_say_the_same_the_latest_is_used() -> None:
+    first = revision(A, 1, name="web-x")
+    second = revision(A, 2, name="web-y", annotations={"hash": "", "other": "1"})
+    choice = choose(A, *views(first, second, revision(B, 3)))
+    assert (choice.revision.name, choice.patch) == ("web-y", {"revision": 4})
 
 
 def test_going_back_leaves_annotations_alone_that_are_right() -> None:
@@ -216,7 +312,11 @@ def test_a_limit_of_zero_keeps_only_live_revisions() -> None:
 def test_revisions_are_sorted_by_number_then_creation_then_name() -> None:
     older = view(revision(A, 1, creationTimestamp="2020-01-01T00:00:00Z"))
     newer = view(revision(B, 1, creationTimestamp="2021-01-01T00:00:00Z"))
-    assert sorted_revisions([newer, older]) == [older, newer]
+    unknown = view(revision(C, 1, creationTimestamp=None))
+    assert sorted_revisions([newer, unknown, older]) == [unknown, older, newer]
+    twins = [view(revision(A, 1, name=name)) for name in ("web-b", "web-a")]
+    assert [one.name for one in sorted_revisions(twins)] == ["web-a", "web-b"]
+    assert sorted_revisions([view(revision(A, 2)), newer])[0] == newer
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,40 @@
+"""Whose pod it is."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.pods.owners import is_of_kruise_workload, pod_reference
+from support.cloneset_builder import cloneset
+
+
+def owned_by(api_version: str, **fields: Any) -> dict[str, Any]:
+    owner = {"apiVersion": api_version, "kind": "CloneSet", "name": "web", "uid": "u", "controller": True}
+    return {"metadata": {"ownerReferences": [{**owner, **fields}]}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (owned_by("apps.kruise.io/v1beta1"), True),
+        (owned_by("apps.kruise.io/v1alpha1"), True),
+        (owned_by("apps.kruise.io/v1beta1", controller=False), False),
+        (owned_by("apps/v1"), False),
+        (owned_by("policy.kruise.io/v1alpha1"), False),
+        (owned_by("apps.kruise.io"), False),
+        ({"metadata": {}}, False),
+    ],
+)
+def test_a_pod_of_a_workload_of_this_project_is_known_by_its_controllers_group(
+    pod: dict[str, Any], expected: bool
+) -> None:
+    assert is_of_kruise_workload(pod) is expected
+
+
+def test_what_goes_with_a_pod_is_owned_but_not_managed_by_it() -> None:
+    assert pod_reference(cloneset(1).pod_views()[0]) == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "web-a",
+        "uid": "uid-a",
+    }

@@ -1,0 +1,233 @@
+"""What keeps a pod from being available."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kube.clock import format_time
+from pykruise.pods import keys
+from pykruise.pods.lifecycle import Lifecycle, LifecycleHook
+from pykruise.pods.pod_blockers import LOOKED_AT, blocker_of, blockers_of
+from pykruise.pods.reasons import Code
+from pykruise.runtime.reasons import Reason
+from support.cloneset_builder import NOW, CloneSetBuilder, cloneset
+
+HOOK = LifecycleHook(labels_handler={"hook": "on"})
+HOOKS = Lifecycle(pre_normal=HOOK, in_place_update=HOOK, pre_delete=HOOK)
+
+
+def found(builder: CloneSetBuilder, lifecycle: Lifecycle | None = None, *, minimum: int = 0) -> Reason | None:
+    return blocker_of(builder.pod_views()[0], lifecycle, min_ready_seconds=minimum, now=NOW)
+
+
+def code_of(builder: CloneSetBuilder, lifecycle: Lifecycle | None = None, **arguments: Any) -> str:
+    reason = found(builder, lifecycle, **arguments)
+    return "" if reason is None else reason.code
+
+
+def waiting(reason: str, *, image: str = "nginx:1", init: bool = False, **spec: Any) -> CloneSetBuilder:
+    """A pod one of whose containers waits for this reason; its status names `image`."""
+    builder = cloneset(1).not_ready("a")
+    pod = builder.pods["a"]
+    status = {"name": "main", "image": image, "restartCount": 3, "state": {"waiting": {"reason": reason}}}
+    pod["status"]["initContainerStatuses" if init else "containerStatuses"] = [{**status, **spec}]
+    return builder
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        *("ErrImageNeverPull", "ErrImagePull", "ImageInspectError", "ImagePullBackOff", "InvalidImageName"),
+        *("RegistryUnavailable", "SignatureValidationFailed"),
+    ],
+)
+def test_an_image_that_cannot_be_pulled_is_named_as_the_spec_wants_it(reason: str) -> None:
+    blocker = found(waiting(reason, image="nginx:0"))
+    assert blocker is not None
+    assert (blocker.code, blocker.container) == (Code.IMAGE_PULL, "main")
+    assert blocker.message == f"image nginx:1 of container main cannot be pulled ({reason})"
+
+
+def test_an_image_of_an_init_container_or_of_a_sidecar_is_named_too() -> None:
+    setup = found(waiting("ErrImagePull", image="setup:1", init=True, name="setup"))
+    assert setup is not None
+    assert setup.message == "image setup:1 of container setup cannot be pulled (ErrImagePull)"
+    builder = waiting("ErrImagePull", image="proxy:1", init=True, name="proxy")
+    builder.pods["a"]["spec"]["initContainers"] = [
+        {"name": "proxy", "image": "proxy:2", "restartPolicy": "Always"}
+    ]
+    proxy = found(builder)
+    assert proxy is not None
+    assert proxy.message == "image proxy:2 of container proxy cannot be pulled (ErrImagePull)"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        *("ContainerCannotRun", "CrashLoopBackOff", "CreateContainerConfigError", "CreateContainerError"),
+        "RunContainerError",
+    ],
+)
+def test_a_container_that_does_not_start_is_named(reason: str) -> None:
+    blocker = found(waiting(reason))
+    assert blocker is not None
+    assert (blocker.code, blocker.container) == (Code.CONTAINER_FAILS, "main")
+    assert blocker.message == f"container main does not start ({reason}, 3 restarts)"
+
+
+def unscheduled(status: str | None = "False", **fields: str | None) -> CloneSetBuilder:
+    return cloneset(1).unscheduled("a").set_condition("a", "PodScheduled", status, **fields)
+
+
+@pytest.mark.parametrize(
+    ("builder", "code", "message"),
+    [
+        (unscheduled(None), Code.SCHEDULING, "waits for the scheduler"),
+        (unscheduled("True", reason="SchedulingGated"), Code.SCHEDULING, "waits for the scheduler"),
+        (
+            unscheduled(reason="SchedulingGated", message="gated"),
+            Code.SCHEDULING_GATED,
+            "is not to be scheduled yet: gated",
+        ),
+        (
+            unscheduled(message="unbound immediate PersistentVolumeClaims"),
+            Code.UNBOUND_CLAIMS,
+            "cannot be scheduled: unbound immediate PersistentVolumeClaims",
+        ),
+        (unscheduled(message="no cpu", reason="X"), Code.UNSCHEDULABLE, "cannot be scheduled: no cpu"),
+        (unscheduled(message=None, reason="X"), Code.UNSCHEDULABLE, "cannot be scheduled: X"),
+        (unscheduled(reason=None), Code.UNSCHEDULABLE, "cannot be scheduled: no reason given"),
+    ],
+)
+def test_a_pod_without_a_node_says_what_the_scheduler_says(
+    builder: CloneSetBuilder, code: Code, message: str
+) -> None:
+    blocker = found(builder, HOOKS)
+    assert blocker is not None
+    assert (blocker.code, blocker.message) == (code, message)
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "state", "code"),
+    [
+        ("Infeasible", "True", "Updating", Code.RESIZE_INFEASIBLE),
+        ("Deferred", "True", "Updating", Code.RESIZE_DEFERRED),
+        ("Other", "True", "Updating", Code.RESIZE_PENDING),
+        (None, "True", "Updating", Code.RESIZE_PENDING),
+        ("Infeasible", "False", "Updating", Code.UPDATING_IN_PLACE),
+        ("Infeasible", "True", "Normal", ""),
+    ],
+)
+def test_a_resize_of_an_update_that_the_node_cannot_do_is_in_the_way(
+    reason: str | None, status: str, state: str, code: str
+) -> None:
+    """inplace-update 9.2"""
+    builder = cloneset(1).in_state(state, "a").set_condition("a", "PodResizePending", status, reason=reason)
+    assert code_of(builder) == code
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "remedy"),
+    [
+        ("PreparingNormal", Code.PRE_NORMAL_HOOK, "put the hook of spec.lifecycle on the pod"),
+        ("PreparingUpdate", Code.IN_PLACE_UPDATE_HOOK, "take the hook of spec.lifecycle off the pod"),
+        ("Updated", Code.IN_PLACE_UPDATE_HOOK, "put the hook of spec.lifecycle back on the pod"),
+        ("PreparingDelete", Code.PRE_DELETE_HOOK, "take the hook of spec.lifecycle off the pod"),
+        ("Updating", Code.UPDATING_IN_PLACE, ""),
+    ],
+)
+def test_a_hook_that_holds_a_pod_is_in_the_way_until_its_owner_acts(
+    state: str, code: Code, remedy: str
+) -> None:
+    blocker = found(cloneset(1).in_state(state, "a"), HOOKS)
+    assert blocker is not None
+    assert (blocker.code, blocker.remedy) == (code, remedy)
+
+
+def test_a_pod_in_its_grace_period_waits_for_its_end_and_one_of_a_strange_state_for_that() -> None:
+    grace = {keys.IN_PLACE_GRACE_ANNOTATION: '{"revision":"x","graceSeconds":5}'}
+    assert code_of(cloneset(1).annotated(grace, "a").in_state("Updating", "a")) == Code.GRACE_PERIOD
+    assert code_of(cloneset(1).in_state("Strange", "a"), HOOKS) == Code.LIFECYCLE
+    assert code_of(cloneset(1).in_state("Updated", "a")) == Code.LIFECYCLE
+
+
+@pytest.mark.parametrize(
+    ("ready_for", "minimum", "code"),
+    [
+        (10, 0, ""),
+        (10, 10, ""),
+        (10, 11, Code.MIN_READY_SECONDS),
+        (-5, 0, Code.MIN_READY_SECONDS),
+        (None, 0, ""),
+        (None, 1, Code.MIN_READY_SECONDS),
+    ],
+)
+def test_a_ready_pod_may_have_to_be_so_for_longer(ready_for: int | None, minimum: int, code: str) -> None:
+    since = None if ready_for is None else format_time(NOW - ready_for)
+    builder = cloneset(1).set_condition("a", "Ready", "True", lastTransitionTime=since)
+    assert code_of(builder, minimum=minimum) == code
+
+
+def test_containers_that_start_are_waited_for() -> None:
+    starting = found(waiting("ContainerCreating"))
+    assert starting is not None
+    assert (starting.code, starting.message) == (Code.STARTING, "its containers start (ContainerCreating)")
+    for phase in ("", "Pending"):
+        pending = found(cloneset(1).phase(phase, "a").not_ready("a"))
+        assert pending is not None
+        assert (pending.code, pending.message) == (Code.STARTING, "its containers start (Pending)")
+    assert code_of(cloneset(1).phase("Unknown", "a").not_ready("a")) == Code.NOT_READY
+
+
+def gated(*gates: str, **conditions: dict[str, str]) -> CloneSetBuilder:
+    """A pod that is not ready, with these gates and, by gate, the fields of its condition."""
+    builder = cloneset(1).not_ready("a")
+    builder.pods["a"]["spec"]["readinessGates"] = [{"conditionType": gate} for gate in gates]
+    for gate, fields in conditions.items():
+        builder.set_condition("a", gate, **{"status": "False", **fields})
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("builder", "message"),
+    [
+        (gated("lb"), "its readiness gate lb is not True"),
+        (gated("lb", lb={"message": "drains", "reason": "X"}), "its readiness gate lb is not True (drains)"),
+        (gated("lb", lb={"reason": "X"}), "its readiness gate lb is not True (X)"),
+        (gated("dns", "lb", dns={"status": "True"}), "its readiness gate lb is not True"),
+    ],
+)
+def test_a_gate_that_its_controller_has_not_opened_is_named(builder: CloneSetBuilder, message: str) -> None:
+    blocker = found(builder)
+    assert blocker is not None
+    assert (blocker.code, blocker.message) == (Code.READINESS_GATE, message)
+
+
+def test_gates_of_this_project_open_by_themselves() -> None:
+    # a condition that is not there yet is set in this very plan
+    missing = gated(keys.IN_PLACE_READY, "lb").set_condition("a", keys.IN_PLACE_READY, None)
+    assert code_of(missing) == Code.READINESS_GATE
+    # one that is False belongs to an update
+    held = gated(keys.IN_PLACE_READY).set_condition("a", keys.IN_PLACE_READY, "False")
+    held.annotated({keys.IN_PLACE_STATE_ANNOTATION: "{}"}, "a")
+    assert code_of(held) == Code.UPDATING_IN_PLACE
+    assert code_of(gated(keys.IN_PLACE_READY)) == Code.NOT_READY
+
+
+def test_a_pod_that_is_not_ready_says_since_when() -> None:
+    blocker = found(cloneset(1).not_ready("a"))
+    assert blocker is not None
+    assert blocker.message == f"its containers are not ready (since {format_time(NOW - 3600)})"
+    unknown = found(cloneset(1).set_condition("a", "Ready", None))
+    assert unknown is not None
+    assert unknown.message == "its containers are not ready"
+
+
+def test_pods_with_obstacles_are_sorted_by_name_and_not_all_are_looked_at() -> None:
+    pods = cloneset(LOOKED_AT + 2).not_ready("b", "a").pod_views()
+    named = blockers_of([*pods[2:4], *reversed(pods[:2])], None, now=NOW)
+    assert [(pod.name, reason.code) for pod, reason in named] == [
+        ("web-a", Code.NOT_READY),
+        ("web-b", Code.NOT_READY),
+    ]
+    assert [pod.name for pod, _ in blockers_of([*pods[3:], *pods[:3]], None, now=NOW)] == ["web-a"]

@@ -1,0 +1,88 @@
+"""How far a workload is, for the conditions Ready, Reconciling and Stalled."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.pods.reasons import AT_REST, Code
+from pykruise.pods.standing import CONVERGED, DEADLINE_EXCEEDED, STALLING, standing_of
+from pykruise.pods.waiting import WAITING
+from pykruise.runtime.kstatus import Standing
+from pykruise.runtime.reasons import NOTHING, Reason
+
+STARTING = Reason(Code.STARTING, "its containers start")
+LATE = {"type": "Progressing", "status": "False", "reason": DEADLINE_EXCEEDED, "message": "10 min are over"}
+FAILED = {"type": "FailedCreate", "status": "True", "reason": "Quota", "message": "no more pods"}
+
+
+def waits(conditions: list[dict[str, Any]], waiting: Reason = STARTING) -> Standing:
+    return standing_of(conditions, waiting)
+
+
+PLAIN = Standing(is_ready=False, reason=Code.STARTING, message=f"its containers start; {NOTHING}")
+
+
+def test_an_object_that_waits_for_nothing_has_converged() -> None:
+    assert standing_of([LATE, FAILED], None) == Standing(is_ready=True, reason=CONVERGED)
+
+
+@pytest.mark.parametrize("code", sorted(AT_REST))
+def test_what_was_asked_for_is_ready_and_held(code: Code) -> None:
+    found = waits([LATE, FAILED], Reason(code, "as asked", "change it"))
+    assert found == Standing(is_ready=True, is_held=True, reason=code, message="as asked; change it")
+
+
+@pytest.mark.parametrize("code", sorted(STALLING))
+def test_what_only_a_person_can_change_stalls(code: Code) -> None:
+    found = waits([LATE, FAILED], Reason(code, "wrong", "correct it"))
+    assert found == Standing(is_ready=False, is_stalled=True, reason=code, message="wrong; correct it")
+
+
+def test_a_deadline_that_has_passed_stalls_and_says_what_is_waited_for() -> None:
+    said = f"10 min are over; its containers start; {NOTHING}"
+    late = Standing(is_ready=False, is_stalled=True, reason=DEADLINE_EXCEEDED, message=said)
+    assert waits([FAILED, LATE]) == late
+    assert waits([LATE], Reason(Code.IMAGE_PULL, "no image", "correct it")).is_stalled
+
+
+@pytest.mark.parametrize(
+    "change", [{"type": "Other"}, {"status": "True"}, {"reason": "ReplicaSetUpdated"}, {"reason": None}]
+)
+def test_a_deadline_that_has_not_passed_stalls_nothing(change: dict[str, Any]) -> None:
+    assert waits([LATE | change]) == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        (FAILED, "Quota"),
+        (FAILED | {"reason": None}, "FailedCreate"),
+        (FAILED | {"type": "FailedUpdate"}, "Quota"),
+        (FAILED | {"type": WAITING, "reason": Code.QUOTA}, Code.QUOTA),
+    ],
+)
+def test_a_write_that_fails_is_nearer_to_the_cause_than_what_is_waited_for(
+    condition: dict[str, Any], reason: str
+) -> None:
+    found = Standing(is_ready=False, reason=reason, message="no more pods")
+    assert waits([{"type": "Other", "status": "True"}, condition]) == found
+    without = {field: value for field, value in condition.items() if field != "message"}
+    assert waits([without]).message == ""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "False"},
+        {"type": "Available"},
+        {"type": WAITING, "reason": Code.STARTING},
+        {"type": "Available", "reason": Code.QUOTA},
+    ],
+)
+def test_a_write_that_has_succeeded_since_is_no_cause(change: dict[str, str]) -> None:
+    assert waits([FAILED | change]) == PLAIN
+
+
+def test_what_a_person_has_to_do_is_said_even_if_a_write_fails() -> None:
+    found = waits([FAILED], Reason(Code.IMAGE_PULL, "no image", "correct it"))
+    assert found == Standing(is_ready=False, reason=Code.IMAGE_PULL, message="no image; correct it")
