@@ -1,0 +1,264 @@
+"""Images pulled ahead of an update: the jobs that are made, and jobs as they are stored."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kube.api import ObjectReference
+from pykruise.kube.ids import Key
+from pykruise.kube.image_references import ImageName
+from pykruise.pods import keys
+from pykruise.pods.image_pull_jobs import (
+    PullJobView,
+    PullSettings,
+    annotated_settings,
+    annotated_threshold,
+    changed_images,
+    is_pull_job,
+    project_pull_job,
+    pull_jobs,
+)
+from pykruise.pods.revisions import project_revision
+from pykruise.pods.views import ControllerView
+from support.cloneset_builder import revision
+
+ALWAYS = {"completionPolicy": {"type": "Always"}}
+
+
+def stored(spec: dict[str, Any] | None = None, *, status: Any = None, **metadata: Any) -> PullJobView:
+    """A stored job; `spec` goes over one that pulls nginx everywhere."""
+    given = {"image": "nginx:1", **ALWAYS, **(spec or {})}
+    document = {"metadata": {"name": "job", **metadata}, "spec": given, "status": status}
+    return project_pull_job(orjson.dumps(document))
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("5", 5), ("+5", 5), ("0", 0), ("-1", None), ("x", None), ("", None), ("9" * 10, None)],
+)
+def test_settings_in_annotations_are_whole_numbers_or_absent(text: str, number: int | None) -> None:
+    annotations = {keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION: text, keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION: text}
+    expected = PullSettings() if number is None else PullSettings(parallelism=number, timeout_s=number)
+    assert annotated_settings(annotations) == expected
+    assert (PullSettings().parallelism, PullSettings().timeout_s) == (1, 300)
+    assert annotated_settings({}) == PullSettings()
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("3", 3), ("20%", 2), ("25%", 3), ("0%", 0), ("-20%", 0), ("x%", 0), ("x", 0), ("-1", 0), (None, 0)],
+)
+def test_a_threshold_is_a_number_or_a_share_rounded_up(text: str | None, number: int) -> None:
+    annotations = {} if text is None else {keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION: text}
+    assert annotated_threshold(annotations, of=10) == number
+
+
+# Which images
+
+
+def with_images(**images: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": name, "image": image} for name, image in images.items()]}}
+
+
+@pytest.mark.parametrize(
+    ("new", "olds", "expected"),
+    [
+        (with_images(c1="a:2", c2="b:1"), [with_images(c1="a:1", c2="b:1")], {"c1": "a:2"}),
+        (with_images(c1="a:1"), [with_images(c1="a:1"), with_images(c1="a:0")], {"c1": "a:1"}),
+        (with_images(c1="a:1", c2="b:1"), [with_images(c1="a:1")], {"c2": "b:1"}),
+        (with_images(c1="a:1"), [{"spec": None}, {}], {"c1": "a:1"}),
+        (with_images(c1="a:1"), [{"spec": {"containers": None}}], {"c1": "a:1"}),
+        (with_images(c1="a:1"), [], {}),
+        (with_images(c1="", c2=None, c3=5), [with_images(c1="a", c2="a", c3="a")], {}),
+        ({"spec": {"containers": [{"image": "a:1"}, {"name": 5, "image": "a:1"}]}}, [with_images()], {}),
+    ],
+)
+def test_an_image_is_pulled_that_some_older_revision_has_not(
+    new: dict[str, Any], olds: list[dict[str, Any]], expected: dict[str, str]
+) -> None:
+    assert changed_images(new, olds) == expected
+
+
+# Making jobs
+
+
+def made(template: dict[str, Any], *, selector: dict[str, Any], **settings: Any) -> list[dict[str, Any]]:
+    stored_revision = project_revision(
+        orjson.dumps(revision({"metadata": {"labels": {}}, **template}, 1, name="web-7c9d"))
+    )
+    images = {"c1": "a:2", "c2": "b:2"}
+    owner = {"name": "web"}
+    given = PullSettings(**settings)
+    return pull_jobs(stored_revision, images, selector=selector, owner=owner, settings=given)
+
+
+def test_a_job_for_each_image_goes_to_the_nodes_of_older_pods() -> None:
+    """inplace-update case 68"""
+    expressions = [{"key": "app", "operator": "Exists"}]
+    not_new = {"key": keys.REVISION_LABEL, "operator": "NotIn", "values": ["web-7c9d", "7c9d"]}
+    first, second = made(
+        {
+            "metadata": {"labels": {"app": "web"}, "annotations": {"note": "x"}},
+            "spec": {"imagePullSecrets": [{"name": "s1"}, {}, {"name": ""}, {"name": "s2"}]},
+        },
+        selector={"matchLabels": {"app": "web"}, "matchExpressions": expressions},
+        parallelism=5,
+        timeout_s=60,
+    )
+    assert (first["metadata"]["name"], second["metadata"]["name"]) == ("web-7c9d-c1", "web-7c9d-c2")
+    assert (first["spec"]["image"], second["spec"]["image"]) == ("a:2", "b:2")
+    labels = {"app": "web", keys.REVISION_HASH_LABEL: "7c9d"}
+    assert first["metadata"] == {
+        "name": "web-7c9d-c1",
+        "namespace": "shop",
+        "labels": labels,
+        "ownerReferences": [{"name": "web"}],
+    }
+    assert first["spec"] == {
+        "image": "a:2",
+        "podSelector": {"matchLabels": {"app": "web"}, "matchExpressions": [*expressions, not_new]},
+        "parallelism": 5,
+        "pullPolicy": {"backoffLimit": 1, "timeoutSeconds": 60},
+        "completionPolicy": {"type": "Always", "ttlSecondsAfterFinished": 600},
+        "sandboxConfig": {"labels": labels, "annotations": {"note": "x"}},
+        "pullSecrets": ["s1", "s2"],
+    }
+
+
+@pytest.mark.parametrize(
+    "template",
+    [{}, {"metadata": {"labels": None}, "spec": None}, {"metadata": {"labels": {}, "annotations": {}}}],
+)
+def test_what_a_template_does_not_say_is_left_out(template: dict[str, Any]) -> None:
+    stored_template = {"metadata": {"labels": {}}, **template}
+    document = revision({"metadata": {"labels": {}}}, 1, name="web-7c9d")
+    document["data"] = {"spec": {"template": stored_template}}
+    owned = project_revision(orjson.dumps(document))
+    (job,) = pull_jobs(owned, {"c1": "a:2"}, selector={}, owner={}, settings=PullSettings())
+    assert job["spec"]["sandboxConfig"] == {"labels": {keys.REVISION_HASH_LABEL: "7c9d"}}
+    assert job["spec"]["podSelector"].keys() == {"matchExpressions"}
+    assert "pullSecrets" not in job["spec"]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "expected"),
+    [
+        ("apps.kruise.io/v1beta1", "ImagePullJob", True),
+        ("apps.kruise.io/v1alpha1", "ImagePullJob", True),
+        ("apps/v1", "ImagePullJob", False),
+        ("apps.kruise.io/v1beta1", "CloneSet", False),
+    ],
+)
+def test_a_reference_to_a_pull_job_is_known_in_any_version(
+    api_version: str, kind: str, expected: bool
+) -> None:
+    reference = ObjectReference(api_version=api_version, kind=kind, name="job", uid="u")
+    assert is_pull_job(reference) is expected
+
+
+# Stored jobs
+
+
+def test_a_stored_job_is_read() -> None:
+    owners = [
+        {"apiVersion": "v1", "kind": "Other", "name": "o", "uid": "o"},
+        {
+            "apiVersion": "apps.kruise.io/v1beta1",
+            "kind": "CloneSet",
+            "name": "web",
+            "uid": "u",
+            "controller": True,
+        },
+    ]
+    found = stored(
+        {"pullSecrets": ["b", "a", "b"]},
+        status={"active": 2},
+        namespace="shop",
+        uid="job-uid",
+        resourceVersion="7",
+        generation=2,
+        labels={"a": "b"},
+        finalizers=["f"],
+        ownerReferences=owners,
+        deletionTimestamp="2026-01-31T12:00:00Z",
+    )
+    assert (found.key, found.uid, found.resource_version) == (Key("shop", "job"), "job-uid", 7)
+    assert (found.generation, found.labels, found.finalizers) == (2, {"a": "b"}, ("f",))
+    assert found.controller == ControllerView("apps.kruise.io", "CloneSet", "web", "u")
+    assert (found.controller_uid, found.is_deleting, found.is_active) == ("u", True, False)
+    assert (found.image, found.problem) == (ImageName("nginx", "1"), "")
+    assert (found.status.active, found.stored_status) == (2, {"active": 2})
+    assert found.secrets == ("b", "a")
+
+
+def test_a_job_that_says_nothing_is_a_view_with_a_problem() -> None:
+    found = project_pull_job(b'{"metadata":{"name":"job","labels":null,"ownerReferences":null},"spec":null}')
+    assert (found.spec, found.image, bool(found.problem)) == (None, None, True)
+    assert (found.namespace, found.resource_version, found.labels, found.finalizers) == ("", 0, {}, ())
+    assert (found.controller, found.controller_uid, found.is_deleting) == (None, "", False)
+    assert (found.ends, found.is_finished, found.is_active, found.secrets) == (True, False, True, ())
+    assert found.stored_status == {}
+    assert found.selects("n1", {})
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        ({"image": "UPPER"}, "spec.image"),
+        ({"selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}, "spec.selector"),
+        ({"podSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}, "spec.selector"),
+    ],
+)
+def test_what_cannot_be_read_of_a_job_is_its_problem(spec: dict[str, Any], where: str) -> None:
+    found = stored(spec)
+    assert found.spec is None
+    assert found.problem.startswith(f"{where}: ")
+
+
+def test_a_status_that_cannot_be_read_counts_as_empty() -> None:
+    found = stored(status={"active": "many"})
+    assert (found.status.active, found.problem, found.stored_status) == (0, "", {"active": "many"})
+
+
+@pytest.mark.parametrize(("policy", "ends"), [("Always", True), ("", True), ("Never", False)])
+def test_a_job_ends_unless_it_is_never_to(policy: str, ends: bool) -> None:
+    assert stored({"completionPolicy": {"type": policy}}).ends is ends
+
+
+def test_a_job_is_active_until_it_has_ended_or_is_deleted() -> None:
+    ended = stored(status={"completionTime": "2026-01-31T12:00:00Z"})
+    assert (ended.is_finished, ended.is_active) == (True, False)
+    assert (stored().is_finished, stored().is_active) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("selector", "nodes"),
+    [
+        (None, "n1 n2"),
+        ({}, "n1 n2"),
+        ({"names": ["n2", "n3"]}, "n2"),
+        ({"names": []}, ""),
+        ({"names": ["n2"], "matchLabels": {"disk": "ssd"}}, "n2"),
+        ({"matchLabels": {"disk": "ssd"}}, "n1"),
+        ({"matchExpressions": [{"key": "disk", "operator": "DoesNotExist"}]}, "n2"),
+    ],
+)
+def test_a_job_is_for_nodes_by_name_or_by_label(selector: dict[str, Any] | None, nodes: str) -> None:
+    found = stored({"selector": selector})
+    labels = {"n1": {"disk": "ssd"}, "n2": {}}
+    assert [name for name in labels if found.selects(name, labels[name])] == nodes.split()
+
+
+def test_a_job_may_be_for_the_nodes_of_pods() -> None:
+    found = stored({"podSelector": {"matchLabels": {"app": "web"}}})
+    assert found.pod_selector is not None
+    assert found.pod_selector.matches({"app": "web"})
+    assert not found.pod_selector.matches({"app": "api"})
+    assert stored().pod_selector is None
+    expressions = stored({"podSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}})
+    assert expressions.pod_selector is not None
+    assert not expressions.pod_selector.matches({})
