@@ -6,19 +6,24 @@ from typing import Any
 import orjson
 import pytest
 
+from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
+from pykruise.kube.hashing import bytes_hash
 from pykruise.kube.owners import controller_of, owner_reference
 from pykruise.kube.patches import apply_strategic_merge
 from pykruise.pods import keys
 from pykruise.pods.claims import (
     ClaimView,
     Fate,
+    OwnerFacts,
     choose_ids,
     claim_documents,
     claim_name,
     claims_of,
     clean_up,
     hand_over_patch,
+    leave_with_patch,
+    leaving,
     missing_claims,
     project_claim,
     templates_hash,
@@ -92,6 +97,25 @@ def test_the_status_of_a_template_is_not_part_of_a_claim_and_nothing_is_shared_w
     assert given["spec"]["accessModes"] == ["ReadWriteOnce"]
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"metadata": None, "spec": None},
+        {},
+        {"metadata": {"name": None, "labels": None, "annotations": {}, "finalizers": []}},
+    ],
+)
+def test_a_template_that_says_nothing_makes_a_claim_all_the_same(given: Document) -> None:
+    (found,) = claim_documents([given], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
+    assert found["metadata"] == {"name": "-db-0", "namespace": "shop", "labels": {"app": "db"}}
+    assert found["spec"] == {}
+
+
+def test_a_claim_has_the_finalizers_of_its_template() -> None:
+    (found,) = claims(template(finalizers=["example.com/keep"]))
+    assert found["metadata"]["finalizers"] == ["example.com/keep"]
+
+
 def test_a_claim_of_an_ordinal_has_no_owner_unless_one_is_given() -> None:
     (found,) = claim_documents([template()], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
     assert found["metadata"] == {"name": "data-db-0", "namespace": "shop", "labels": {"app": "db"}}
@@ -109,6 +133,9 @@ def test_a_pod_mounts_its_claims_in_place_of_volumes_of_the_same_name() -> None:
     ]
     assert spec == before
     assert with_claim_volumes({"containers": []}, {}) == {"containers": []}
+    odd = with_claim_volumes({"volumes": [{}]}, {"data": "data-web-abcde"})["volumes"]
+    none = with_claim_volumes({"volumes": None}, {"data": "data-web-abcde"})["volumes"]
+    assert odd == [*none, {}] == [found["volumes"][0], {}]
 
 
 # Ids
@@ -166,6 +193,22 @@ def test_fresh_ids_avoid_every_id_in_use() -> None:
         assert not set(found) & set(drawn)
     choice = choose_ids(2, claims=(), active=(), terminating=(), finished=(), source=SOURCE, taken=drawn)
     assert not set(choice.ids) & set(drawn)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_without_pods_to_make_no_id_is_chosen(count: int) -> None:
+    given = [view("aaaaa"), view("bbbbb"), view("ccccc")]
+    assert ids(count, *given, terminating="bbbbb ccccc") == ([], [])
+
+
+def test_chosen_ids_are_sorted_and_fresh_ones_avoid_those_of_claims_in_use() -> None:
+    drawn = SOURCE.fresh_ids(2, used=())
+    given = [view("zzzzz"), *(view(one) for one in drawn)]
+    found, waiting = ids(3, *given, active=drawn[0], finished=drawn[1])
+    assert found == sorted(found)
+    assert "zzzzz" in found
+    assert not {*found} & {*drawn}
+    assert waiting == []
 
 
 def test_the_same_claims_and_source_give_the_same_ids() -> None:
@@ -240,11 +283,99 @@ def test_claims_that_are_being_deleted_or_have_no_id_are_left_alone() -> None:
     assert fates(view("aaaaa", deleting=True), bare) == {bare.name: Fate.KEEP}
 
 
+def test_a_claim_follows_the_pod_that_its_owner_has_deleted() -> None:
+    """The reconcile after a crash between the two deletions"""
+
+    def marked(uid: str, name: str, *, deleting: bool = False) -> ClaimView:
+        patch = leave_with_patch(uid or None)
+        assert patch == {"metadata": {"annotations": {keys.LEAVES_WITH_ANNOTATION: uid or None}}}
+        return stored(claims(template(name))[0], deleting=deleting, **patch["metadata"])
+
+    given = [marked("gone", "a"), marked("alive", "b"), marked("gone", "c", deleting=True), view("ddddd")]
+    assert [one.name for one in leaving(given, active_uids={"alive"})] == ["a-web-abcde"]
+
+
 def test_a_stored_claim_is_read() -> None:
     found = view("aaaaa")
     assert (found.namespace, found.name, found.instance_id) == ("shop", "data-web-aaaaa", "aaaaa")
     assert (found.controller_uid, found.phase, found.resource_version) == ("owner-uid", "Bound", 3)
     assert not found.is_deleting
+
+
+def test_a_stored_claim_is_read_with_what_it_has() -> None:
+    since = "2026-01-31T12:00:00Z"
+    found = project_claim(
+        orjson.dumps(
+            {
+                "metadata": {
+                    "name": "data-web-0",
+                    "annotations": {
+                        keys.LEAVES_WITH_ANNOTATION: "pod-uid",
+                        keys.OWNED_BY_STATEFULSET_ANNOTATION: "web",
+                    },
+                    "ownerReferences": [
+                        {"kind": "Pod", "name": "web-0", "uid": "p"},
+                        {"kind": "StatefulSet", "name": "web", "uid": "s", "controller": True},
+                    ],
+                },
+                "spec": {
+                    "storageClassName": "fast",
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1k"}},
+                },
+                "status": {
+                    "phase": "Bound",
+                    "capacity": {"storage": "500"},
+                    "conditions": [
+                        {"type": "Resizing", "status": "True", "lastTransitionTime": "2026-01-30T12:00:00Z"},
+                        {"type": "FileSystemResizePending", "status": "True", "lastTransitionTime": since},
+                    ],
+                },
+            }
+        )
+    )
+    assert (found.leaves_with, found.grown_by, found.controller_uid) == ("pod-uid", "web", "s")
+    assert found.owners == (OwnerFacts("Pod", "web-0", "p"), OwnerFacts("StatefulSet", "web", "s"))
+    assert (found.storage_class, found.access_modes, found.phase) == ("fast", ("ReadWriteOnce",), "Bound")
+    assert (found.requested, found.capacity) == (1000 * 10**9, 500 * 10**9)
+    assert found.resize_pending_since == parse_time(since)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"spec": None, "status": None},
+        {
+            "spec": {"storageClassName": None, "accessModes": None, "resources": None},
+            "status": {"phase": None, "capacity": None, "conditions": None},
+        },
+        {
+            "spec": {"resources": {"requests": {"storage": "much"}}},
+            "status": {"capacity": {"storage": None, "inodes": "1"}},
+        },
+        {"spec": {"resources": {"requests": None}}, "status": {"capacity": {"storage": ["1"]}}},
+    ],
+)
+def test_what_a_claim_does_not_say_or_cannot_be_read_is_absent(fields: Document) -> None:
+    metadata = {"name": "x", "labels": None, "annotations": None, "ownerReferences": None}
+    found = project_claim(orjson.dumps({"metadata": metadata, **fields}))
+    assert found == ClaimView(
+        namespace="", name="x", uid="", resource_version=0, instance_id=InstanceId(""), labels={}
+    )
+
+
+@pytest.mark.parametrize(
+    ("condition", "since"),
+    [
+        ({"type": "FileSystemResizePending", "status": "True"}, 0),
+        ({"type": "FileSystemResizePending", "status": "False"}, None),
+        ({"type": "Resizing", "status": "True"}, None),
+    ],
+)
+def test_a_file_system_is_pending_while_its_condition_is_true(condition: Document, since: int | None) -> None:
+    document = {"metadata": {"name": "x"}, "status": {"conditions": [condition]}}
+    assert project_claim(orjson.dumps(document)).resize_pending_since == since
 
 
 def test_a_claim_of_another_owner_is_read_too() -> None:
@@ -299,6 +430,67 @@ def test_only_name_and_spec_count_and_the_order_of_templates_does_not() -> None:
 def test_every_field_of_the_spec_counts(change: Document) -> None:
     changed = {**PVC_1, "spec": {**PVC_1["spec"], **change}}
     assert templates_hash([changed]) not in ("", "1129974074")
+
+
+@pytest.mark.parametrize(
+    ("claim", "written"),
+    [
+        ({}, '{"metadata":{"creationTimestamp":null},"spec":{"resources":{}},"status":{}}'),
+        (
+            {"metadata": None, "spec": {"resources": None, "accessModes": [], "selector": {}}},
+            '{"metadata":{"creationTimestamp":null},"spec":{"selector":{},"resources":{}},"status":{}}',
+        ),
+        (
+            {
+                "metadata": {"name": "data"},
+                "spec": {
+                    "volumeAttributesClassName": "gold",
+                    "dataSourceRef": {"kind": "K", "name": "n", "namespace": "other"},
+                    "dataSource": {"name": "n", "kind": "K", "apiGroup": "g", "namespace": ""},
+                    "volumeMode": "Block",
+                    "storageClassName": "",
+                    "volumeName": "pv",
+                    "resources": {
+                        "requests": {"storage": "1024Mi", "inodes": "many"},
+                        "limits": {"storage": "2Gi"},
+                    },
+                    "selector": {
+                        "matchExpressions": [
+                            {"values": ["1"], "operator": "In", "key": "k"},
+                            {"key": "e", "operator": "Exists", "values": []},
+                            {},
+                        ],
+                        "matchLabels": {"b": "2", "a": "1"},
+                    },
+                    "accessModes": ["ReadWriteOnce"],
+                },
+            },
+            '{"metadata":{"name":"data","creationTimestamp":null},"spec":{"accessModes":["ReadWriteOnce"],'
+            '"selector":{"matchLabels":{"a":"1","b":"2"},"matchExpressions":['
+            '{"key":"k","operator":"In","values":["1"]},{"key":"e","operator":"Exists"},'
+            '{"key":"","operator":""}]},'
+            '"resources":{"limits":{"storage":"2Gi"},"requests":{"inodes":"many","storage":"1Gi"}},'
+            '"volumeName":"pv","storageClassName":"","volumeMode":"Block",'
+            '"dataSource":{"apiGroup":"g","kind":"K","name":"n"},'
+            '"dataSourceRef":{"apiGroup":null,"kind":"K","name":"n","namespace":"other"},'
+            '"volumeAttributesClassName":"gold"},"status":{}}',
+        ),
+        (
+            {"spec": {"dataSource": {}}},
+            '{"metadata":{"creationTimestamp":null},"spec":{"resources":{},'
+            '"dataSource":{"apiGroup":null,"kind":"","name":""}},"status":{}}',
+        ),
+    ],
+)
+def test_what_is_hashed_is_the_text_that_go_writes(claim: Document, written: str) -> None:
+    """cloneset 6.3: the fields of the typed object in their order, with those that it always writes"""
+    assert templates_hash([claim]) == str(bytes_hash(f"[{written}]".encode()))
+
+
+def test_null_fields_of_a_claim_do_not_count() -> None:
+    fields = ("selector", "volumeName", "storageClassName", "volumeMode", "dataSource", "dataSourceRef")
+    nulls = dict.fromkeys((*fields, "volumeAttributesClassName", "accessModes"))
+    assert templates_hash([{"spec": nulls}]) == templates_hash([{}])
 
 
 def revision(name: str, number: int, image: str, **annotations: str) -> Any:

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
@@ -234,6 +235,7 @@ def test_the_first_template_gets_a_revision_of_its_own() -> None:
     assert metadata["name"] == choice.revision.name == f"web-{revision_hash(revision_data(A), 0)}"
     assert metadata["labels"] == {"app": "web", keys.REVISION_HASH_LABEL: choice.revision.hash}
     assert choice.create["revision"] == 1
+    assert (choice.revision.uid, choice.revision.resource_version) == ("", 0)
     assert orjson.dumps(choice.create["data"], option=orjson.OPT_SORT_KEYS) == revision_data(A)
 
 
@@ -300,6 +302,11 @@ def test_the_oldest_idle_revisions_go_beyond_the_limit() -> None:
     stored = views(*(revision(template(f"nginx:{number}"), number) for number in range(1, 7)))
     live = {stored[0].hash, stored[5].hash}
     assert [one.number for one in to_truncate(stored, live=live, limit=2)] == [2, 3]
+    assert to_truncate(stored, live=live, limit=4) == to_truncate(stored, live=live, limit=9) == []
+    assert [one.number for one in to_truncate(stored, live=live, limit=-1)] == [2, 3, 4, 5]
+    # those that are on their way out do not count
+    leaving = [msgspec.structs.replace(stored[1], is_deleting=True), *stored[2:]]
+    assert [one.number for one in to_truncate(leaving, live=live, limit=2)] == [3]
 
 
 def test_a_limit_of_zero_keeps_only_live_revisions() -> None:

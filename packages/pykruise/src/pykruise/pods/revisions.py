@@ -441,4 +441,4 @@ def to_truncate(
     `revisions` are sorted; `live` are the hashes of current and update revision and of all active pods.
     """
     idle = [one for one in revisions if one.hash not in live and not one.is_deleting]
-    return idle[: max(len(idle) - max(limit, 0), 0)]
+    return idle[: max(len(idle) - limit, 0)]
