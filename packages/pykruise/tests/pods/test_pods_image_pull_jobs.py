@@ -134,9 +134,8 @@ def test_a_job_for_each_image_goes_to_the_nodes_of_older_pods() -> None:
     [{}, {"metadata": {"labels": None}, "spec": None}, {"metadata": {"labels": {}, "annotations": {}}}],
 )
 def test_what_a_template_does_not_say_is_left_out(template: dict[str, Any]) -> None:
-    stored_template = {"metadata": {"labels": {}}, **template}
     document = revision({"metadata": {"labels": {}}}, 1, name="web-7c9d")
-    document["data"] = {"spec": {"template": stored_template}}
+    document["data"] = {"spec": {"template": template}}
     owned = project_revision(orjson.dumps(document))
     (job,) = pull_jobs(owned, {"c1": "a:2"}, selector={}, owner={}, settings=PullSettings())
     assert job["spec"]["sandboxConfig"] == {"labels": {keys.REVISION_HASH_LABEL: "7c9d"}}

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.pods.node_placement import bound_to, request_of, requirements_of, shortage
+from pykruise.pods.node_placement import NodeRequirements, bound_to, request_of, requirements_of, shortage
 from pykruise.pods.nodes import NodeView, project_node
 
 
@@ -81,6 +81,11 @@ def test_the_first_thing_in_the_way_is_named(spec: dict[str, Any], where: NodeVi
     assert bool(found) is bool(why)
 
 
+def test_null_fields_ask_for_nothing() -> None:
+    nulls = dict.fromkeys(("nodeName", "nodeSelector", "affinity", "tolerations"))
+    assert requirements_of(nulls) == requirements_of({}) == NodeRequirements()
+
+
 def test_containers_run_together_and_init_containers_one_by_one() -> None:
     spec = {
         "initContainers": [
@@ -100,6 +105,8 @@ def test_an_init_container_that_ends_does_not_add_to_the_next_one() -> None:
     assert request_of(given) == {"cpu": Fraction(5, 2)}
     first = {"initContainers": [container("3"), container("1", restartPolicy="Always")]}
     assert request_of(first) == {"cpu": Fraction(3)}
+    alone = {"initContainers": [container("1", restartPolicy="Always")]}
+    assert request_of(alone) == {"cpu": Fraction(1)}
     together = {"initContainers": [container("1", restartPolicy="Always")], "containers": [container("4")]}
     assert request_of(together) == {"cpu": Fraction(5)}
 

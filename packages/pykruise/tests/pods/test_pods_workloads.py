@@ -72,7 +72,7 @@ def test_a_spec_is_read_once_however_often_the_status_changes() -> None:
 def test_no_more_than_the_limit_is_remembered() -> None:
     reads: list[Mapping[str, Any]] = []
     project = projector(reads, limit=2)
-    for size in (1, 2, 3, 3, 1):
+    for size in (1, 2, 1, 2, 3, 3, 1):
         assert project(text({"size": size})).double == 2 * size
     assert [one["size"] for one in reads] == [1, 2, 3, 1]
 

@@ -157,11 +157,12 @@ def _amounts(amounts: Mapping[str, Any] | None) -> dict[str, Fraction]:
 
 
 def _amount(text: Any) -> Fraction:
-    return _NOTHING if text is None else _parsed(str(text))
+    return _parsed(str(text))
 
 
 @lru_cache(maxsize=4_096)  # nodes of a sort have the same amounts
 def _parsed(text: str) -> Fraction:
+    """What is no quantity, as an absent amount, is nothing."""
     try:
         return parse_quantity(text)
     except ValueError:
