@@ -151,6 +151,12 @@ def test_a_pod_in_its_grace_period_waits_for_its_end_and_one_of_a_strange_state_
     assert code_of(cloneset(1).in_state("Updated", "a")) == Code.LIFECYCLE
 
 
+def test_without_a_hook_no_hook_is_asked_for() -> None:
+    """It has a node already: the next plan makes it Normal."""
+    assert code_of(cloneset(1).in_state("PreparingNormal", "a")) == Code.LIFECYCLE
+    assert code_of(cloneset(1).in_state("PreparingNormal", "a"), Lifecycle(pre_delete=HOOK)) == Code.LIFECYCLE
+
+
 @pytest.mark.parametrize(
     ("ready_for", "minimum", "code"),
     [
@@ -172,6 +178,9 @@ def test_containers_that_start_are_waited_for() -> None:
     starting = found(waiting("ContainerCreating"))
     assert starting is not None
     assert (starting.code, starting.message) == (Code.STARTING, "its containers start (ContainerCreating)")
+    beside = waiting("ContainerCreating")
+    beside.pods["a"]["status"]["containerStatuses"].insert(0, {"name": "side", "ready": True})
+    assert code_of(beside) == Code.STARTING
     for phase in ("", "Pending"):
         pending = found(cloneset(1).phase(phase, "a").not_ready("a"))
         assert pending is not None
@@ -206,11 +215,14 @@ def test_a_gate_that_its_controller_has_not_opened_is_named(builder: CloneSetBui
 def test_gates_of_this_project_open_by_themselves() -> None:
     # a condition that is not there yet is set in this very plan
     missing = gated(keys.IN_PLACE_READY, "lb").set_condition("a", keys.IN_PLACE_READY, None)
-    assert code_of(missing) == Code.READINESS_GATE
-    # one that is False belongs to an update
+    blocker = found(missing)
+    assert blocker is not None
+    assert (blocker.code, blocker.message) == (Code.READINESS_GATE, "its readiness gate lb is not True")
+    # one that is False, or not there, belongs to an update
     held = gated(keys.IN_PLACE_READY).set_condition("a", keys.IN_PLACE_READY, "False")
     held.annotated({keys.IN_PLACE_STATE_ANNOTATION: "{}"}, "a")
     assert code_of(held) == Code.UPDATING_IN_PLACE
+    assert code_of(held.set_condition("a", keys.IN_PLACE_READY, None)) == Code.UPDATING_IN_PLACE
     assert code_of(gated(keys.IN_PLACE_READY)) == Code.NOT_READY
 
 

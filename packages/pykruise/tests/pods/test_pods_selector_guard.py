@@ -117,6 +117,13 @@ def test_of_records_with_one_number_the_one_that_was_made_last_counts() -> None:
             assert check_selector(WEB, owned=given, pods=[]) == Managed()
 
 
+def test_the_text_is_the_same_in_every_process() -> None:
+    given = {"key": "é", "operator": "In", "values": list("hgfedcba")}
+    assert canonical_selector({"matchExpressions": [given]}) == (
+        '{"matchExpressions":[{"key":"é","operator":"In","values":["a","b","c","d","e","f","g","h"]}]}'
+    )
+
+
 def test_the_newest_record_counts() -> None:
     # given a revision without a record on top of two with different ones
     owned = [stored(3), stored(1, record=API), stored(2, record=WEB)]
@@ -175,6 +182,7 @@ def test_the_message_names_both_selectors_and_how_to_recover() -> None:
     assert "Put it back" in message
     assert "delete the CloneSet" in message
     assert "--cascade=orphan" in message
+    assert "not recorded" in Mismatch(managed="", found="{}").message("CloneSet")
 
 
 def test_admission_finds_the_managed_selector_in_the_condition() -> None:
@@ -203,6 +211,11 @@ def test_admission_finds_the_managed_selector_in_the_condition() -> None:
             "type": SELECTOR_MISMATCH,
             "status": "True",
             "message": Mismatch(managed="[]", found="{}").message("x"),
+        },
+        {
+            "type": SELECTOR_MISMATCH,
+            "status": "True",
+            "message": Mismatch(managed="{}", found="{}").message("x").swapcase(),
         },
         {"type": SELECTOR_MISMATCH, "status": "True", "message": "something else"},
         {"type": SELECTOR_MISMATCH, "status": "True", "message": '{"matchLabels":{"app":"web"}}' * 3},

@@ -143,17 +143,17 @@ def _of_resizing(pod: PodView) -> Reason | None:
 def _of_lifecycle(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
     if pod.is_in_grace:
         return Reason(Code.GRACE_PERIOD, "is in the grace period before its update in place")
-    words = why_waiting(pod, lifecycle)
-    match pod.state:
-        case LifecycleState.PREPARING_NORMAL if words and pod.node_name:
-            return Reason(Code.PRE_NORMAL_HOOK, words.message, "put the hook of spec.lifecycle on the pod")
-        case LifecycleState.UPDATING:
+    match pod.state, why_waiting(pod, lifecycle):
+        case LifecycleState.PREPARING_NORMAL, Reason(code=Code.PRE_NORMAL_HOOK, message=message):
+            return Reason(Code.PRE_NORMAL_HOOK, message, "put the hook of spec.lifecycle on the pod")
+        case LifecycleState.UPDATING, _:
             return UPDATE_UNDER_WAY
-        case LifecycleState.PREPARING_UPDATE | LifecycleState.UPDATED | LifecycleState.PREPARING_DELETE if (
-            words
+        case (
+            LifecycleState.PREPARING_UPDATE | LifecycleState.UPDATED | LifecycleState.PREPARING_DELETE,
+            Reason(message=message),
         ):
             code, remedy = _HOOK_OF[LifecycleState(pod.state)]
-            return Reason(code, words.message, remedy)
+            return Reason(code, message, remedy)
     return None
 
 
@@ -172,7 +172,7 @@ def _of_readiness(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Reas
         if condition is None or condition.status != "True":
             if gate in pod.open_gates:
                 continue  # set in this very plan
-            if gate == keys.IN_PLACE_READY and condition is not None:
+            if gate == keys.IN_PLACE_READY:
                 return Reason(Code.UPDATING_IN_PLACE, "is being updated in place")
             said = f" ({condition.message or condition.reason})" if condition else ""
             return Reason(

@@ -81,7 +81,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
 def canonical_selector(selector: Mapping[str, Any]) -> str:
     """Compact JSON that is equal for selectors which mean the same: the order of keys, expressions and values
     does not count, and absent is empty."""
-    labels = selector.get("matchLabels") or {}
+    labels = selector.get("matchLabels")
     expressions = [
         {
             "key": str(one.get("key", "")),
