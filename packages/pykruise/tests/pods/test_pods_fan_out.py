@@ -161,7 +161,9 @@ def test_a_failure_pauses_the_job_where_the_policy_says_so() -> None:
 def test_a_job_ends_when_all_have_ended_or_one_failed_or_time_is_up(
     text: str, policy: dict[str, Any], finish: Finish | None
 ) -> None:
-    assert decide(text, **policy).finish is finish
+    found = decide(text, **policy).finish
+    assert found is finish
+    assert found is None or found.is_failure is (found is not Finish.COMPLETE)
 
 
 @pytest.mark.parametrize(

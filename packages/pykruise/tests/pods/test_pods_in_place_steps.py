@@ -824,6 +824,15 @@ def test_a_pod_at_rest_has_nothing_to_do_and_one_on_its_way_is_not_at_rest() -> 
     assert is_at_rest(pod.view())
 
 
+def test_a_pod_in_the_state_of_an_update_is_not_at_rest_although_nothing_is_open() -> None:
+    """lifecycle case 14: its state has still to be changed"""
+    pod = PaperPod(pod_document("c1", labels={keys.STATE_LABEL: "Updating"}))
+    assert completes(pod).conditions == ()
+    assert not is_at_rest(pod.view())
+    pod.labels()[keys.STATE_LABEL] = "Normal"
+    assert is_at_rest(pod.view())
+
+
 def test_a_pod_without_the_gate_is_not_at_rest_while_containers_wait_for_a_batch() -> None:
     document = ordered_pod().document
     document["spec"]["readinessGates"] = []
