@@ -203,6 +203,11 @@ def test_anything_else_is_refused_and_the_reason_names_the_field(
     assert refused(old, new) == f"{where}; in place only images, labels and annotations can change"
 
 
+def test_of_several_changes_the_same_one_is_named_in_every_process() -> None:
+    fields = {f"field{number}": number for number in reversed(range(9))}
+    assert refused(template(), template(**fields)).startswith("spec.field0 was added;")
+
+
 def test_a_key_with_a_slash_is_matched_as_it_is() -> None:
     """inplace-update case 12"""
     fed = c(env=[fed_from("annotations", "shop.io/a.b~c")])

@@ -206,9 +206,7 @@ def _with_containers(template: Document, first: Sequence[Document]) -> Document:
 
 
 def _with_requests(template: Document) -> Document:
-    containers = [
-        {**one, "resources": effective_resources(one)} for one in template["spec"].get("containers") or ()
-    ]
+    containers = [{**one, "resources": effective_resources(one)} for one in template["spec"]["containers"]]
     return {**template, "spec": {**template["spec"], "containers": containers}}
 
 
