@@ -76,6 +76,13 @@ def test_later_batches_wait_for_the_agent_only_if_environments_are_among_them(
     assert state.next_spec.update_env_from_metadata is expected
 
 
+def test_a_container_may_wait_for_an_image_an_environment_or_resources() -> None:
+    assert UpdateState(next_images={"c1": "c1:v2"}).has_next
+    assert UpdateState(next_ref_metadata={"c1": RefMetadata(labels={"a": "1"})}).has_next
+    assert UpdateState(next_resources={"c1": {"limits": {"cpu": "2"}}}).has_next
+    assert not UpdateState(image_records={"c1": ImageRecord()}).has_next
+
+
 def test_an_empty_state_has_its_two_nulls_and_nothing_optional() -> None:
     """inplace-update 2.3"""
     assert state_text(UpdateState(revision="r")) == (

@@ -107,7 +107,7 @@ def _images_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant) -> V
     statuses = running_statuses(pod)
     open_ones = [
         verdict
-        for name, record in sorted(state.image_records.items())
+        for name, record in state.image_records.items()
         if name in live
         and not (
             verdict := image_verdict(
