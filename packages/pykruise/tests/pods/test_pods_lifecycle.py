@@ -51,6 +51,9 @@ def hook(*finalizers: str, **labels: str) -> LifecycleHook:
         (hook(k=""), "", {}, False, False),
         (hook(k=""), "", {"k": ""}, True, True),
         (hook(), "f", {"k": "v"}, False, True),
+        (LifecycleHook(finalizers_handler=["f"]), "f", {}, True, True),
+        (LifecycleHook(labels_handler={"k": "v"}), "", {"k": "v"}, True, True),
+        (LifecycleHook(), "f", {"k": "v"}, False, True),
         (None, "f", {}, False, False),
     ],
 )
@@ -68,6 +71,8 @@ def turn(
     return next_state(found, lifecycle, is_updated=updated, is_update_complete=complete)
 
 
+BY_LABEL = LifecycleHook(labels_handler={"k": "v"})
+BY_FINALIZER = LifecycleHook(finalizers_handler=["f"])
 PRE_NORMAL = Lifecycle(pre_normal=hook("f", "g"))
 UPDATE_HOOK = Lifecycle(in_place_update=hook("f"))
 
@@ -83,6 +88,8 @@ UPDATE_HOOK = Lifecycle(in_place_update=hook("f"))
         (pod("PreparingNormal", finalizers="f g", node=False), PRE_NORMAL, S.NORMAL),
         (pod("PreparingNormal", node=False), Lifecycle(pre_normal=LifecycleHook()), None),
         (pod("PreparingNormal"), Lifecycle(pre_normal=LifecycleHook()), S.NORMAL),
+        (pod("PreparingNormal", labels={"k": "v"}, node=False), Lifecycle(pre_normal=BY_LABEL), S.NORMAL),
+        (pod("PreparingNormal"), Lifecycle(pre_normal=BY_LABEL), None),
         (pod("Normal"), None, None),
         (pod(""), None, None),
         (pod("PreparingDelete"), None, None),
@@ -152,6 +159,11 @@ def test_waiting_pods_say_for_what() -> None:
     )
     assert says(pod("PreparingDelete"), every)[1] == "waits until the preDelete hook is taken off the pod"
     assert says(pod("PreparingDelete"), None) == says(pod("PreparingDelete"), every)
+    for one, name in ((BY_LABEL, "label k=v"), (BY_FINALIZER, "finalizer f")):
+        held = pod("PreparingDelete", finalizers="f", labels={"k": "v"})
+        assert says(held, Lifecycle(pre_delete=one))[1].endswith(f": {name}")
+        assert says(pod("Updated"), Lifecycle(in_place_update=one))[1].endswith(f": {name}")
+        assert says(pod("PreparingNormal"), Lifecycle(pre_normal=one))[0] is Code.PRE_NORMAL_HOOK
     empty = Lifecycle(pre_normal=LifecycleHook())
     assert says(pod("PreparingNormal", node=False), None)[0] is Code.SCHEDULING
     assert says(pod("PreparingNormal", node=False), empty)[0] is Code.SCHEDULING

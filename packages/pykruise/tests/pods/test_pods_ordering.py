@@ -4,11 +4,13 @@ import math
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
+from pykruise.kube.api import LabelSelector
 from pykruise.kube.clock import format_time
-from pykruise.kube.selectors import selector_from
-from pykruise.pods.api import PriorityStrategy
+from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.pods.api import OrderPriorityTerm, PriorityStrategy, WeightPriorityTerm
 from pykruise.pods.ordering import (
     MOST_SCATTERED,
     MOST_WEIGHTS,
@@ -204,9 +206,39 @@ def test_of_weights_only_so_many_count() -> None:
     assert order_of(by_weight(builder.pod_views(), [*[no_pod] * (MOST_WEIGHTS - 1), last])) == "b a"
 
 
-def test_a_priority_strategy_that_says_nothing_keeps_the_order() -> None:
-    pods = cloneset(2).pod_views()
-    assert order_of(list(by_priority(pods, PriorityStrategy()))) == "a b"
+def weight(weight: int, **selector: Any) -> WeightPriorityTerm:
+    return WeightPriorityTerm(weight=weight, match_selector=msgspec.convert(selector, LabelSelector))
+
+
+WEIGHTS = [weight(20, matchLabels={"foo": "x"}), weight(10, matchLabels={"bar": "x"})]
+ORDER = [OrderPriorityTerm(ordered_key="k")]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        (None, "a b c"),
+        (PriorityStrategy(), "a b c"),
+        (PriorityStrategy(weight_priority=WEIGHTS), "c b a"),
+        (PriorityStrategy(weight_priority=[], order_priority=ORDER), "a c b"),
+        (PriorityStrategy(weight_priority=WEIGHTS, order_priority=ORDER), "c b a"),
+    ],
+)
+def test_a_priority_strategy_goes_by_weights_or_else_by_labels(
+    strategy: PriorityStrategy | None, expected: str
+) -> None:
+    """inplace-update 6.10"""
+    builder = cloneset(3).labelled({"foo": "x", "k": "2"}, "c").labelled({"bar": "x", "k": "1"}, "b")
+    assert order_of(list(by_priority(builder.pod_views(), strategy))) == expected
+
+
+def test_a_weight_whose_selector_cannot_be_read_counts_for_no_pod_or_is_refused() -> None:
+    builder = cloneset(2).labelled({"bar": "x"}, "b")
+    broken = weight(99, matchExpressions=[{"key": "bar", "operator": "Like"}])
+    strategy = PriorityStrategy(weight_priority=[broken, *WEIGHTS])
+    assert order_of(list(by_priority(builder.pod_views(), strategy))) == "b a"
+    with pytest.raises(SelectorError):
+        by_priority(builder.pod_views(), strategy, is_strict=True)
 
 
 def test_of_several_ordered_keys_the_first_that_a_pod_has_decides() -> None:

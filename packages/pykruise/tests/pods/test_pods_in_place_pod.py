@@ -1,0 +1,33 @@
+"""What a pod needs to be updatable in place."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from pykruise.pods import keys
+from pykruise.pods.in_place import with_ready_gates
+
+BOTH = [keys.IN_PLACE_READY, keys.KRUISE_POD_READY]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, BOTH),
+        ({"readinessGates": None}, BOTH),
+        ({"readinessGates": [{"conditionType": "lb"}, {}]}, ["lb", None, *BOTH]),
+        ({"readinessGates": [{"conditionType": keys.KRUISE_POD_READY}]}, BOTH[::-1]),
+        ({"readinessGates": [{"conditionType": one} for one in BOTH]}, BOTH),
+    ],
+)
+def test_a_pod_gets_each_gate_once_and_its_template_stays_as_it_is(
+    given: dict[str, Any], expected: list[str | None]
+) -> None:
+    """inplace-update 4 step 1"""
+    template = {"hostNetwork": True, **given}
+    before = copy.deepcopy(template)
+    found = with_ready_gates(template)
+    assert [gate.get("conditionType") for gate in found["readinessGates"]] == expected
+    assert found["hostNetwork"]
+    assert template == before
