@@ -36,6 +36,7 @@ def test_the_next_instant_is_the_earliest_that_still_lies_ahead() -> None:
     assert next_available_at(pods, min_ready_seconds=30, now=NOW) == NOW + 5
     assert next_available_at(pods, min_ready_seconds=0, now=NOW) is None
     assert next_available_at(pods[2:], min_ready_seconds=30, now=NOW) is None
+    assert next_available_at(pods[:1], min_ready_seconds=10, now=NOW) is None
 
 
 def test_pods_that_cannot_become_available_by_time_alone_name_no_instant() -> None:

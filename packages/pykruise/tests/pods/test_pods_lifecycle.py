@@ -167,6 +167,7 @@ def test_waiting_pods_say_for_what() -> None:
     empty = Lifecycle(pre_normal=LifecycleHook())
     assert says(pod("PreparingNormal", node=False), None)[0] is Code.SCHEDULING
     assert says(pod("PreparingNormal", node=False), empty)[0] is Code.SCHEDULING
+    assert says(pod("PreparingUpdate"), None)[0] is Code.IN_PLACE_UPDATE_HOOK
     assert says(pod("Updating"), None)[0] is Code.UPDATING_IN_PLACE
     assert why_waiting(pod("Updated"), None) is None
     assert why_waiting(pod("Normal"), None) is None

@@ -340,4 +340,18 @@ def test_a_term_that_no_candidate_has_changes_nothing() -> None:
 def test_a_deletion_cost_of_very_many_digits_is_none() -> None:
     """Such an annotation made its pod unreadable, and so invisible."""
     assert deletion_cost("9" * 5_000) == 0
-    assert deletion_cost("2147483647") == 2147483647
+
+
+@pytest.mark.parametrize(
+    ("text", "cost"),
+    [
+        ("2147483647", 2147483647),
+        ("2147483648", 0),
+        ("-2147483648", -2147483648),
+        ("-2147483649", 0),
+        *(("0", 0), ("7", 7), ("-7", -7), ("+7", 0), ("007", 0), ("", 0), ("x", 0), (None, 0)),
+    ],
+)
+def test_a_deletion_cost_is_a_number_of_32_bits_or_none(text: str | None, cost: int) -> None:
+    """cloneset 6.6"""
+    assert deletion_cost(text) == cost
