@@ -65,6 +65,25 @@ def test_a_hook_is_on_a_pod_by_any_or_by_all_of_its_handlers(
     assert (is_hooked(given, found), is_all_hooked(given, found)) == (any_on, all_on)
 
 
+OUT = LifecycleHook(mark_pod_not_ready=True)
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "expected"),
+    [
+        (Lifecycle(), False),
+        (Lifecycle(pre_delete=hook("f"), in_place_update=hook("f")), False),
+        (Lifecycle(pre_delete=OUT), True),
+        (Lifecycle(in_place_update=OUT), True),
+        (Lifecycle(pre_delete=hook("f"), in_place_update=OUT), True),
+        (Lifecycle(pre_normal=OUT), False),
+    ],
+)
+def test_waiting_takes_a_pod_out_of_service_if_a_hook_says_so(lifecycle: Lifecycle, expected: bool) -> None:
+    """lifecycle 2: preNormal's markPodNotReady is without effect"""
+    assert lifecycle.marks_not_ready is expected
+
+
 def turn(
     found: PodView, lifecycle: Lifecycle | None = None, *, updated: bool = True, complete: bool = False
 ) -> LifecycleState | None:

@@ -183,7 +183,7 @@ def _typed_object(value: Mapping[str, Any], field: str) -> Document:
             continue
         if item is False and name in _FALSE_IS_ABSENT:
             continue
-        if item == 0 and item is not False and name in _ZERO_IS_ABSENT:
+        if item == 0 and name in _ZERO_IS_ABSENT:
             continue
         if item == "" and name in _EMPTY_TEXT_IS_ABSENT:
             continue
