@@ -204,7 +204,7 @@ def test_anything_else_is_refused_and_the_reason_names_the_field(
 
 
 def test_of_several_changes_the_same_one_is_named_in_every_process() -> None:
-    fields = {f"field{number}": number for number in reversed(range(9))}
+    fields: dict[str, Any] = {f"field{number}": number for number in reversed(range(9))}
     assert refused(template(), template(**fields)).startswith("spec.field0 was added;")
 
 

@@ -101,7 +101,7 @@ def test_equal_templates_in_another_spelling_are_one_revision() -> None:
     ],
 )
 def test_what_go_leaves_out_makes_no_other_name(empty: dict[str, Any]) -> None:
-    plain = {"metadata": {"labels": {"app": "web"}}, "spec": {"dnsPolicy": "Default"}}
+    plain: dict[str, Any] = {"metadata": {"labels": {"app": "web"}}, "spec": {"dnsPolicy": "Default"}}
     assert revision_data({**plain, "spec": {**plain["spec"], **empty}}) == revision_data(plain)
 
 
@@ -109,7 +109,7 @@ def test_what_go_leaves_out_makes_no_other_name(empty: dict[str, Any]) -> None:
     "kept", [{"securityContext": {}}, {"priority": 0}, {"enableServiceLinks": False}, {"hostNetwork": True}]
 )
 def test_what_go_writes_though_it_is_empty_makes_another_name(kept: dict[str, Any]) -> None:
-    plain = {"metadata": {"labels": {"app": "web"}}, "spec": {"dnsPolicy": "Default"}}
+    plain: dict[str, Any] = {"metadata": {"labels": {"app": "web"}}, "spec": {"dnsPolicy": "Default"}}
     assert revision_data({**plain, "spec": {**plain["spec"], **kept}}) != revision_data(plain)
 
 
@@ -215,6 +215,7 @@ def test_data_of_another_shape_is_an_empty_template_and_no_crash(data: Any) -> N
 def test_a_stored_revision_is_read_with_what_it_has() -> None:
     full = view(revision(A, 1, controller=""))
     assert (full.namespace, full.resource_version, full.controller_uid) == (NAMESPACE, 7, "")
+    assert full.labels["app"] == "web"
     owners = [{"uid": "first"}, {"uid": "second", "controller": True}]
     assert view(revision(A, 1, controller="", ownerReferences=owners)).controller_uid == "second"
     bare = view({"metadata": {"name": "web-1", "labels": None, "annotations": None}})
