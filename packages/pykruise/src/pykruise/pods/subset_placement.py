@@ -50,7 +50,7 @@ def with_patch(pod: Mapping[str, Any], patch: Any) -> Document:
 
 
 def with_required(
-    terms: Sequence[Mapping[str, Any]], wanted: Mapping[str, Any], *, field: str
+    terms: Sequence[Mapping[str, Any]] | None, wanted: Mapping[str, Any], *, field: str
 ) -> list[Document]:
     """The terms of a pod, each also with what is wanted of nodes: one of the terms must hold, so this is an AND.
 

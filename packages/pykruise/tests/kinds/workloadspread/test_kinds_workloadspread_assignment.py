@@ -1,6 +1,7 @@
 """New pods get their subsets, pods that go give their places back. Numbers are cases of the specification."""
 
 import asyncio
+import uuid
 from typing import Any
 
 import pytest
@@ -8,10 +9,9 @@ import pytest
 from pykruise.admission.pods.steps import StepError
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import UnreachableError
-from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.ids import Key
 from pykruise.kube.quota import Quota
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.white_list import Listed, WhiteList, WhiteListError
 from support.spreads import (
     CLONE_SET,
     DEPLOYMENT,
@@ -62,6 +62,9 @@ async def test_the_first_subset_is_filled_before_the_next_case_1() -> None:
     assert server.missing() == {"a": 0, "b": -1}
     assert set(server.entries()["a"]["creatingPods"]) == {"p0", "p1", "p2"}
     assert "creatingPods" not in server.entries()["b"]
+    # no pod is counted before the controller sees it, and pods with names carry no key
+    assert [one["replicas"] for one in server.entries().values()] == [0, 0]
+    assert {found.uid for one in placed if (found := note(one))} == {""}
 
 
 async def test_a_place_without_limit_is_not_noted_case_2() -> None:
@@ -78,11 +81,14 @@ async def test_a_pod_without_a_name_carries_the_key_of_its_place_case_3() -> Non
         spread(subset("a", 3), subset("b"), target=DEPLOYMENT),
         owners=[workload(REPLICA_SET, above=DEPLOYMENT)],
     )
-    placed = await server.replica().create(pod(owner=REPLICA_SET, labels={"pod-template-hash": "h1"}))
-    found = note(placed)
-    assert found is not None
-    assert found.uid
-    assert set(server.entries(version="h1")["a"]["creatingPods"]) == {found.uid}
+    replica = server.replica()
+    placed = [
+        await replica.create(pod(owner=REPLICA_SET, labels={"pod-template-hash": "h1"})) for _ in range(3)
+    ]
+    keys = {found.uid for one in placed if (found := note(one))}
+    assert {uuid.UUID(key).version for key in keys} == {4}
+    assert len(keys) == 3
+    assert set(server.entries(version="h1")["a"]["creatingPods"]) == keys
 
 
 async def test_a_pod_that_comes_again_gets_its_place_again_case_4() -> None:
@@ -127,6 +133,7 @@ async def test_a_share_is_of_the_workloads_replicas_rounded_up_case_9() -> None:
 async def test_a_share_of_a_workload_that_is_not_there_is_full_case_10() -> None:
     server = SpreadServer(spread(subset("a", "50%"), subset("b", "50%")))
     assert await server.replica().create(pod("p1")) is None
+    assert server.writes == 0
 
 
 async def test_a_new_version_begins_with_all_places_case_11() -> None:
@@ -159,6 +166,12 @@ async def test_a_subset_without_fitting_nodes_is_passed_over_case_12() -> None:
     assert placed_in(await server.replica().create(pod("p1"))) == "b"
 
 
+async def test_a_closed_subset_without_a_limit_is_passed_over_case_12() -> None:
+    status = known(entry("a", -1, conditions=UNSCHEDULABLE), entry("b", -1))
+    server = SpreadServer(spread(subset("a"), subset("b"), status=status))
+    assert placed_in(await server.replica().create(pod("p1"))) == "b"
+
+
 async def test_a_dry_run_leaves_no_trace_case_13() -> None:
     server = SpreadServer(spread(subset("a", 3), subset("b")))
     assert await server.replica().create(pod("p1"), dry_run=True) is None
@@ -169,10 +182,14 @@ async def test_a_dry_run_leaves_no_trace_case_13() -> None:
 # ── which WorkloadSpread ─────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("owner", [None, ("apps/v1", "DaemonSet", "web")])
-async def test_pods_without_an_owner_or_of_other_kinds_stay_as_they_are_case_14(owner: Any) -> None:
+@pytest.mark.parametrize(
+    "state", [{"owner": None}, {"owner": ("apps/v1", "DaemonSet", "web")}, {"deleting": True}]
+)
+async def test_pods_without_an_owner_of_other_kinds_and_inactive_ones_stay_as_they_are_case_14(
+    state: Any,
+) -> None:
     server = SpreadServer(spread(subset("a")))
-    assert await server.replica().create(pod("p1", owner=owner)) is None
+    assert await server.replica().create(pod("p1", **state)) is None
 
 
 async def test_a_pod_of_a_replicaset_of_the_deployment_is_placed_case_15() -> None:
@@ -205,33 +222,6 @@ async def test_only_pods_that_the_filter_selects_are_placed_case_18() -> None:
 async def test_a_filter_without_selector_selects_all_pods_case_19() -> None:
     server = SpreadServer(spread(subset("a"), targetFilter={"replicasPathList": ["spec.replicas"]}))
     assert placed_in(await server.replica().create(pod("p1"))) == "a"
-
-
-async def test_a_kind_of_the_white_list_is_found_through_its_parts() -> None:
-    rollout, step = GroupKind("argoproj.io", "Rollout"), GroupKind("argoproj.io", "RolloutStep")
-    above = ("argoproj.io/v1alpha1", "Rollout", "web")
-    between = ("argoproj.io/v1alpha1", "RolloutStep", "web-1")
-    server = SpreadServer(spread(subset("a"), target=above), owners=[workload(between, above=above)])
-    # given it is not on the list: its owners are not followed
-    assert await server.replica().create(pod("p1", owner=between)) is None
-    # given it is
-    server.white_list = WhiteList(workloads=(Listed(target=rollout, owners=(step,)),))
-    assert placed_in(await server.replica().create(pod("p1", owner=between))) == "a"
-
-
-async def test_a_white_list_that_cannot_be_read_stops_no_pod(caplog: pytest.LogCaptureFixture) -> None:
-    """operations case_29"""
-    above = ("argoproj.io/v1alpha1", "Rollout", "web")
-    server = SpreadServer(
-        spread(subset("x"), target=above, name="custom"), spread(subset("a")), owners=[workload(CLONE_SET)]
-    )
-    server.white_list = WhiteListError("no JSON")
-    replica = server.replica()
-    # pods of built-in kinds are spread, others stay as they are
-    assert placed_in(await replica.create(pod("p1"))) == "a"
-    assert await replica.create(pod("p2", owner=above)) is None
-    # and it is logged once
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 # ── races ────────────────────────────────────────────────────────────────────
@@ -314,6 +304,21 @@ async def test_a_workloadspread_that_vanished_meanwhile_places_nothing() -> None
     assert await replica.create(pod("p1")) is None
 
 
+async def test_a_workloadspread_that_vanishes_while_its_write_is_refused_places_nothing_lift_11() -> None:
+    # given one that is gone when it is read after a conflict
+    server = SpreadServer(spread(subset("a", 3)))
+    server.conflicts_to_come = 1
+    replica = server.replica()
+
+    async def gone(_: Key) -> None:
+        return None
+
+    replica.fresh = gone  # type: ignore[method-assign]
+    # then
+    assert await replica.create(pod("p1")) is None
+    assert server.refused == 1
+
+
 # ── injection ────────────────────────────────────────────────────────────────
 
 
@@ -339,8 +344,24 @@ async def test_what_a_subset_requires_goes_into_every_term_case_22() -> None:
     ]
 
 
-async def test_without_terms_the_subset_gives_one() -> None:
-    found = await injected(subset("a", requiredNodeSelector=zone("a")), pod("p1"))
+@pytest.mark.parametrize(
+    "own",
+    [
+        {},
+        {"affinity": None},
+        {"affinity": {"nodeAffinity": None}},
+        {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": None}}},
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": None}
+                }
+            }
+        },
+    ],
+)
+async def test_without_terms_the_subset_gives_one(own: Any) -> None:
+    found = await injected(subset("a", requiredNodeSelector=zone("a")), pod("p1", **own))
     assert get_path(found, *REQUIRED) == [zone("a")]
 
 
@@ -349,15 +370,27 @@ async def test_a_subset_without_selectors_leaves_an_empty_affinity_case_23() -> 
     assert get_path(found, *NODE_AFFINITY) == {}
 
 
-async def test_tolerations_and_preferences_are_added() -> None:
-    preferred = [{"weight": 5, "preference": zone("a")}]
+@pytest.mark.parametrize("field", ["tolerations", "preferredDuringSchedulingIgnoredDuringExecution"])
+@pytest.mark.parametrize("own", [[], None, [{"key": "x", "operator": "Exists"}]])
+async def test_tolerations_and_preferences_are_added_to_the_pods_own(field: str, own: Any) -> None:
+    # given
+    preferred = {"weight": 5, "preference": zone("a")}
     toleration = {"key": "virtual", "operator": "Exists"}
-    found = await injected(
-        subset("a", tolerations=[toleration], preferredNodeSelector=preferred),
-        pod("p1", tolerations=[{"key": "x", "operator": "Exists"}]),
-    )
-    assert found["spec"]["tolerations"] == [{"key": "x", "operator": "Exists"}, toleration]
-    assert get_path(found, *NODE_AFFINITY, "preferredDuringSchedulingIgnoredDuringExecution") == preferred
+    one = subset("a", tolerations=[toleration], preferredNodeSelector=[preferred])
+    spec = {field: own} if field == "tolerations" else {"affinity": {"nodeAffinity": {field: own}}}
+    # when
+    found = await injected(one, pod("p1", **spec))
+    # then
+    tolerations = found["spec"]["tolerations"]
+    preferences = get_path(found, *NODE_AFFINITY, "preferredDuringSchedulingIgnoredDuringExecution")
+    before = own or []
+    assert tolerations == [*(before if field == "tolerations" else ()), toleration]
+    assert preferences == [*(() if field == "tolerations" else before), preferred]
+
+
+async def test_a_patch_that_deletes_all_metadata_leaves_the_note() -> None:
+    found = await injected(subset("a", patch={"metadata": None}), pod("p1"))
+    assert found["metadata"] == {"annotations": {MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"a"}'}}
 
 
 async def test_another_priority_class_takes_the_number_along_case_24() -> None:
@@ -421,9 +454,23 @@ async def test_an_ordinal_beyond_all_limits_has_no_subset_case_28() -> None:
     assert await subsets_of(of_stateful_set(subset("a", 2), subset("b", 2)), 3, 4) == ["b", ""]
 
 
+async def test_a_stored_share_of_a_statefulset_is_of_its_replicas() -> None:
+    """Admission refuses it (case 41); one that was stored all the same is read."""
+    server = SpreadServer(
+        spread(subset("a", "50%"), subset("b", "some"), subset("c"), target=STATEFUL_SET),
+        owners=[workload(STATEFUL_SET, replicas=4)],
+    )
+    assert await subsets_of(server, 0, 1, 2) == ["a", "a", "c"]
+
+
+async def test_a_pod_of_a_statefulset_without_a_number_goes_first() -> None:
+    server = of_stateful_set(subset("a", 1), subset("b"))
+    assert placed_in(await server.replica().create(pod(owner=STATEFUL_SET))) == "a"
+
+
 async def test_reserved_ordinals_and_the_start_take_no_place_lift_10() -> None:
     target = ("apps.kruise.io/v1beta1", "StatefulSet", "web")
-    numbered = workload(target, reserveOrdinals=[11, "13-14"], ordinals={"start": 10})
+    numbered = workload(target, reserveOrdinals=[3, 11, "13-14", "no number"], ordinals={"start": 10})
     server = SpreadServer(
         spread(subset("a", 2), subset("b", 1), subset("c"), target=target), owners=[numbered]
     )
@@ -510,10 +557,12 @@ async def test_a_pod_is_asked_about_only_where_its_place_is_needed_and_once_it_g
         await replica.delete(server.pods[name])
         del server.pods[name]
     # when
-    placed = [placed_in(await replica.create(pod(f"new-{number}"))) for number in range(4)]
+    found = []
+    for number in range(4):
+        placed = await replica.create(pod(f"new-{number}"))
+        found.append((placed_in(placed), [*replica.pod_reads]))
     # then
-    assert placed == ["a", "a", "a", "b"]
-    assert replica.pod_reads == ["p1", "p2"]
+    assert found == [("a", []), ("a", ["p1"]), ("a", ["p1", "p2"]), ("b", ["p1", "p2"])]
 
 
 async def test_pods_of_a_subset_behind_one_with_room_are_not_read() -> None:
@@ -560,6 +609,8 @@ async def test_a_pod_that_comes_during_a_deletion_does_not_get_its_place_yet() -
     for name in ("p1", "p2"):
         await replica.delete(server.pods[name])
         del server.pods[name]
+    # and no pod is asked about for deletions alone
+    assert replica.pod_reads == []
     # when four come
     placed, _ = await asyncio.gather(
         asyncio.gather(*(replica.create(pod(f"new-{number}")) for number in range(4))),
@@ -569,9 +620,21 @@ async def test_a_pod_that_comes_during_a_deletion_does_not_get_its_place_yet() -
     assert sorted(placed_in(one) for one in placed) == ["a", "a", "b", "b"]
 
 
-@pytest.mark.parametrize(("most", "missing"), [(2, [0, 1, 2]), (1, [0, 0, 1]), ("40%", [0, 1, 2])])
-async def test_a_pod_beyond_the_maximum_gives_no_place_back(most: int | str, missing: list[int]) -> None:
-    # given three pods, and a maximum that was lowered since; the percentage is of five replicas
+@pytest.mark.parametrize(
+    ("most", "missing"),
+    [
+        (2, [0, 1, 2]),
+        (1, [0, 0, 1]),
+        ("40%", [0, 1, 2]),
+        (None, [1, 2, 3]),
+        ("some", [1, 2, 3]),
+    ],
+)
+async def test_a_pod_beyond_the_maximum_gives_no_place_back(
+    most: int | str | None, missing: list[int]
+) -> None:
+    # given three pods, and a maximum that was lowered since, or taken away, or cannot be read; the percentage is of
+    # five replicas
     server, _ = await full()
     server.spreads["ws"]["spec"]["subsets"][0]["maxReplicas"] = most
     for one in server.spreads["ws"]["status"]["versionedSubsetStatuses"]["versionIgnored"]:
@@ -605,14 +668,56 @@ async def test_a_place_without_limit_is_not_given_back_case_32() -> None:
     assert server.writes == writes
 
 
+@pytest.mark.parametrize("owner", [CLONE_SET, STATEFUL_SET])
+async def test_where_nothing_is_counted_no_place_is_given_back_cases_6_32(owner: Any) -> None:
+    # given one subset without a limit, or places by numbers; the status has counts from before
+    only = [subset("a")] if owner == CLONE_SET else [subset("a", 1), subset("b")]
+    server = SpreadServer(spread(*only, target=owner, status=known(entry("a", 0))))
+    replica = server.replica()
+    # when
+    placed = await replica.create(pod("web-0", owner=owner))
+    await replica.delete(placed or {})
+    # then
+    assert placed_in(placed) == "a"
+    assert server.writes == 0
+
+
+async def test_without_shares_the_workload_is_not_read() -> None:
+    # given an API server that does not say how many replicas the workload wants
+    async def unreachable(_: Any) -> int:
+        raise UnreachableError("no API server")
+
+    def replica_of(*subsets: dict[str, Any], **fields: Any) -> Any:
+        found = SpreadServer(spread(*subsets, **fields)).replica()
+        found.replicas = unreachable
+        return found
+
+    # then limits that are numbers are followed
+    counted = replica_of(subset("a", 1), subset("b", 1))
+    first = await counted.create(pod("p1"))
+    assert placed_in(first) == "a"
+    await counted.delete(first)
+    by_number = replica_of(subset("a", 1), subset("b"), target=STATEFUL_SET)
+    assert placed_in(await by_number.create(pod("web-1", owner=STATEFUL_SET))) == "b"
+    # and so are shares, when a place is given back to a subset that has others, or that goes by a number
+    annotations = {MATCHED_SPREAD_ANNOTATION: '{"name":"ws","subset":"a"}'}
+    noted = pod("p1", annotations=annotations)
+    status = known(entry("a", 1, replicas=2), entry("b", 0), entry("c", 0))
+    await replica_of(subset("a", "50%"), subset("b", "50%"), status=status).delete(noted)
+    status = known(entry("a", 0, replicas=2), entry("b", 0))
+    await replica_of(subset("a", 2), subset("b", "50%"), status=status).delete(noted)
+    # but not where the share decides
+    with pytest.raises(StepError):
+        await replica_of(subset("a", "50%"), status=status).delete(noted)
+
+
 @pytest.mark.parametrize(
-    "text", ['{"name":"gone","subset":"a"}', '{"name":"ws","subset":"gone"}', "no json", ""]
+    "text", ['{"name":"gone","subset":"a"}', '{"name":"ws","subset":"gone"}', '{"name":"ws"}', "no json", ""]
 )
 async def test_a_note_that_leads_nowhere_is_let_go_case_33(text: str) -> None:
-    server, _ = await full()
-    writes = server.writes
+    server = SpreadServer(spread(subset("a", 3), subset("b")))
     await server.replica().delete(pod("p1", annotations={MATCHED_SPREAD_ANNOTATION: text}))
-    assert server.writes == writes
+    assert server.writes == 0
 
 
 @pytest.mark.parametrize("state", [{"deleting": True}, {"phase": "Failed"}, {"owner": None}])

@@ -7,142 +7,47 @@ import orjson
 import pytest
 
 from pykruise.kinds.workloadspread.plan import plan_spread
-from pykruise.kinds.workloadspread.snapshot import Snapshot, latest_version
+from pykruise.kinds.workloadspread.snapshot import latest_version
+from pykruise.kinds.workloadspread.status import closed_at
+from pykruise.kinds.workloadspread.types import SubsetStatus
 from pykruise.kinds.workloadspread.versions import UNVERSIONED, version_of, versioned_kinds
-from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.node_rules import Taint
+from pykruise.plans.phases import MOST_AT_ONCE
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.targets import TargetView, project_target
-from pykruise.plans.views import NodeView
-from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Delete, Patch
 from pykruise.runtime.plan import Plan
-from support.spreads import CLONE_SET, DEPLOYMENT, NOW, placed_in, pod, spread, subset, view, workload, zone
+from support.spread_worlds import (
+    adopted,
+    ago,
+    costs,
+    counted,
+    deleted,
+    entry,
+    events_of,
+    known,
+    node,
+    settled,
+    status_of,
+    stored,
+    world,
+)
+from support.spreads import CLONE_SET, DEPLOYMENT, NOW, spread, subset, workload, zone
 
 JOB = ("batch/v1", "Job", "web")
 
 
-def ago(seconds: float) -> str:
-    return format_time(NOW - seconds)
-
-
-def stored(
-    name: str,
-    of: str = "",
-    *,
-    uid: str = "",
-    node: str = "",
-    cost: int | None = None,
-    phase: str = "Running",
-    age: float = 3600,
-    ready: bool = True,
-    unschedulable: bool = False,
-    **given: Any,
-) -> Document:
-    """A pod as it is stored: of a subset, or (empty) without a note."""
-    annotations: dict[str, str] = {}
-    if of:
-        note = {"name": "ws", "subset": of, **({"uid": uid} if uid else {})}
-        annotations[MATCHED_SPREAD_ANNOTATION] = orjson.dumps(note).decode()
-    if cost is not None:
-        annotations[DELETION_COST_ANNOTATION] = str(cost)
-    document = pod(name, annotations=annotations, phase=phase, **given)
-    document["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": "7", "creationTimestamp": ago(age)}
-    if node:
-        document["spec"]["nodeName"] = node
-    conditions = document["status"].setdefault("conditions", [])
-    if ready:
-        conditions.append({"type": "Ready", "status": "True", "lastTransitionTime": ago(age)})
-    if unschedulable:
-        document["status"]["phase"] = "Pending"
-        conditions[:] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
-    return document
-
-
-def node(name: str, *taints: Taint, **labels: str) -> NodeView:
-    return NodeView(name=name, uid=f"uid-{name}", resource_version=1, labels=labels, taints=taints)
-
-
-def world(document: Document, *pods: Document, nodes: tuple[NodeView, ...] = (), **given: Any) -> Snapshot:
-    """A snapshot; `given` replaces fields."""
-    views: list[PodView] = [project_pod(orjson.dumps(one)) for one in pods]
-    defaults: dict[str, Any] = {
-        "spread": view(document),
-        "replicas": len(pods),
-        "pods": views,
-        "nodes": {one.name: one for one in nodes},
-        "documents": {one["metadata"]["uid"]: one for one in pods},
-        "now": NOW,
-    }
-    return Snapshot(**{**defaults, **given})
-
-
-def entry(name: str, missing: int, replicas: int = 0, **fields: Any) -> Document:
-    return {"name": name, "replicas": replicas, "missingReplicas": missing, **fields}
-
-
-def status_of(plan: Plan, version: str = UNVERSIONED) -> dict[str, Document]:
-    """The list of a version that is written, by subset; of all versions for the empty one."""
-    assert plan.status is not None
-    found = plan.status["versionedSubsetStatuses"][version] if version else plan.status["subsetStatuses"]
-    return {one["name"]: one for one in found}
-
-
-def known(*entries: Document, version: str = UNVERSIONED, overall: Any = ()) -> Document:
-    return {"versionedSubsetStatuses": {version: list(entries)}, "subsetStatuses": list(overall)}
-
-
-def annotations_in(plan: Plan) -> dict[str, Document]:
-    """Annotations that are written, by pod."""
-    return {
-        step.action.key.name: step.action.body["metadata"]["annotations"]
-        for step in plan.steps
-        if isinstance(step.action, Patch)
-    }
-
-
-def costs(plan: Plan) -> dict[str, int]:
-    found = annotations_in(plan)
-    return {
-        name: int(one[DELETION_COST_ANNOTATION])
-        for name, one in found.items()
-        if DELETION_COST_ANNOTATION in one
-    }
-
-
-def adopted(plan: Plan) -> dict[str, str]:
-    """Subsets of pods that get a note, by pod."""
-    found = annotations_in(plan)
-    return {
-        name: orjson.loads(one[MATCHED_SPREAD_ANNOTATION])["subset"]
-        for name, one in found.items()
-        if MATCHED_SPREAD_ANNOTATION in one
-    }
-
-
-def deleted(plan: Plan) -> set[str]:
-    return {step.action.key.name for step in plan.steps if isinstance(step.action, Delete)}
-
-
-def events_of(plan: Plan) -> list[str]:
-    return sorted(note.reason for note in plan.notes)
-
-
-def settled(document: Document, plan: Plan) -> Document:
-    """The object after the plan's status was written."""
-    return {**document, "status": plan.status or document.get("status") or {}}
-
-
-def counted(document: Document, *pods: Document, **given: Any) -> Plan:
-    """The plan once the status that comes first is stored; that one touches no pod without a note."""
-    first = plan_spread(world(document, *pods, **given))
-    assert first.status is not None
-    unmarked = {one["metadata"]["name"] for one in pods if placed_in(one) == ""}
-    assert not unmarked & annotations_in(first).keys()
-    return plan_spread(world(settled(document, first), *pods, **given))
+def failures(plan: Plan) -> dict[str, list[tuple[str, bool]]]:
+    """Events that tell of writes that fail, and whether they are warnings, by pod."""
+    found: dict[str, list[tuple[str, bool]]] = {}
+    for step in plan.steps:
+        if step.failed is not None and isinstance(step.action, Delete if deleted(plan) else Patch):
+            found.setdefault(step.action.key.name, []).append((step.failed.reason, step.failed.warning))
+    return found
 
 
 # ── places ───────────────────────────────────────────────────────────────────
@@ -150,19 +55,17 @@ def counted(document: Document, *pods: Document, **given: Any) -> Plan:
 
 def test_a_pod_that_was_admitted_keeps_its_place_for_a_while_case_50() -> None:
     document = spread(
-        subset("a", 3), subset("b"), status=known(entry("a", 0, creatingPods={"p3": ago(10)}), entry("b", -1))
+        subset("a", 3),
+        subset("b"),
+        status=known(
+            entry("a", 0, creatingPods={"p2": ago(10), "p3": ago(10), "p4": ago(5)}),
+            entry("b", -1, creatingPods={"p5": ago(1)}),
+        ),
     )
     plan = plan_spread(world(document, stored("p1", "a"), stored("p2", "a")))
-    assert status_of(plan)["a"] == entry("a", 0, 2, creatingPods={"p3": ago(10)})
-    assert plan.requeue_after_s is not None
-    assert plan.requeue_after_s <= 20
-
-
-def test_a_pod_that_does_not_come_loses_its_place_case_51() -> None:
-    document = spread(subset("a", 3), status=known(entry("a", 0, creatingPods={"p3": ago(31)})))
-    plan = plan_spread(world(document, stored("p1", "a"), stored("p2", "a")))
-    assert status_of(plan)["a"] == entry("a", 1, 2)
-    assert events_of(plan) == ["CreatePodFailed"]
+    assert status_of(plan)["a"] == entry("a", 0, 2, creatingPods={"p3": ago(10), "p4": ago(5)})
+    assert status_of(plan)["b"] == entry("b", -1, creatingPods={"p5": ago(1)})
+    assert plan.requeue_after_s == 20
 
 
 def test_a_pod_without_a_name_is_recognised_by_its_key() -> None:
@@ -171,15 +74,26 @@ def test_a_pod_without_a_name_is_recognised_by_its_key() -> None:
     assert status_of(plan)["a"] == entry("a", 2, 1)
 
 
-@pytest.mark.parametrize(("seconds", "missing", "events"), [(5, 1, []), (16, 0, ["DeletePodFailed"])])
+@pytest.mark.parametrize("seconds", [30, 31])
+def test_a_pod_that_does_not_come_loses_its_place_case_51(seconds: float) -> None:
+    document = spread(subset("a", 3), status=known(entry("a", 0, creatingPods={"p3": ago(seconds)})))
+    plan = plan_spread(world(document, stored("p1", "a"), stored("p2", "a")))
+    assert status_of(plan)["a"] == entry("a", 1, 2)
+    assert events_of(plan) == ["CreatePodFailed"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "missing", "again_after_s"), [(5, 1, 10), (14, 1, 1), (15, 0, None), (16, 0, None)]
+)
 def test_a_pod_that_is_to_go_gives_its_place_for_a_while_case_52(
-    seconds: float, missing: int, events: list[str]
+    seconds: float, missing: int, again_after_s: float | None
 ) -> None:
     document = spread(subset("a", 3), status=known(entry("a", 1, deletingPods={"p1": ago(seconds)})))
     plan = plan_spread(world(document, *(stored(f"p{one}", "a") for one in (1, 2, 3))))
-    assert status_of(plan)["a"]["missingReplicas"] == missing
-    assert status_of(plan)["a"]["replicas"] == 3
-    assert events_of(plan) == events
+    kept = {"deletingPods": {"p1": ago(seconds)}} if missing else {}
+    assert status_of(plan)["a"] == entry("a", missing, 3, **kept)
+    assert events_of(plan) == ([] if missing else ["DeletePodFailed"])
+    assert plan.requeue_after_s == again_after_s
 
 
 def test_a_pod_that_is_gone_is_forgotten() -> None:
@@ -235,14 +149,54 @@ def test_a_line_of_the_status_shows_where_pods_are() -> None:
     assert shown["spread"] == "a 2/1, b 1, c 0"
 
 
+def test_a_subset_may_take_no_pods_case_8() -> None:
+    plan = plan_spread(world(spread(subset("a", 0), subset("b")), stored("p1", "a"), stored("p2", "b")))
+    assert status_of(plan) == {"a": entry("a", 0, 1), "b": entry("b", -1, 1)}
+    assert (costs(plan), events_of(plan)) == ({"p1": -100, "p2": 100}, [])
+
+
 def test_a_finished_pod_is_not_counted_and_costs_nothing_case_54() -> None:
-    pods = [stored("p1", "a"), stored("p2", "a", phase="Succeeded")]
+    pods = [stored("p1", "a"), stored("p2", "a", phase="Succeeded"), stored("p3", "gone", phase="Failed")]
     plan = plan_spread(world(spread(subset("a", 3)), *pods))
     assert status_of(plan)["a"]["replicas"] == 1
     assert set(costs(plan)) == {"p1"}
 
 
 # ── costs ────────────────────────────────────────────────────────────────────
+
+
+def test_pods_beyond_the_limit_of_a_later_subset_go_before_those_of_earlier_ones() -> None:
+    """The table of section 6.6: pods 2/2/1 of limits 1, 1, none."""
+    pods = [*(stored(f"{of}{number}", of) for of in "ab" for number in (1, 2)), stored("c1", "c")]
+    plan = plan_spread(world(spread(subset("a", 1), subset("b", 1), subset("c")), *pods))
+    assert costs(plan) == {"a1": -100, "a2": 300, "b1": -200, "b2": 200, "c1": 100}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        # ready without a time, before ready for a moment
+        ({"since": None}, {"since": 1}),
+        ({"since": 9}, {"since": 900}),
+        # the one that has the lower cost already, before ready without a time
+        ({"since": 900, "cost": -100}, {"since": None}),
+        # but not before one that is not ready
+        ({"since": 900, "ready": False}, {"since": None, "cost": -100}),
+    ],
+)
+def test_of_pods_beyond_the_limit_those_go_first_whose_loss_is_least_felt(first: Any, second: Any) -> None:
+    def of(name: str, *, since: float | None, **given: Any) -> Document:
+        document = stored(name, "a", **given)
+        for one in document["status"]["conditions"]:
+            one["lastTransitionTime"] = None if since is None else ago(since)
+        return document
+
+    pods = [of("second", **second), of("first", **first)]
+    plan = plan_spread(world(spread(subset("a", 1), subset("b")), *pods))
+    wanted = {"first": -100, "second": 200}
+    assert costs(plan) == {
+        name: cost for name, cost in wanted.items() if name != "first" or "cost" not in first
+    }
 
 
 def of_version(name: str, of: str, version: str) -> Document:
@@ -279,6 +233,7 @@ def test_counts_follow_names_when_the_order_changes_case_57() -> None:
 def test_a_cost_that_is_right_is_not_written_again() -> None:
     plan = plan_spread(world(spread(subset("a")), stored("p1", "a", cost=100), stored("p2", "a", cost=5)))
     assert costs(plan) == {"p2": 100}
+    assert failures(plan) == {"p2": [("PatchPodDeletionCostFailed", True)]}
 
 
 # ── adoption ─────────────────────────────────────────────────────────────────
@@ -405,8 +360,117 @@ def test_a_place_that_is_kept_for_a_pod_to_come_is_not_given_to_one_that_is_ther
         "p1": "every subset is full: the pod is left as it is"
     }
     # when that pod does not come
-    plan = counted(document, *pods, nodes=ZONES, now=NOW + 21)
+    plan = counted(document, *pods, nodes=ZONES, now=NOW + 20)
     assert adopted(plan) == {"p1": "a"}
+
+
+def test_a_pod_on_no_node_is_more_than_all_subsets_take_once_another_has_the_last_place() -> None:
+    pods = [stored("p1"), stored("p2", node="n1")]
+    plan = counted(spread(*_zones(1, 0)), *pods, nodes=ZONES)
+    assert adopted(plan) == {"p2": "a"}
+    assert {name: why.code for name, why in plan.skipped.items()} == {"p1": Code.SURPLUS}
+    assert costs(plan) == {"p2": 200}
+
+
+def test_a_pod_that_was_not_read_yet_waits() -> None:
+    plan = counted(spread(*_zones(1, 1)), stored("p1", node="n1"), nodes=ZONES, documents={})
+    assert adopted(plan) == {}
+    assert {name: why.code for name, why in plan.skipped.items()} == {"p1": Code.NO_SUBSET}
+
+
+@pytest.mark.parametrize("text", ['{"name":"other","subset":"a"}', '{"name":"ws"}', "no json"])
+def test_a_pod_whose_note_says_no_subset_of_this_workloadspread_is_adopted(text: str) -> None:
+    document = stored("p1", node="n2")
+    document["metadata"]["annotations"] = {MATCHED_SPREAD_ANNOTATION: text}
+    first = plan_spread(world(spread(*_zones(1, 1)), document, nodes=ZONES))
+    plan = plan_spread(world(settled(spread(*_zones(1, 1)), first), document, nodes=ZONES))
+    assert adopted(plan) == {"p1": "b"}
+
+
+def _own_terms(*terms: Document | None) -> Document:
+    """Required terms of a pod; None: there is a list, and it is null."""
+    given = None if terms == (None,) else [*terms]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": given}}}
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted"),
+    [
+        ({"tolerations": [{"key": "x", "operator": "Exists"}]}, "a"),
+        ({}, ""),
+        ({"tolerations": None}, ""),
+    ],
+)
+def test_a_pods_own_tolerations_count_beside_those_of_the_subset(own: Document, wanted: str) -> None:
+    plan = counted(
+        spread(subset("a", tolerations=[{"key": "y", "operator": "Exists"}])),
+        stored("p1", node="n1", **own),
+        nodes=(node("n1", Taint("x", "NoSchedule"), Taint("y", "NoExecute")),),
+    )
+    assert adopted(plan) == ({"p1": wanted} if wanted else {})
+
+
+DISK = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
+GPU = {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}
+
+
+@pytest.mark.parametrize(
+    ("own", "wanted"),
+    [
+        ({}, "a"),
+        ({"affinity": None}, "a"),
+        ({"affinity": {"podAffinity": {}}}, "a"),
+        ({"affinity": _own_terms(None)}, "a"),
+        ({"affinity": _own_terms(GPU)}, ""),
+        ({"affinity": _own_terms(GPU, DISK)}, "a"),
+        # so many that no pod of the subset could have them all
+        ({"affinity": _own_terms(*[DISK] * 2_501)}, ""),
+    ],
+)
+def test_a_pods_own_node_affinity_counts_beside_that_of_the_subset(own: Document, wanted: str) -> None:
+    # given a subset that requires twenty expressions of a node
+    required = {"matchExpressions": [*zone("a")["matchExpressions"], *GPU_AND_OTHERS]}
+    plan = counted(
+        spread(subset("a", requiredNodeSelector=required)),
+        stored("p1", node="n1", **own),
+        nodes=(node("n1", zone="a", disk="ssd"),),
+    )
+    assert adopted(plan) == ({"p1": wanted} if wanted else {})
+
+
+GPU_AND_OTHERS = [{"key": f"k{number}", "operator": "DoesNotExist"} for number in range(19)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        # a preference that the node does not meet counts for nothing
+        ([{}, {"preferredNodeSelector": [{"weight": 9, "preference": zone("b")}]}], "x"),
+        # weights add up, and go before a patch that fits
+        (
+            [
+                {"patch": {"metadata": {"labels": {"app": "web"}}}},
+                {"preferredNodeSelector": [{"weight": 1, "preference": zone("a")}]},
+            ],
+            "y",
+        ),
+        (
+            [
+                {"preferredNodeSelector": [{"weight": 2, "preference": zone("a")}]},
+                {"preferredNodeSelector": [{"weight": one, "preference": zone("a")} for one in (1, 2)]},
+            ],
+            "y",
+        ),
+        # annotations of a patch need not be there
+        ([{}, {"patch": {"metadata": {"labels": {"app": "web"}, "annotations": {"x": "1"}}}}], "y"),
+        # a patch that cannot be merged fits no pod
+        ([{}, {"patch": {"spec": {"containers": "none"}}}], "x"),
+    ],
+)
+def test_of_two_subsets_the_one_that_fits_better_gets_the_pod(fields: list[Document], wanted: str) -> None:
+    document = spread(*(subset(name, **more) for name, more in zip("xy", fields, strict=True)))
+    pods = [stored("p1", node="n1", labels={"app": "web"})]
+    assert adopted(counted(document, *pods, nodes=(node("n1", zone="a"),))) == {"p1": wanted}
 
 
 def test_a_pod_is_not_adopted_before_the_stored_status_counts_it() -> None:
@@ -447,7 +511,8 @@ def condition(status: str, seconds: float) -> list[Document]:
 def test_a_subset_is_closed_before_its_pod_is_moved_case_61() -> None:
     # given
     late = stored("p1", "a", age=31, unschedulable=True)
-    document = adaptive(subset("a", 3), subset("b"))
+    open_entries = [entry("a", 3, conditions=condition("True", 99)), entry("b", -1)]
+    document = adaptive(subset("a", 3), subset("b"), status=known(*open_entries, overall=open_entries))
     # when
     first = plan_spread(world(document, late))
     # then the status says so first
@@ -459,24 +524,77 @@ def test_a_subset_is_closed_before_its_pod_is_moved_case_61() -> None:
     assert deleted(second) == {"p1"}
     [delete] = [step.action for step in second.steps if isinstance(step.action, Delete)]
     assert (delete.uid, delete.resource_version) == ("uid-p1", "7")
+    # whatever becomes of other writes; and it is said when it fails
+    assert failures(second) == {"p1": [("DeletePodFailed", True)]}
+    assert {stage.purpose: stage.regardless for stage in second.stages} == {
+        Purpose.MARK_PODS: False,
+        Purpose.RESCHEDULE_PODS: True,
+    }
 
 
-def test_a_pod_may_be_unschedulable_as_long_as_the_strategy_says() -> None:
+@pytest.mark.parametrize(("age", "status", "again_after_s"), [(29, "True", 1), (30, "False", None)])
+def test_a_pod_may_be_unschedulable_as_long_as_the_strategy_says(
+    age: float, status: str, again_after_s: float | None
+) -> None:
     document = adaptive(subset("a", 3), subset("b"))
-    plan = plan_spread(world(document, stored("p1", "a", age=20, unschedulable=True)))
-    assert status_of(plan)["a"]["conditions"][0]["status"] == "True"
-    assert plan.requeue_after_s == 10
+    plan = plan_spread(world(document, stored("p1", "a", age=age, unschedulable=True)))
+    assert status_of(plan)["a"]["conditions"] == condition(status, 0)
+    assert plan.requeue_after_s == again_after_s
+
+
+def not_waiting(**changes: Any) -> Document:
+    """A pod as one that finds no node, but for these changes of its status, spec or metadata."""
+    document = stored("p1", "a", age=31, unschedulable=True)
+    for part, fields in changes.items():
+        document[part] |= fields
+    return document
+
+
+SCHEDULED: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 
 
 @pytest.mark.parametrize(
-    ("seconds", "status", "events"), [(301, "True", ["RecoverSchedulable"]), (299, "False", [])]
+    "late",
+    [
+        not_waiting(status={"phase": "Running"}),
+        not_waiting(spec={"nodeName": "n1"}),
+        not_waiting(metadata={"deletionTimestamp": ago(1)}),
+        not_waiting(metadata={"creationTimestamp": None}),
+        not_waiting(status={"conditions": []}),
+        not_waiting(status={"conditions": [{**SCHEDULED, "status": "True"}]}),
+        not_waiting(status={"conditions": [{**SCHEDULED, "reason": "SchedulingGated"}]}),
+    ],
+)
+def test_only_pods_that_find_no_node_move_case_61(late: Document) -> None:
+    # given a subset that is closed already
+    entries = [entry("a", 2, 1, conditions=condition("False", 299)), entry("b", -1)]
+    document = adaptive(subset("a", 3), subset("b"), status=known(*entries, overall=entries))
+    # when
+    plan = plan_spread(world(document, late))
+    # then it does not move, and its subset is tried again in time
+    assert deleted(plan) == set()
+    assert plan.requeue_after_s == 1
+
+
+def test_an_open_subset_stays_as_it_is() -> None:
+    entries = [entry(one, -1, conditions=condition("True", 400)) for one in "ab"]
+    document = adaptive(subset("a"), subset("b"), status=known(*entries, overall=entries))
+    plan = plan_spread(world(document))
+    assert [one["conditions"] for one in status_of(plan, "").values()] == [condition("True", 400)] * 2
+    assert (events_of(plan), plan.requeue_after_s) == ([], None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "status", "events"),
+    [(301, "True", ["RecoverSchedulable"]), (300, "True", ["RecoverSchedulable"]), (299, "False", [])],
 )
 def test_a_closed_subset_opens_again_case_62(seconds: float, status: str, events: list[str]) -> None:
     entries = [entry("a", 3, conditions=condition("False", seconds)), entry("b", -1)]
     document = adaptive(subset("a", 3), subset("b"), status=known(*entries, overall=entries))
     plan = plan_spread(world(document))
     assert events_of(plan) == events
-    assert status_of(plan, "")["a"]["conditions"][0]["status"] == status
+    assert not any(note.warning for note in plan.notes)
+    assert status_of(plan, "")["a"]["conditions"] == condition(status, 0 if events else seconds)
     assert plan.requeue_after_s == (None if status == "True" else 1)
 
 
@@ -499,18 +617,51 @@ def test_without_the_strategy_conditions_vanish_case_64() -> None:
         scheduleStrategy={"type": "Fixed"},
         status=known(*entries, overall=entries),
     )
-    plan = plan_spread(world(document, stored("p1", "a")))
+    plan = plan_spread(world(document, stored("p1", "a", unschedulable=True)))
     assert "conditions" not in status_of(plan)["a"]
+    # and no pod is moved
+    assert deleted(plan) == set()
 
 
-def test_a_stored_false_keeps_its_time_while_pods_are_late() -> None:
-    entries = [entry("a", 2, 1, conditions=condition("False", 400)), entry("b", -1)]
+@pytest.mark.parametrize("reason", ["PodUnschedulable", "Other"])
+def test_a_stored_false_keeps_its_time_while_pods_are_late(reason: str) -> None:
+    before = [{**one, "reason": reason} for one in condition("False", 400)]
+    entries = [entry("a", 2, 1, conditions=before), entry("b", -1)]
     document = adaptive(subset("a", 3), subset("b"), status=known(*entries, overall=entries))
     plan = plan_spread(world(document, stored("p1", "a", age=31, unschedulable=True)))
     assert status_of(plan)["a"]["conditions"] == condition("False", 400)
 
 
+def test_a_subset_that_closes_does_so_now_whenever_it_opened() -> None:
+    entries = [entry("a", 2, 1, conditions=condition("True", 400)), entry("b", -1)]
+    document = adaptive(subset("a", 3), subset("b"), status=known(*entries, overall=entries))
+    plan = plan_spread(world(document, stored("p1", "a", age=31, unschedulable=True)))
+    assert status_of(plan)["a"]["conditions"] == condition("False", 0)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "since"), [([], None), (condition("True", 9), None), (condition("False", 9), NOW - 9)]
+)
+def test_a_subset_is_closed_since_its_condition_became_false(
+    conditions: list[Document], since: float | None
+) -> None:
+    found = msgspec.convert(entry("a", 3, conditions=conditions), SubsetStatus)
+    assert closed_at(found) == since
+
+
 # ── targets ──────────────────────────────────────────────────────────────────
+
+
+def test_a_pod_of_a_job_is_adopted_without_a_cost_case_65() -> None:
+    document = spread(subset("a", 5), target=JOB)
+    plan = counted(document, stored("p1", node="n1"), nodes=(node("n1"),))
+    assert (adopted(plan), costs(plan)) == ({"p1": "a"}, {})
+    assert failures(plan) == {"p1": [("AdoptPodFailed", True)]}
+
+
+def test_an_adopted_pod_keeps_a_cost_that_is_right() -> None:
+    plan = counted(spread(subset("a", 5)), stored("p1", node="n1", cost=100), nodes=(node("n1"),))
+    assert (adopted(plan), costs(plan)) == ({"p1": "a"}, {})
 
 
 def test_a_job_has_limits_and_no_costs_case_65() -> None:
@@ -523,10 +674,12 @@ def test_a_job_has_limits_and_no_costs_case_65() -> None:
     assert costs(plan) == {}
 
 
-def test_an_invalid_limit_is_reported_and_its_pods_counted_lift_19() -> None:
-    document = spread(subset("a", "some"), subset("b"))
+@pytest.mark.parametrize("most", ["some", -1])
+@pytest.mark.parametrize("notes", [{}, {"creatingPods": {"p2": ago(99)}, "deletingPods": {"p3": ago(99)}}])
+def test_an_invalid_limit_is_reported_and_its_pods_counted_lift_19(most: Any, notes: Any) -> None:
+    document = spread(subset("a", most), subset("b"), status=known(entry("a", 2, **notes), entry("b", -1)))
     plan = plan_spread(world(document, stored("p1", "a")))
-    assert status_of(plan)["a"] == entry("a", 0, 1)
+    assert status_of(plan)["a"] == entry("a", 0, 1, **notes)
     assert events_of(plan) == ["InvalidMaxReplicas"]
     assert costs(plan) == {}
 
@@ -539,12 +692,30 @@ def test_a_version_without_pods_vanishes_unless_one_is_to_come_case_68() -> None
             "versionedSubsetStatuses": {
                 "old": [entry("a", 3)],
                 "new": [entry("a", 2, creatingPods={"p": ago(3)})],
+                "late": [entry("a", 2, creatingPods={"q": ago(31)})],
             }
         },
     )
     plan = plan_spread(world(document, latest="new"))
     assert plan.status is not None
     assert set(plan.status["versionedSubsetStatuses"]) == {"new"}
+    assert events_of(plan) == ["CreatePodFailed"]
+
+
+def test_a_version_that_vanishes_has_no_part_in_what_comes_next() -> None:
+    # given a version without pods whose subset is closed, and one with a pod
+    entries = {
+        "old": [entry("a", 3, conditions=condition("False", 100)), entry("b", -1)],
+        "h1": [entry("a", 2, 1, conditions=condition("True", 100)), entry("b", -1)],
+    }
+    document = adaptive(
+        subset("a", 3), subset("b"), target=DEPLOYMENT, status={"versionedSubsetStatuses": entries}
+    )
+    plan = plan_spread(world(document, of_version("p1", "a", "h1"), latest="h1"))
+    # then nothing is to be looked at when its subset would have opened again
+    assert plan.status is not None
+    assert set(plan.status["versionedSubsetStatuses"]) == {"h1"}
+    assert plan.requeue_after_s is None
 
 
 def test_a_latest_version_that_is_not_known_stops_costs_only_case_69() -> None:
@@ -555,6 +726,12 @@ def test_a_latest_version_that_is_not_known_stops_costs_only_case_69() -> None:
     assert plan.requeue_after_s is None
     soon = plan_spread(world(document, of_version("p1", "a", "h1"), latest=None, latest_is_coming=True))
     assert soon.requeue_after_s == 2
+    # and one that is known is not waited for
+    there = plan_spread(world(document, of_version("p1", "a", "h1"), latest="h1", latest_is_coming=True))
+    assert there.requeue_after_s is None
+    # nor one of a workload that has no costs
+    document = spread(subset("a", 3), target=JOB)
+    assert plan_spread(world(document, latest=None, latest_is_coming=True)).requeue_after_s is None
 
 
 def test_one_that_is_on_its_way_out_does_nothing_case_70() -> None:
@@ -576,13 +753,70 @@ def test_the_second_reconcile_writes_nothing_case_71() -> None:
     assert plan_spread(world(settled(document, first), *pods)).is_settled
 
 
-def test_an_empty_map_is_an_absent_one_lift_18() -> None:
+@pytest.mark.parametrize("subsets", [[], [subset("a", 3)]])
+def test_without_pods_or_subsets_the_second_reconcile_writes_nothing_either_case_71(subsets: Any) -> None:
+    document = spread(*subsets)
+    first = plan_spread(world(document))
+    assert first.status is not None
+    assert ("spread" in first.status) is bool(subsets)
+    assert plan_spread(world(settled(document, first))).is_settled
+
+
+def test_notes_that_stay_are_not_written_again_case_71() -> None:
+    # given a pod to come, one that is to go, and a closed subset
+    conditions = condition("False", 9)
+    noted = {"creatingPods": {"p2": ago(1)}, "deletingPods": {"p1": ago(1)}}
+    entries = [entry("a", 2, 1, conditions=conditions, **noted), entry("b", -1)]
+    overall = [entry("a", 2, 1, conditions=conditions), entry("b", -1)]
+    document = adaptive(subset("a", 3), subset("b"), status=known(*entries, overall=overall))
+    pods = [stored("p1", "a", cost=200)]
+    # then
+    first = plan_spread(world(document, *pods))
+    assert status_of(first)["a"] == entry("a", 2, 1, conditions=conditions, **noted)
+    second = plan_spread(world(settled(document, first), *pods))
+    assert (second.status, second.stages) == (None, ())
+    assert second.requeue_after_s == 14
+
+
+@pytest.mark.parametrize(("field", "empty"), [("creatingPods", {}), ("deletingPods", {}), ("conditions", [])])
+def test_an_empty_map_is_an_absent_one_lift_18(field: str, empty: Any) -> None:
     document = spread(subset("a", 3))
     first = plan_spread(world(document, stored("p1", "a", cost=100)))
     after = settled(document, first)
     for one in after["status"]["subsetStatuses"]:
-        one["creatingPods"] = {}
+        one[field] = empty
     assert plan_spread(world(after, stored("p1", "a", cost=100))).is_settled
+
+
+# ── how much at once, and when again ─────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("count", "again_after_s"), [(MOST_AT_ONCE, None), (MOST_AT_ONCE + 1, 0)])
+def test_so_many_pods_are_written_to_in_one_plan_and_the_others_in_the_next(
+    count: int, again_after_s: float | None
+) -> None:
+    plan = plan_spread(world(spread(subset("a")), *(stored(f"p{number}", "a") for number in range(count))))
+    assert len(costs(plan)) == MOST_AT_ONCE
+    assert plan.requeue_after_s == again_after_s
+
+
+def test_pods_that_were_not_read_yet_are_looked_at_at_once() -> None:
+    assert plan_spread(world(spread(subset("a")), has_more=True)).requeue_after_s == 0
+
+
+def test_a_workload_that_no_watch_tells_of_is_looked_at_again_or_earlier_where_something_is_due() -> None:
+    document = spread(subset("a", 3), status=known(entry("a", 2, creatingPods={"p1": ago(5)})))
+    assert plan_spread(world(document, polls_after=10.0)).requeue_after_s == 10
+    assert plan_spread(world(document, polls_after=40.0)).requeue_after_s == 25
+
+
+@pytest.mark.parametrize("wrong", [{"targetRef": 3}, {"targetRef": {"kind": "CloneSet", "name": "web"}}])
+def test_one_that_names_no_workload_or_cannot_be_read_is_reported_and_left_alone(wrong: Any) -> None:
+    document = spread(subset("a", 3))
+    document["spec"] |= wrong
+    plan = plan_spread(world(document, stored("p1", "a")))
+    assert [(note.reason, note.warning) for note in plan.notes] == [("InvalidSpec", True)]
+    assert msgspec.structs.replace(plan, notes=()) == Plan()
 
 
 # ── versions ─────────────────────────────────────────────────────────────────

@@ -1,21 +1,20 @@
 """Which subset a new pod is of, and what happens when a pod goes.
 
-pod ──▶ its owners ──▶ the WorkloadSpread that is about one of them ──▶ a place (claims.py) ──▶ inject()
+pod ──▶ its owners ──▶ the WorkloadSpread that is about one of them ──▶ a slot (subset_allocator.py) ──▶ inject()
 pod that is deleted or evicted ──▶ its note ──▶ its place is given back
 
-The decisions are pure (matching here, places.py, ordinals.py, injection.py); what they have to know is read
+The decisions are pure (matching here, slots.py, ordinals.py, injection.py); what they have to know is read
 through a `SpreadReader`.
 """
 
 import logging
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pykruise.kinds.workloadspread.injection import Matched, inject, read_matched
-from pykruise.kinds.workloadspread.limits import depends_on_replicas
 from pykruise.kinds.workloadspread.ordinals import numbering_of, subset_by_ordinal
-from pykruise.kinds.workloadspread.readers import SpreadReader
+from pykruise.kinds.workloadspread.readers import SpreadReader, replicas_for
 from pykruise.kinds.workloadspread.subset_allocator import SubsetAllocator
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError
 from pykruise.kinds.workloadspread.types import Subset
@@ -92,26 +91,24 @@ class Assignment:
     async def _spread_of(
         self, owner: OwnerReference, labels: Mapping[str, str], namespace: str
     ) -> SpreadView | None:
-        views = [
-            view
+        targets = [
+            (view, view.target)
             for view in sorted(await self._reader.spreads(namespace), key=lambda one: one.name)
             if view.target is not None and not view.is_deleting
         ]
-        if not views:
-            return None
-        known = await self._known_owners(views)
+        known = await self._known_owners({kind for _, (kind, _) in targets})
         first = group_kind(owner.api_version, owner.kind)
         if first not in known:
             return None
         chain = [owner]
-        for view in views:
-            if await self._is_about(view, chain, known, namespace) and _selects(view, labels):
+        for view, target in targets:
+            if await self._is_about(target, chain, known, namespace) and _selects(view, labels):
                 return view
         return None
 
-    async def _known_owners(self, views: Sequence[SpreadView]) -> Collection[GroupKind]:
+    async def _known_owners(self, targets: Collection[GroupKind]) -> Collection[GroupKind]:
         """The white list is read only where a WorkloadSpread needs it."""
-        if all(view.target is not None and view.target[0] in BUILT_IN for view in views):
+        if BUILT_IN.issuperset(targets):
             return BUILT_IN
         try:
             found = await self._reader.white_list()
@@ -125,25 +122,26 @@ class Assignment:
         return BUILT_IN | found.owners
 
     async def _is_about(
-        self, view: SpreadView, chain: list[OwnerReference], known: Collection[GroupKind], namespace: str
+        self,
+        target: tuple[GroupKind, str],
+        chain: list[OwnerReference],
+        known: Collection[GroupKind],
+        namespace: str,
     ) -> bool:
         """Whether the target is among the owners; `chain` has those that are known, and is made longer."""
-        level = 0
-        while True:
+        for level in range(_LONGEST_CHAIN):
             here = chain[level]
             kind = group_kind(here.api_version, here.kind)
-            if kind is None:
-                return False
-            if view.target == (kind, here.name):
+            if target == (kind, here.name):
                 return True
             if kind not in known:
                 return False
-            level += 1
-            if level == len(chain):
+            if here is chain[-1]:
                 above = await self._reader.above(here, namespace)
-                if above is None or len(chain) > _LONGEST_CHAIN:
+                if above is None:
                     return False
                 chain.append(above)
+        return False
 
     async def _named(self, namespace: str, name: str) -> SpreadView | None:
         # Notes stay on pods when their WorkloadSpread is gone: that must not cost a request each.
@@ -153,14 +151,15 @@ class Assignment:
 
     async def _injected(self, pod: Document, owner: OwnerReference, view: SpreadView) -> Document | None:
         if view.is_plain:
-            return inject(pod, view.subsets[0], Matched(name=view.name, subset=view.subsets[0].name))
+            (only,) = view.subsets
+            return inject(pod, only, Matched(name=view.name, subset=only.name))
         if view.goes_by_ordinal:
             subset = await self._by_ordinal(pod, view)
             return inject(pod, subset, Matched(name=view.name, subset=subset.name)) if subset else None
         version = version_of(labels_of(pod), owner_kind=owner.kind, versioned=self._versioned)
         pod_name = _name(pod)
         taken = await self._allocator.allocate(view, version=version, pod_name=pod_name)
-        found = view.subset(taken.subset) if taken.subset else None
+        found = view.subset(taken.subset)
         if found is None:
             return None
         uid = taken.key if not pod_name else ""
@@ -168,13 +167,12 @@ class Assignment:
 
     async def _by_ordinal(self, pod: Mapping[str, Any], view: SpreadView) -> Subset | None:
         target = await self._reader.target(view)
-        has_shares = depends_on_replicas(view.subsets)
         return subset_by_ordinal(
             view.subsets,
             view.status.subset_statuses or (),
             pod_name=_name(pod),
             numbering=numbering_of(target),
-            replicas=await self._reader.replicas(view) if has_shares else 0,
+            replicas=await replicas_for(view.subsets, view, self._reader),
         )
 
 
@@ -209,5 +207,6 @@ def _selects(view: SpreadView, labels: Mapping[str, str]) -> bool:
 
 
 def _name(pod: Mapping[str, Any]) -> str:
-    name: str = (pod.get("metadata") or {}).get("name") or ""
+    """Of a pod that has an owner; empty: the API server makes its name later."""
+    name: str = pod["metadata"].get("name") or ""
     return name

@@ -59,6 +59,6 @@ def _delete_first(pods: Sequence[PodView], lower: int) -> list[PodView]:
 
     def place(pod: PodView) -> tuple[Any, ...]:
         has_cost = pod.annotations.get(DELETION_COST_ANNOTATION) == str(lower)
-        return (*pod.rank[:3], not has_cost, *pod.rank[3:])
+        return (pod.rank[:3], not has_cost, pod.rank)
 
     return sorted(pods, key=place)

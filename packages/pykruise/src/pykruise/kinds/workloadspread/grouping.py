@@ -44,8 +44,9 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
     pod: PodView
     subset: str
-    labels: Mapping[str, Any] = {}
-    annotations: Mapping[str, Any] = {}
+    labels: Mapping[str, Any] | None
+    """Of the subset's patch."""
+    annotations: Mapping[str, Any]
 
 
 class Grouped(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,8 +142,6 @@ def _has_room(free: Mapping[str, int]) -> bool:
 
 def _best(pod: PodView, snapshot: Snapshot, free: Mapping[str, int]) -> Subset | Reason:
     """The subset with room that fits best; or why there is none."""
-    if not _has_room(free):
-        return IS_SURPLUS
     if not pod.node_name:
         return Reason(Code.NO_SUBSET, "it is on no node yet; then the node says which subset it is of")
     document = snapshot.documents.get(pod.uid)
@@ -151,7 +150,7 @@ def _best(pod: PodView, snapshot: Snapshot, free: Mapping[str, int]) -> Subset |
     node = snapshot.nodes.get(pod.node_name)
     if node is None:
         return Reason(Code.NO_SUBSET, f"its node {pod.node_name} is not known")
-    best: tuple[int, Subset] | None = None
+    best: tuple[_Score, Subset] | None = None
     for subset in snapshot.spread.subsets:
         score = _score(document, node, subset) if free[subset.name] > 0 else None
         if score is not None and (best is None or score > best[0]):
@@ -161,19 +160,20 @@ def _best(pod: PodView, snapshot: Snapshot, free: Mapping[str, int]) -> Subset |
     return best[1]
 
 
-def _score(pod: Document, node: NodeView, subset: Subset) -> int | None:
-    """How well the node fits; None: a pod of the subset could not be there.
+_Score = tuple[int, bool]
+"""The weight of preferences that the node meets; then whether the patch would change nothing."""
 
-    100 for each point of weight of preferences, 10 for a patch that would change nothing.
-    """
-    spec: Mapping[str, Any] = pod.get("spec") or {}
+
+def _score(pod: Document, node: NodeView, subset: Subset) -> _Score | None:
+    """How well the node fits; None: a pod of the subset could not be there."""
+    spec: Mapping[str, Any] = pod["spec"]
     tolerations = [*(spec.get("tolerations") or ()), *msgspec.to_builtins(subset.tolerations or ())]
     hard = [taint for taint in node.taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE)]
     if not all(tolerates(tolerations, taint) for taint in hard):
         return None
     if subset.required_node_selector is not None:
         affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-        terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+        terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms")
         try:
             wanted = required_terms(terms, subset)
         except PlacementError:
@@ -185,7 +185,7 @@ def _score(pod: Document, node: NodeView, subset: Subset) -> int | None:
         for term in msgspec.to_builtins(subset.preferred_node_selector or ())
         if matches_term(term["preference"], labels=node.labels, name=node.name)
     )
-    return 100 * weight + 10 * _is_as_patched(pod, subset)
+    return weight, _is_as_patched(pod, subset)
 
 
 def _is_as_patched(pod: Document, subset: Subset) -> bool:
@@ -199,7 +199,7 @@ def _is_as_patched(pod: Document, subset: Subset) -> bool:
 
 
 def _without_annotations(pod: Mapping[str, Any]) -> Document:
-    metadata = {key: value for key, value in (pod.get("metadata") or {}).items() if key != "annotations"}
+    metadata = {key: value for key, value in pod["metadata"].items() if key != "annotations"}
     return {**pod, "metadata": metadata}
 
 
@@ -211,6 +211,6 @@ def _adoption(pod: PodView, subset: Subset, snapshot: Snapshot) -> Adoption:
     return Adoption(
         pod=pod,
         subset=subset.name,
-        labels=metadata.get("labels") or {},
+        labels=metadata.get("labels"),
         annotations={**(metadata.get("annotations") or {}), MATCHED_SPREAD_ANNOTATION: note},
     )

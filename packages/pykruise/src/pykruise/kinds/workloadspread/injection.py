@@ -6,7 +6,7 @@ Pure; the pod that comes in is not changed. `tried()` is the patch alone: admiss
 the target's template, exactly as pods get it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -53,7 +53,7 @@ def subset_noted(pod: PodView, spread: str) -> str | None:
 
 def inject(pod: Mapping[str, Any], subset: Subset, matched: Matched) -> Document:
     """The pod as one of the subset. Raises PlacementError."""
-    placed: Document = {**pod, "spec": _placed(pod.get("spec") or {}, subset)}
+    placed: Document = {**pod, "spec": _placed(pod["spec"], subset)}
     found = tried(placed, subset) if subset.patch is not None else placed
     metadata: Mapping[str, Any] = found.get("metadata") or {}
     annotations = {**(metadata.get("annotations") or {}), MATCHED_SPREAD_ANNOTATION: matched.text()}
@@ -78,15 +78,16 @@ def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
             *msgspec.to_builtins(subset.preferred_node_selector),
         ]
     if subset.required_node_selector is not None:
-        terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms") or []
+        terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
         nodes[REQUIRED] = {"nodeSelectorTerms": required_terms(terms, subset)}
     found["affinity"] = {**affinity, "nodeAffinity": nodes}
     return found
 
 
-def required_terms(terms: list[Mapping[str, Any]], subset: Subset) -> list[Document]:
-    """The terms of a pod, each also with what the subset requires. Raises PlacementError for too many expressions."""
-    wanted: Document = (
-        msgspec.to_builtins(subset.required_node_selector) if subset.required_node_selector else {}
-    )
+def required_terms(terms: Sequence[Mapping[str, Any]] | None, subset: Subset) -> list[Document]:
+    """The terms of a pod, each also with what the subset requires, which has to require something.
+
+    Raises PlacementError for too many expressions.
+    """
+    wanted = msgspec.to_builtins(subset.required_node_selector)
     return with_required(terms, wanted, field="requiredNodeSelector")

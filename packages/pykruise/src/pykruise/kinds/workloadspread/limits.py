@@ -5,6 +5,7 @@ subset + replicas of the workload ──▶ limit_of() ──▶ a number, or -1
 Pure. Percentages are of the workload's replicas and rounded up.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from pykruise.kinds.workloadspread.types import Subset
@@ -41,6 +42,6 @@ def room_in(subset: Subset, *, replicas: int) -> int:
         return 0
 
 
-def depends_on_replicas(subsets: list[Subset]) -> bool:
+def depends_on_replicas(subsets: Iterable[Subset]) -> bool:
     """Whether some limit is a share of the workload's replicas."""
     return any(isinstance(one.max_replicas, str) for one in subsets)

@@ -55,11 +55,9 @@ def numbering_of(target: Mapping[str, Any] | None) -> Numbering:
 
 
 def rank_of(ordinal: int, numbering: Numbering) -> int:
-    """How many pods have smaller numbers when all are there; -1: the name has no number."""
-    if ordinal < 0:
-        return -1
+    """How many pods have smaller numbers when all are there; negative: none is numbered so low."""
     start, reserved = numbering.start, numbering.reserved
-    return ordinal - start - max(reserved.count_below(ordinal) - reserved.count_below(start), 0)
+    return ordinal - start - reserved.count_below(ordinal) + reserved.count_below(start)
 
 
 def ordinals_beyond(replicas: int, numbering: Numbering) -> Iterator[int]:

@@ -35,7 +35,7 @@ def plan_spread(snapshot: Snapshot) -> Plan:
     spread = snapshot.spread
     if spread.is_deleting:
         return Plan()
-    if spread.spec is None or spread.target is None:
+    if spread.target is None:
         problem = spread.problem or "spec.targetRef: names no workload"
         note = Note(reason="InvalidSpec", message=problem, warning=True, again_after_s=300.0)
         return Plan(notes=(note,))
@@ -135,7 +135,7 @@ def _requeue_after(snapshot: Snapshot, found: Computed, *, is_partial: bool) -> 
         return 0.0
     times: list[float] = []
     if found.due is not None:
-        times.append(max(found.due - snapshot.now, 0.0))
+        times.append(found.due - snapshot.now)
     if has_costs(snapshot) and snapshot.latest is None and snapshot.latest_is_coming:
         times.append(LOOK_AGAIN_S)
     if snapshot.polls_after is not None:

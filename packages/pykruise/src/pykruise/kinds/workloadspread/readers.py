@@ -13,8 +13,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from pykruise.kinds.workloadspread.limits import depends_on_replicas
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
-from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, Subset, SubsetStatus
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
@@ -43,6 +44,8 @@ __all__ = [
     "LiveSpreads",
     "SpreadReader",
     "TargetReader",
+    "places_patch",
+    "replicas_for",
 ]
 
 WHITE_LIST_KEY: Final = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
@@ -228,6 +231,14 @@ class CachedSpreads(LiveSpreads):
     async def run(self) -> None:
         """Mirror until cancelled."""
         await self.objects.run()
+
+
+async def replicas_for(subsets: Sequence[Subset], view: SpreadView, reader: SpreadReader) -> int:
+    """What shares of these subsets are of. The workload is read only where there are any.
+
+    Raises PathError, KubeError.
+    """
+    return await reader.replicas(view) if depends_on_replicas(subsets) else 0
 
 
 def places_patch(lists: Mapping[str, Sequence[SubsetStatus]]) -> Document:

@@ -54,8 +54,8 @@ class Allocated(msgspec.Struct, frozen=True, kw_only=True):
     """The list to store; None: it stays as it is."""
 
 
-def fresh_entries(subsets: Sequence[Subset], *, replicas: int) -> list[SubsetStatus]:
-    """The list of a version that nothing is known of yet."""
+def fresh_entries(subsets: Sequence[Subset], *, replicas: int = 0) -> list[SubsetStatus]:
+    """The list of a version that nothing is known of yet. `replicas`: of the workload, for limits that are shares."""
     return [
         SubsetStatus(name=one.name, replicas=0, missing_replicas=room_in(one, replicas=replicas))
         for one in subsets
@@ -132,7 +132,7 @@ def release_slot(
     """The list after the deletion of a pod of `subset` was admitted; None: nothing changes.
 
     `limit`: maxReplicas of the subset. A terminating pod above it does not free a slot: the subset would never shrink
-    to a lower maximum. None: it is not known, or does not matter (`needs_limit`).
+    to a lower maximum. None: it is not known, or does not matter, since a slot is free before (`needs_limit`).
 
     A pod that is deleted before the controller has seen it created is noted among both: its successor is created at
     once, and would find the subset full. (OpenKruise lets it keep the slot.)
@@ -146,7 +146,7 @@ def release_slot(
             return None
         deleting = {**(entry.deleting_pods or {}), pod_name: now}
         staying = entry.replicas - len(deleting) + len(entry.creating_pods or {})
-        is_free = limit is None or limit == ANY_NUMBER or staying + entry.missing_replicas < limit
+        is_free = limit is None or limit == ANY_NUMBER or staying < limit
         given = msgspec.structs.replace(
             entry, missing_replicas=entry.missing_replicas + is_free, deleting_pods=deleting
         )

@@ -78,14 +78,13 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
         {one.name: list(groups.of(one.name)) for one in spread.subsets},
         spread.status.subset_statuses or (),
         tally,
-        decides=True,
     )
     stored = spread.status.versioned_subset_statuses or {}
     versioned: dict[str, list[SubsetStatus]] = {}
-    noted = [version for version, entries in stored.items() if any(map(_has_notes, entries or ()))]
+    noted = [version for version, entries in stored.items() if any(map(_has_notes, entries))]
     for version in {**dict.fromkeys(groups.versions), **dict.fromkeys(noted)}:
         members = groups.versions.get(version, {})
-        entries = _entries(snapshot, members, stored.get(version) or (), tally, decides=False)
+        entries = _entries(snapshot, members, stored.get(version) or (), tally)
         if version in groups.versions or any(map(_has_notes, entries)):
             versioned[version] = entries
     return Computed(
@@ -102,8 +101,8 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
 
 
 def _has_notes(entry: SubsetStatus) -> bool:
-    """Whether admission noted places in it."""
-    return bool(entry.creating_pods or entry.deleting_pods)
+    """Whether admission noted pods that may still come."""
+    return bool(entry.creating_pods)
 
 
 def _shown(snapshot: Snapshot, entries: Iterable[SubsetStatus]) -> str | None:
@@ -145,10 +144,8 @@ def _entries(
     members: Mapping[str, Sequence[PodView]],
     stored: Iterable[SubsetStatus],
     tally: _Tally,
-    *,
-    decides: bool,
 ) -> list[SubsetStatus]:
-    """One list, in the order of the spec. `decides`: whether pods of it may be moved."""
+    """One list, in the order of the spec."""
     old = {one.name: one for one in stored}
     subsets = snapshot.spread.subsets
     found: list[SubsetStatus] = []
@@ -158,8 +155,7 @@ def _entries(
         entry = _entry(subset, pods, before, snapshot, tally)
         is_last = number == len(subsets) - 1
         late = () if is_last else _timed_out(pods, snapshot, tally)
-        if decides:
-            tally.timed_out |= {pod.name: pod for pod in late}
+        tally.timed_out |= {pod.name: pod for pod in late}
         condition = _condition(before, snapshot, tally, is_last=is_last, is_late=bool(late), name=subset.name)
         found.append(msgspec.structs.replace(entry, conditions=[condition] if condition else None))
     return found
@@ -176,16 +172,21 @@ def _entry(
     tally: _Tally,
 ) -> SubsetStatus:
     active = [pod for pod in pods if pod.is_active]
+    creating, leaving = (old.creating_pods, old.deleting_pods) if old is not None else (None, None)
     try:
         limit = limit_of(subset, replicas=snapshot.replicas)
     except LimitError as error:
         tally.tell("InvalidMaxReplicas", f"subset {subset.name}: maxReplicas: {error}")
-        kept = old or SubsetStatus(name=subset.name, replicas=0, missing_replicas=0)
-        return _normal(msgspec.structs.replace(kept, replicas=len(active), missing_replicas=0))
-    leaving = (old.deleting_pods if old is not None else None) or {}
+        return SubsetStatus(
+            name=subset.name,
+            replicas=len(active),
+            missing_replicas=0,
+            creating_pods=creating or None,
+            deleting_pods=leaving or None,
+        )
     deleting: dict[str, str] = {}
     for pod in active:
-        if pod.name not in leaving:
+        if not leaving or pod.name not in leaving:
             continue
         until = parse_time(leaving[pod.name]) + DELETION_S
         if until <= snapshot.now:
@@ -282,8 +283,6 @@ def _condition(
 
 
 def _turned(before: Condition | None, status: str, reason: str, now: Instant) -> Condition:
-    if before is not None and before.status == status and before.reason == reason:
-        return before
     since = (
         before.last_transition_time if before is not None and before.status == status else format_time(now)
     )

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from pykruise.kinds.workloadspread.limits import LimitError, depends_on_replicas, limit_of
-from pykruise.kinds.workloadspread.readers import SpreadReader
+from pykruise.kinds.workloadspread.readers import SpreadReader, replicas_for
 from pykruise.kinds.workloadspread.slots import (
     Allocated,
     allocate_slot,
@@ -44,25 +44,17 @@ class _SlotRequest(UpdateRequest, kw_only=True):
     pod_name: str
     subset: str = ""
     """Of a slot that is released; empty: one is to be allocated."""
-    taken: Allocated | None = None
+    taken: Allocated = Allocated()
 
 
 class SubsetAllocator:
-    """Allocates and releases slots, for all pods that this process admits.
+    """Allocates and releases slots, for all pods that this process admits."""
 
-    `fresh_id` draws the key of a slot for a pod without a name.
-    """
+    def __init__(self, reader: SpreadReader, *, clock: Clock, rng: random.Random) -> None:
+        def fresh_id() -> str:
+            return str(uuid.UUID(bytes=rng.randbytes(16), version=4))
 
-    def __init__(
-        self,
-        reader: SpreadReader,
-        *,
-        clock: Clock,
-        rng: random.Random,
-        fresh_id: Callable[[], str] | None = None,
-    ) -> None:
-        draw = fresh_id or (lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4)))
-        self.updates = BatchedUpdates(_SlotUpdates(reader, clock=clock, fresh_id=draw), rng=rng)
+        self.updates = BatchedUpdates(_SlotUpdates(reader, clock=clock, fresh_id=fresh_id), rng=rng)
 
     def stats(self) -> BatchStats:
         """What it has done so far."""
@@ -75,7 +67,7 @@ class SubsetAllocator:
         """
         request = _SlotRequest(version=version, pod_name=pod_name)
         await self.updates.settle(view, request)
-        return request.taken or Allocated()
+        return request.taken
 
     async def release(self, view: SpreadView, *, version: str, pod_name: str, subset: str) -> None:
         """Release the slot of a pod of `subset` that is deleted. Raises UnsettledError."""
@@ -83,7 +75,10 @@ class SubsetAllocator:
 
 
 class _SlotUpdates:
-    """Requests for slots as changes of the status of WorkloadSpreads."""
+    """Requests for slots as changes of the status of WorkloadSpreads.
+
+    `fresh_id` draws the key of a slot for a pod without a name.
+    """
 
     kind = WORKLOAD_SPREADS.kind
 
@@ -110,7 +105,7 @@ class _SlotUpdates:
     def is_free(self, view: SpreadView, request: _SlotRequest) -> bool:
         entries = view.entries(request.version)
         if not entries and not depends_on_replicas(view.subsets):
-            entries = fresh_entries(view.subsets, replicas=0)
+            entries = fresh_entries(view.subsets)
         return bool(entries) and self._applied(entries, request) is None
 
     async def decide(self, view: SpreadView, batch: Sequence[_SlotRequest]) -> Lists | None:
@@ -170,21 +165,18 @@ class _SlotUpdates:
         return changed
 
     async def _fresh_list(self, view: SpreadView) -> list[SubsetStatus]:
-        # The workload is read only for what is a share of it.
-        replicas = await self._reader.replicas(view) if depends_on_replicas(view.subsets) else 0
+        replicas = await replicas_for(view.subsets, view, self._reader)
         return fresh_entries(view.subsets, replicas=replicas)
 
     async def _limit(
         self, view: SpreadView, entries: Sequence[SubsetStatus], request: _SlotRequest
     ) -> int | None:
         """What the subset takes that a place is given back of, where that matters."""
-        subset = view.subset(request.subset) if request.subset else None
+        subset = view.subset(request.subset)
         if subset is None or not needs_limit(entries, subset=subset.name):
             return None
         try:
-            return limit_of(
-                subset, replicas=await self._reader.replicas(view) if depends_on_replicas([subset]) else 0
-            )
+            return limit_of(subset, replicas=await replicas_for([subset], view, self._reader))
         except LimitError:
             return None
 

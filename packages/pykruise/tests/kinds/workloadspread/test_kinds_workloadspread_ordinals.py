@@ -1,0 +1,47 @@
+"""Numbers of pods of StatefulSets: which they have, and which come next."""
+
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.workloadspread.ordinals import numbering_of, ordinal_of, ordinals_beyond, rank_of
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("web-0", 0), ("a-1-12", 12), ("web", -1), ("web-x", -1), ("web-1x", -1), ("", -1)]
+)
+def test_the_number_of_a_pod_is_at_the_end_of_its_name(name: str, number: int) -> None:
+    assert ordinal_of(name) == number
+
+
+@pytest.mark.parametrize(
+    ("spec", "replicas", "following"),
+    [
+        ({}, 0, [0, 1, 2]),
+        ({}, 3, [3, 4, 5]),
+        ({"reserveOrdinals": []}, 3, [3, 4, 5]),
+        ({"ordinals": {"start": 10}}, 3, [13, 14, 15]),
+        # three of 0, 1, 4, 5, 8, ...
+        ({"reserveOrdinals": ["2-3", 6, "7"]}, 3, [5, 8, 9]),
+        ({"reserveOrdinals": ["2-3", 6, "7"]}, 1, [1, 4, 5]),
+        ({"reserveOrdinals": ["2-3", 6, "7"]}, 4, [8, 9, 10]),
+        # three of 2, 5, 6, ...
+        ({"reserveOrdinals": [" 3 - 4 ", 0], "ordinals": {"start": 2}}, 3, [7, 8, 9]),
+        # what cannot be read counts for nothing
+        ({"reserveOrdinals": ["x", None, {}], "ordinals": {"start": "x"}}, 1, [1, 2, 3]),
+        ({"reserveOrdinals": None, "ordinals": None}, 1, [1, 2, 3]),
+    ],
+)
+def test_numbers_that_are_left_out_are_not_among_those_that_come_next_lift_10(
+    spec: Any, replicas: int, following: list[int]
+) -> None:
+    numbering = numbering_of({"spec": spec})
+    found = list(islice(ordinals_beyond(replicas, numbering), 3))
+    assert found == following
+    # and that many pods have smaller numbers
+    assert [rank_of(one, numbering) for one in found] == [replicas, replicas + 1, replicas + 2]
+
+
+def test_a_stateful_set_that_is_not_there_numbers_from_0_on() -> None:
+    assert list(islice(ordinals_beyond(1, numbering_of(None)), 2)) == [1, 2]

@@ -1,0 +1,163 @@
+"""Which WorkloadSpread a new pod is of: by its owners, and by the white list of further kinds."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from pykruise.kube.documents import deep_copy
+from pykruise.kube.errors import UnreachableError
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.white_list import Listed, WhiteList, WhiteListError
+from support.spreads import (
+    CLONE_SET,
+    DEPLOYMENT,
+    SpreadServer,
+    note,
+    placed_in,
+    pod,
+    spread,
+    subset,
+    workload,
+)
+
+REPLICA_SET = ("apps/v1", "ReplicaSet", "web-h1")
+ROLLOUT = ("argoproj.io/v1alpha1", "Rollout", "web")
+STEP = ("argoproj.io/v1alpha1", "RolloutStep", "web-1")
+ROLLOUTS = Listed(
+    target=GroupKind("argoproj.io", "Rollout"), owners=(GroupKind("argoproj.io", "RolloutStep"),)
+)
+
+
+def levels(caplog: pytest.LogCaptureFixture) -> Sequence[str]:
+    return [record.levelname for record in caplog.records]
+
+
+# ── by owners ────────────────────────────────────────────────────────────────
+
+
+async def test_of_two_workloadspreads_of_one_pod_the_first_by_name_counts() -> None:
+    server = SpreadServer(spread(subset("x"), name="b"), spread(subset("x"), name="a"))
+    found = note(await server.replica().create(pod("p1")))
+    assert found is not None
+    assert found.name == "a"
+
+
+async def test_one_that_is_on_its_way_out_or_names_no_workload_places_nothing() -> None:
+    # given an owner that is not there: a pod that a WorkloadSpread may be about would be refused
+    going = spread(subset("a"))
+    going["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    nameless = spread(subset("a"), name="nameless", target=("apps/v1", "Deployment", ""))
+    assert await SpreadServer(going, nameless).replica().create(pod("p1")) is None
+
+
+async def test_one_whose_filter_cannot_be_read_places_nothing() -> None:
+    filtered = {"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}
+    assert await SpreadServer(spread(subset("a"), targetFilter=filtered)).replica().create(pod("p1")) is None
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        # nothing above the ReplicaSet
+        [workload(REPLICA_SET)],
+        # owners that go round in circles
+        [workload(REPLICA_SET, above=DEPLOYMENT), workload(DEPLOYMENT, above=REPLICA_SET)],
+        # a kind that is not known: its owner, which is not there, is not asked for
+        [workload(REPLICA_SET, above=ROLLOUT)],
+        # an owner whose apiVersion is none
+        [workload(REPLICA_SET, above=("a/b/c", "Deployment", "another"))],
+    ],
+)
+async def test_a_pod_is_of_none_where_the_target_is_not_among_its_owners(
+    owners: list[dict[str, object]],
+) -> None:
+    server = SpreadServer(spread(subset("a"), target=("apps/v1", "Deployment", "another")), owners=owners)
+    assert await server.replica().create(pod(owner=REPLICA_SET)) is None
+
+
+async def test_owners_are_read_once_for_all_workloadspreads() -> None:
+    # given
+    another = spread(subset("a"), name="another", target=("apps/v1", "Deployment", "another"))
+    owners = [workload(REPLICA_SET, above=DEPLOYMENT), workload(DEPLOYMENT)]
+    replica = SpreadServer(another, spread(subset("b"), target=DEPLOYMENT), owners=owners).replica()
+    # when, then: what is above the ReplicaSet, and above the Deployment
+    assert placed_in(await replica.create(pod(owner=REPLICA_SET))) == "b"
+    assert replica.owner_reads == 2
+
+
+# ── the white list ───────────────────────────────────────────────────────────
+
+
+async def test_a_kind_of_the_white_list_is_found_through_its_parts() -> None:
+    server = SpreadServer(spread(subset("a"), target=ROLLOUT), owners=[workload(STEP, above=ROLLOUT)])
+    # given it is not on the list: its owners are not followed, and its own pods are not placed
+    assert await server.replica().create(pod("p1", owner=STEP)) is None
+    assert await server.replica().create(pod("p1", owner=ROLLOUT)) is None
+    # given it is
+    server.white_list = WhiteList(workloads=(ROLLOUTS,))
+    assert placed_in(await server.replica().create(pod("p1", owner=STEP))) == "a"
+
+
+async def test_the_white_list_counts_beside_workloads_of_built_in_kinds() -> None:
+    server = SpreadServer(
+        spread(subset("a")), spread(subset("x"), target=ROLLOUT, name="custom"), owners=[workload(CLONE_SET)]
+    )
+    server.white_list = WhiteList(workloads=(ROLLOUTS,))
+    assert placed_in(await server.replica().create(pod("p1"))) == "a"
+    assert placed_in(await server.replica().create(pod("p2", owner=ROLLOUT))) == "x"
+
+
+async def test_a_white_list_that_cannot_be_read_stops_no_pod() -> None:
+    """operations case_29"""
+    server = SpreadServer(
+        spread(subset("x"), target=ROLLOUT, name="custom"), spread(subset("a")), owners=[workload(CLONE_SET)]
+    )
+    server.white_list = WhiteListError("no JSON")
+    replica = server.replica()
+    # pods of built-in kinds are spread, others stay as they are
+    assert placed_in(await replica.create(pod("p1"))) == "a"
+    assert await replica.create(pod("p2", owner=ROLLOUT)) is None
+
+
+async def test_a_white_list_that_cannot_be_read_is_logged_once_until_it_is_mended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """operations case_29"""
+    server = SpreadServer(spread(subset("x"), target=ROLLOUT))
+    replica = server.replica()
+    for found, logged in (
+        (WhiteListError("no JSON"), 1),
+        (WhiteListError("no JSON"), 1),
+        (WhiteListError("no list"), 2),
+        (WhiteList(), 2),
+        (WhiteListError("no list"), 3),
+    ):
+        server.white_list = found
+        await replica.create(pod("p1", owner=ROLLOUT))
+        assert levels(caplog) == ["WARNING"] * logged
+
+
+async def test_where_all_workloads_are_of_built_in_kinds_the_white_list_is_not_read() -> None:
+    replica = SpreadServer(spread(subset("a"))).replica()
+
+    async def unreachable() -> WhiteList:
+        raise UnreachableError("no API server")
+
+    replica.white_list = unreachable  # type: ignore[method-assign]
+    assert placed_in(await replica.create(pod("p1"))) == "a"
+
+
+# ── notes ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "logged"),
+    [(None, []), ("no json", ["WARNING"]), ('{"subset":"a"}', ["WARNING"]), ('{"name":"gone"}', [])],
+)
+async def test_a_note_that_cannot_be_read_is_logged_when_its_pod_goes(
+    text: str | None, logged: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    document = pod("p1", annotations={} if text is None else {MATCHED_SPREAD_ANNOTATION: text})
+    await SpreadServer(spread(subset("a", 1))).replica().delete(deep_copy(document))
+    assert levels(caplog) == logged
