@@ -109,13 +109,11 @@ def _short(path: Path) -> str:
 def _tests(kinds: Sequence[str], *, is_all: bool, with_scenarios: bool) -> list[str]:
     """Of these kinds, or of all."""
     unit, tests = ROOT / "packages/pykruise/tests", ROOT / "tests"
+    admission = [unit / "admission" / name for name in ("test_admission_pods.py", "test_admission_budgets.py")]
     if is_all:
-        found = [unit / "pods", unit / "plans", unit / "kinds", tests / "properties"]
+        found = [unit / "pods", unit / "plans", unit / "kinds", *admission, tests / "properties"]
         return [str(path) for path in found]
-    shared = [
-        *sorted((unit / "kinds").glob("*.py")),
-        *sorted((unit / "admission").glob("test_admission_pods.py")),
-    ]
+    shared = [*sorted((unit / "kinds").glob("*.py")), *admission]
     own = [
         path
         for kind in kinds

@@ -147,11 +147,11 @@ async def _facts(spread: SpreadView, target: tuple[GroupKind, str], read: Read[S
     found = await _target(kind, Key(spread.namespace, name), read)
     if found is None or found.is_deleting:
         return Facts(is_there=False)
-    replicas = found.replicas
+    replicas: int | None = found.replicas
     if spread.replicas_paths:
         document = await _reader(read).target(spread)
         paths = spread.replicas_paths
-        replicas = replicas_of(document, kind, paths=paths) or 0 if document is not None else 0
+        replicas = replicas_of(document, kind, paths=paths) if document is not None else 0
     sets = read.owned(TARGET_VIEWS[REPLICA_SET], found.uid) if kind == DEPLOYMENT else []
     owners = [one.uid for one in sets if not one.is_deleting and found.selector.matches(one.labels)]
     return Facts(
@@ -170,7 +170,7 @@ async def _custom(spread: SpreadView, kind: GroupKind, read: Read[Settings]) -> 
     listed = (await reader.white_list()).find(kind)
     path = listed.replicas_path if listed is not None else ""
     replicas = replicas_of(document, kind, paths=spread.replicas_paths, listed_path=path)
-    uid = get_path(document, "metadata", "uid") or ""
+    uid = get_path(document, "metadata", "uid")
     pods: Sequence[PodView] = ()
     if replicas is None or not read.owned(POD_VIEWS, uid):
         scale = await reader.scale(spread)
@@ -201,7 +201,7 @@ def _pods(spread: SpreadView, facts: Facts, read: Read[Settings]) -> list[PodVie
     found = [pod for uid in facts.owners for pod in read.owned(POD_VIEWS, uid)]
     if not found:
         found = [pod for one in facts.pods if (pod := read.get(POD_VIEWS, Key(one.namespace, one.name)))]
-    return [pod for pod in found if spread.selector is None or spread.selector.matches(pod.labels)]
+    return [pod for pod in found if spread.selector is not None and spread.selector.matches(pod.labels)]
 
 
 # ── pods that were there before ──────────────────────────────────────────

@@ -1,0 +1,423 @@
+"""What the controller looks at for a WorkloadSpread: its workload, pods and nodes. Numbers are cases of the
+specification."""
+
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kinds.workloadspread.gathering import MOST_READ, GatherError, Settings, snapshot
+from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY
+from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.plans.targets import TARGET_VIEWS
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.pods.white_list import CONFIGURATION
+from pykruise.runtime.listed import Listed
+from pykruise.runtime.read import Memories, Read
+from pykruise.runtime.views import Views
+from support.spread_worlds import entry, known, stored
+from support.spreads import CLONE_SET, DEPLOYMENT, NAMESPACE, NOW, Owner, spread, subset, view, workload
+
+SETS = [("apps/v1", "ReplicaSet", f"web-h{number}") for number in (1, 2)]
+ROLLOUT = ("argoproj.io/v1alpha1", "Rollout", "web")
+NOT_FOUND = NotFoundError(Status(status="Failure", code=404, reason="NotFound", message="not found"))
+
+
+class Cluster:
+    """Caches, and the API server behind them. `meanwhile`: happens when that is asked."""
+
+    def __init__(
+        self,
+        document: Document,
+        *pods: Document,
+        targets: Iterable[Document] = (),
+        nodes: Iterable[str] = (),
+        white_list: str = "",
+    ) -> None:
+        self.document = document
+        self.mirrors: dict[Views[Any], Listed[Any]] = {}
+        self.show(SPREAD_VIEWS, document)
+        self.show(POD_VIEWS, *pods)
+        self.show(NODE_VIEWS, *({"metadata": {"name": name, "uid": name}} for name in nodes))
+        targets = list(targets)
+        for kind, views in TARGET_VIEWS.items():
+            self.show(views, *(one for one in targets if _kind_of(one) == kind))
+        self.stored = {("Pod", one["metadata"]["name"], ""): one for one in pods}
+        self.stored |= {(one["kind"], one["metadata"]["name"], ""): one for one in targets}
+        if white_list:
+            self.stored["ConfigMap", CONFIGURATION, ""] = {"data": {WHITE_LIST_KEY: white_list}}
+        self.asked: list[str] = []
+        self.meanwhile = lambda: None
+        self.memories = Memories()
+
+    def show(self, views: Views[Any], *documents: Document) -> None:
+        """Have a cache show these objects from now on."""
+        project = views.projector()
+        self.mirrors[views] = Listed(views, [project(orjson.dumps(one)) for one in documents])
+
+    async def snapshot(self) -> Snapshot | None:
+        shown = view(self.document)
+        read: Read[Settings] = Read(
+            self.mirrors,
+            key=shown.key,
+            uid=shown.uid,
+            now=lambda: NOW,
+            rng=random.Random(1),
+            settings=Settings(),
+            live=self,  # type: ignore[arg-type]
+            memories=self.memories,
+        )
+        return await snapshot(shown, read)
+
+    async def seen(self) -> Snapshot:
+        found = await self.snapshot()
+        assert found is not None
+        return found
+
+    # ── as a client ──────────────────────────────────────────────────────────
+
+    async def get(self, resource: Resource, _: str, name: str, *, subresource: str = "") -> bytes:
+        self.asked.append(name if not subresource else f"{name}/{subresource}")
+        self.meanwhile()
+        found = self.stored.get((resource.kind, name, subresource))
+        if found is None:
+            raise NOT_FOUND
+        return orjson.dumps(found)
+
+    async def get_path(self, path: str) -> bytes:
+        if path != "/apis/argoproj.io/v1alpha1":
+            raise NOT_FOUND
+        return orjson.dumps({"resources": [{"name": "rollouts", "kind": "Rollout"}]})
+
+
+def _kind_of(document: Document) -> GroupKind:
+    return GroupKind(document["apiVersion"].rpartition("/")[0], document["kind"])
+
+
+def names(found: Snapshot) -> list[str]:
+    return sorted(pod.name for pod in found.pods)
+
+
+def going(document: Document) -> Document:
+    document["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    return document
+
+
+def on(owner: Owner, name: str, of: str = "a", **given: Any) -> Document:
+    """A pod of this owner, in a subset."""
+    return stored(name, of, owner=owner, **given)
+
+
+# ── workloads of built-in kinds ──────────────────────────────────────────────
+
+
+async def test_pods_and_replicas_are_those_of_the_workload() -> None:
+    # given pods of the workload, one of them finished, and of another one
+    other = ("apps.kruise.io/v1beta1", "CloneSet", "other")
+    pods = [on(CLONE_SET, "p1"), on(CLONE_SET, "p2", phase="Failed"), on(other, "p3")]
+    cluster = Cluster(spread(subset("a", 3)), *pods, targets=[workload(CLONE_SET, replicas=5)])
+    # when
+    found = await cluster.seen()
+    # then
+    assert (names(found), found.replicas, found.is_there) == (["p1", "p2"], 5, True)
+    assert (found.latest, found.latest_is_coming, found.polls_after) == ("versionIgnored", True, None)
+    assert (found.documents, found.nodes, found.has_more, cluster.asked) == ({}, {}, False, [])
+    assert (found.now, found.versioned) == (NOW, {"deployment", "replicaset"})
+
+
+async def test_a_workload_that_wants_no_pods_still_has_some_lift_8() -> None:
+    found = await Cluster(
+        spread(subset("a", 3)), on(CLONE_SET, "p1"), targets=[workload(CLONE_SET, replicas=0)]
+    ).seen()
+    assert (names(found), found.replicas) == (["p1"], 0)
+
+
+@pytest.mark.parametrize("targets", [[], [going(workload(CLONE_SET, replicas=5))]])
+async def test_a_workload_that_is_not_there_or_goes_has_no_pods_and_wants_none(targets: Any) -> None:
+    found = await Cluster(spread(subset("a", 3)), on(CLONE_SET, "p1"), targets=targets).seen()
+    assert (found.is_there, names(found), found.replicas) == (False, [], 0)
+
+
+async def test_a_kind_of_workload_that_is_not_served_is_not_there() -> None:
+    cluster = Cluster(spread(subset("a", 3)), on(CLONE_SET, "p1"), targets=[workload(CLONE_SET, replicas=5)])
+    views = TARGET_VIEWS[GroupKind("apps.kruise.io", "CloneSet")]
+    cluster.mirrors[views] = Listed(views, cluster.mirrors[views].values(), synced=False)
+    assert (await cluster.seen()).is_there is False
+
+
+@pytest.mark.parametrize(
+    "document", [going(spread(subset("a", 3))), spread(subset("a", 3), target=("apps/v1", "CloneSet", ""))]
+)
+async def test_one_that_goes_or_names_no_workload_needs_nothing_case_70(document: Document) -> None:
+    cluster = Cluster(document, on(CLONE_SET, "p1"), targets=[workload(CLONE_SET, replicas=5)])
+    found = await cluster.seen()
+    assert (names(found), found.replicas, found.now) == ([], 0, NOW)
+
+
+async def test_only_pods_that_the_filter_selects_are_counted_and_none_where_it_cannot_be_read() -> None:
+    pods = [on(CLONE_SET, "p1", labels={"role": "worker"}), on(CLONE_SET, "p2")]
+    targets = [workload(CLONE_SET, replicas=5)]
+    for selector, wanted in (
+        ({"matchLabels": {"role": "worker"}}, ["p1"]),
+        (None, ["p1", "p2"]),
+        ({"matchExpressions": [{"key": "a", "operator": "Is"}]}, []),
+    ):
+        document = spread(subset("a", 3), targetFilter={"selector": selector})
+        assert names(await Cluster(document, *pods, targets=targets).seen()) == wanted
+
+
+async def test_paths_of_replicas_are_read_in_the_workload_itself_case_66() -> None:
+    paths = {"replicasPathList": ["spec.first", "spec.second"]}
+    document = spread(subset("a", "50%"), targetFilter=paths)
+    target = workload(CLONE_SET, replicas=5, first=3, second=4)
+    cluster = Cluster(document, on(CLONE_SET, "p1"), targets=[target])
+    assert (await cluster.seen()).replicas == 7
+    # and where it went meanwhile, it wants none
+    del cluster.stored["CloneSet", "web", ""]
+    assert (await cluster.seen()).replicas == 0
+
+
+async def test_a_path_of_replicas_that_leads_nowhere_is_an_error_case_67() -> None:
+    document = spread(subset("a", "50%"), targetFilter={"replicasPathList": ["spec.none"]})
+    cluster = Cluster(document, targets=[workload(CLONE_SET, replicas=5)])
+    with pytest.raises(GatherError, match=r"spec\.none"):
+        await cluster.seen()
+
+
+# ── Deployments ──────────────────────────────────────────────────────────────
+
+
+def _deployment(*, labels: Document, **spec: Any) -> list[Document]:
+    """A Deployment and its two ReplicaSets; `labels` are those of the second."""
+    selector = {"matchLabels": {"app": "web"}}
+    sets = [workload(one, above=DEPLOYMENT) for one in SETS]
+    for one, given in zip(sets, ({"app": "web"}, labels), strict=True):
+        one["metadata"]["labels"] = given
+    return [workload(DEPLOYMENT, replicas=3, selector=selector, **spec), *sets]
+
+
+async def test_pods_of_a_deployment_are_those_of_its_replicasets() -> None:
+    document = spread(subset("a", 3), target=DEPLOYMENT)
+    pods = [on(SETS[0], "p1"), on(SETS[1], "p2"), on(DEPLOYMENT, "p3")]
+    both = _deployment(labels={"app": "web"})
+    assert names(await Cluster(document, *pods, targets=both).seen()) == ["p1", "p2"]
+    # but not of one that its selector does not mean, or that goes
+    assert names(await Cluster(document, *pods, targets=_deployment(labels={"app": "x"})).seen()) == ["p1"]
+    both[2] = going(both[2])
+    assert names(await Cluster(document, *pods, targets=both).seen()) == ["p1"]
+    # and its own, where it has no ReplicaSet
+    assert names(await Cluster(document, *pods, targets=both[:1]).seen()) == ["p3"]
+
+
+async def test_pods_of_a_replicaset_are_its_own() -> None:
+    # given a ReplicaSet that has the uid of another's owner
+    document = spread(subset("a", 3), target=SETS[0])
+    pods = [on(SETS[0], "p1"), on(SETS[1], "p2")]
+    targets = [workload(SETS[0], replicas=1), workload(SETS[1], above=SETS[0])]
+    assert names(await Cluster(document, *pods, targets=targets).seen()) == ["p1"]
+
+
+@pytest.mark.parametrize("is_paused", [True, False])
+async def test_the_latest_version_of_a_deployment_comes_unless_it_is_paused_lift_17(is_paused: bool) -> None:
+    document = spread(subset("a", 3), target=DEPLOYMENT)
+    template = {"spec": {"containers": [{"name": "main", "image": "new"}]}}
+    targets = _deployment(labels={"app": "web"}, template=template, paused=is_paused)
+    found = await Cluster(document, targets=targets).seen()
+    assert (found.latest, found.latest_is_coming) == (None, not is_paused)
+
+
+# ── workloads of the white list ──────────────────────────────────────────────
+
+
+def listed(path: str = "spec.replicas") -> str:
+    return orjson.dumps(
+        {"workloads": [{"group": "argoproj.io", "kind": "Rollout", "replicasPath": path}]}
+    ).decode()
+
+
+def _rollout(*pods: Document, scale: Document | None = None, white_list: str = "", **spec: Any) -> Cluster:
+    """A Rollout, which no cache has, with these pods. `scale`: its scale subresource."""
+    found = Cluster(spread(subset("a", 3), target=ROLLOUT, **spec), *pods, white_list=white_list)
+    found.stored["Rollout", "web", ""] = workload(ROLLOUT, replicas=4, others=6)
+    if scale is not None:
+        found.stored["Rollout", "web", "scale"] = scale
+    return found
+
+
+async def test_a_workload_of_the_white_list_is_read_again_and_again() -> None:
+    cluster = _rollout(on(ROLLOUT, "p1"), white_list=listed())
+    found = await cluster.seen()
+    assert (names(found), found.replicas, found.polls_after) == (["p1"], 4, 10)
+    assert (found.latest, found.is_there) == ("versionIgnored", True)
+    # its scale says nothing that is not known
+    assert "web/scale" not in cluster.asked
+    # and paths of the filter go before the list's
+    paths = {"replicasPathList": ["spec.others"]}
+    assert (await _rollout(on(ROLLOUT, "p1"), white_list=listed(), targetFilter=paths).seen()).replicas == 6
+
+
+@pytest.mark.parametrize("is_going", [True, False])
+async def test_a_workload_of_the_white_list_that_goes_or_is_not_there_has_no_pods(is_going: bool) -> None:
+    cluster = _rollout(on(ROLLOUT, "p1"), white_list=listed())
+    if is_going:
+        going(cluster.stored["Rollout", "web", ""])
+    else:
+        del cluster.stored["Rollout", "web", ""]
+    found = await cluster.seen()
+    assert (found.is_there, names(found), found.replicas, found.polls_after) == (False, [], 0, 10)
+
+
+async def test_a_white_list_that_cannot_be_read_is_an_error() -> None:
+    with pytest.raises(GatherError, match="ws"):
+        await _rollout(white_list="no json").seen()
+
+
+@pytest.mark.parametrize("white_list", ["", listed(""), listed("spec.replicas")])
+async def test_pods_that_the_workload_does_not_control_are_those_that_its_scale_selects(
+    white_list: str,
+) -> None:
+    # given pods of parts of the Rollout
+    part = ("argoproj.io/v1alpha1", "Part", "web-1")
+    pods = [on(part, "p1", labels={"app": "web"}), on(part, "p2", labels={"app": "other"})]
+    scale = {"spec": {"replicas": 4}, "status": {"selector": "app=web"}}
+    # when
+    found = await _rollout(*pods, scale=scale, white_list=white_list).seen()
+    # then
+    assert (names(found), found.replicas) == (["p1"], 4)
+
+
+@pytest.mark.parametrize("selector", ["", None, 3, "a in"])
+async def test_a_scale_that_selects_nothing_has_no_pods(selector: Any) -> None:
+    scale = {"spec": {"replicas": 4}, "status": {"selector": selector}}
+    found = await _rollout(stored("p1", "a", owner=None), scale=scale).seen()
+    assert (names(found), found.replicas) == ([], 4)
+
+
+async def test_without_a_scale_as_many_pods_are_wanted_as_there_are_lift_6() -> None:
+    pods = [on(ROLLOUT, "p1"), on(ROLLOUT, "p2"), on(ROLLOUT, "p3", phase="Failed")]
+    found = await _rollout(*pods).seen()
+    assert (len(found.pods), found.replicas) == (3, 2)
+
+
+async def test_own_pods_go_before_those_that_a_scale_selects() -> None:
+    scale = {"spec": {"replicas": 4}, "status": {"selector": "app=web"}}
+    pods = [on(ROLLOUT, "p1"), stored("p2", owner=None, labels={"app": "web"})]
+    found = await _rollout(*pods, scale=scale).seen()
+    assert (names(found), found.replicas) == (["p1"], 4)
+
+
+# ── pods that were there before ──────────────────────────────────────────────
+
+
+async def test_pods_without_a_note_that_are_on_a_node_are_read_once_with_their_nodes() -> None:
+    # given pods with a note, without, without a node, on one that no cache has, and one that is gone
+    pods = [
+        on(CLONE_SET, "p1", node="n1"),
+        stored("p2", node="n2"),
+        stored("p3"),
+        stored("p4", node="n4"),
+        stored("p5", node="n2"),
+    ]
+    cluster = Cluster(
+        spread(subset("a", 9)), *pods, targets=[workload(CLONE_SET, replicas=9)], nodes=["n1", "n2", "n3"]
+    )
+    del cluster.stored["Pod", "p5", ""]
+    # when
+    found = await cluster.seen()
+    # then
+    assert {uid: one["metadata"]["name"] for uid, one in found.documents.items()} == {
+        "uid-p2": "p2",
+        "uid-p4": "p4",
+    }
+    assert (set(found.nodes), found.has_more) == ({"n2"}, False)
+    assert sorted(cluster.asked) == ["p2", "p4", "p5"]
+    # when it is looked at again, then only the one that was not there is asked for
+    assert (await cluster.seen()).documents == found.documents
+    assert cluster.asked[3:] == ["p5"]
+    # and a pod that is not of them any more is forgotten
+    cluster.show(POD_VIEWS, pods[1])
+    assert set((await cluster.seen()).documents) == {"uid-p2"}
+    cluster.show(POD_VIEWS, pods[1], pods[3])
+    await cluster.seen()
+    assert cluster.asked[4:] == ["p4"]
+
+
+@pytest.mark.parametrize(("count", "first"), [(MOST_READ, False), (MOST_READ + 1, True)])
+async def test_so_many_are_read_at_once_and_the_others_in_the_next(count: int, first: bool) -> None:
+    pods = [stored(f"p{number}", node="n1") for number in range(count)]
+    cluster = Cluster(spread(subset("a", 9)), *pods, targets=[workload(CLONE_SET, replicas=9)])
+    found = await cluster.seen()
+    assert (len(found.documents), found.has_more) == (MOST_READ, first)
+    found = await cluster.seen()
+    assert (len(found.documents), found.has_more) == (count, False)
+    assert len(cluster.asked) == count
+
+
+@pytest.mark.parametrize(
+    ("status", "is_read"),
+    [
+        (known(entry("a", 0, 1), entry("b", 0, 0)), False),
+        # some have room
+        (known(entry("a", 0, 1), entry("b", 1, 0)), True),
+        (known(entry("a", 0, 1), entry("b", -1, 0)), True),
+        # pods are counted that have no note yet, which are adopted next
+        (known(entry("a", 0, 1), entry("b", 0, 1)), True),
+        # another version is full
+        (known(entry("a", 0, 1), entry("b", 0, 0), version="h1"), True),
+        ({}, True),
+    ],
+)
+async def test_pods_are_not_read_while_no_subset_has_room(status: Document, is_read: bool) -> None:
+    # given a pod with a note, one that is finished, and one without
+    pods = [on(CLONE_SET, "p1"), on(CLONE_SET, "p2", phase="Failed"), stored("p3", node="n1")]
+    document = spread(subset("a", 1), subset("b", 1), status=status)
+    cluster = Cluster(document, *pods, targets=[workload(CLONE_SET, replicas=9)])
+    await cluster.seen()
+    assert cluster.asked == (["p3"] if is_read else [])
+
+
+# ── what changes meanwhile ───────────────────────────────────────────────────
+
+
+async def test_one_that_is_gone_meanwhile_is_not_planned() -> None:
+    cluster = Cluster(
+        spread(subset("a", 9)), stored("p1", node="n1"), targets=[workload(CLONE_SET, replicas=9)]
+    )
+    cluster.meanwhile = lambda: cluster.show(SPREAD_VIEWS)
+    assert await cluster.snapshot() is None
+    assert cluster.asked == ["p1"]
+
+
+async def test_pods_are_those_that_caches_show_after_all_was_read() -> None:
+    # given pods that the scale of a Rollout selects, of which one goes while another is read
+    pods = [stored(f"p{number}", node="n1", owner=None, labels={"app": "web"}) for number in (1, 2)]
+    scale = {"spec": {"replicas": 4}, "status": {"selector": "app=web"}}
+    cluster = _rollout(*pods, scale=scale)
+
+    def lose() -> None:
+        if "p1" in cluster.asked:
+            cluster.show(POD_VIEWS, pods[1])
+
+    cluster.meanwhile = lose
+    # then
+    assert names(await cluster.seen()) == ["p2"]
+    # and without any, none
+    cluster.meanwhile = lambda: cluster.show(POD_VIEWS)
+    assert names(await cluster.seen()) == []
+
+
+async def test_the_status_that_is_planned_against_is_the_one_that_caches_show_at_last() -> None:
+    document = spread(subset("a", 9))
+    cluster = Cluster(document, stored("p1", node="n1"), targets=[workload(CLONE_SET, replicas=9)])
+    later = {**document, "metadata": {**document["metadata"], "resourceVersion": "8"}}
+    cluster.meanwhile = lambda: cluster.show(SPREAD_VIEWS, later)
+    assert (await cluster.seen()).spread.resource_version == 8
+    assert view(later).key == Key(NAMESPACE, "ws")
