@@ -20,7 +20,7 @@ from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.errors import ConflictError, ConnectionLostError, NotFoundError, Status
+from pykruise.kube.errors import ConflictError, ConnectionLostError, ForbiddenError, NotFoundError, Status
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference
@@ -207,9 +207,10 @@ def world(
     gates: Gates = BOTH_GATES,
     stored: Iterable[Document] | None = None,
     memories: Memories | None = None,
+    live: "Stored | None" = None,
 ) -> Snapshot:
     """The snapshot of a budget, by the kind's own function. `stored`: pods as the API server has them, where that is
-    not what is known of them."""
+    not what is known of them. `live`: an API server that has more than pods."""
     pods = list(pods)
     objects: dict[Any, list[Any]] = {
         BUDGET_VIEWS: [view(one) for one in (document, *others)],
@@ -220,7 +221,7 @@ def world(
         },
     }
     settings = settings_from(Settings, gates=gates.__getitem__)
-    live = StoredPods(pods if stored is None else stored)
+    live = live or Stored(pods if stored is None else stored)
     given: dict[str, Any] = {"settings": settings, "now": NOW, "live": live, "memories": memories}
     read = read_of(KIND, view(document), objects, **given)
     found = taken(snapshot(view(document), read))
@@ -228,16 +229,44 @@ def world(
     return found
 
 
-class StoredPods:
-    """An API server that is asked for pods."""
+class Stored:
+    """An API server that is asked for objects. `scales`: scale subresources of workloads, by name. `forbidden`: kinds
+    that may not be read; their scales may."""
 
-    def __init__(self, pods: Iterable[Document]) -> None:
-        self._pods = {one["metadata"]["name"]: one for one in pods}
+    def __init__(
+        self,
+        documents: Iterable[Document] = (),
+        *,
+        scales: Mapping[str, Document] | None = None,
+        forbidden: Iterable[str] = (),
+    ) -> None:
+        self.documents = {(one["kind"], one["metadata"]["name"]): one for one in documents}
+        self.scales = scales or {}
+        self.forbidden = frozenset(forbidden)
+        self.asked: list[str] = []
 
-    async def get(self, _: Resource, namespace: str, name: str) -> bytes:
-        if name not in self._pods:
-            raise NotFoundError(Status(status="Failure", code=404, reason="NotFound", message="not found"))
-        return orjson.dumps(self._pods[name])
+    async def get(self, resource: Resource, _: str, name: str, *, subresource: str = "") -> bytes:
+        self.asked.append(f"{resource.kind} {name} {subresource}".rstrip())
+        if resource.kind in self.forbidden and not subresource:
+            raise ForbiddenError(Status(status="Failure", code=403, reason="Forbidden", message="no"))
+        known = self.scales.get(name) if subresource else self.documents.get((resource.kind, name))
+        if known is None:
+            raise _not_found()
+        return orjson.dumps(known)
+
+    async def get_path(self, path: str) -> bytes:
+        """Which resources are served: all of which there is an object."""
+        for (kind, _), one in self.documents.items():
+            group, _, version = one.get("apiVersion", "").partition("/")
+            if path == f"/apis/{group}":
+                return orjson.dumps({"preferredVersion": {"version": version}})
+            if path == f"/apis/{group}/{version}":
+                return orjson.dumps({"resources": [{"name": f"{kind.lower()}s", "kind": kind}]})
+        raise _not_found()
+
+
+def _not_found() -> NotFoundError:
+    return NotFoundError(Status(status="Failure", code=404, reason="NotFound", message="not found"))
 
 
 # ── reviews ──────────────────────────────────────────────────────────────────

@@ -779,13 +779,15 @@ def test_notes_that_stay_are_not_written_again_case_71() -> None:
 
 
 @pytest.mark.parametrize(("field", "empty"), [("creatingPods", {}), ("deletingPods", {}), ("conditions", [])])
-def test_an_empty_map_is_an_absent_one_lift_18(field: str, empty: Any) -> None:
-    document = spread(subset("a", 3))
+@pytest.mark.parametrize("most", [3, "some"])
+def test_an_empty_map_is_an_absent_one_lift_18(field: str, empty: Any, most: Any) -> None:
+    document = spread(subset("a", most))
     first = plan_spread(world(document, stored("p1", "a", cost=100)))
     after = settled(document, first)
-    for one in after["status"]["subsetStatuses"]:
+    for one in (*after["status"]["subsetStatuses"], *after["status"]["versionedSubsetStatuses"][UNVERSIONED]):
         one[field] = empty
-    assert plan_spread(world(after, stored("p1", "a", cost=100))).is_settled
+    second = plan_spread(world(after, stored("p1", "a", cost=100)))
+    assert (second.status, second.stages) == (None, ())
 
 
 # ── how much at once, and when again ─────────────────────────────────────────
@@ -815,7 +817,9 @@ def test_one_that_names_no_workload_or_cannot_be_read_is_reported_and_left_alone
     document = spread(subset("a", 3))
     document["spec"] |= wrong
     plan = plan_spread(world(document, stored("p1", "a")))
-    assert [(note.reason, note.warning) for note in plan.notes] == [("InvalidSpec", True)]
+    assert [(note.reason, note.warning, note.again_after_s) for note in plan.notes] == [
+        ("InvalidSpec", True, 300)
+    ]
     assert msgspec.structs.replace(plan, notes=()) == Plan()
 
 

@@ -1,0 +1,293 @@
+"""How many pods there should be, and which they are: workloads that a budget names, and those that control its pods.
+Numbers are cases of the specification."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kinds.podunavailablebudget.plan import plan_budget
+from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
+from pykruise.kube.documents import Document
+from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS
+from support.budgets import (
+    CLONE_SET,
+    DEPLOYMENT,
+    Owner,
+    Stored,
+    ago,
+    budget,
+    pod,
+    tied,
+    workload,
+    world,
+)
+
+ROLLOUT = ("argoproj.io/v1alpha1", "Rollout", "web")
+SETS = [("apps/v1", "ReplicaSet", f"web-{number}") for number in (1, 2)]
+
+
+def going(document: Document) -> Document:
+    document["metadata"]["deletionTimestamp"] = ago(1)
+    return document
+
+
+def white_list(text: str) -> Document:
+    return {"kind": "ConfigMap", "metadata": {"name": CONFIGURATION}, "data": {STATEFUL_KINDS: text}}
+
+
+ROLLOUTS = white_list(orjson.dumps({"workloads": [{"group": "argoproj.io", "kind": "Rollout"}]}).decode())
+
+
+def scale(
+    replicas: Any, selector: Any = "app=web", *, of: Owner = ROLLOUT, **metadata: Any
+) -> Mapping[str, Document]:
+    uid = f"uid-{of[1]}-{of[2]}"
+    return {
+        of[2]: {
+            "metadata": {"name": of[2], "uid": uid, **metadata},
+            "spec": {"replicas": replicas},
+            "status": {"selector": selector},
+        }
+    }
+
+
+def names(found: Snapshot) -> list[str]:
+    return [one.name for one in found.pods]
+
+
+def targeting(owner: Owner, *pods: Document, live: Stored | None = None, **fields: Any) -> Snapshot:
+    """The snapshot of a budget of this workload."""
+    return world(budget(target=owner, maxUnavailable=1), pods, live=live, **fields)
+
+
+# ── workloads that caches have ───────────────────────────────────────────────
+
+
+def test_pods_of_a_target_are_the_active_ones_that_it_controls() -> None:
+    pods = [
+        tied("b"),
+        tied("a"),
+        tied("failed", phase="Failed"),
+        tied("going", deleting=True),
+        tied("other", owner=("apps.kruise.io/v1beta1", "CloneSet", "other")),
+        tied("orphan", owner=None),
+    ]
+    found = targeting(CLONE_SET, *pods, workloads=[workload(CLONE_SET, 9)])
+    assert (names(found), found.total, found.polls_after_s, found.unknown) == (["a", "b"], 9, None, ())
+
+
+@pytest.mark.parametrize("workloads", [[], [workload(CLONE_SET, 9, deleting=True)], [workload(CLONE_SET, 0)]])
+def test_a_target_that_wants_none_that_goes_or_is_not_there_has_no_pods_cases_30_to_32(
+    workloads: Any,
+) -> None:
+    found = targeting(CLONE_SET, tied("a"), workloads=workloads)
+    assert (names(found), found.total) == ([], 0)
+
+
+def test_pods_of_a_deployment_are_those_of_its_replicasets_case_33() -> None:
+    pods = [tied("p1", owner=SETS[0]), tied("p2", owner=SETS[1]), tied("p3", owner=DEPLOYMENT)]
+    deployment, first = workload(DEPLOYMENT, 9), workload(SETS[0], 1, of=DEPLOYMENT)
+    other = workload(SETS[1], 1, of=DEPLOYMENT)
+
+    def pods_with(*sets: Document) -> list[str]:
+        return names(targeting(DEPLOYMENT, *pods, workloads=[deployment, *sets]))
+
+    assert pods_with(first, other) == ["p1", "p2"]
+    # but not of one that goes, or that its selector does not mean
+    assert pods_with(first, going(workload(SETS[1], 1, of=DEPLOYMENT))) == ["p1"]
+    other["metadata"]["labels"] = {"app": "other"}
+    assert pods_with(first, other) == ["p1"]
+    # and its own, where it has no ReplicaSet
+    assert pods_with() == ["p3"]
+
+
+def test_a_replicaset_has_its_own_pods_and_wants_what_its_deployment_wants() -> None:
+    pods = [tied("p1", owner=SETS[0]), tied("p2", owner=SETS[1])]
+    sets = [workload(one, 2, of=DEPLOYMENT) for one in SETS]
+    found = targeting(SETS[0], *pods, workloads=[workload(DEPLOYMENT, 9), *sets])
+    assert (names(found), found.total) == (["p1"], 9)
+    # and nothing while the Deployment goes
+    found = targeting(SETS[0], *pods, workloads=[workload(DEPLOYMENT, 9, deleting=True), *sets])
+    assert (names(found), found.total) == ([], 0)
+    # and what it wants itself where there is none
+    found = targeting(SETS[0], *pods, workloads=[workload(one, 2) for one in SETS])
+    assert (names(found), found.total) == (["p1"], 2)
+
+
+def test_a_selector_counts_a_workload_once_and_only_the_one_that_controls_its_pods_case_29() -> None:
+    # given two ReplicaSets of a Deployment, a CloneSet, and pods of a workload that was made anew under its name
+    gone = tied("p4", owner=("apps.kruise.io/v1beta1", "CloneSet", "anew"))
+    anew = workload(("apps.kruise.io/v1beta1", "CloneSet", "anew"), 5)
+    anew["metadata"]["uid"] = "another"
+    pods = [
+        tied("p1", owner=SETS[0]),
+        tied("p2", owner=SETS[1]),
+        tied("p3"),
+        gone,
+        tied("p5", phase="Failed", owner=("apps/v1", "StatefulSet", "web")),
+    ]
+    workloads = [
+        workload(DEPLOYMENT, 9),
+        *(workload(one, 4, of=DEPLOYMENT) for one in SETS),
+        workload(CLONE_SET, 3),
+        anew,
+        workload(("apps/v1", "StatefulSet", "web"), 7),
+    ]
+    # when
+    found = world(budget(maxUnavailable=1), pods, workloads)
+    # then
+    assert (names(found), found.total) == (["p1", "p2", "p3", "p4"], 12)
+    assert found.polls_after_s is None
+
+
+# ── workloads that no cache has ──────────────────────────────────────────────
+
+
+def test_pods_of_a_workload_that_controls_none_are_those_that_its_scale_selects_case_35() -> None:
+    part = ("argoproj.io/v1alpha1", "Part", "web-1")
+    pods = [
+        tied("p1", owner=part),
+        tied("p2", owner=part, phase="Failed"),
+        pod("p3", labels={"app": "other"}),
+    ]
+    live = Stored([workload(ROLLOUT, 9)], scales=scale(4))
+    found = targeting(ROLLOUT, *pods, live=live)
+    assert (names(found), found.total, found.polls_after_s) == (["p1"], 4, 10)
+    # the scale says all
+    assert "Rollout web" not in live.asked
+    # and own pods go before them
+    assert names(targeting(ROLLOUT, *pods, tied("p4", owner=ROLLOUT), live=live)) == ["p4"]
+
+
+@pytest.mark.parametrize("selector", [None, "", 3, "a in"])
+def test_a_scale_that_selects_nothing_has_no_pods(selector: Any) -> None:
+    live = Stored([workload(ROLLOUT, 9)], scales=scale(4, selector))
+    found = targeting(ROLLOUT, tied("p1", owner=None), live=live)
+    assert (names(found), found.total) == ([], 4)
+
+
+@pytest.mark.parametrize(
+    ("scales", "forbidden", "total", "unknown"),
+    [
+        (scale(4), (), 4, []),
+        ({"web": {"metadata": {"uid": "uid-Rollout-web"}}}, (), 0, []),
+        (scale(0), (), 0, []),
+        # it does not say how many it wants, or that may not be read
+        (scale("4"), (), 0, ["Rollout web"]),
+        ({}, (), 0, ["Rollout web"]),
+        ({}, ("Rollout",), 0, ["Rollout web"]),
+        # it is another one by now, or goes
+        (scale(4, uid="another"), (), 0, []),
+        (scale(4, deletionTimestamp=ago(1)), (), 0, []),
+    ],
+)
+def test_what_an_owner_wants_that_no_cache_has_is_what_its_scale_says(
+    scales: Any, forbidden: Any, total: int, unknown: list[str]
+) -> None:
+    live = Stored([workload(ROLLOUT, 9)], scales=scales, forbidden=forbidden)
+    found = world(budget(maxUnavailable=1), [tied("p1", owner=ROLLOUT)], live=live)
+    assert (names(found), found.total, list(found.unknown)) == (["p1"], total, unknown)
+    # and it is looked at again
+    assert found.polls_after_s == 10
+
+
+def test_a_workload_of_a_kind_that_is_not_served_wants_none_and_is_looked_for_again() -> None:
+    found = targeting(ROLLOUT, tied("p1", owner=ROLLOUT))
+    assert (names(found), found.total, found.polls_after_s) == ([], 0, 10)
+    found = world(budget(maxUnavailable=1), [tied("p1", owner=ROLLOUT)])
+    assert (names(found), found.total, found.polls_after_s) == (["p1"], 0, 10)
+
+
+def test_pods_of_a_target_that_may_not_be_read_are_not_known() -> None:
+    live = Stored([workload(ROLLOUT, 9)], forbidden=["Rollout"])
+    found = targeting(ROLLOUT, tied("p1", owner=ROLLOUT), live=live)
+    assert (names(found), found.total, list(found.unknown)) == ([], 0, ["Rollout web"])
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        ("batch/v1", "Job", "web"),
+        ("v1", "Node", "web"),
+        ("apps/v1", "DaemonSet", "web"),
+        ("apps.kruise.io/v1beta1", "DaemonSet", "web"),
+        ("apps.kruise.io/v1beta1", "BroadcastJob", "web"),
+    ],
+)
+def test_owners_that_never_say_how_many_they_want_are_not_read(owner: Owner) -> None:
+    """pitfall 15"""
+    live = Stored()
+    found = world(budget(maxUnavailable=1), [tied("p1", owner=owner)], live=live)
+    assert (names(found), found.total, list(found.unknown)) == (["p1"], 0, [f"{owner[1]} web"])
+    assert (found.polls_after_s, live.asked) == (None, [])
+
+
+# ── kinds like StatefulSets, of the white list ───────────────────────────────
+
+
+def _listed(replicas: Any = 4, *, text: Document = ROLLOUTS, forbidden: Any = (), **metadata: Any) -> Stored:
+    document = workload(ROLLOUT, replicas)
+    document["metadata"] |= metadata
+    if replicas is None:
+        del document["spec"]["replicas"]
+    return Stored([document, text], scales=scale(7), forbidden=forbidden)
+
+
+@pytest.mark.parametrize(
+    ("live", "total"),
+    [
+        (_listed(), 4),
+        (_listed(None), 0),
+        (_listed("4"), 0),
+        (_listed(uid="another"), 0),
+        (_listed(deletionTimestamp=ago(1)), 0),
+        # it may not be read: its scale may
+        (_listed(forbidden=["Rollout"]), 7),
+        # it is not on the list, or that cannot be read
+        (_listed(text=white_list('{"workloads": []}')), 7),
+        (_listed(text=white_list("no json")), 7),
+        (_listed(forbidden=["ConfigMap"]), 7),
+    ],
+)
+def test_a_workload_of_the_white_list_says_itself_how_many_pods_it_wants(live: Stored, total: int) -> None:
+    found = world(budget(maxUnavailable=1), [tied("p1", owner=ROLLOUT)], live=live)
+    assert (names(found), found.total, list(found.unknown)) == (["p1"], total, [])
+    assert found.polls_after_s == 10
+
+
+def test_a_target_of_the_white_list_has_the_pods_that_it_controls() -> None:
+    pods = [tied("p1", owner=ROLLOUT), tied("p2", owner=None)]
+    found = targeting(ROLLOUT, *pods, live=_listed())
+    assert (names(found), found.total) == (["p1"], 4)
+    # and where it is gone, none
+    gone = Stored([ROLLOUTS])
+    found = targeting(ROLLOUT, *pods, live=gone)
+    assert (names(found), found.total, found.polls_after_s) == ([], 0, 10)
+
+
+# ── other budgets, the total ─────────────────────────────────────────────────
+
+
+def test_other_budgets_are_those_that_do_not_go() -> None:
+    others = [budget("other", maxUnavailable=1), budget("going", maxUnavailable=1, deleting=True)]
+    found = world(budget(maxUnavailable=1), [tied("p1", to="going"), tied("p2", to="other")], others=others)
+    assert found.others == {"other"}
+    # a pod of one that goes is taken over
+    assert {step.action.key.name for step in plan_budget(found).steps} == {"p1"}
+
+
+def test_the_total_that_is_given_goes_before_what_workloads_want_case_34() -> None:
+    doc = budget(target=CLONE_SET, maxUnavailable=1, protectTotalReplicas=15)
+    assert world(doc, [tied("p1")], [workload(CLONE_SET, 9)]).total == 15
+
+
+def test_a_budget_without_a_selector_that_can_be_read_has_no_pods() -> None:
+    wrong = {"matchExpressions": [{"key": "a", "operator": "Is"}]}
+    found = world(budget(selector=wrong, maxUnavailable=1), [tied("p1")], [workload(CLONE_SET, 9)])
+    assert (names(found), found.total) == ([], 0)
+    assert [(note.reason, note.warning) for note in plan_budget(found).notes] == [
+        ("InvalidSpec", True),
+        ("NoPods", False),
+    ]
