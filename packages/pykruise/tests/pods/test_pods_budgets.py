@@ -1,0 +1,469 @@
+"""The rules of budgets: what is read of one, which pods count, who may go and what is stored. Numbers are cases of the
+specification of PodUnavailableBudget."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+
+from pykruise.kube.documents import Document
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.selectors import EVERYTHING, NOTHING
+from pykruise.pods import keys
+from pykruise.pods.budgets import (
+    Answer,
+    Operation,
+    RefusalCode,
+    ask,
+    counts_as_available,
+    counts_at,
+    is_exempt,
+    is_recorded,
+    lets_go_again,
+    project_budget,
+    protected_operations,
+    related_budget,
+    spend_patch,
+)
+from pykruise.pods.in_place import Settings
+from support.budgets import DEPLOYMENT, NOW, ago, allowed, budget, pod, pod_view, tied, view
+
+DIGEST = "sha256:" + "a" * 64
+OTHER = "sha256:" + "b" * 64
+SETTINGS = Settings()
+
+
+def of(doc: Document, **spec: Any) -> Document:
+    """A stored budget with these fields of its spec in place of others."""
+    return {**doc, "spec": spec}
+
+
+# ── what is read ─────────────────────────────────────────────────────────────
+
+
+def test_a_budget_with_the_least_that_can_be_stored() -> None:
+    found = project_budget(orjson.dumps({"metadata": {"name": "pub"}}))
+    assert msgspec.structs.asdict(found) == {
+        "namespace": "",
+        "name": "pub",
+        "uid": "",
+        "resource_version": 0,
+        "generation": 0,
+        "created_at": None,
+        "is_deleting": False,
+        "selector": NOTHING,
+        "target": None,
+        "target_version": "",
+        "max_unavailable": None,
+        "min_available": None,
+        "total": None,
+        "operations": frozenset(),
+        "ignored": None,
+        "ignored_problem": "",
+        "problem": "",
+        "stored_status": {},
+        "desired_available": 0,
+        "current_available": 0,
+        "unavailable_allowed": 0,
+        "disrupted": {},
+        "unavailable": {},
+    }
+
+
+def test_all_of_a_budget_is_read() -> None:
+    status = {
+        **allowed(3, desired=2),
+        "disruptedPods": {"p1": ago(1), "p2": None},
+        "unavailablePods": {"p3": ago(2)},
+    }
+    doc = budget(
+        target=DEPLOYMENT,
+        deleting=True,
+        status=status,
+        maxUnavailable="10%",
+        minAvailable=1,
+        protectTotalReplicas=7,
+        protectOperations=["EVICT"],
+        ignoredPodSelector={},
+    )
+    found = view(doc)
+    assert (found.key, found.uid, found.resource_version, found.generation) == (
+        ("shop", "pub"),
+        "uid-pub",
+        1,
+        1,
+    )
+    assert (found.created_at, found.is_deleting) == (NOW - 3600, True)
+    assert (found.target, found.target_version) == ((GroupKind("apps", "Deployment"), "web"), "v1")
+    assert (found.max_unavailable, found.min_available, found.total) == ("10%", 1, 7)
+    assert (found.operations, found.ignored, found.stored_status) == ({"EVICT"}, EVERYTHING, status)
+    assert (found.desired_available, found.current_available, found.unavailable_allowed) == (2, 5, 3)
+    assert (found.disrupted, found.unavailable) == ({"p1": ago(1), "p2": ""}, {"p3": ago(2)})
+    assert found.unconfirmed == 3
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"apiVersion": "apps/v1", "kind": "Deployment"},
+        {"apiVersion": "a/b/c", "kind": "Deployment", "name": "web"},
+    ],
+)
+def test_a_target_that_names_nothing_is_none(target: Any) -> None:
+    assert view(of(budget(), targetRef=target)).target is None
+
+
+@pytest.mark.parametrize(
+    ("selector", "matches", "has_problem"),
+    [
+        (None, False, False),
+        ({}, False, False),
+        ({"matchLabels": {"app": "web"}}, True, False),
+        ({"matchExpressions": [{"key": "app", "operator": "Is"}]}, False, True),
+    ],
+)
+def test_a_selector_that_asks_for_nothing_or_cannot_be_read_means_no_pod_case_6(
+    selector: Any, matches: bool, has_problem: bool
+) -> None:
+    found = view(of(budget(), selector=selector))
+    assert found.selector.matches({"app": "web"}) is matches
+    assert bool(found.problem) is has_problem
+
+
+@pytest.mark.parametrize(
+    ("annotations", "spec", "operations", "total"),
+    [
+        ({}, {}, set(), None),
+        ({keys.PROTECT_OPERATIONS_ANNOTATION: " EVICT,,UPDATE ,"}, {}, {"EVICT", "UPDATE"}, None),
+        ({keys.PROTECT_OPERATIONS_ANNOTATION: "EVICT,BOGUS"}, {}, set(), None),
+        ({keys.PROTECT_OPERATIONS_ANNOTATION: "EVICT"}, {"protectOperations": ["DELETE"]}, {"DELETE"}, None),
+        ({keys.PROTECT_TOTAL_REPLICAS_ANNOTATION: "9"}, {}, set(), 9),
+        ({keys.PROTECT_TOTAL_REPLICAS_ANNOTATION: "9"}, {"protectTotalReplicas": 8}, set(), 8),
+        ({keys.PROTECT_TOTAL_REPLICAS_ANNOTATION: "nine"}, {}, set(), None),
+        ({keys.PROTECT_TOTAL_REPLICAS_ANNOTATION: ""}, {}, set(), None),
+        ({keys.PROTECT_TOTAL_REPLICAS_ANNOTATION: "-9"}, {}, set(), None),
+        ({keys.PROTECT_TOTAL_REPLICAS_ANNOTATION: "٩"}, {}, set(), None),
+        ({keys.PROTECT_TOTAL_REPLICAS_ANNOTATION: "²"}, {}, set(), None),
+    ],
+)
+def test_where_a_field_is_empty_the_annotation_of_v1alpha1_counts(
+    annotations: Mapping[str, str], spec: Any, operations: set[str], total: int | None
+) -> None:
+    found = view(budget(annotations=annotations, **spec))
+    assert (found.operations, found.total) == (operations, total)
+
+
+# ── which budget, which operations ───────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("annotations", "name"),
+    [
+        ({keys.RELATED_PUB_ANNOTATION: "new", keys.LEGACY_RELATED_PUB_ANNOTATION: "old"}, "new"),
+        ({keys.RELATED_PUB_ANNOTATION: "", keys.LEGACY_RELATED_PUB_ANNOTATION: "old"}, "old"),
+        ({}, ""),
+    ],
+)
+def test_the_deprecated_annotation_counts_where_the_other_is_empty_case_57(
+    annotations: Mapping[str, str], name: str
+) -> None:
+    assert related_budget(annotations) == name
+
+
+@pytest.mark.parametrize("text", ["1", "t", "T", "TRUE", "true", "True"])
+def test_a_pod_can_be_exempt_case_41(text: str) -> None:
+    assert is_exempt({keys.NO_PROTECT_ANNOTATION: text})
+    assert not is_exempt({keys.NO_PROTECT_ANNOTATION: f"{text}!"})
+    assert not is_exempt({})
+
+
+@pytest.mark.parametrize(
+    ("listed", "without_gate", "with_gate"),
+    [
+        ([], "DELETE EVICT RESIZE UPDATE", "DELETE EVICT UPDATE"),
+        (["UPDATE"], "RESIZE UPDATE", "UPDATE"),
+        (["RESIZE"], "RESIZE", "RESIZE"),
+        (["DELETE"], "DELETE", "DELETE"),
+    ],
+)
+def test_a_resize_is_guarded_as_the_gate_has_it_section_8(
+    listed: list[str], without_gate: str, with_gate: str
+) -> None:
+    found = view(budget(protectOperations=listed))
+    assert sorted(protected_operations(found)) == without_gate.split()
+    assert sorted(protected_operations(found, is_resize_apart=True)) == with_gate.split()
+
+
+# ── records ──────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("field", ["disruptedPods", "unavailablePods"])
+@pytest.mark.parametrize(
+    ("since", "created", "found"),
+    [
+        (ago(3600), ago(3600), True),
+        (ago(3601), ago(3600), False),
+        (ago(3599), ago(3600), True),
+        (ago(9), None, True),
+        ("no time", ago(3600), True),
+    ],
+)
+def test_a_record_is_of_a_pod_that_is_not_younger(
+    field: str, since: str, created: str | None, found: bool
+) -> None:
+    document = pod("p1")
+    document["metadata"]["creationTimestamp"] = created
+    known = view(budget(status={field: {"p1": since}}))
+    assert is_recorded(known, pod_view(document)) is found
+    document["metadata"]["name"] = "p2"
+    assert not is_recorded(known, pod_view(document))
+
+
+@pytest.mark.parametrize(
+    ("status", "lets"),
+    [
+        ({"disruptedPods": {"p1": ago(9)}}, True),
+        ({"disruptedPods": {"p1": ago(10)}}, False),
+        ({"unavailablePods": {"p1": ago(4)}}, True),
+        ({"unavailablePods": {"p1": ago(5)}}, False),
+        # of two records the one that lasts
+        ({"disruptedPods": {"p1": ago(15)}, "unavailablePods": {"p1": ago(4)}}, True),
+        ({"disruptedPods": {"p1": "no time"}}, False),
+        # of a pod that was there before
+        ({"disruptedPods": {"p1": ago(7)}}, None),
+        ({}, False),
+    ],
+)
+def test_a_record_lets_its_pod_go_again_for_half_of_its_time_case_37(status: Any, lets: bool | None) -> None:
+    known = pod_view(pod("p1", created_s_ago=6 if lets is None else 3600))
+    assert lets_go_again(view(budget(status=status)), known, now=NOW) is bool(lets)
+
+
+# ── asked ────────────────────────────────────────────────────────────────────
+
+
+def answer_of(
+    doc: Document | None, asked: Document, operation: Operation = Operation.DELETE, spent: int = 0
+) -> Answer:
+    known = view(doc) if doc is not None else None
+    return ask(known, pod_view(asked), operation, spent=spent, now=NOW, settings=SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("count", "spent", "expected"),
+    [
+        (1, 0, Answer(spends=True)),
+        (2, 1, Answer(spends=True)),
+        (0, 0, RefusalCode.EXHAUSTED),
+        (-1, 0, RefusalCode.EXHAUSTED),
+        (2, 2, RefusalCode.EXHAUSTED),
+    ],
+)
+def test_a_pod_may_go_while_something_is_left_case_36(
+    count: int, spent: int, expected: Answer | RefusalCode
+) -> None:
+    found = answer_of(budget(status=allowed(count)), tied("p1"), spent=spent)
+    assert found == expected or (found.code == expected and found.refusal and not found.spends)
+
+
+@pytest.mark.parametrize(
+    ("disrupted", "updated", "spent", "is_refused"),
+    [
+        (2000, 0, 0, False),
+        (1999, 1, 0, False),
+        (2000, 1, 0, True),
+        (1000, 1000, 1, True),
+        (0, 0, 2000, False),
+    ],
+)
+def test_too_many_pods_to_confirm_refuse_further_ones_case_60(
+    disrupted: int, updated: int, spent: int, is_refused: bool
+) -> None:
+    status = {
+        **allowed(9999),
+        "disruptedPods": {f"d{number}": ago(1) for number in range(disrupted)},
+        "unavailablePods": {f"u{number}": ago(1) for number in range(updated)},
+    }
+    found = answer_of(budget(status=status), tied("p1"), spent=spent)
+    assert (found.code == RefusalCode.UNCONFIRMED) is is_refused
+    assert found.spends is not is_refused
+
+
+@pytest.mark.parametrize(
+    ("doc", "asked", "operation"),
+    [
+        (None, tied("p1"), Operation.DELETE),
+        (
+            budget(status=allowed(0)),
+            tied("p1", annotations={keys.NO_PROTECT_ANNOTATION: "1"}),
+            Operation.DELETE,
+        ),
+        (budget(status=allowed(0)), tied("p1", ready=False), Operation.DELETE),
+        (
+            budget(status=allowed(0), ignoredPodSelector={"matchLabels": {"app": "web"}}),
+            tied("p1"),
+            Operation.DELETE,
+        ),
+        (budget(status=allowed(0, desired=0)), tied("p1"), Operation.DELETE),
+        (budget(status=allowed(0), protectOperations=["EVICT"]), tied("p1"), Operation.DELETE),
+        (budget(status=allowed(0, disruptedPods={"p1": ago(1)})), tied("p1"), Operation.EVICT),
+    ],
+)
+def test_what_costs_nothing_may_always_go(
+    doc: Document | None, asked: Document, operation: Operation
+) -> None:
+    assert answer_of(doc, asked, operation) == Answer()
+
+
+def test_an_ignored_selector_that_cannot_be_read_refuses_but_not_a_pod_that_does_not_serve() -> None:
+    wrong = {"matchExpressions": [{"key": "app", "operator": "Is"}]}
+    doc = budget(status=allowed(9), ignoredPodSelector=wrong)
+    found = answer_of(doc, tied("p1"))
+    assert (found.code, found.spends, bool(found.refusal)) == (RefusalCode.INVALID, False, True)
+    assert answer_of(doc, tied("p1", ready=False)) == Answer()
+    # and one that means other pods changes nothing
+    doc = budget(status=allowed(0), ignoredPodSelector={"matchLabels": {"app": "other"}})
+    assert answer_of(doc, tied("p1")).code == RefusalCode.EXHAUSTED
+
+
+# ── stored ───────────────────────────────────────────────────────────────────
+
+
+def test_what_is_spent_is_recorded_by_what_becomes_of_the_pod_pitfall_8() -> None:
+    spent = {
+        "u": Operation.UPDATE,
+        "r": Operation.RESIZE,
+        "e": Operation.EVICT,
+        "d": Operation.DELETE,
+    }
+    assert spend_patch(view(budget(status=allowed(9, desired=2))), spent, now=NOW) == {
+        "status": {
+            "unavailableAllowed": 5,
+            "currentAvailable": 7,
+            "unavailablePods": {"r": ago(0), "u": ago(0)},
+            "disruptedPods": {"d": ago(0), "e": ago(0)},
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("operation", "field"), [(Operation.UPDATE, "unavailablePods"), (Operation.DELETE, "disruptedPods")]
+)
+def test_only_lists_that_change_are_written(operation: Operation, field: str) -> None:
+    # given a budget that says it has nothing, as one has whose controller died in between
+    known = view(budget(status={"unavailableAllowed": 1}))
+    assert spend_patch(known, {"p1": operation}, now=NOW) == {
+        "status": {"unavailableAllowed": 0, "currentAvailable": 0, field: {"p1": ago(0)}}
+    }
+
+
+# ── which pods count ─────────────────────────────────────────────────────────
+
+
+def images(*given: tuple[str, str, str], annotations: Mapping[str, str] | None = None) -> Document:
+    """A pod with these containers: name, image, and image id as it is reported (empty: it is not)."""
+    document = pod("p1", annotations=annotations)
+    document["spec"]["containers"] = [{"name": name, "image": image} for name, image, _ in given]
+    document["status"]["containerStatuses"] = [
+        {"name": name, "image": image, "imageID": image_id, "ready": True}
+        for name, image, image_id in given
+        if image_id
+    ]
+    return document
+
+
+def updated(**last: str) -> dict[str, str]:
+    """Annotations of a pod whose sidecars were updated in place; image ids from before, by container."""
+    statuses = {name: {"imageID": image_id} for name, image_id in last.items()}
+    return {
+        keys.SIDECARSET_LIST_ANNOTATION: "log",
+        keys.SIDECARSET_STATE_ANNOTATION: orjson.dumps({"log": {"lastContainerStatuses": statuses}}).decode(),
+    }
+
+
+def sidecar(image: str, running: str, image_id: str, annotations: Mapping[str, str]) -> Document:
+    """A pod with a container of this image, which runs another."""
+    document = images(("log", image, "x"), annotations=annotations)
+    document["status"]["containerStatuses"][0] |= {"image": running, "imageID": image_id}
+    return document
+
+
+BEGUN = orjson.dumps(
+    {"revision": "r2", "updateTimestamp": ago(1), "lastContainerStatuses": {"main": {"imageID": "old"}}}
+).decode()
+
+
+@pytest.mark.parametrize(
+    ("document", "counts"),
+    [
+        (pod("p1"), True),
+        (pod("p1", ready=False), False),
+        (pod("p1", phase="Pending"), False),
+        (pod("p1", deleting=True), False),
+        (pod("p1", labels={"unavailable-pod.kruise.io/x": ""}), False),
+        # by digest: another one is reported, none is, or that one
+        (images(("main", f"web@{DIGEST}", f"docker.io/web@{OTHER}")), False),
+        (images(("main", f"web@{DIGEST}", "")), False),
+        (images(("main", f"web@{DIGEST}", f"docker.io/web@{DIGEST}")), True),
+        # all by digest: whatever an update in place has noted
+        (
+            images(
+                ("main", f"web@{DIGEST}", f"web@{DIGEST}"),
+                annotations={keys.IN_PLACE_STATE_ANNOTATION: "no json"},
+            ),
+            True,
+        ),
+        # one by digest, one by tag: that one as its update has noted
+        (images(("main", f"web@{DIGEST}", f"web@{DIGEST}"), ("log", "log:1", "x")), True),
+        (
+            images(
+                ("main", f"web@{DIGEST}", f"web@{DIGEST}"),
+                ("log", "log:1", "x"),
+                annotations={keys.IN_PLACE_STATE_ANNOTATION: "no json"},
+            ),
+            False,
+        ),
+        (images(("main", f"web@{DIGEST}", f"web@{OTHER}"), ("log", "log:1", "x")), False),
+        # an update in place, by either name of its annotations
+        *(
+            (pod("p1", annotations={name: text}), False)
+            for name, text in (
+                (keys.IN_PLACE_STATE_ANNOTATION, "no json"),
+                (keys.LEGACY_IN_PLACE_STATE_ANNOTATION, "no json"),
+                (keys.IN_PLACE_GRACE_ANNOTATION, "{}"),
+                (keys.LEGACY_IN_PLACE_GRACE_ANNOTATION, "{}"),
+                (keys.IN_PLACE_STATE_ANNOTATION, BEGUN),
+            )
+        ),
+        (pod("p1", annotations={"other": "no json"}), True),
+        # sidecars: the old image runs, the new one does, or it runs again under its old id
+        (sidecar("log:2", "log:1", "old", updated(log="old")), False),
+        (sidecar("log:2", "log:2", "new", updated(log="old")), True),
+        (sidecar("log:2", "log:2", "old", updated(log="old")), True),
+        (sidecar("log:2", "log:1", "new", updated(log="old")), True),
+        # a container that no sidecar's record is of, without an id
+        (sidecar("log:2", "log:1", "", updated(other="old")), True),
+        # without the list of SidecarSets their record means nothing; one that cannot be read means that it waits
+        (
+            sidecar("log:2", "log:1", "old", {**updated(log="old"), keys.SIDECARSET_LIST_ANNOTATION: ""}),
+            True,
+        ),
+        (sidecar("log:2", "log:2", "new", {**updated(), keys.SIDECARSET_STATE_ANNOTATION: "no json"}), False),
+    ],
+)
+def test_a_pod_counts_while_it_serves_and_runs_what_its_spec_says_section_6_1(
+    document: Document, counts: bool
+) -> None:
+    assert counts_as_available(pod_view(document), now=NOW, settings=SETTINGS) is counts
+
+
+# ── when time alone changes that ─────────────────────────────────────────────
+
+GRACE = {keys.IN_PLACE_GRACE_ANNOTATION: "{}"}
+
+
+def test_a_pod_counts_later_by_itself_only_where_an_update_says_when() -> None:
+    for document in (pod("p1"), pod("p1", ready=False, annotations=GRACE), pod("p1", annotations=GRACE)):
+        assert counts_at(pod_view(document), now=NOW, settings=SETTINGS) is None
