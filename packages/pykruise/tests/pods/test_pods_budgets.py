@@ -390,9 +390,11 @@ def sidecar(image: str, running: str, image_id: str, annotations: Mapping[str, s
     return document
 
 
-BEGUN = orjson.dumps(
-    {"revision": "r2", "updateTimestamp": ago(1), "lastContainerStatuses": {"main": {"imageID": "old"}}}
-).decode()
+BEGUN = {
+    keys.IN_PLACE_STATE_ANNOTATION: orjson.dumps(
+        {"revision": "r2", "updateTimestamp": ago(1), "lastContainerStatuses": {"log": {"imageID": "old"}}}
+    ).decode()
+}
 
 
 @pytest.mark.parametrize(
@@ -434,9 +436,10 @@ BEGUN = orjson.dumps(
                 (keys.LEGACY_IN_PLACE_STATE_ANNOTATION, "no json"),
                 (keys.IN_PLACE_GRACE_ANNOTATION, "{}"),
                 (keys.LEGACY_IN_PLACE_GRACE_ANNOTATION, "{}"),
-                (keys.IN_PLACE_STATE_ANNOTATION, BEGUN),
             )
         ),
+        (sidecar("log:2", "log:1", "old", BEGUN), False),
+        (sidecar("log:2", "log:2", "new", BEGUN), True),
         (pod("p1", annotations={"other": "no json"}), True),
         # sidecars: the old image runs, the new one does, or it runs again under its old id
         (sidecar("log:2", "log:1", "old", updated(log="old")), False),
@@ -465,5 +468,14 @@ GRACE = {keys.IN_PLACE_GRACE_ANNOTATION: "{}"}
 
 
 def test_a_pod_counts_later_by_itself_only_where_an_update_says_when() -> None:
-    for document in (pod("p1"), pod("p1", ready=False, annotations=GRACE), pod("p1", annotations=GRACE)):
-        assert counts_at(pod_view(document), now=NOW, settings=SETTINGS) is None
+    # given a new image that runs under another tag, for which ten seconds are waited
+    document = sidecar("log:2", "log:other", "new", BEGUN)
+    assert counts_at(pod_view(document), now=NOW, settings=SETTINGS) == NOW + 9
+    # and pods that never were updated, that do not serve, or whose update says nothing
+    for other in (
+        pod("p1"),
+        pod("p1", annotations=GRACE),
+        {**document, "status": {**document["status"], "phase": "Pending"}},
+        sidecar("log:2", "log:1", "old", BEGUN),
+    ):
+        assert counts_at(pod_view(other), now=NOW, settings=SETTINGS) is None
