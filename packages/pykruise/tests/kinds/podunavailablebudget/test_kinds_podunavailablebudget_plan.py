@@ -3,11 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+import orjson
 import pytest
 
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
 from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
 from pykruise.kube.documents import Document
+from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.pods import keys
 from pykruise.pods.budgets import related_annotations
 from pykruise.runtime.actions import Patch
@@ -91,10 +94,13 @@ def test_an_update_that_does_not_show_counts_again_case_26() -> None:
     found = status_of(budget(maxUnavailable="30%", status=records), ready(10), 10)
     assert "unavailablePods" not in found
     assert found["currentAvailable"] == 10
+    # which is no reason to report anything: the pods stay
+    doc = budget(maxUnavailable="30%", status=records)
+    assert events(plan_budget(world(doc, ready(10), [workload(CLONE_SET, 10)]))) == []
 
 
 def test_a_pod_that_was_not_deleted_counts_again_and_is_reported_case_27() -> None:
-    doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(21), "p1": ago(5)}})
+    doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(20), "p1": ago(5)}})
     plan = plan_budget(world(doc, ready(10), [workload(CLONE_SET, 10)]))
     (note,) = plan.notes
     assert (note.reason, note.warning) == ("NotDeleted", True)
@@ -210,6 +216,7 @@ def test_pods_that_were_there_before_are_tied_cases_56_57() -> None:
             others=[budget("other", maxUnavailable=1)],
         )
     )
+    assert all(note.warning for note in plan.notes)
     # those without a budget, and of one that is not there any more (pitfall 7)
     assert marks(plan) == {"new": related_annotations("pub"), "gone": related_annotations("pub")}
     # and a pod of two budgets gets an event (pitfall 12)
@@ -221,7 +228,7 @@ def test_owners_that_do_not_say_how_many_pods_they_want_count_as_none_and_are_re
     """pitfall 15"""
     daemons = ("apps/v1", "DaemonSet", "agent")
     plan = plan_budget(world(budget(maxUnavailable=1), [tied("p0", owner=daemons)]))
-    assert events(plan) == ["UnknownReplicas"]
+    assert [(note.reason, note.warning) for note in plan.notes] == [("UnknownReplicas", True)]
     assert plan.status is not None
     assert figures(plan.status) == (0, 0, 1, 1)
     given = plan_budget(world(budget(maxUnavailable=1, protectTotalReplicas=3), [tied("p0", owner=daemons)]))
@@ -257,10 +264,71 @@ def test_a_sidecar_that_still_runs_its_old_image_does_not_count() -> None:
     assert status_of(budget(maxUnavailable=1), [updating, done], 2)["currentAvailable"] == 1
 
 
-def test_amounts_that_cannot_be_read_leave_the_status_as_it_is() -> None:
-    plan = plan_budget(world(budget(maxUnavailable="many"), ready(1)))
+@pytest.mark.parametrize("spec", [{"maxUnavailable": "many"}, {"minAvailable": "many"}, {}])
+def test_amounts_that_cannot_be_read_leave_the_status_as_it_is(spec: Any) -> None:
+    plan = plan_budget(world(budget(**spec), [pod("p0")], [workload(CLONE_SET, 1)]))
     assert plan.status is None
-    assert events(plan) == ["CalculateExpectedPodCountFailed"]
+    assert [(note.reason, note.warning) for note in plan.notes] == [("CalculateExpectedPodCountFailed", True)]
+    # but its pods are tied to it
+    assert set(marks(plan)) == {"p0"}
+
+
+def test_the_next_look_is_when_the_first_record_runs_out_or_a_workload_has_to_be_read_again() -> None:
+    records = {
+        "disruptedPods": {"p0": ago(1), "p1": ago(11)},
+        "unavailablePods": {"p2": ago(2), "p3": ago(3)},
+    }
+    doc, known = budget(maxUnavailable=1, status=records), [workload(CLONE_SET, 9)]
+    assert plan_budget(world(doc, ready(9), known)).requeue_after_s == 7
+    found = world(doc, ready(9), known)
+    for polls_after_s, wanted in ((10.0, 7), (5.0, 5)):
+        polled = msgspec.structs.replace(found, polls_after_s=polls_after_s)
+        assert plan_budget(polled).requeue_after_s == wanted
+    assert plan_budget(world(budget(maxUnavailable=1), ready(9), known)).requeue_after_s is None
+    polled = msgspec.structs.replace(world(budget(maxUnavailable=1), ready(9), known), polls_after_s=10.0)
+    assert plan_budget(polled).requeue_after_s == 10
+
+
+def test_a_pod_that_serves_under_another_tag_counts_when_its_time_is_over() -> None:
+    # given a new image that runs under another tag, for which ten seconds are waited
+    state = {
+        "revision": "r",
+        "updateTimestamp": ago(1),
+        "lastContainerStatuses": {"main": {"imageID": "before"}},
+    }
+    annotations = {keys.IN_PLACE_STATE_ANNOTATION: orjson.dumps(state).decode()}
+    updated = tied("p0", image="nginx:2", annotations=annotations)
+    updated["status"]["containerStatuses"][0]["image"] = "nginx:other"
+    plan = plan_budget(world(budget(maxUnavailable=1), [updated, tied("p1")], [workload(CLONE_SET, 2)]))
+    assert plan.status is not None
+    assert plan.status["currentAvailable"] == 1
+    assert plan.requeue_after_s == 9
+
+
+@pytest.mark.parametrize(("created_s_ago", "is_kept"), [(9, True), (8.5, True), (8, False), (None, True)])
+def test_a_record_of_the_second_in_which_a_pod_was_made_is_its_own(
+    created_s_ago: float | None, is_kept: bool
+) -> None:
+    """Times of records have no fractions."""
+    made = tied("p0", created_s_ago=created_s_ago or 0)
+    if created_s_ago is None:
+        made["metadata"]["creationTimestamp"] = None
+    elif created_s_ago % 1:
+        made["metadata"]["creationTimestamp"] = "2026-01-31T11:59:51.5Z"
+    doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(9)}})
+    found = status_of(doc, [*ready(9, first=1), made], 10)
+    assert ("disruptedPods" in found) is is_kept
+    assert found["currentAvailable"] == (9 if is_kept else 10)
+
+
+@pytest.mark.parametrize(("count", "again_after_s"), [(MOST_AT_ONCE, None), (MOST_AT_ONCE + 1, 0)])
+def test_so_many_pods_are_tied_in_one_plan_and_the_others_in_the_next(
+    count: int, again_after_s: float | None
+) -> None:
+    pods = [pod(f"p{number}") for number in range(count)]
+    plan = plan_budget(world(budget(maxUnavailable=1), pods, [workload(CLONE_SET, count)]))
+    assert len(marks(plan)) == MOST_AT_ONCE
+    assert plan.requeue_after_s == again_after_s
 
 
 def test_a_status_that_is_right_is_not_written() -> None:

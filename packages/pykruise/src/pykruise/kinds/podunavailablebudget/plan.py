@@ -95,7 +95,7 @@ def _of_others(snapshot: Snapshot) -> Iterator[tuple[str, Reason]]:
 def _requeue_after(snapshot: Snapshot, found: Computed, *, is_partial: bool) -> float | None:
     if is_partial:
         return 0.0
-    times = [] if found.due is None else [max(found.due - snapshot.now, 0.0)]
+    times = [] if found.due is None else [found.due - snapshot.now]
     if snapshot.polls_after_s is not None:
         times.append(snapshot.polls_after_s)
     return min(times, default=None)
