@@ -15,6 +15,7 @@ from pykruise.kube.admission import AdmissionRequest, MatchCondition
 from pykruise.kube.cel import Meant
 from pykruise.kube.documents import Document, annotations_of, deep_copy
 from pykruise.kube.errors import Status
+from pykruise.kube.ids import Key
 from pykruise.kube.selectors import EVERYTHING
 from pykruise.pods import keys
 from pykruise.pods.budgets import related_annotations
@@ -354,6 +355,49 @@ async def test_many_at_once_cost_few_writes_and_never_more_than_allowed() -> Non
     assert sum(one is None for one in answers) <= 10
     assert len(server.status()["disruptedPods"]) == sum(one is None for one in answers)
     assert server.writes < 20
+
+
+async def test_requests_that_wait_together_spend_for_a_pod_once_and_for_a_dry_run_nothing() -> None:
+    # given a budget of two, and requests that come while the first one is written
+    server = with_allowed(2)
+    replica = server.replica()
+    asked = [
+        deletion(tied("p0")),
+        deletion(tied("p2"), dry_run=True),
+        deletion(tied("p1")),
+        deletion(tied("p1")),
+        deletion(tied("p3"), dry_run=True),
+    ]
+    # when
+    answers = await asyncio.gather(*map(replica.judge, asked))
+    # then
+    assert [one is None for one in answers] == [True, True, True, True, False]
+    assert set(server.status()["disruptedPods"]) == {"p0", "p1"}
+    assert server.status()["unavailableAllowed"] == 0
+    assert server.writes == 2
+
+
+async def test_requests_that_wait_together_and_spend_nothing_cost_no_write() -> None:
+    server = with_allowed(2)
+    dry = [deletion(tied(name), dry_run=True) for name in ("p1", "p2")]
+    answers = await asyncio.gather(*map(server.replica().judge, [deletion(tied("p0")), *dry]))
+    assert (answers, server.writes) == ([None] * 3, 1)
+
+
+async def test_a_budget_that_is_gone_after_a_conflict_keeps_no_pod_case_54() -> None:
+    # given a budget of two that is asked about three pods, and is gone after two conflicts
+    server = with_allowed(2)
+    server.conflicts_to_come = 2
+    replica = server.replica()
+    shown = [await replica.fresh(Key(NAMESPACE, "pub")), None]
+
+    async def fresh(_: Key) -> Any:
+        return shown.pop(0)
+
+    replica.fresh = fresh  # type: ignore[method-assign]
+    # then
+    answers = await asyncio.gather(*(replica.judge(deletion(tied(f"p{number}"))) for number in range(3)))
+    assert (answers, server.writes) == ([None] * 3, 2)
 
 
 # ── new pods ─────────────────────────────────────────────────────────────────

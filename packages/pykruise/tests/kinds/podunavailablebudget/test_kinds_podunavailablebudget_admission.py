@@ -138,23 +138,49 @@ def test_amounts_may_change_and_the_target_may_not_case_13() -> None:
     assert fields(other, old=TARGETED) == [SELECTOR_OR_TARGET]
 
 
-def test_operations_of_v1alpha1_are_trimmed_and_must_be_known_cases_14_15() -> None:
-    def of_v1alpha1(text: str) -> Document:
-        old = budget(maxUnavailable=1, annotations={PROTECT_OPERATIONS: text})
-        old["apiVersion"] = "policy.kruise.io/v1alpha1"
-        return old
+V1ALPHA1 = Resource("policy.kruise.io", "v1alpha1", "podunavailablebudgets", "PodUnavailableBudget")
+OPERATIONS = f"metadata.annotations[{PROTECT_OPERATIONS}]"
 
-    stored = CONVERSION.to_hub(deep_copy(of_v1alpha1("EVICT, UPDATE")))
-    assert stored["spec"]["protectOperations"] == ["EVICT", "UPDATE"]
+
+def of_v1alpha1(**annotations: str) -> Document:
+    """A budget as v1alpha1 writes it. `operations` and `total` stand for the names of these annotations."""
+    names = {"operations": PROTECT_OPERATIONS, "total": PROTECT_TOTAL_REPLICAS}
+    found = budget(maxUnavailable=1, annotations={names[key]: text for key, text in annotations.items()})
+    found["apiVersion"] = "policy.kruise.io/v1alpha1"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        (None, {"operations": "EVICT, UPDATE"}, []),  # case 14
+        (None, {"operations": "BOGUS"}, [OPERATIONS]),  # case 15
+        (None, {"operations": "EVICT,BOGUS"}, [OPERATIONS]),
+        (None, {"operations": " , "}, []),
+        (None, {"operations": ""}, []),
+        (None, {}, []),
+        (None, {"total": "many"}, [TOTAL]),
+        (None, {"total": "9"}, []),
+        # what is stored does not stand in the way of other changes
+        ({"operations": "BOGUS"}, {"operations": "BOGUS"}, []),
+        ({"operations": "BOGUS"}, {"operations": "OTHER"}, [OPERATIONS]),
+        ({"operations": "BOGUS"}, {}, []),
+        ({}, {"operations": "BOGUS"}, [OPERATIONS]),
+    ],
+)
+def test_annotations_of_v1alpha1_must_be_known_and_each_error_is_said_once_cases_14_15(
+    old: Any, new: Any, wrong: list[str]
+) -> None:
     rule = next(one for one in reviewers() if one.name == "vpodunavailablebudget.kb.io")
-    old_version = Resource("policy.kruise.io", "v1alpha1", "podunavailablebudgets", "PodUnavailableBudget")
-    refused = at_once(rule.reviewer, request(old_version, of_v1alpha1("BOGUS"))).refusal
-    assert refused is not None
-    assert refused.details is not None
-    assert [cause.field for cause in refused.details.causes] == [
-        f"metadata.annotations[{PROTECT_OPERATIONS}]"
-    ]
-    # and in v1beta1 the annotation means nothing
+    stored = of_v1alpha1(**old) if old is not None else None
+    refused = at_once(rule.reviewer, request(V1ALPHA1, of_v1alpha1(**new), old=stored)).refusal
+    details = refused.details if refused is not None else None
+    assert [cause.field for cause in (details.causes if details is not None else ())] == wrong
+
+
+def test_operations_of_v1alpha1_are_trimmed_and_mean_nothing_in_v1beta1_cases_14_15() -> None:
+    stored = CONVERSION.to_hub(deep_copy(of_v1alpha1(operations="EVICT, UPDATE")))
+    assert stored["spec"]["protectOperations"] == ["EVICT", "UPDATE"]
     assert fields(budget(maxUnavailable=1, annotations={PROTECT_OPERATIONS: "BOGUS"})) == []
 
 

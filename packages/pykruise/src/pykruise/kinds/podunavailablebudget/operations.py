@@ -24,7 +24,7 @@ Pod = Mapping[str, Any]
 def operation_of_update(old: Pod, new: Pod) -> Operation | None:
     """What an update asks of the pod's budget. None: its spec stays, and it is not marked as unavailable."""
     is_marked = _is_unavailable(new) and not _is_unavailable(old)
-    if not is_marked and same(old.get("spec"), new.get("spec")):
+    if not is_marked and same(old["spec"], new["spec"]):
         return None
     return Operation.RESIZE if not is_marked and is_resized_in_place(old, new) else Operation.UPDATE
 
@@ -48,22 +48,20 @@ def _is_static(pod: Pod) -> bool:
 
 
 def _containers(pod: Pod) -> Mapping[str, Pod]:
-    return {one["name"]: one for one in (pod.get("spec") or {}).get("containers") or ()}
+    return {one["name"]: one for one in pod["spec"]["containers"]}
 
 
 def _without_resources(pod: Pod) -> Mapping[str, Any]:
-    spec = pod.get("spec") or {}
     # `resizePolicy` stays: who changes it too does more than to resize.
     bare = [
-        {key: value for key, value in one.items() if key != "resources"}
-        for one in spec.get("containers") or ()
+        {key: value for key, value in one.items() if key != "resources"} for one in pod["spec"]["containers"]
     ]
-    return {**spec, "containers": bare}
+    return {**pod["spec"], "containers": bare}
 
 
 def _qos(pod: Pod) -> str:
-    spec = pod.get("spec") or {}
-    return qos_class([*(spec.get("containers") or ()), *(spec.get("initContainers") or ())])
+    spec = pod["spec"]
+    return qos_class([*spec["containers"], *(spec.get("initContainers") or ())])
 
 
 def _is_resized(old: Pod, new: Pod) -> bool:

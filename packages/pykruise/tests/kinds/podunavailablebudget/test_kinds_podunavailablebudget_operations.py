@@ -1,0 +1,182 @@
+"""What an update does to a pod, and which budget a new pod is tied to. Numbers are cases of the specification."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.podunavailablebudget.matching import budget_of, in_order
+from pykruise.kinds.podunavailablebudget.operations import operation_of_update
+from pykruise.kube.documents import Document
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.pods.budgets import Operation
+from support.budgets import DEPLOYMENT, budget, pod, view
+
+UNAVAILABLE = {"unavailable-pod.kruise.io/drain": ""}
+SOURCE = "kubernetes.io/config.source"
+
+
+def sized(*containers: Document, annotations: Any = None, labels: Any = None, **spec: Any) -> Document:
+    """A pod with these containers in place of its own."""
+    document = pod("p1", annotations=annotations, labels=labels, **spec)
+    document["spec"]["containers"] = [*containers]
+    return document
+
+
+def main(
+    requests: Any = None, limits: Any = None, *, name: str = "main", image: str = "web:1", **fields: Any
+) -> Document:
+    resources = {key: one for key, one in (("requests", requests), ("limits", limits)) if one is not None}
+    return {"name": name, "image": image, **({"resources": resources} if resources else {}), **fields}
+
+
+def policy(resource: str, restart: str | None) -> Document:
+    return {"resizePolicy": [{"resourceName": resource, "restartPolicy": restart}]}
+
+
+SMALL, LARGE = {"cpu": "1", "memory": "1Gi"}, {"cpu": "2", "memory": "2Gi"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (sized(main(SMALL)), sized(main(SMALL))),
+        (sized(main(SMALL)), sized(main(SMALL), labels={"a": "b"}, annotations={"a": "b"})),  # case 43
+        (sized(main(SMALL), labels=UNAVAILABLE), sized(main(SMALL), labels={**UNAVAILABLE, "a": "b"})),
+        (sized(main(SMALL), labels=UNAVAILABLE), sized(main(SMALL))),
+        (
+            sized(main(SMALL), labels=UNAVAILABLE),
+            sized(main(SMALL), labels={"unavailable-pod.kruise.io/other": ""}),
+        ),
+    ],
+)
+def test_an_update_that_leaves_the_spec_and_marks_nothing_is_none_case_43(
+    old: Document, new: Document
+) -> None:
+    assert operation_of_update(old, new) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (sized(main(SMALL)), sized(main(LARGE))),  # case 46
+        (sized(main(SMALL, {"cpu": "4"})), sized(main(SMALL, {"cpu": "5"}))),
+        # one of them alone; and other amounts that are the same
+        (
+            sized(main({**SMALL, "ephemeral-storage": "1Gi"})),
+            sized(main({**SMALL, "cpu": "2", "ephemeral-storage": "1024Mi"})),
+        ),
+        (sized(main(SMALL)), sized(main({"cpu": "1"}))),
+        (sized(main({"cpu": "1"})), sized(main(SMALL))),
+        (sized(main(SMALL), main(name="log")), sized(main(LARGE), main(name="log"))),
+        # the policy says nothing, that no restart is needed, or is about another resource
+        *(
+            (sized(main({"cpu": "1"}, **one)), sized(main({"cpu": "2"}, **one)))
+            for one in (
+                {"resizePolicy": None},
+                {"resizePolicy": []},
+                policy("cpu", "NotRequired"),
+                policy("cpu", None),
+                policy("cpu", ""),
+                policy("memory", "RestartContainer"),
+            )
+        ),
+        # of the API's own pods
+        (sized(main(SMALL), annotations={SOURCE: "api"}), sized(main(LARGE), annotations={SOURCE: "api"})),
+        # the class goes by init containers too, and these stay
+        (
+            sized(main(SMALL, SMALL), initContainers=[main(name="init")]),
+            sized(main(LARGE, SMALL), initContainers=[main(name="init")]),
+        ),
+    ],
+)
+def test_amounts_of_cpu_and_memory_alone_are_a_resize_case_46(old: Document, new: Document) -> None:
+    assert operation_of_update(old, new) == Operation.RESIZE
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (sized(main(SMALL)), sized(main(SMALL), labels=UNAVAILABLE)),  # case 40
+        (sized(main(SMALL)), sized(main(LARGE), labels=UNAVAILABLE)),
+        (sized(main(SMALL)), sized(main(LARGE, image="web:2"))),  # case 44
+        (sized(main(SMALL)), sized(main(LARGE), nodeName="n2")),
+        # a container that restarts for it (case 48)
+        (
+            sized(main({"cpu": "1"}, **policy("cpu", "RestartContainer"))),
+            sized(main({"cpu": "2"}, **policy("cpu", "RestartContainer"))),
+        ),
+        (
+            sized(main(name="log"), main(SMALL, **policy("memory", "RestartContainer"))),
+            sized(main(name="log"), main(LARGE, **policy("memory", "RestartContainer"))),
+        ),
+        # the policy changes with it
+        (
+            sized(main({"cpu": "1"}, **policy("cpu", "RestartContainer"))),
+            sized(main({"cpu": "2"}, **policy("cpu", "NotRequired"))),
+        ),
+        # another class (case 49)
+        (sized(main(SMALL)), sized(main(SMALL, SMALL))),
+        (sized(main()), sized(main(SMALL))),
+        # amounts of others (case 50), also where they come or go
+        (sized(main({**SMALL, "ephemeral-storage": "1"})), sized(main({**SMALL, "ephemeral-storage": "2"}))),
+        (sized(main({**SMALL, "ephemeral-storage": "1"})), sized(main(SMALL))),
+        (sized(main(SMALL)), sized(main({**SMALL, "ephemeral-storage": "1"}))),
+        (sized(main(SMALL, {"gpu": "1"})), sized(main(SMALL, {"gpu": "2"}))),
+        # static and mirror pods, by either
+        (sized(main(SMALL), annotations={SOURCE: "file"}), sized(main(LARGE))),
+        (sized(main(SMALL)), sized(main(LARGE), annotations={SOURCE: "file"})),
+        # init containers change
+        (
+            sized(main(SMALL), initContainers=[main(SMALL, name="init")]),
+            sized(main(SMALL), initContainers=[main(LARGE, name="init")]),
+        ),
+    ],
+)
+def test_what_restarts_a_container_or_changes_more_is_an_update_cases_44_to_50(
+    old: Document, new: Document
+) -> None:
+    assert operation_of_update(old, new) == Operation.UPDATE
+
+
+# ── new pods ─────────────────────────────────────────────────────────────────
+
+
+def test_the_oldest_budget_that_does_not_go_comes_first_and_after_it_the_first_by_name() -> None:
+    documents = [
+        budget("z", created_s_ago=9),
+        budget("b", created_s_ago=5),
+        budget("a", created_s_ago=5),
+        budget("going", created_s_ago=99, deleting=True),
+    ]
+    timeless = budget("timeless")
+    timeless["metadata"]["creationTimestamp"] = None
+    found = in_order(view(one) for one in (*documents, timeless))
+    assert [one.name for one in found] == ["timeless", "z", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "owners", "name"),
+    [
+        ({"app": "web"}, [], "by-selector"),
+        ({"app": "other"}, [], None),
+        (
+            {"app": "other"},
+            [(GroupKind("apps", "ReplicaSet"), "web-1"), (GroupKind("apps", "Deployment"), "web")],
+            "by-target",
+        ),
+        ({"app": "other"}, [(GroupKind("apps", "Deployment"), "other")], None),
+        ({"app": "other"}, [(GroupKind("apps.kruise.io", "CloneSet"), "web")], None),
+        # the older one of two
+        ({"app": "web"}, [(GroupKind("apps", "Deployment"), "web")], "by-target"),
+    ],
+)
+def test_a_pod_is_of_the_first_budget_that_selects_it_or_targets_an_owner(
+    labels: dict[str, str], owners: Any, name: str | None
+) -> None:
+    known = [
+        view(budget("by-selector", created_s_ago=5)),
+        view(budget("by-target", target=DEPLOYMENT, created_s_ago=9)),
+        view(budget("nothing", selector={"matchExpressions": [{"key": "a", "operator": "Is"}]})),
+    ]
+    found = budget_of(labels, known, owners=owners)
+    assert (found.name if found is not None else None) == name
