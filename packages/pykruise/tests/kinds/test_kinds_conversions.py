@@ -6,11 +6,8 @@ from typing import Any
 import pytest
 
 from pykruise.kinds import conversions
-from pykruise.kinds.podunavailablebudget.annotation_rules import SPOKE_RULES
-from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.conversion import convert
 from pykruise.kube.documents import Document
-from pykruise.kube.resources import Resource
 
 TABLE = conversions()
 OLD, NEW = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
@@ -391,26 +388,6 @@ def test_a_v1alpha1_budget_that_cannot_be_understood_can_be_listed(annotations: 
     # in v1beta1 the annotations mean nothing
     stored = document("PodUnavailableBudget", NEW_POLICY, {"annotations": annotations}, spec={})
     assert to_new(to_old(stored)) == stored
-
-
-@pytest.mark.parametrize("annotations", UNCLEAR)
-async def test_such_a_budget_is_not_written_and_a_stored_one_can_be_changed(annotations: Document) -> None:
-    """podunavailablebudget case 15"""
-    # given
-    doc = document("PodUnavailableBudget", OLD_POLICY, {"annotations": annotations}, spec={})
-    labelled = document(
-        "PodUnavailableBudget", OLD_POLICY, {"annotations": annotations, "labels": {"a": "b"}}, spec={}
-    )
-    resource = Resource("policy.kruise.io", "v1alpha1", "podunavailablebudgets", "PodUnavailableBudget")
-    created = AdmissionRequest(uid="u", operation="CREATE", resource=resource, object=doc)
-    updated = AdmissionRequest(
-        uid="u", operation="UPDATE", resource=resource, object=labelled, old_object=doc
-    )
-    # when
-    errors = await SPOKE_RULES.errors(created)
-    # then
-    assert [error.field for error in errors] == [f"metadata.annotations[{key}]" for key in annotations]
-    assert not await SPOKE_RULES.errors(updated)
 
 
 def test_fields_of_a_budget_are_annotations_in_v1alpha1() -> None:

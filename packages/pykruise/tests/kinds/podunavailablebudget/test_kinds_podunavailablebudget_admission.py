@@ -160,9 +160,12 @@ def of_v1alpha1(**annotations: str) -> Document:
         (None, {"operations": ""}, []),
         (None, {}, []),
         (None, {"total": "many"}, [TOTAL]),
+        (None, {"total": "4294967296"}, [TOTAL]),
+        (None, {"total": "9" * 5_000}, [TOTAL]),
         (None, {"total": "9"}, []),
         # what is stored does not stand in the way of other changes
         ({"operations": "BOGUS"}, {"operations": "BOGUS"}, []),
+        ({"total": "many"}, {"total": "many"}, []),
         ({"operations": "BOGUS"}, {"operations": "OTHER"}, [OPERATIONS]),
         ({"operations": "BOGUS"}, {}, []),
         ({}, {"operations": "BOGUS"}, [OPERATIONS]),
@@ -172,8 +175,9 @@ def test_annotations_of_v1alpha1_must_be_known_and_each_error_is_said_once_cases
     old: Any, new: Any, wrong: list[str]
 ) -> None:
     rule = next(one for one in reviewers() if one.name == "vpodunavailablebudget.kb.io")
-    stored = of_v1alpha1(**old) if old is not None else None
-    refused = at_once(rule.reviewer, request(V1ALPHA1, of_v1alpha1(**new), old=stored)).refusal
+    stored, written = of_v1alpha1(**old) if old is not None else None, of_v1alpha1(**new)
+    written["metadata"]["labels"] = {"team": "shop"}
+    refused = at_once(rule.reviewer, request(V1ALPHA1, written, old=stored)).refusal
     details = refused.details if refused is not None else None
     assert [cause.field for cause in (details.causes if details is not None else ())] == wrong
 
