@@ -65,6 +65,8 @@ def test_an_update_that_leaves_the_spec_and_marks_nothing_is_none_case_43(
             sized(main({**SMALL, "ephemeral-storage": "1Gi"})),
             sized(main({**SMALL, "cpu": "2", "ephemeral-storage": "1024Mi"})),
         ),
+        (sized(main(SMALL)), sized(main(SMALL, {"cpu": "4"}))),
+        (sized(main(SMALL, {"cpu": "4"})), sized(main(SMALL))),
         (sized(main(SMALL)), sized(main({"cpu": "1"}))),
         (sized(main({"cpu": "1"})), sized(main(SMALL))),
         (sized(main(SMALL), main(name="log")), sized(main(LARGE), main(name="log"))),

@@ -139,6 +139,23 @@ def test_a_record_that_runs_out_frees_nothing_before_the_pod_is_looked_at(
     assert plan_budget(world(later, ready(10), known, **fields)).status is None
 
 
+def test_what_the_api_server_showed_of_a_pod_counts_until_the_watch_shows_something_newer() -> None:
+    # given a pod that does not serve, which the watch has not reported
+    known = [workload(CLONE_SET, 10)]
+    doc = budget(maxUnavailable=1, status={"unavailablePods": {"p0": ago(11)}})
+    seen = [tied("p0", ready=False, version=2)]
+    plan = plan_budget(world(doc, ready(10), known, stored=seen))
+    assert plan.status is not None
+    assert plan.status["currentAvailable"] == 9
+    # when the watch reports that it serves again, or that it is gone
+    for pods, current in (([tied("p0", version=3), *ready(9, first=1)], 10), (ready(9, first=1), 9)):
+        again = Memories()
+        plan_budget(world(doc, ready(10), known, stored=seen, memories=again))
+        later = plan_budget(world(budget(maxUnavailable=1, status={}), pods, known, memories=again))
+        assert later.status is not None
+        assert later.status["currentAvailable"] == current
+
+
 def test_the_record_of_a_pod_that_goes_is_dropped_case_28() -> None:
     doc = budget(maxUnavailable=1, status={"disruptedPods": {"p0": ago(5)}})
     found = status_of(doc, [*ready(9, first=1), tied("p0", deleting=True)], 10)

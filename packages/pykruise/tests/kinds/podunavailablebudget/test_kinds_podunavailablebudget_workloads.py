@@ -7,22 +7,27 @@ from typing import Any
 import orjson
 import pytest
 
+from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
-from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
+from pykruise.kinds.podunavailablebudget.snapshot import Settings, Snapshot, snapshot
 from pykruise.kube.documents import Document
+from pykruise.plans.views import BUDGET_VIEWS
 from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS
 from support.budgets import (
     CLONE_SET,
     DEPLOYMENT,
+    NOW,
     Owner,
     Stored,
     ago,
     budget,
     pod,
     tied,
+    view,
     workload,
     world,
 )
+from support.snapshots import read_of, taken
 
 ROLLOUT = ("argoproj.io/v1alpha1", "Rollout", "web")
 SETS = [("apps/v1", "ReplicaSet", f"web-{number}") for number in (1, 2)]
@@ -224,6 +229,19 @@ def test_owners_that_never_say_how_many_they_want_are_not_read(owner: Owner) -> 
     assert (found.polls_after_s, live.asked) == (None, [])
 
 
+def test_one_workload_that_no_cache_has_is_enough_to_look_again() -> None:
+    live = Stored([workload(ROLLOUT, 9)], scales=scale(4))
+    pods = [tied("p1", owner=ROLLOUT), tied("p2")]
+    found = world(budget(maxUnavailable=1), pods, [workload(CLONE_SET, 3)], live=live)
+    assert (found.total, found.polls_after_s) == (7, 10)
+
+
+def test_workloads_that_do_not_say_are_named_in_order() -> None:
+    daemons = [("apps/v1", "DaemonSet", name) for name in ("z", "a")]
+    pods = [tied(f"p{number}", owner=owner) for number, owner in enumerate(daemons)]
+    assert world(budget(maxUnavailable=1), pods).unknown == ("DaemonSet a", "DaemonSet z")
+
+
 # ── kinds like StatefulSets, of the white list ───────────────────────────────
 
 
@@ -265,6 +283,22 @@ def test_a_target_of_the_white_list_has_the_pods_that_it_controls() -> None:
     gone = Stored([ROLLOUTS])
     found = targeting(ROLLOUT, *pods, live=gone)
     assert (names(found), found.total, found.polls_after_s) == ([], 0, 10)
+
+
+# ── budgets that go ──────────────────────────────────────────────────────────
+
+
+def test_a_budget_that_goes_asks_for_nothing() -> None:
+    live = Stored([workload(ROLLOUT, 9)], scales=scale(4))
+    doc = budget(target=ROLLOUT, maxUnavailable=1, deleting=True)
+    found = world(doc, [tied("p1", owner=ROLLOUT)], live=live)
+    assert (names(found), live.asked) == ([], [])
+
+
+def test_a_budget_that_is_gone_meanwhile_is_not_planned() -> None:
+    shown = view(budget(maxUnavailable=1))
+    read = read_of(KIND, shown, {BUDGET_VIEWS: []}, settings=Settings(), now=NOW)
+    assert taken(snapshot(shown, read)) is None
 
 
 # ── other budgets, the total ─────────────────────────────────────────────────

@@ -23,9 +23,9 @@ __all__ = ["SPOKE_RULES"]
 async def _errors(request: AdmissionRequest) -> Sequence[Cause]:
     given = annotations_of(request.object or {}).get(PROTECT_OPERATIONS, "")
     if given == annotations_of(request.old_object or {}).get(PROTECT_OPERATIONS):
-        return ()
+        return []
     if not given.strip(", ") or operations_of(given) is not None:
-        return ()
+        return []
     expected = ", ".join(OPERATIONS)
     return [invalid(f"metadata.annotations[{PROTECT_OPERATIONS}]", given, f"must be some of {expected}")]
 

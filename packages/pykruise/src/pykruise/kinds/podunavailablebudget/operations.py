@@ -39,16 +39,11 @@ def is_resized_in_place(old: Pod, new: Pod) -> bool:
         return False
     if not same(_without_resources(old), _without_resources(new)) or _qos(old) != _qos(new):
         return False
-    before, after = _containers(old), _containers(new)
-    return before.keys() == after.keys() and all(_is_resized(before[name], after[name]) for name in before)
+    return all(map(_is_resized, old["spec"]["containers"], new["spec"]["containers"]))
 
 
 def _is_static(pod: Pod) -> bool:
     return annotations_of(pod).get(CONFIG_SOURCE, "api") != "api"
-
-
-def _containers(pod: Pod) -> Mapping[str, Pod]:
-    return {one["name"]: one for one in pod["spec"]["containers"]}
 
 
 def _without_resources(pod: Pod) -> Mapping[str, Any]:

@@ -61,7 +61,7 @@ def _notes(snapshot: Snapshot) -> Iterator[Note]:
             f"how many pods {', '.join(snapshot.unknown)} wants is not known: set spec.protectTotalReplicas"
         )
         yield Note(reason="UnknownReplicas", message=text, warning=True, again_after_s=AGAIN_S)
-    doubles = sorted({reason.message for _, reason in _of_others(snapshot)})
+    doubles = dict.fromkeys(reason.message for _, reason in _of_others(snapshot))
     if doubles:
         text = "; ".join(doubles)
         yield Note(reason="PodsOfAnotherBudget", message=text, warning=True, again_after_s=AGAIN_S)
