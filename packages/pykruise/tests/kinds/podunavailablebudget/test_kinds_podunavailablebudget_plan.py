@@ -20,6 +20,7 @@ from support.budgets import (
     CLONE_SET,
     DEPLOYMENT,
     NOW,
+    Stored,
     ago,
     budget,
     pod,
@@ -113,6 +114,29 @@ def test_a_pod_that_was_not_deleted_counts_again_and_is_reported_case_27() -> No
     assert plan.requeue_after_s == 15
 
 
+def made_anew(document: Document) -> Document:
+    document["metadata"]["uid"] = "another"
+    return document
+
+
+@pytest.mark.parametrize(
+    ("status", "asked"),
+    [
+        ({"disruptedPods": {"p0": ago(19)}}, []),
+        ({"disruptedPods": {"p0": ago(20)}}, ["Pod p0"]),
+        ({"unavailablePods": {"p0": ago(9)}}, []),
+        ({"unavailablePods": {"p0": ago(10)}}, ["Pod p0"]),
+        # the other record holds it down still
+        ({"disruptedPods": {"p0": ago(15)}, "unavailablePods": {"p0": ago(15)}}, []),
+        ({"disruptedPods": {"gone": ago(99)}}, []),
+    ],
+)
+def test_a_pod_is_looked_at_only_when_its_records_have_run_out(status: Document, asked: list[str]) -> None:
+    live = Stored(ready(2))
+    world(budget(maxUnavailable=1, status=status), ready(2), [workload(CLONE_SET, 2)], live=live)
+    assert live.asked == asked
+
+
 @pytest.mark.parametrize(
     ("status", "stored", "current"),
     [
@@ -120,8 +144,8 @@ def test_a_pod_that_was_not_deleted_counts_again_and_is_reported_case_27() -> No
         ({"disruptedPods": {"p0": ago(21)}}, [tied("p0", deleting=True, version=2)], 9),
         ({"unavailablePods": {"p0": ago(11)}}, [tied("p0", ready=False, version=2)], 9),
         ({"unavailablePods": {"p0": ago(11)}}, [tied("p0", version=2)], 10),
-        # and what has not run out costs no request
-        ({"disruptedPods": {"p0": ago(19)}}, [], 9),
+        # and a pod that was made anew under its name is another one
+        ({"unavailablePods": {"p0": ago(11)}}, [made_anew(tied("p0", version=2))], 9),
     ],
 )
 def test_a_record_that_runs_out_frees_nothing_before_the_pod_is_looked_at(
