@@ -131,10 +131,21 @@ def made_anew(document: Document) -> Document:
         ({"disruptedPods": {"gone": ago(99)}}, []),
     ],
 )
-def test_a_pod_is_looked_at_only_when_its_records_have_run_out(status: Document, asked: list[str]) -> None:
-    live = Stored(ready(2))
-    world(budget(maxUnavailable=1, status=status), ready(2), [workload(CLONE_SET, 2)], live=live)
+@pytest.mark.parametrize("covered", [{}, {"target": CLONE_SET}])
+def test_a_pod_is_looked_at_only_when_its_records_have_run_out(
+    status: Document, asked: list[str], covered: Any
+) -> None:
+    doc, known, live = (
+        budget(maxUnavailable=1, status=status, **covered),
+        [workload(CLONE_SET, 2)],
+        Stored(ready(2)),
+    )
+    world(doc, ready(2), known, live=live)
     assert live.asked == asked
+    # and not when it is known to go
+    live = Stored(ready(2))
+    world(doc, ready(2, deleting=True), known, live=live)
+    assert live.asked == []
 
 
 @pytest.mark.parametrize(

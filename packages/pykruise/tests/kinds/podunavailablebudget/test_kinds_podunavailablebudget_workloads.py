@@ -1,6 +1,7 @@
 """How many pods there should be, and which they are: workloads that a budget names, and those that control its pods.
 Numbers are cases of the specification."""
 
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,10 +10,14 @@ import pytest
 
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
-from pykruise.kinds.podunavailablebudget.snapshot import Settings, Snapshot, snapshot
+from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, Snapshot, snapshot
 from pykruise.kube.documents import Document
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.plans.views import BUDGET_VIEWS
 from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS
+from pykruise.runtime.assemble import views_of
+from pykruise.runtime.listed import Listed
+from pykruise.runtime.read import Read
 from support.budgets import (
     CLONE_SET,
     DEPLOYMENT,
@@ -22,12 +27,13 @@ from support.budgets import (
     ago,
     budget,
     pod,
+    target_view,
     tied,
     view,
     workload,
     world,
 )
-from support.snapshots import read_of, taken
+from support.snapshots import control_of, listed, read_of, taken
 
 ROLLOUT = ("argoproj.io/v1alpha1", "Rollout", "web")
 SETS = [("apps/v1", "ReplicaSet", f"web-{number}") for number in (1, 2)]
@@ -116,9 +122,37 @@ def test_a_replicaset_has_its_own_pods_and_wants_what_its_deployment_wants() -> 
     # and nothing while the Deployment goes
     found = targeting(SETS[0], *pods, workloads=[workload(DEPLOYMENT, 9, deleting=True), *sets])
     assert (names(found), found.total) == ([], 0)
+    # ReplicaSets of a ReplicaSet are none of its own
+    odd = [workload(SETS[0], 2), workload(SETS[1], 2, of=SETS[0])]
+    assert names(targeting(SETS[0], *pods, workloads=odd)) == ["p1"]
+    # and a workload of another kind by that name wants what it says
+    clone_set = ("apps.kruise.io/v1beta1", "CloneSet", SETS[0][2])
+    found = targeting(clone_set, workloads=[workload(DEPLOYMENT, 9), *sets, workload(clone_set, 3)])
+    assert found.total == 3
     # and what it wants itself where there is none
     found = targeting(SETS[0], *pods, workloads=[workload(one, 2) for one in SETS])
     assert (names(found), found.total) == (["p1"], 2)
+
+
+def test_a_workload_of_a_kind_that_is_not_served_is_not_there() -> None:
+    # given a cache of CloneSets that was filled before their definition was deleted
+    shown = view(budget(target=CLONE_SET, maxUnavailable=1))
+    mirrors = listed(views_of(control_of(KIND), Settings()), {BUDGET_VIEWS: [shown]})
+    views = COUNTED_VIEWS[GroupKind("apps.kruise.io", "CloneSet")]
+    mirrors[views] = Listed(views, [target_view(workload(CLONE_SET, 9))], synced=False)
+    read = Read(
+        mirrors,
+        key=shown.key,
+        uid=shown.uid,
+        now=lambda: NOW,
+        rng=random.Random(1),
+        settings=Settings(),
+        live=None,
+    )
+    # then
+    found = taken(snapshot(shown, read))
+    assert found is not None
+    assert found.total == 0
 
 
 def test_a_selector_counts_a_workload_once_and_only_the_one_that_controls_its_pods_case_29() -> None:
@@ -200,7 +234,7 @@ def test_what_an_owner_wants_that_no_cache_has_is_what_its_scale_says(
 
 def test_a_workload_of_a_kind_that_is_not_served_wants_none_and_is_looked_for_again() -> None:
     found = targeting(ROLLOUT, tied("p1", owner=ROLLOUT))
-    assert (names(found), found.total, found.polls_after_s) == ([], 0, 10)
+    assert (names(found), found.total, found.unknown, found.polls_after_s) == ([], 0, (), 10)
     found = world(budget(maxUnavailable=1), [tied("p1", owner=ROLLOUT)])
     assert (names(found), found.total, found.polls_after_s) == (["p1"], 0, 10)
 
@@ -227,6 +261,13 @@ def test_owners_that_never_say_how_many_they_want_are_not_read(owner: Owner) -> 
     found = world(budget(maxUnavailable=1), [tied("p1", owner=owner)], live=live)
     assert (names(found), found.total, list(found.unknown)) == (["p1"], 0, [f"{owner[1]} web"])
     assert (found.polls_after_s, live.asked) == (None, [])
+
+
+def test_a_target_that_never_says_how_many_it_wants_has_the_pods_that_it_controls() -> None:
+    daemons = ("apps/v1", "DaemonSet", "web")
+    live = Stored([{**workload(daemons, 0), "spec": {}}])
+    found = targeting(daemons, tied("p1", owner=daemons), tied("p2", owner=None), live=live)
+    assert (names(found), found.total, list(found.unknown)) == (["p1"], 0, ["DaemonSet web"])
 
 
 def test_one_workload_that_no_cache_has_is_enough_to_look_again() -> None:

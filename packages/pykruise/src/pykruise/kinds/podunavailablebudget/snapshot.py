@@ -36,7 +36,7 @@ from pykruise.pods.in_place import GateSettings
 from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.settings import FromManager, OnGate
-from pykruise.pods.views import ControllerView, PodView
+from pykruise.pods.views import PodView
 from pykruise.pods.white_list import STATEFUL_KINDS, WhiteListError
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE
@@ -215,18 +215,12 @@ def _pods_of(namespace: str, workload: _Workload, read: Read[Settings]) -> list[
 async def _owners(pods: Iterable[PodView], namespace: str, read: Read[Settings]) -> Mapping[str, _Workload]:
     """The workloads that control these pods."""
     controllers = {pod.controller.uid: pod.controller for pod in pods if pod.controller is not None}
-    return {f"{one.kind} {one.name}": await _owner(one, namespace, read) for one in controllers.values()}
-
-
-async def _owner(owner: ControllerView, namespace: str, read: Read[Settings]) -> _Workload:
-    kind = GroupKind(owner.group, owner.kind)
-    found = await _workload(kind, Key(namespace, owner.name), read, uid=owner.uid)
-    # What its pods are of does not come back with the name.
-    return (
-        found
-        if found.uid
-        else msgspec.structs.replace(_MISSING, uid=owner.uid, is_mirrored=found.is_mirrored)
-    )
+    return {
+        f"{one.kind} {one.name}": await _workload(
+            GroupKind(one.group, one.kind), Key(namespace, one.name), read, uid=one.uid
+        )
+        for one in controllers.values()
+    }
 
 
 async def _workload(
@@ -309,9 +303,9 @@ async def _is_listed(kind: GroupKind, read: Read[Settings]) -> bool:
 
 
 def _listed(document: Document | None, uid: str) -> _Workload:
-    """A workload of the white list says itself how many pods it wants; where it does not, none."""
+    """A workload of the white list says itself how many pods it wants; where it does not, or is not there, none."""
     found = get_path(document, "metadata", "uid", default="")
-    if document is None or get_path(document, "metadata", "deletionTimestamp") or (uid and found != uid):
+    if get_path(document, "metadata", "deletionTimestamp") or (uid and found != uid):
         return _Workload(is_mirrored=False)
     replicas = get_path(document, "spec", "replicas", default=0)
     wanted = replicas if isinstance(replicas, int) else 0
