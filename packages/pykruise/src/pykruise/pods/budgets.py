@@ -203,8 +203,8 @@ def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
     annotations = meta.annotations or {}
     selector, problem = _selector(spec.selector)
     ignored, ignored_problem = _ignored(spec.ignored_pod_selector)
-    target = spec.target_ref
-    kind = group_kind(target.api_version, target.kind) if target is not None else None
+    target = spec.target_ref or _Target()
+    kind = group_kind(target.api_version, target.kind)
     return BudgetView(
         namespace=meta.namespace,
         name=meta.name,
@@ -214,8 +214,8 @@ def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
         created_at=parse_time(meta.creation_timestamp) if meta.creation_timestamp else None,
         is_deleting=meta.deletion_timestamp is not None,
         selector=selector,
-        target=(kind, target.name) if target is not None and kind is not None and target.name else None,
-        target_version=target.api_version.rpartition("/")[2] if target is not None else "",
+        target=(kind, target.name) if kind is not None and target.name else None,
+        target_version=target.api_version.rpartition("/")[2],
         max_unavailable=spec.max_unavailable,
         min_available=spec.min_available,
         total=spec.protect_total_replicas or _number(annotations.get(keys.PROTECT_TOTAL_REPLICAS_ANNOTATION)),
@@ -380,15 +380,16 @@ def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Inst
     correct. RESIZE is recorded like UPDATE: its pod is not expected to go.
     """
     since = format_time(now)
-    updated = {name for name, operation in spent.items() if operation in _STAYING}
+    staying = {name: since for name, operation in spent.items() if operation in _STAYING}
+    going = {name: since for name in spent if name not in staying}
     status: Document = {
         "unavailableAllowed": budget.unavailable_allowed - len(spent),
         "currentAvailable": max(budget.current_available - len(spent), 0),
     }
-    if updated:
-        status["unavailablePods"] = dict.fromkeys(sorted(updated), since)
-    if going := spent.keys() - updated:
-        status["disruptedPods"] = dict.fromkeys(sorted(going), since)
+    if staying:
+        status["unavailablePods"] = staying
+    if going:
+        status["disruptedPods"] = going
     return {"status": status}
 
 
@@ -443,7 +444,7 @@ def _is_consistent(pod: PodView, *, now: Instant, settings: Settings) -> bool:
     named: Sequence[tuple[str, str]] = [(name, digest) for name, digest in digests.items() if digest]
     if any(not ids.get(name, "").endswith(digest) for name, digest in named):
         return False
-    if digests and len(named) == len(digests):
+    if len(named) == len(digests):
         return True
     return _has_new_sidecars(pod) and pod_verdict(pod, now=now, settings=settings).is_complete
 
@@ -459,5 +460,4 @@ def _has_new_sidecars(pod: PodView) -> bool:
     return not any(
         before.get(one.name) == one.image_id and images.get(one.name) != one.image
         for one in pod.container_statuses
-        if before.get(one.name)
     )
