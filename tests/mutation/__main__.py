@@ -109,7 +109,9 @@ def _short(path: Path) -> str:
 def _tests(kinds: Sequence[str], *, is_all: bool, with_scenarios: bool) -> list[str]:
     """Of these kinds, or of all."""
     unit, tests = ROOT / "packages/pykruise/tests", ROOT / "tests"
-    admission = [unit / "admission" / name for name in ("test_admission_pods.py", "test_admission_budgets.py")]
+    admission = [
+        unit / "admission" / name for name in ("test_admission_pods.py", "test_admission_budgets.py")
+    ]
     if is_all:
         found = [unit / "pods", unit / "plans", unit / "kinds", *admission, tests / "properties"]
         return [str(path) for path in found]
