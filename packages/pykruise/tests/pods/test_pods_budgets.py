@@ -390,6 +390,14 @@ def sidecar(image: str, running: str, image_id: str, annotations: Mapping[str, s
     return document
 
 
+def beside_main(document: Document) -> Document:
+    """The pod with one container more, which was never updated."""
+    document["spec"]["containers"].insert(0, {"name": "main", "image": "web:1"})
+    status = {"name": "main", "image": "web:1", "imageID": "x", "ready": True}
+    document["status"]["containerStatuses"].insert(0, status)
+    return document
+
+
 BEGUN = {
     keys.IN_PLACE_STATE_ANNOTATION: orjson.dumps(
         {"revision": "r2", "updateTimestamp": ago(1), "lastContainerStatuses": {"log": {"imageID": "old"}}}
@@ -446,6 +454,8 @@ BEGUN = {
         (sidecar("log:2", "log:2", "new", updated(log="old")), True),
         (sidecar("log:2", "log:2", "old", updated(log="old")), True),
         (sidecar("log:2", "log:1", "new", updated(log="old")), True),
+        # one of two containers is enough
+        (beside_main(sidecar("log:2", "log:1", "old", updated(log="old"))), False),
         # a container that no sidecar's record is of, without an id
         (sidecar("log:2", "log:1", "", updated(other="old")), True),
         # without the list of SidecarSets their record means nothing; one that cannot be read means that it waits
