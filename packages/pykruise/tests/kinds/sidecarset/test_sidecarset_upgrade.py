@@ -90,15 +90,9 @@ def test_percentages_are_rounded_so_that_something_happens(strategy: Any, expect
 
 
 def test_only_all_percent_keeps_all() -> None:
-    assert [kept_back(value, of=5) for value in (None, 3, 9, "1%", "99%", "100%", "0%")] == [
-        0,
-        3,
-        5,
-        1,
-        4,
-        5,
-        0,
-    ]
+    amounts = {None: 0, 3: 3, 5: 5, 9: 5, -5: 0, "1%": 1, "99%": 4, "100%": 5, "0%": 0}
+    assert {value: kept_back(value, of=5) for value in amounts} == amounts
+    assert kept_back("99%", of=2) == 1
     assert kept_back("99%", of=1) == 1
     assert most_unavailable(None, of=5) == 1
     assert most_unavailable("1%", of=5) == 1

@@ -29,6 +29,7 @@ from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.pods import keys
+from pykruise.pods.views import PodView
 
 __all__ = ["can_be_reset", "reset_patch", "upgrade_patch"]
 
@@ -52,13 +53,15 @@ def upgrade_patch(managed: ManagedPod, one: SidecarSetView, *, revision: str, no
     }
     patched = with_patches(pod.annotations, contents.patch_pod_metadata)
     annotations |= {key: value for key, value in patched.items() if pod.annotations.get(key) != value}
-    return _patch(annotations, images)
+    return _patch(pod, annotations, images)
 
 
-def _patch(annotations: Mapping[str, str], images: Mapping[str, str]) -> Document:
+def _patch(pod: PodView, annotations: Mapping[str, str], images: Mapping[str, str]) -> Document:
+    """Containers in the order of the pod, so that merging leaves the order as it is."""
     body: Document = {"metadata": {"annotations": dict(annotations)}}
     if images:
-        body["spec"] = {"containers": [{"name": name, "image": images[name]} for name in sorted(images)]}
+        changed = [one.name for one in pod.containers if one.name in images]
+        body["spec"] = {"containers": [{"name": name, "image": images[name]} for name in changed]}
     return body
 
 
@@ -96,9 +99,9 @@ def _target(managed: ManagedPod, sidecar: Sidecar, has: Mapping[str, str]) -> tu
         return first, second
     if has.get(second) == sidecar.empty_image:
         return second, first
-    ready = [name for name in (first, second) if _is_serving(managed, name)]
-    if len(ready) == 1:
-        return (second, first) if ready[0] == first else (first, second)
+    is_first_serving, is_second_serving = (_is_serving(managed, name) for name in (first, second))
+    if is_first_serving != is_second_serving:
+        return (second, first) if is_first_serving else (first, second)
     pairs = next(one for one in managed.pairs if one.sidecar.name == sidecar.name)
     return pairs.other, pairs.working
 
@@ -156,9 +159,9 @@ def _state(
 
 def can_be_reset(managed: ManagedPod, one: SidecarSetView) -> bool:
     """Whether a hot upgrade is over but for the old container: everything else runs and is ready."""
-    busy = _busy_twins(managed)
-    if not busy or one.contents is None:
+    if not _busy_twins(managed):
         return False
+    assert one.contents is not None
     idle = {pairs.other for pairs in managed.pairs}
     pod = managed.pod
     names = [name for name in sidecars_in_pod(one.contents.containers) if name not in idle]
@@ -180,4 +183,4 @@ def reset_patch(managed: ManagedPod, one: SidecarSetView, *, now: Instant) -> Do
         images[pairs.other] = pairs.sidecar.empty_image
         annotations[f"{keys.SIDECARSET_VERSION_PREFIX}{pairs.other}"] = SETTLED
         annotations[f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{pairs.working}"] = SETTLED
-    return _patch({**annotations, **_state(managed, one, images, now=now)}, images)
+    return _patch(managed.pod, {**annotations, **_state(managed, one, images, now=now)}, images)

@@ -1,0 +1,127 @@
+"""Which pods get new sidecars now, in which order, and why the others do not."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.sidecarset.choosing import choose
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod
+from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
+from pykruise.kube.documents import encode
+from pykruise.kube.selectors import SelectorError
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.reasons import Code
+from support.sidecarsets import container, pod, sidecarset, view
+
+
+def managed(
+    name: str = "web-0", *, namespace: str = "shop", labels: Any = None, created: str = "", **facts: Any
+) -> ManagedPod:
+    """A ready pod with older sidecars."""
+    metadata = {
+        "namespace": namespace,
+        "uid": f"{namespace}/{name}",
+        "resourceVersion": "5",
+        "labels": {"app": "web", **(labels or {})},
+        "creationTimestamp": created or "2026-01-31T12:00:00Z",
+    }
+    fields: dict[str, Any] = {
+        "is_updated": False,
+        "is_consistent": True,
+        "is_ready": True,
+        "upgradable": "yes",
+        **facts,
+    }
+    seen = project_pod(encode(pod(name=name, metadata=metadata)))
+    return ManagedPod(pod=seen, record=None, imageless=None, states={}, state=None, **fields)
+
+
+def strategy(**fields: Any) -> SidecarSetView:
+    return view(sidecarset("log", container("log"), updateStrategy=fields))
+
+
+def order(pods: list[ManagedPod], **fields: Any) -> list[str]:
+    """Namespaces and names of the pods in the order in which they are upgraded."""
+    return [one.label for one in choose(strategy(maxUnavailable=100, **fields), pods).pods]
+
+
+def test_a_pod_that_is_left_alone_has_its_reason_and_one_that_goes_has_none() -> None:
+    # given
+    pods = [
+        *(managed(f"waiting-{number}", labels={"canary": "yes"}) for number in range(4)),
+        managed("updated", is_updated=True),
+        managed("other"),
+        managed("stuck", labels={"canary": "yes"}, upgradable="no"),
+        managed("in-flight", labels={"canary": "yes"}, upgradable="in flight"),
+    ]
+    # when
+    one = strategy(selector={"matchLabels": {"canary": "yes"}}, partition=1, maxUnavailable=2)
+    found = choose(one, pods)
+    # then
+    assert [pod.pod.name for pod in found.pods] == ["waiting-0", "waiting-1"]
+    assert [pod.pod.name for pod in found.stuck] == ["stuck"]
+    assert {name.partition("/")[2]: reason.code for name, reason in found.skipped.items()} == {
+        "waiting-2": Code.BUDGET,
+        "waiting-3": Code.PARTITION,
+        "other": Code.NOT_SELECTED,
+        "stuck": Code.NOT_IN_PLACE,
+        "in-flight": Code.UPDATING_IN_PLACE,
+    }
+
+
+def test_a_partition_of_more_than_wait_keeps_them_all() -> None:
+    """section 6.11"""
+    pods = [managed("a"), managed("b"), *(managed(f"updated-{n}", is_updated=True) for n in range(3))]
+    assert order(pods, partition=5) == []
+
+
+def test_without_a_strategy_one_pod_goes_at_a_time() -> None:
+    """One that was stored without defaults: the webhooks were not asked."""
+    doc = sidecarset("log", container("log"))
+    given = project_sidecarset(encode({**doc, "metadata": {**doc["metadata"], "uid": "u", "resourceVersion": "1"}}))
+    assert len(choose(given, [managed("a"), managed("b")]).pods) == 1
+
+
+# ── order ────────────────────────────────────────────────────────────────────
+
+
+def test_newer_pods_go_first_and_then_namespace_and_name_decide() -> None:
+    """section 6.11, step 2"""
+    pods = [
+        managed("a", namespace="z"),
+        managed("b", namespace="shop"),
+        managed("c", namespace="shop"),
+        managed("d", namespace="z", created="2026-01-31T12:00:01Z"),
+    ]
+    assert order(pods) == ["z/d", "shop/b", "shop/c", "z/a"]
+
+
+def test_a_weight_whose_selector_cannot_be_read_stops_the_upgrade() -> None:
+    """Admission refuses it; the order that is asked for is not known, so none is made up."""
+    selector = {"matchExpressions": [{"key": "a", "operator": "Nope"}]}
+    priority = {"weightPriority": [{"weight": 1, "matchSelector": selector}]}
+    with pytest.raises(SelectorError):
+        order([managed()], priorityStrategy=priority)
+
+
+def zoned(*zones: str) -> list[ManagedPod]:
+    return [managed(f"web-{number:02}", labels={"zone": zone}) for number, zone in enumerate(zones)]
+
+
+def by_zone(*values: str) -> dict[str, Any]:
+    return {"scatterStrategy": [{"key": "zone", "value": value} for value in values]}
+
+
+def test_an_asterisk_stands_for_every_value_in_order_and_each_counts_once() -> None:
+    pods = zoned(*"hhhgggfffeeedddcccbbbaaa")
+    assert order(pods, **by_zone("*")) == order(pods, **by_zone(*"abcdefgh"))
+    assert order(pods, **by_zone("c", "*")) == order(pods, **by_zone(*"cabdefgh"))
+    assert order(pods, **by_zone("*")) != order(pods)
+
+
+def test_a_value_stands_for_itself_alone() -> None:
+    """case 79"""
+    pods = zoned(*"aaabbbbbbb")
+    places = [place for place, name in enumerate(order(pods, **by_zone("a")), 1) if name < "shop/web-03"]
+    assert places == [1, 6, 10]
+    assert order(pods, **by_zone("none")) == order(pods)
