@@ -445,7 +445,7 @@ def test_annotations_are_patched_with_the_upgrade() -> None:
     new_image(world, "log:3")
     plan = world.round()
     assert upgraded(plan) == []
-    assert [note.reason for note in plan.notes] == ["FailedUpgradeSidecar"] * 2
+    assert [(note.reason, note.warning) for note in plan.notes] == [("FailedUpgradeSidecar", True)] * 2
     assert [note.about.key.name if note.about else "" for note in plan.notes] == ["", "web-0"]
     assert "oom" in plan.skipped["shop/web-0"].message
 
@@ -798,7 +798,7 @@ def test_a_spec_that_cannot_be_read_is_reported_and_nothing_is_touched() -> None
     world = started(1)
     world.doc["spec"]["updateStrategy"] = {"paused": "yes"}
     plan = world.plan()
-    assert [note.reason for note in plan.notes] == ["InvalidSpec"]
+    assert [(note.reason, note.warning) for note in plan.notes] == [("InvalidSpec", True)]
     assert "spec.updateStrategy.paused" in plan.notes[0].message
     assert not plan.stages
     world = started(1, partition="abc%")

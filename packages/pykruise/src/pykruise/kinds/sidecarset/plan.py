@@ -49,7 +49,7 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
     one = snapshot.sidecarset
     if one.is_deleting:
         return Plan()  # pods keep their containers; revisions are collected with it
-    if one.spec is None or one.contents is None:
+    if one.spec is None:
         note = Note(reason="InvalidSpec", message=one.problem, warning=True, again_after_s=AGAIN_S)
         reason = Reason(Code.INVALID_SPEC, one.problem)
         waiting = Reason(Code.INVALID_SPEC, one.problem, "correct the field")
@@ -60,7 +60,7 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
     return Plan(
         stages=(*revision.stages, *stages, *truncate_history(snapshot, revision)),
         status=None if status == one.stored_status else status,
-        requeue_after_s=0.0 if skipped and _is_partial(stages) else None,
+        requeue_after_s=0.0 if _is_partial(stages) else None,
         waiting=_waiting(snapshot.pods, skipped),
         skipped=skipped,
         notes=notes,
@@ -123,14 +123,14 @@ def _resets(snapshot: Snapshot, pods: Sequence[ManagedPod]) -> Stage:
     chains = []
     for pod in pods[:MOST_AT_ONCE]:
         subject = Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
-        names = ", ".join(pairs.other for pairs in pod.pairs if not pairs.is_idle)
+        what = ", ".join(pairs.other for pairs in pod.pairs if not pairs.is_idle)
         step = Step(
             action=_patch(pod, reset_patch(pod, snapshot.sidecarset, now=snapshot.now)),
-            because=f"the hot upgrade is over: {names} becomes idle",
-            done=Note(reason="ResetContainerSucceed", message=f"{names} is idle again", about=subject),
+            because=f"the hot upgrade is over: {what} becomes idle",
+            done=Note(reason="ResetContainerSucceed", message=f"{what} is idle again", about=subject),
             failed=Note(
                 reason="ResetContainerFailed",
-                message=f"{names} cannot be made idle",
+                message=f"{what} cannot be made idle",
                 warning=True,
                 about=subject,
             ),

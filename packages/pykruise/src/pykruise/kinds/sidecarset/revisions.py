@@ -17,7 +17,7 @@ from pykruise.kinds.sidecarset.types import RevisionChoice
 from pykruise.kube.documents import Document
 from pykruise.kube.go_text import go_json
 from pykruise.pods import keys
-from pykruise.pods.revisions import Candidate, RevisionView, meaning
+from pykruise.pods.revisions import Candidate, RevisionView, meaning, sorted_revisions
 
 __all__ = ["SET_LABEL", "candidate_of", "find_revision", "recorded_hashes", "to_remove"]
 
@@ -51,7 +51,7 @@ def find_revision(
     if choice.revision_name:
         return next((one for one in own if one.name == choice.revision_name), None)
     with_it = [one for one in own if one.labels.get(CUSTOM_VERSION) == (choice.custom_version or "")]
-    return max(with_it, key=lambda one: (one.number, one.created_at or 0.0, one.name), default=None)
+    return sorted_revisions(with_it)[-1] if with_it else None
 
 
 def recorded_hashes(revision: RevisionView) -> Hashes:
@@ -68,7 +68,7 @@ def to_remove(
 
     `revisions` are sorted, the one of the present spec is the last.
     """
-    surplus = len(revisions) - max(limit, 1)
+    surplus = len(revisions) - limit
     idle = [one for one in revisions[:-1] if one.name not in in_use and not one.is_deleting]
     leaving = sum(one.is_deleting for one in revisions[:-1])
     return idle[: max(surplus - leaving, 0)]

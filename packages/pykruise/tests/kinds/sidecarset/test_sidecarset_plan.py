@@ -1,0 +1,203 @@
+"""The plan as a whole: what a SidecarSet waits for, how much one plan writes, and what is told of failures."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kinds.sidecarset.managed_pod import ManagedPod
+from pykruise.kinds.sidecarset.plan import plan_sidecarset
+from pykruise.kube.documents import Document
+from pykruise.plans.phases import MOST_AT_ONCE
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
+from pykruise.runtime.plan import Plan
+from support.sidecar_world import SidecarWorld, upgraded
+from support.sidecarsets import container, hot, sidecarset
+
+HASH = "kruise.io/sidecarset-hash"
+
+
+def started(*containers: Document, pods: int = 2, **strategy: Any) -> SidecarWorld:
+    """A settled SidecarSet with that many pods."""
+    found = SidecarWorld(sidecarset("log", *(containers or [container("log")]), updateStrategy=strategy))
+    found.add(pods)
+    found.settle()
+    return found
+
+
+def waits_for(world: SidecarWorld) -> str | None:
+    waiting = world.plan().waiting
+    return waiting.code if waiting is not None else None
+
+
+# ── what it waits for ────────────────────────────────────────────────────────
+
+
+def test_a_settled_sidecarset_waits_for_nothing_whether_its_pods_are_ready_or_not() -> None:
+    world = started()
+    assert waits_for(world) is None
+    world.runs("web-0", failing=("main",))
+    assert waits_for(world) is None
+
+
+def test_an_upgrade_waits_for_pods_and_then_for_their_sidecars() -> None:
+    world = started()
+    world.change(container("log", "log:2"), updateStrategy={"maxUnavailable": 2})
+    assert waits_for(world) == Code.UPDATING
+    world.round()
+    assert waits_for(world) == Code.UPDATING_IN_PLACE
+    world.run_all()
+    assert waits_for(world) is None
+
+
+def test_with_a_budget_it_waits_for_the_next_turn() -> None:
+    world = started()
+    world.change(container("log", "log:2"))
+    assert waits_for(world) == Code.BUDGET
+
+
+@pytest.mark.parametrize("strategy", [{"partition": 2}, {"paused": True}, {"type": "NotUpdate"}])
+def test_what_was_asked_for_is_not_waited_for(strategy: Document) -> None:
+    """Even if the sidecars of a pod that stays as it is do not run."""
+    world = started()
+    world.change(container("log", "log:2"), updateStrategy=strategy)
+    world.edit("web-0", lambda pod: pod["status"].pop("containerStatuses"))
+    assert waits_for(world) is None
+
+
+def test_the_cause_is_named_before_what_follows_from_it() -> None:
+    # given a pod that lacks its record, one with an annotation that cannot be merged, and one more
+    entry = {"annotations": {"oom": '{"log":1}'}, "patchPolicy": "MergePatchJson"}
+    world = SidecarWorld(sidecarset("log", container("log"), patchPodMetadata=[entry]))
+    world.add(3)
+    world.settle()
+    world.edit("web-0", lambda pod: pod["metadata"]["annotations"].pop(f"{HASH}-without-image"))
+    world.edit("web-1", lambda pod: pod["metadata"]["annotations"].update(oom="abc"))
+    world.change(container("log", "log:2"), updateStrategy={"maxUnavailable": 2})
+    # then
+    plan = world.plan()
+    assert {name: reason.code for name, reason in plan.skipped.items()} == {
+        "shop/web-0": Code.NOT_IN_PLACE,
+        "shop/web-1": Code.BROKEN_UPDATE,
+    }
+    assert upgraded(plan) == ["web-2"]
+    assert waits_for(world) == Code.BROKEN_UPDATE
+
+
+def test_pods_with_the_newest_sidecars_are_not_said_to_be_left_alone() -> None:
+    world = started()
+    world.change(container("log", "log:2"))
+    world.settle()
+    world.change(updateStrategy={"paused": True})
+    assert world.plan().skipped == {}
+
+
+# ── specs that were stored without admission ─────────────────────────────────
+
+
+def test_a_selector_that_cannot_be_read_leaves_all_pods_alone() -> None:
+    # given pods that were known before
+    world = started()
+    pods = world.snapshot().pods
+    world.doc["spec"]["selector"] = {"matchExpressions": [{"key": "a", "operator": "Nope"}]}
+    # when
+    plan = plan_sidecarset(msgspec.structs.replace(world.snapshot(), pods=pods))
+    # then
+    assert not plan.stages
+    assert [(note.reason, note.warning) for note in plan.notes] == [("InvalidSpec", True)]
+    assert plan.waiting is not None
+    assert plan.waiting.code == Code.INVALID_SPEC
+    assert {name: reason.code for name, reason in plan.skipped.items()} == {
+        "shop/web-0": Code.INVALID_SPEC,
+        "shop/web-1": Code.INVALID_SPEC,
+    }
+
+
+def test_a_strategy_that_cannot_be_carried_out_upgrades_nothing() -> None:
+    world = started()
+    world.change(container("log", "log:2"), updateStrategy={"maxUnavailable": "abc%"})
+    plan = world.plan()
+    assert upgraded(plan) == []
+    assert [(note.reason, note.warning) for note in plan.notes] == [("InvalidSpec", True)]
+    assert {reason.code for reason in plan.skipped.values()} == {Code.INVALID_SPEC}
+
+
+def test_without_a_strategy_pods_are_upgraded_one_by_one() -> None:
+    world = started()
+    world.change(container("log", "log:2"))
+    world.doc["spec"].pop("updateStrategy")
+    assert upgraded(world.plan()) == ["web-0"]
+
+
+# ── how much ─────────────────────────────────────────────────────────────────
+
+
+def many(world: SidecarWorld, pods: int) -> Plan:
+    """The plan for that many pods like web-0, and one that cannot be upgraded."""
+    model = world.managed()["web-0"]
+    all_pods = [*(_like(model, number) for number in range(pods)), _like(model, pods, upgradable="no")]
+    return plan_sidecarset(msgspec.structs.replace(world.snapshot(), pods=all_pods))
+
+
+def _like(model: ManagedPod, number: int, **facts: Any) -> ManagedPod:
+    name = f"web-{number:04}"
+    view = msgspec.structs.replace(model.pod, name=name, uid=name)
+    return msgspec.structs.replace(model, pod=view, **facts)
+
+
+def written(plan: Plan, purpose: str) -> int:
+    return sum(len(stage.chains) for stage in plan.stages if stage.purpose == purpose)
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected", "again"),
+    [(MOST_AT_ONCE + 1, MOST_AT_ONCE, 0.0), (MOST_AT_ONCE, MOST_AT_ONCE, 0.0), (2, 2, None)],
+)
+def test_one_plan_upgrades_so_many_pods_and_is_followed_by_the_next(
+    pods: int, expected: int, again: float | None
+) -> None:
+    world = started(pods=1)
+    world.change(container("log", "log:2"), updateStrategy={"maxUnavailable": 10_000})
+    plan = many(world, pods)
+    assert written(plan, Purpose.UPGRADE_SIDECARS) == expected
+    assert plan.requeue_after_s == again
+
+
+def test_one_plan_ends_so_many_hot_upgrades() -> None:
+    world = started(hot("mesh"), pods=1)
+    world.change(hot("mesh", "mesh:2"))
+    world.round()
+    world.run_all()
+    plan = many(world, MOST_AT_ONCE + 1)
+    assert written(plan, Purpose.END_HOT_UPGRADES) == MOST_AT_ONCE
+    assert plan.requeue_after_s == 0.0
+
+
+# ── what is told of writes ───────────────────────────────────────────────────
+
+
+def failures(plan: Plan, purpose: str) -> Sequence[tuple[str, bool]]:
+    steps = [
+        step for stage in plan.stages if stage.purpose == purpose for chain in stage.chains for step in chain.steps
+    ]
+    return [(step.failed.reason, step.failed.warning) for step in steps if step.failed is not None]
+
+
+def test_writes_that_fail_are_warnings() -> None:
+    """section 7.4"""
+    world = started(hot("mesh"), pods=1)
+    world.change(hot("mesh", "mesh:2"))
+    assert failures(world.plan(), Purpose.UPGRADE_SIDECARS) == [("FailedUpgradeSidecar", True)]
+    world.round()
+    world.run_all()
+    assert failures(world.plan(), Purpose.END_HOT_UPGRADES) == [("ResetContainerFailed", True)]
+
+
+def test_a_condition_that_cannot_be_written_holds_up_nothing() -> None:
+    world = started()
+    world.change(container("log", env=[{"name": "A", "value": "b"}]))
+    (stage,) = (one for one in world.plan().stages if one.purpose == Purpose.SET_CONDITIONS)
+    assert stage.is_optional
+    assert stage.regardless

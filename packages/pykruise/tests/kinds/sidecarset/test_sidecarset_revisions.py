@@ -1,0 +1,133 @@
+"""Revisions of a SidecarSet: how they are stored, which one is injected, and which are kept."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
+from pykruise.kinds.sidecarset.revisions import (
+    SET_LABEL,
+    candidate_of,
+    find_revision,
+    recorded_hashes,
+    to_remove,
+)
+from pykruise.kinds.sidecarset.types import RevisionChoice
+from pykruise.pods.revisions import RevisionView
+from support.sidecarsets import container
+
+CUSTOM_VERSION = "apps.kruise.io/sidecarset-custom-version"
+HASH = "kruise.io/sidecarset-hash"
+IMAGELESS = "kruise.io/sidecarset-hash-without-image"
+SPEC = {"containers": [container("log")]}
+
+
+def revision(name: str, *, version: str | None = None, **fields: Any) -> RevisionView:
+    """A revision of the SidecarSet `log`."""
+    candidate = candidate_of(SPEC)
+    labels = {SET_LABEL: "log", **({CUSTOM_VERSION: version} if version is not None else {})}
+    given = {"resource_version": 1, "number": 1, "labels": labels, **fields}
+    return RevisionView(
+        namespace="kruise-system",
+        name=name,
+        uid=name,
+        template=candidate.template,
+        meaning=candidate.meaning,
+        **given,
+    )
+
+
+def test_the_text_is_that_of_the_original() -> None:
+    """section 6.7: keys are sorted, sidecars typed, and all else is as it was given"""
+    spec = {
+        "volumes": [{"name": "v", "emptyDir": {}, "somethingNew": 1}],
+        "initContainers": [],
+        "containers": [{"name": "log", "image": "log:1", "somethingNew": 1}],
+        "selector": {},
+    }
+    assert candidate_of(spec).data == (
+        b'{"spec":{"$patch":"replace","containers":[{"image":"log:1","name":"log","resources":{},'
+        b'"shareVolumePolicy":{},"upgradeStrategy":{}}],"imagePullSecrets":null,"initContainers":[],'
+        b'"patchPodMetadata":null,"volumes":[{"emptyDir":{},"name":"v","somethingNew":1}]}}'
+    )
+
+
+# ── the one that is injected ─────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"revision_name": "log-1"}, "log-1"),
+        ({"revision_name": "log-9"}, None),
+        ({"revision_name": "log-1", "custom_version": "v2"}, "log-1"),
+        # of a custom version the newest: by number, then creation, then name
+        ({"custom_version": "v2"}, "log-5"),
+        ({"custom_version": "v3"}, "log-7"),
+        ({"custom_version": "v4"}, "log-9b"),
+        ({"custom_version": "v9"}, None),
+        # one without a version is not the one of no version
+        ({}, None),
+    ],
+)
+def test_a_revision_is_found_by_its_name_or_as_the_newest_of_a_version(
+    wanted: dict[str, str], expected: str | None
+) -> None:
+    """section 6.7"""
+    stored = [
+        revision("log-1"),
+        revision("log-5", version="v2", number=3),
+        revision("log-3", version="v2", number=2),
+        revision("log-7", version="v3", number=4, created_at=20.0),
+        revision("log-8", version="v3", number=4, created_at=10.0),
+        revision("log-9b", version="v4", number=5),
+        revision("log-9a", version="v4", number=5),
+    ]
+    found = find_revision(RevisionChoice(**wanted), stored, sidecarset="log")
+    assert (found.name if found else None) == expected
+
+
+def test_a_revision_of_another_sidecarset_does_not_count() -> None:
+    """pitfall 16"""
+    stored = [revision("log-1", version="v1")]
+    for choice in (RevisionChoice(revision_name="log-1"), RevisionChoice(custom_version="v1")):
+        assert find_revision(choice, stored, sidecarset="other") is None
+
+
+def test_hashes_are_those_that_were_recorded_with_it_or_else_reckoned() -> None:
+    """section 6.7"""
+    full, imageless = {HASH: "full"}, {IMAGELESS: "imageless"}
+    assert recorded_hashes(revision("log-1", annotations={**full, **imageless})) == Hashes("full", "imageless")
+    for annotations in (full, imageless, {}):
+        assert recorded_hashes(revision("log-1", annotations=annotations)) == hashes_of(SPEC)
+
+
+# ── those that are kept ──────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("names", "limit", "removed"),
+    [
+        # oldest first, and never the last
+        ("abcd", 2, "ab"),
+        ("abcd", 1, "abc"),
+        ("abcd", 0, "abc"),
+        ("abcd", 4, ""),
+        ("abcd", 10, ""),
+        # `U`: one that is in use
+        ("aUcd", 1, "ac"),
+        ("UUcd", 2, "c"),
+        # `D`: one that goes already
+        ("aDcd", 2, "a"),
+        ("abDd", 2, "a"),
+        ("DDcd", 1, "c"),
+        ("DDDd", 0, ""),
+        # the last one will be stored again
+        ("abD", 2, "a"),
+    ],
+)
+def test_revisions_beyond_the_limit_go_but_for_those_in_use(names: str, limit: int, removed: str) -> None:
+    """case 77"""
+    stored = [revision(f"{name}{place}", is_deleting=name == "D") for place, name in enumerate(names)]
+    in_use = {one.name for one in stored if one.name.startswith("U")}
+    assert "".join(one.name[0] for one in to_remove(stored, in_use=in_use, limit=limit)) == removed
