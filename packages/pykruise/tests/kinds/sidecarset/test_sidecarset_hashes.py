@@ -63,6 +63,41 @@ def test_fields_are_in_their_declared_order_and_empty_ones_left_out() -> None:
     )
 
 
+def test_what_a_go_client_always_writes_is_there_without_being_given() -> None:
+    """section 3.2, step 2"""
+    sidecar: dict[str, Any] = {
+        "ports": [{"name": "p"}],
+        "env": [
+            {"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+            {"name": "B", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": None}}},
+            {"name": "C", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1000m"}}},
+        ],
+        "resources": {"limits": None, "requests": {}},
+        "livenessProbe": {"grpc": {"port": 1}},
+        "securityContext": {},
+        "restartPolicy": "",
+        "tty": None,
+    }
+    assert hashed_text([sidecar], None) == (
+        '{"containers":[{"name":"","ports":[{"name":"p","containerPort":0}],"env":['
+        '{"name":"A","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"0"}}},'
+        '{"name":"B","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"0"}}},'
+        '{"name":"C","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu","divisor":"1"}}}],'
+        '"resources":{},"restartPolicy":"","livenessProbe":{"grpc":{"port":1,"service":null}},'
+        '"securityContext":{},"upgradeStrategy":{},"shareVolumePolicy":{}}]}'
+    )
+    assert hashed_text(None, None) == '{"containers":null}'
+
+
+def test_what_has_another_shape_is_hashed_as_it_stands() -> None:
+    """Fields of containers have no schema; admission says what is wrong, once they could be read."""
+    sidecar: dict[str, Any] = {"name": {"a": 1}, "command": [{"b": 2}], "envFrom": ["x"], "lifecycle": "y"}
+    assert hashed_text([sidecar], None) == (
+        '{"containers":[{"name":{"a":1},"command":[{"b":2}],"envFrom":["x"],"resources":{},"lifecycle":"y",'
+        '"upgradeStrategy":{},"shareVolumePolicy":{}}]}'
+    )
+
+
 def test_what_is_no_sidecar_is_not_hashed() -> None:
     """case 4"""
     plain = sidecarset("log", container("log"))["spec"]

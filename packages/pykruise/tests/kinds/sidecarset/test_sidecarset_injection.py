@@ -69,6 +69,28 @@ def test_init_containers_come_after_the_pods_own_by_name() -> None:
     assert names(found, "initContainers") == ["x", "a", "b", "c"]
 
 
+def test_an_init_container_is_no_container_and_nothing_is_written_that_was_not_given() -> None:
+    found = after(pod(), sidecarset("s", container("a"), initContainers=[container("i")]))
+    assert (names(found), names(found, "initContainers")) == (["a", "main"], ["i"])
+    assert after(pod(), sidecarset("s", container("a")))["spec"].keys() == {"containers"}
+    found = after(pod(), sidecarset("s", initContainers=[container("i")]))
+    assert found["spec"].keys() == {"containers", "initContainers"}
+    assert found["spec"]["containers"] == pod()["spec"]["containers"]
+
+
+@pytest.mark.parametrize(
+    "bare", [{"metadata": None, "spec": None}, {"metadata": {}, "spec": {"containers": None}}, {}]
+)
+def test_a_pod_in_which_nothing_stands_gets_its_sidecars_too(bare: Document) -> None:
+    """It is reviewed before it is validated, so nothing has to be there."""
+    selector = {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}
+    found = after({"kind": "Pod", **bare}, sidecarset("s", sharing(), selector=selector))
+    assert names(found) == ["a"]
+    assert annotations_of(found)[LIST] == "s"
+    with pytest.raises(InjectionError, match="no containers match"):
+        injected({"kind": "Pod", **bare}, sidecarset("s", expressed(limits={"cpu": "1"}), selector=selector))
+
+
 def test_with_the_gate_containers_are_sorted_by_name() -> None:
     """case 32"""
     sets = sidecarset("one", container("z")), sidecarset("two", container("e"))
@@ -164,6 +186,28 @@ def test_shared_mounts_do_not_displace_the_sidecars_own() -> None:
     assert by_name(found, "a")["volumeMounts"] == [own, {"name": "v", "mountPath": "/b"}]
 
 
+def test_each_path_is_shared_once_and_only_with_those_that_ask_for_it() -> None:
+    """section 6.3, step 2"""
+    # given containers that mount one path, and one that mounts none
+    mounts = [{"name": "v", "mountPath": "/data"}, {"name": "w", "mountPath": "/data"}]
+    own = [container(name, volumeMounts=[mount]) for name, mount in zip("xy", mounts, strict=True)]
+    # when
+    sidecars = sharing(), container("b", shareVolumePolicy={"type": "disabled"})
+    found = after(pod(*own, container("z")), sidecarset("s", *sidecars))
+    # then
+    assert by_name(found, "a")["volumeMounts"] == mounts[:1]
+    assert "volumeMounts" not in by_name(found, "b")
+
+
+@pytest.mark.parametrize(
+    "variable", [{"name": "IS_INJECTED", "value": "false"}, {"name": "OTHER", "value": "true"}]
+)
+def test_a_container_counts_as_injected_only_by_its_mark(variable: Document) -> None:
+    mount = {"name": "v", "mountPath": "/x"}
+    found = after(pod(container("main", volumeMounts=[mount], env=[variable])), sidecarset("s", sharing()))
+    assert by_name(found, "a")["volumeMounts"] == [mount]
+
+
 def test_mounts_of_injected_containers_are_not_shared() -> None:
     other = container(
         "old", volumeMounts=[{"name": "v", "mountPath": "/x"}], env=[{"name": "IS_INJECTED", "value": "true"}]
@@ -199,10 +243,13 @@ def test_a_label_names_the_container_and_a_missing_one_finds_nothing() -> None:
     def item(path: str) -> Document:
         return {"sourceContainerNameFrom": {"fieldRef": {"fieldPath": path}}, "envName": "A"}
 
-    app = container("main", env=[{"name": "A", "value": "app"}])
-    doc = pod(app, metadata={"labels": {"app": "web", "cName": "main"}})
-    found = after(doc, sidecarset("s", transferring(item("metadata.labels['cName']"))))
-    assert variables(by_name(found, "a"))["A"] == "app"
+    # the first of a name counts
+    app = container("main", env=[{"name": "A", "value": "app"}, {"name": "A", "value": "again"}])
+    marks = {"labels": {"app": "web", "cName": "main"}, "annotations": {"aName": "main"}}
+    doc = pod(app, metadata=marks)
+    for path in ("metadata.labels['cName']", "metadata.annotations['aName']"):
+        found = after(doc, sidecarset("s", transferring(item(path))))
+        assert variables(by_name(found, "a"))["A"] == "app"
     for path in ("metadata.labels['none']", "metadata.annotations['none']", "metadata.name"):
         found = after(doc, sidecarset("s", transferring(item(path))))
         assert variables(by_name(found, "a")) == {"IS_INJECTED": "true"}
@@ -229,8 +276,21 @@ def test_volume_devices_are_shared_where_paths_are_free() -> None:
     sidecar = container(
         "a", shareVolumeDevicePolicy={"type": "enabled"}, volumeMounts=[{"name": "m", "mountPath": "/m"}]
     )
-    found = after(pod(app), sidecarset("s", sidecar, volumes=[{"name": "m", "emptyDir": {}}]))
+    found = after(
+        pod(container("none"), app),
+        sidecarset("s", sidecar, container("b"), volumes=[{"name": "m", "emptyDir": {}}]),
+    )
     assert by_name(found, "a")["volumeDevices"] == [{"name": "d", "devicePath": "/dev/x"}]
+    assert "volumeDevices" not in by_name(found, "b")
+
+
+def test_a_sidecars_own_devices_and_their_volumes_stay() -> None:
+    """section 6.3, steps 5 and 8"""
+    claim = {"name": "d", "persistentVolumeClaim": {"claimName": "c"}}
+    device = {"name": "d", "devicePath": "/dev/x"}
+    found = after(pod(), sidecarset("s", container("a", volumeDevices=[device]), volumes=[claim]))
+    assert by_name(found, "a")["volumeDevices"] == [device]
+    assert found["spec"]["volumes"] == [claim]
 
 
 # ── volumes and secrets ──────────────────────────────────────────────────────
@@ -239,9 +299,10 @@ def test_volume_devices_are_shared_where_paths_are_free() -> None:
 def test_only_mounted_volumes_come_along_and_the_pods_own_definition_is_kept() -> None:
     """cases 43 and 44"""
     mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("both", "new", "missing")]
+    sidecars = [container(name, volumeMounts=mounts) for name in "ab"]
     volumes = [{"name": "both", "emptyDir": {"medium": "Memory"}}, {"name": "new"}, {"name": "idle"}]
     doc = pod(volumes=[{"name": "both", "hostPath": {"path": "/x"}}])
-    found = after(doc, sidecarset("s", container("a", volumeMounts=mounts), volumes=volumes))
+    found = after(doc, sidecarset("s", *sidecars, volumes=volumes))
     assert found["spec"]["volumes"] == [
         {"name": "both", "hostPath": {"path": "/x"}},
         {"name": "new", "emptyDir": {}},
@@ -279,6 +340,7 @@ def test_the_records_are_exactly_those_of_the_original() -> None:
         '"sidecarSetName":"log","sidecarList":["a","b"]}}'
     )
     assert annotations_of(found)[LIST] == "log"
+    assert annotations_of(found).keys() == {HASH, IMAGELESS, LIST}
 
 
 def test_an_older_record_becomes_an_object_and_what_is_no_record_refuses_the_pod() -> None:

@@ -30,7 +30,7 @@ def resources_for(
     policy: ResourcesPolicy,
     *,
     sidecars: Collection[str],
-    claims: Sequence[Any] = (),
+    claims: Sequence[Any] | None = None,
 ) -> Document:
     """The resources of a sidecar in this pod. `sidecars`: names that never count; `claims`: the sidecar's own.
 

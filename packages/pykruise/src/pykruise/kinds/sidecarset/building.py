@@ -42,7 +42,7 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
     """Volume mounts of its own containers, for those that share them."""
     mount_variables: tuple[Document, ...] = ()
     """Variables that the subPathExpr of these mounts need."""
-    variables: Mapping[str, Mapping[str, Document]] = {}
+    variables: Mapping[str | None, Mapping[str, Document]] = {}
     """Of each container its variables by name; the first of a name counts."""
 
     def taken_by(self, sidecar: Sidecar) -> int:
@@ -69,7 +69,7 @@ def pod_source(pod: Document, *, contents: Iterable[Contents]) -> PodSource:
         own=own,
         mounts=tuple(mounts),
         mount_variables=tuple(variables),
-        variables={str(one.get("name") or ""): _variables(one) for one in reversed(containers)},
+        variables={str(one.get("name")): _variables(one) for one in containers},
         sidecars=frozenset(one.name for one in sidecars),
     )
 
@@ -101,7 +101,7 @@ def build(sidecar: Sidecar, contents: Contents, source: PodSource) -> Built:
     extra = [found for item in fields.transfer_env or () for found in _transfer(item, source)]
     mounts: list[Document] = list(container.get("volumeMounts") or ())
     devices: list[Document] = list(container.get("volumeDevices") or ())
-    used = [str(one.get("name") or "") for one in (*mounts, *devices)]
+    used = [str(one.get("name")) for one in (*mounts, *devices)]
     if _is_enabled(fields.share_volume_policy):
         mounts = _with_shared(mounts, source.mounts, "mountPath", taken=_paths(devices, "devicePath"))
         extra += source.mount_variables
@@ -125,7 +125,7 @@ def _is_enabled(policy: SharePolicy | None) -> bool:
 def _resources(sidecar: Sidecar, source: PodSource) -> Document:
     policy = sidecar.fields.resources_policy
     assert policy is not None
-    claims = (sidecar.container.get("resources") or {}).get("claims") or ()
+    claims = (sidecar.container.get("resources") or {}).get("claims")
     try:
         return resources_for(source.pod.get("spec") or {}, policy, sidecars=source.sidecars, claims=claims)
     except AmountError as error:
@@ -152,10 +152,10 @@ def first_of_each(entries: Iterable[Document]) -> list[Document]:
 
 
 def _transfer(item: TransferEnv, source: PodSource) -> Iterator[Document]:
-    found = source.variables.get(_source_name(item, source.pod) or "")
+    found = source.variables.get(_source_name(item, source.pod))
     if found is None:
         return
-    wanted = {*(item.env_names or ()), *([item.env_name] if item.env_name else [])}
+    wanted = {*(item.env_names or ()), item.env_name}
     yield from (found[name] for name in sorted(wanted) if name in found)
 
 
@@ -179,7 +179,7 @@ def label_or_annotation(path: str) -> tuple[str, str] | None:
 
 def _variables(container: Mapping[str, Any]) -> dict[str, Document]:
     """By name. The first of a name counts, so the last is put in first."""
-    return {str(one.get("name") or ""): one for one in reversed(container.get("env") or ())}
+    return {str(one.get("name")): one for one in reversed(container.get("env") or ())}
 
 
 # Volumes
@@ -207,7 +207,7 @@ def _with_shared(
     found = list(own)
     paths = {*taken, *_paths(own, field)}
     for entry in shared:
-        path = str(entry.get(field) or "")
+        path = str(entry.get(field))
         if path not in paths:
             paths.add(path)
             found.append(entry)
@@ -215,7 +215,7 @@ def _with_shared(
 
 
 def _paths(entries: Iterable[Document], field: str) -> set[str]:
-    return {str(one.get(field) or "") for one in entries}
+    return {str(one.get(field)) for one in entries}
 
 
 # Hot sidecars

@@ -131,13 +131,13 @@ def contents_of(
         secrets = _convert(
             spec.get("imagePullSecrets") or [], tuple[dict[str, Any], ...], "spec.imagePullSecrets"
         )
-        given = hashes if hashes is not None and hashes.full else hashes_of(spec)
+        given = hashes if hashes is not None else hashes_of(spec)
     except (_UnreadableError, AttributeError, TypeError) as error:
         return None, str(error)
     found = Contents(
         init_containers=init,
         containers=containers,
-        volumes={str(one.get("name") or ""): one for one in reversed(volumes)},
+        volumes={str(one.get("name")): one for one in volumes},
         image_pull_secrets=secrets,
         patch_pod_metadata=patches,
         hashes=given,

@@ -124,7 +124,7 @@ def _typed(value: Mapping[str, Any], kind: str) -> Document:
 
 def _value(item: Any, field: _Field) -> Any:
     """The value as it is written; None: it is left out, unless it always has to be there."""
-    if item is None or item == [] or (item == {} and not field.kind):
+    if item == [] or (item == {} and not field.kind):
         return None
     if field.is_quantity:
         return _quantities(item)

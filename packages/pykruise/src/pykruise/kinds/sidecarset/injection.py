@@ -213,7 +213,7 @@ def _volumes(
     own: Sequence[Document], contents: Mapping[str, Contents], built: Iterable[tuple[str, Built]]
 ) -> list[Document]:
     """Those of the pod, then those that sidecars use; the first of a name counts."""
-    names = {str(one.get("name") or "") for one in own}
+    names = {one.get("name") for one in own}
     found = list(own)
     for sidecarset, one in built:
         for volume in one.volumes:

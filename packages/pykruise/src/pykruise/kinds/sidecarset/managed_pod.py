@@ -92,13 +92,8 @@ def hot_upgrade_pairs(pod: PodView, contents: Contents) -> tuple[HotUpgradePair,
 
 def _pair(sidecar: Sidecar, working: str, images: Mapping[str, str]) -> HotUpgradePair:
     first, second = hot_pair(sidecar.name)
-    other = second if working == first else first
-    return HotUpgradePair(
-        sidecar=sidecar,
-        working=first if other == second else second,
-        other=other,
-        other_image=images.get(other, ""),
-    )
+    working, other = (first, second) if working == first else (second, first)
+    return HotUpgradePair(sidecar=sidecar, working=working, other=other, other_image=images.get(other, ""))
 
 
 class ManagedPod(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,7 +201,7 @@ def status_of(pod: PodView, name: str) -> ContainerStatusFacts | None:
 
 
 def _has_unchanged(pod: PodView, names: Collection[str], state: State) -> bool:
-    return bool(state.image_ids) and any(
+    return any(
         _is_unchanged(status_of(pod, one.name), one.image, state)
         for one in pod.containers
         if one.name in names and one.name in state.image_ids
@@ -226,8 +221,7 @@ def _is_unchanged(status: ContainerStatusFacts | None, image: str, state: State)
 
 
 def _is_ready(pod: PodView, pairs: Collection[HotUpgradePair]) -> bool:
-    is_ready = pod.phase == RUNNING and pod.has_ready_condition and not pod.is_deleting
-    return is_ready and all(one.is_idle for one in pairs)
+    return pod.phase == RUNNING and pod.has_ready_condition and all(one.is_idle for one in pairs)
 
 
 def _upgradable(

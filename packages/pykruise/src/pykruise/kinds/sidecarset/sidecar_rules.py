@@ -36,9 +36,7 @@ _PLACEHOLDER: Final[Mapping[str, Any]] = {"name": "pod", "image": "pod"}
 def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None = None) -> list[Cause]:
     """All errors of the sidecars; `stored` is the spec that is replaced, and what is wrong with it already is none."""
     before = {one.get("name"): one for one in (stored or {}).get("containers") or ()}
-    errors = without_stored(
-        _own_errors(spec, before), lambda: _own_errors(stored or {}, before) if stored else ()
-    )
+    errors = without_stored(_own_errors(spec, before), lambda: _own_errors(stored or {}, before))
     if stored is not None:
         errors += _update_errors(spec.get("containers") or [], before)
     return errors
@@ -158,7 +156,7 @@ def _hot_errors(
     sidecar: Mapping[str, Any], field: str, *, stored: Mapping[str, Any] | None
 ) -> Iterator[Cause]:
     """Without an image for the idle container no pod could be made. One that is stored so is not refused."""
-    if not _is_hot(sidecar) or (sidecar["upgradeStrategy"].get("hotUpgradeEmptyImage") or ""):
+    if not _is_hot(sidecar) or sidecar["upgradeStrategy"].get("hotUpgradeEmptyImage"):
         return
     if stored is not None and _is_hot(stored) and not stored["upgradeStrategy"].get("hotUpgradeEmptyImage"):
         return
@@ -169,17 +167,17 @@ def _hot_errors(
 def _hot_name_errors(
     containers: Sequence[Mapping[str, Any]], init: Sequence[Mapping[str, Any]]
 ) -> Iterator[Cause]:
-    names = {str(one.get("name") or "") for one in (*containers, *init)}
+    names = {one.get("name") for one in (*containers, *init)}
     for index, one in enumerate(containers):
         if _is_hot(one) and one.get("name"):
             yield from _pair_errors(str(one["name"]), f"spec.containers[{index}].name", names)
 
 
 def _pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Cause]:
-    pair = hot_pair(name)
-    yield from (duplicate(field, twin) for twin in pair if twin in names)
+    first, second = hot_pair(name)
+    yield from (duplicate(field, twin) for twin in (first, second) if twin in names)
     if not is_dns1123_label(name):
-        yield from (invalid(field, name, f"as {pair[0]}: {one}") for one in is_dns1123_label(pair[0]))
+        yield from (invalid(field, name, f"as {first}: {one}") for one in is_dns1123_label(first))
 
 
 # What an update may not change

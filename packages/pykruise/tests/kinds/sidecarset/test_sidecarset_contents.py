@@ -1,0 +1,67 @@
+"""What is read of a SidecarSet's sidecars, and what cannot be."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.sidecarset.contents import Contents, contents_of
+from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
+from pykruise.kube.documents import Document
+
+
+def read(**spec: Any) -> Contents:
+    found, problem = contents_of(spec)
+    assert found is not None, problem
+    return found
+
+
+def test_a_sidecar_of_which_nothing_is_said_is_cold_and_stands_before_or_after() -> None:
+    """It was stored without defaults; section 2.3"""
+    found = read(containers=[{}], initContainers=[{}])
+    (regular,), (init,) = found.containers, found.init_containers
+    for one in (regular, init):
+        assert (one.name, one.image, one.empty_image, one.is_hot) == ("", "", "", False)
+    assert (regular.goes_before, init.goes_before) == (True, False)
+
+
+def test_only_an_init_container_is_a_native_sidecar() -> None:
+    always = {"name": "a", "restartPolicy": "Always"}
+    found = read(containers=[always], initContainers=[{**always, "name": "b"}, {"name": "c"}])
+    assert [one.is_native for one in (*found.containers, *found.init_containers)] == [False, True, False]
+    assert found.names == ("a", "b")
+
+
+@pytest.mark.parametrize("nothing", [{}, {"containers": None, "initContainers": None, "volumes": None}])
+def test_a_list_that_is_not_there_is_empty(nothing: Document) -> None:
+    found = read(**nothing)
+    assert (found.containers, found.init_containers, found.volumes) == ((), (), {})
+
+
+def test_hashes_that_are_known_are_not_reckoned_again() -> None:
+    spec = {"containers": [{"name": "a"}]}
+    known = Hashes("full", "imageless")
+    found, _ = contents_of(spec, hashes=known)
+    assert found is not None
+    assert found.hashes == known
+    assert read(**spec).hashes == hashes_of(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        ({"containers": ["text"]}, "spec.containers[0]"),
+        ({"initContainers": [{"name": 5}]}, "spec.initContainers[0]"),
+        ({"containers": [{}, {"env": "text"}]}, "spec.containers[1].env"),
+        ({"containers": [{"ports": [80]}]}, "spec.containers[0].ports"),
+        ({"containers": [{"volumeMounts": [{}, "text"]}]}, "spec.containers[0].volumeMounts"),
+        ({"containers": [{"volumeDevices": {}}]}, None),
+        ({"containers": [{"volumeDevices": {"a": {}}}]}, "spec.containers[0].volumeDevices"),
+        ({"containers": [{"shareVolumePolicy": {"type": 1}}]}, "spec.containers[0].shareVolumePolicy.type"),
+        ({"patchPodMetadata": [{"annotations": 1}]}, "spec.patchPodMetadata[0].annotations"),
+        ({"volumes": ["text"]}, "spec.volumes[0]"),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_its_place(spec: Document, where: str | None) -> None:
+    found, problem = contents_of(spec)
+    assert (found is None) is (where is not None)
+    assert problem.partition(": ")[0] == (where or "")

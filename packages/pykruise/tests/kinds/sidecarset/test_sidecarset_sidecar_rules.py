@@ -1,0 +1,149 @@
+"""What is wrong with sidecars themselves, as they were stored or sent without defaults too."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.sidecarset.sidecar_rules import sidecar_errors
+from pykruise.kube.documents import Document
+from support.sidecarsets import container, hot
+
+
+def errors(*containers: Document, stored: list[Document] | None = None, **spec: Any) -> list[tuple[str, str]]:
+    """Reason and field of every error; `stored`: the containers that are replaced."""
+    old = None if stored is None else {"containers": stored}
+    found = sidecar_errors({"containers": list(containers), **spec}, stored=old)
+    return [(one.reason.removeprefix("FieldValue"), one.field) for one in found]
+
+
+def plain(name: str = "a", **fields: Any) -> Document:
+    """A container as a pod may have it."""
+    return {**container(name), "terminationMessagePolicy": "File", "imagePullPolicy": "Always", **fields}
+
+
+def test_a_list_that_is_not_there_is_empty() -> None:
+    assert errors(containers=None, initContainers=[plain()]) == []
+    assert errors(containers=None, initContainers=[plain()], stored=[plain()]) == []
+    assert errors(plain(), initContainers=None, volumes=None) == []
+
+
+def test_an_error_of_a_new_sidecarset_is_reported() -> None:
+    assert errors(plain(podInjectPolicy="Beside")) == [("Invalid", "spec.containers[0].podInjectPolicy")]
+
+
+def test_settings_of_init_containers_are_looked_at_too() -> None:
+    init = [plain("i", podInjectPolicy="Beside")]
+    assert errors(plain(), initContainers=init) == [("Invalid", "spec.initContainers[0].podInjectPolicy")]
+
+
+@pytest.mark.parametrize("policy", [None, "", "Always"])
+def test_an_init_container_runs_to_its_end_or_always(policy: str | None) -> None:
+    assert errors(plain(), initContainers=[plain("i", restartPolicy=policy)]) == []
+    assert errors(plain(), initContainers=[plain("i", restartPolicy="OnFailure")]) == [
+        ("NotSupported", "spec.initContainers[0].restartPolicy")
+    ]
+
+
+def test_a_container_has_no_restart_policy_of_its_own() -> None:
+    assert errors(plain(restartPolicy="Always")) == [("Forbidden", "spec.containers[0].restartPolicy")]
+    assert errors(plain(restartPolicy="")) == []
+
+
+# ── variables and resources ──────────────────────────────────────────────────
+
+REFERENCE = "spec.containers[0].transferEnv[0].sourceContainerNameFrom.fieldRef"
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        ({"sourceContainerName": "main"}, []),
+        ({"sourceContainerNameFrom": {}}, []),
+        ({"sourceContainerNameFrom": None}, []),
+        ({"fieldPath": "metadata.labels['a']"}, [("Required", f"{REFERENCE}.apiVersion")]),
+        ({"apiVersion": "v1"}, [("Required", f"{REFERENCE}.fieldPath")]),
+        (
+            {"apiVersion": "v2", "fieldPath": "metadata.labels['a']"},
+            [("Invalid", f"{REFERENCE}.fieldPath")],
+        ),
+        # a domain is written small, but for annotations that does not matter
+        ({"apiVersion": "v1", "fieldPath": "metadata.labels['Example.com/a']"}, [("Invalid", REFERENCE)]),
+        ({"apiVersion": "v1", "fieldPath": "metadata.annotations['Example.com/a']"}, []),
+    ],
+)
+def test_a_variable_comes_from_a_container_that_is_named(item: Document, expected: list[Any]) -> None:
+    """section 5.4"""
+    given = item if "fieldPath" not in item and "apiVersion" not in item else {"sourceContainerNameFrom": {"fieldRef": item}}
+    assert errors(plain(transferEnv=[{**given, "envName": "A"}])) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"resourcesExpr": {"limits": {"cpu": "cpu"}}}, []),
+        ({"resourcesExpr": {"limits": {"cpu": "cpu"}}, "targetContainersNameRegex": None}, []),
+        ({"resourcesExpr": {"limits": {"cpu": "cpu"}}, "targetContainersNameRegex": ""}, []),
+        ({"targetContainersMode": "sum"}, [("Invalid", "spec.containers[0].resourcesPolicy.resourcesExpr")]),
+        ({"resourcesExpr": None, "a": 1}, [("Invalid", "spec.containers[0].resourcesPolicy.resourcesExpr")]),
+    ],
+)
+def test_a_policy_says_what_resources_are_reckoned_from(fields: Document, expected: list[Any]) -> None:
+    """section 5.4"""
+    assert errors(plain(resourcesPolicy=fields)) == expected
+
+
+@pytest.mark.parametrize("bound", ["limits", "requests"])
+def test_resources_are_given_or_reckoned_and_not_both(bound: str) -> None:
+    """case 26"""
+    policy = {"resourcesExpr": {"limits": {"cpu": "cpu"}}}
+    both = plain(resourcesPolicy=policy, resources={bound: {"cpu": "1"}})
+    assert ("Invalid", "spec.containers[0].resourcesPolicy") in errors(both)
+    assert errors(plain(resourcesPolicy=policy, resources={bound: {}})) == []
+
+
+# ── hot sidecars ─────────────────────────────────────────────────────────────
+
+EMPTY_IMAGE = "upgradeStrategy.hotUpgradeEmptyImage"
+
+
+def test_a_hot_sidecar_stays_without_an_empty_image_wherever_it_stands() -> None:
+    """pitfall 15"""
+    without, also = (plain(name, **{"upgradeStrategy": hot(name, empty="")["upgradeStrategy"]}) for name in "ab")
+    having = plain("a", upgradeStrategy=hot("a")["upgradeStrategy"])
+    required = ("Required", f"spec.containers[0].{EMPTY_IMAGE}")
+    # given it is stored so
+    assert errors(plain("b"), without, stored=[without, plain("b")]) == []
+    # and given it had one, or was none
+    assert errors(without, stored=[having]) == [required]
+    assert errors(without, stored=[plain("a")]) == [required]
+    assert errors(without, also, stored=[without, plain("b")]) == [("Required", f"spec.containers[1].{EMPTY_IMAGE}")]
+
+
+@pytest.mark.parametrize("strategy", [{}, {"upgradeStrategy": None}, {"upgradeStrategy": {"upgradeType": ""}}])
+def test_an_upgrade_type_that_was_not_stored_may_come(strategy: Document) -> None:
+    """section 5.4"""
+    now = plain("a", upgradeStrategy=hot("a")["upgradeStrategy"])
+    assert errors(now, stored=[plain("a", **strategy)]) == []
+    field = "spec.containers.upgradeStrategy.upgradeType"
+    assert errors(plain("a", **strategy), stored=[now]) == [("Invalid", field)]
+
+
+def test_only_the_names_of_a_hot_pair_have_to_be_free() -> None:
+    strategy = hot("mesh")["upgradeStrategy"]
+    pair = [plain("mesh"), plain("mesh-2")]
+    assert errors(*pair) == []
+    for name in ("mesh-1", "mesh-2"):
+        assert errors(plain("mesh", upgradeStrategy=strategy), plain(name)) == [
+            ("Duplicate", "spec.containers[0].name")
+        ]
+        assert errors(plain("mesh", upgradeStrategy=strategy), initContainers=[plain(name)]) == [
+            ("Duplicate", "spec.containers[0].name")
+        ]
+
+
+def test_a_name_that_is_wrong_is_reported_once() -> None:
+    strategy = hot("mesh")["upgradeStrategy"]
+    assert errors(plain("A_b", upgradeStrategy=strategy)) == [("Invalid", "spec.containers[0].name")]
+    nameless = plain(upgradeStrategy=strategy)
+    del nameless["name"]
+    assert errors(nameless) == [("Required", "spec.containers[0].name")]
