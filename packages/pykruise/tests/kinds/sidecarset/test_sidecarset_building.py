@@ -20,7 +20,12 @@ POLICY = {"targetContainersMode": "sum", "resourcesExpr": {"requests": {"cpu": "
         (container("a", shareVolumeDevicePolicy=ENABLED), 1),
         # both containers
         (container("a", resourcesPolicy=POLICY), 2),
-        (container("a", shareVolumePolicy=ENABLED, shareVolumeDevicePolicy=ENABLED, resourcesPolicy=POLICY), 6),
+        (
+            container(
+                "a", shareVolumePolicy=ENABLED, shareVolumeDevicePolicy=ENABLED, resourcesPolicy=POLICY
+            ),
+            6,
+        ),
     ],
 )
 def test_a_sidecar_takes_what_it_shares_and_is_refused_beyond_the_bound(

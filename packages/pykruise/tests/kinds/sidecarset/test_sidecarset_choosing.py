@@ -78,7 +78,9 @@ def test_a_partition_of_more_than_wait_keeps_them_all() -> None:
 def test_without_a_strategy_one_pod_goes_at_a_time() -> None:
     """One that was stored without defaults: the webhooks were not asked."""
     doc = sidecarset("log", container("log"))
-    given = project_sidecarset(encode({**doc, "metadata": {**doc["metadata"], "uid": "u", "resourceVersion": "1"}}))
+    given = project_sidecarset(
+        encode({**doc, "metadata": {**doc["metadata"], "uid": "u", "resourceVersion": "1"}})
+    )
     assert len(choose(given, [managed("a"), managed("b")]).pods) == 1
 
 

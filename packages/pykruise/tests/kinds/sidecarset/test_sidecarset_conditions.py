@@ -16,7 +16,12 @@ STATE = "kruise.io/sidecarset-inplace-update-state"
 
 
 def patched(
-    *, message: str | None = None, status: str = "True", is_updated: bool = True, is_stuck: bool = False, state: Any
+    *,
+    message: str | None = None,
+    status: str = "True",
+    is_updated: bool = True,
+    is_stuck: bool = False,
+    state: Any,
 ) -> Document | None:
     """The condition that is written into a pod of the SidecarSets `log` and `other`; None: none is."""
     world = SidecarWorld(sidecarset("log", container("log")))
@@ -87,7 +92,9 @@ def test_a_pod_says_whether_it_could_be_upgraded(
         (None, True, "False", True),
     ],
 )
-def test_the_time_moves_only_with_the_status(before: str | None, status: str, *, is_stuck: bool, moves: bool) -> None:
+def test_the_time_moves_only_with_the_status(
+    before: str | None, status: str, *, is_stuck: bool, moves: bool
+) -> None:
     """section 7.3"""
     was = "False" if before and "false" in before else "True"
     found = patched(message=before, status=was, is_stuck=is_stuck, state=UPGRADED)

@@ -125,7 +125,8 @@ def test_a_pod_is_ready_when_it_runs_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("empty", "other_image", "expected"), [("empty:1", "empty:1", True), ("empty:1", "mesh:0", False), ("", "mesh:0", True)]
+    ("empty", "other_image", "expected"),
+    [("empty:1", "empty:1", True), ("empty:1", "mesh:0", False), ("", "mesh:0", True)],
 )
 def test_a_pod_in_a_hot_upgrade_is_not_ready_where_it_can_be_told(
     empty: str, other_image: str, *, expected: bool

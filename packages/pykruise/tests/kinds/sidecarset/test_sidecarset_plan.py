@@ -180,7 +180,11 @@ def test_one_plan_ends_so_many_hot_upgrades() -> None:
 
 def failures(plan: Plan, purpose: str) -> Sequence[tuple[str, bool]]:
     steps = [
-        step for stage in plan.stages if stage.purpose == purpose for chain in stage.chains for step in chain.steps
+        step
+        for stage in plan.stages
+        if stage.purpose == purpose
+        for chain in stage.chains
+        for step in chain.steps
     ]
     return [(step.failed.reason, step.failed.warning) for step in steps if step.failed is not None]
 

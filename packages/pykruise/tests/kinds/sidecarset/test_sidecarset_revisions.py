@@ -97,7 +97,9 @@ def test_a_revision_of_another_sidecarset_does_not_count() -> None:
 def test_hashes_are_those_that_were_recorded_with_it_or_else_reckoned() -> None:
     """section 6.7"""
     full, imageless = {HASH: "full"}, {IMAGELESS: "imageless"}
-    assert recorded_hashes(revision("log-1", annotations={**full, **imageless})) == Hashes("full", "imageless")
+    assert recorded_hashes(revision("log-1", annotations={**full, **imageless})) == Hashes(
+        "full", "imageless"
+    )
     for annotations in (full, imageless, {}):
         assert recorded_hashes(revision("log-1", annotations=annotations)) == hashes_of(SPEC)
 

@@ -73,7 +73,11 @@ REFERENCE = "spec.containers[0].transferEnv[0].sourceContainerNameFrom.fieldRef"
 )
 def test_a_variable_comes_from_a_container_that_is_named(item: Document, expected: list[Any]) -> None:
     """section 5.4"""
-    given = item if "fieldPath" not in item and "apiVersion" not in item else {"sourceContainerNameFrom": {"fieldRef": item}}
+    given = (
+        item
+        if "fieldPath" not in item and "apiVersion" not in item
+        else {"sourceContainerNameFrom": {"fieldRef": item}}
+    )
     assert errors(plain(transferEnv=[{**given, "envName": "A"}])) == expected
 
 
@@ -108,7 +112,7 @@ EMPTY_IMAGE = "upgradeStrategy.hotUpgradeEmptyImage"
 
 def test_a_hot_sidecar_stays_without_an_empty_image_wherever_it_stands() -> None:
     """pitfall 15"""
-    without, also = (plain(name, **{"upgradeStrategy": hot(name, empty="")["upgradeStrategy"]}) for name in "ab")
+    without, also = (plain(name, upgradeStrategy=hot(name, empty="")["upgradeStrategy"]) for name in "ab")
     having = plain("a", upgradeStrategy=hot("a")["upgradeStrategy"])
     required = ("Required", f"spec.containers[0].{EMPTY_IMAGE}")
     # given it is stored so
@@ -116,10 +120,14 @@ def test_a_hot_sidecar_stays_without_an_empty_image_wherever_it_stands() -> None
     # and given it had one, or was none
     assert errors(without, stored=[having]) == [required]
     assert errors(without, stored=[plain("a")]) == [required]
-    assert errors(without, also, stored=[without, plain("b")]) == [("Required", f"spec.containers[1].{EMPTY_IMAGE}")]
+    assert errors(without, also, stored=[without, plain("b")]) == [
+        ("Required", f"spec.containers[1].{EMPTY_IMAGE}")
+    ]
 
 
-@pytest.mark.parametrize("strategy", [{}, {"upgradeStrategy": None}, {"upgradeStrategy": {"upgradeType": ""}}])
+@pytest.mark.parametrize(
+    "strategy", [{}, {"upgradeStrategy": None}, {"upgradeStrategy": {"upgradeType": ""}}]
+)
 def test_an_upgrade_type_that_was_not_stored_may_come(strategy: Document) -> None:
     """section 5.4"""
     now = plain("a", upgradeStrategy=hot("a")["upgradeStrategy"])

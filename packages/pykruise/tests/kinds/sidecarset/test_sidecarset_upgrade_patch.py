@@ -54,7 +54,9 @@ def test_containers_stay_in_the_order_of_the_pod() -> None:
     before = [one["name"] for one in world.pods["web-0"]["spec"]["containers"]]
     assert before == ["z", "m-1", "m-2", "main", "a"]
     # when
-    world.change(container("z", "z:2"), hot("m", "m:2"), container("a", "a:2", podInjectPolicy="AfterAppContainer"))
+    world.change(
+        container("z", "z:2"), hot("m", "m:2"), container("a", "a:2", podInjectPolicy="AfterAppContainer")
+    )
     world.settle()
     # then
     assert [one["name"] for one in world.pods["web-0"]["spec"]["containers"]] == before
@@ -107,18 +109,18 @@ def test_the_one_of_a_hot_pair_that_does_not_serve_gets_the_image(
     first: str, second: str, serving: str, working: str, target: str
 ) -> None:
     """section 6.12, step 1"""
-    # given
-    world = started(hot("mesh"))
+    # given a second pair, which stays as it is
+    world = started(hot("b"), hot("mesh"))
 
     def both(pod: Document) -> None:
-        pod["spec"]["containers"][0]["image"] = first
-        pod["spec"]["containers"][1]["image"] = second
+        pod["spec"]["containers"][2]["image"] = first
+        pod["spec"]["containers"][3]["image"] = second
 
     world.edit("web-0", both)
     world.runs("web-0", failing=tuple(f"mesh-{one}" for one in "12" if one not in serving))
-    annotate(world, WORKING, {"mesh": working})
+    annotate(world, WORKING, {"b": "b-1", "mesh": working})
     # when
-    world.change(hot("mesh", "mesh:9"))
+    world.change(hot("b"), hot("mesh", "mesh:9"))
     # then
     assert new_images(world) == {target: "mesh:9"}
 
@@ -134,7 +136,11 @@ def test_a_container_serves_only_when_it_runs_the_image_of_its_spec() -> None:
     world.edit("web-0", both)
     world.runs("web-0")
     world.edit("web-0", lambda pod: pod["spec"]["containers"][0].update(image="mesh:5"))
-    annotate(world, STATE, {"log": {"lastContainerStatuses": state_of(**{"mesh-1": "registry/mesh-1@sha256:mesh:1"})}})
+    annotate(
+        world,
+        STATE,
+        {"log": {"lastContainerStatuses": state_of(**{"mesh-1": "registry/mesh-1@sha256:mesh:1"})}},
+    )
     annotate(world, WORKING, {"mesh": "mesh-1"})
     # when
     world.change(hot("mesh", "mesh:9"))
@@ -158,7 +164,12 @@ def test_one_record_of_the_older_form_has_both_annotations_written_and_others_ke
     """section 3.3"""
     # given
     world = started(container("log"))
-    other = {"updateTimestamp": "2020-01-01T00:00:00Z", "hash": "h", "sidecarSetName": "other", "sidecarList": ["o"]}
+    other = {
+        "updateTimestamp": "2020-01-01T00:00:00Z",
+        "hash": "h",
+        "sidecarSetName": "other",
+        "sidecarList": ["o"],
+    }
     full = {**world.note("web-0", HASH), "other": other, "older": "h"}
     imageless = {**world.note("web-0", IMAGELESS), "other": other}
     annotate(world, HASH, full)
@@ -181,7 +192,11 @@ def test_the_state_keeps_where_upgrades_began_and_what_others_wrote() -> None:
     # given
     world = started(container("log"), container("z"))
     first = world.view.hashes.full
-    other = {"revision": "r", "updateTimestamp": "2020-01-01T00:00:00Z", "lastContainerStatuses": state_of(x="i")}
+    other = {
+        "revision": "r",
+        "updateTimestamp": "2020-01-01T00:00:00Z",
+        "lastContainerStatuses": state_of(x="i"),
+    }
     annotate(world, STATE, {"other": other})
     # when two upgrades change one sidecar each
     world.change(container("log", "log:2"), container("z"))
@@ -197,9 +212,7 @@ def test_the_state_keeps_where_upgrades_began_and_what_others_wrote() -> None:
         "log": {
             "revision": began,
             "updateTimestamp": "2026-01-31T12:00:00Z",
-            "lastContainerStatuses": state_of(
-                log="registry/log@sha256:log:1", z="registry/z@sha256:z:1"
-            ),
+            "lastContainerStatuses": state_of(log="registry/log@sha256:log:1", z="registry/z@sha256:z:1"),
         },
     }
 

@@ -91,9 +91,8 @@ class _Field(msgspec.Struct, frozen=True):
 def _field(text: str) -> _Field:
     marked, _, kind = text.partition(":")
     name = marked.rstrip("!*#$?")
-    marks = marked[len(name) :]
-    empty: Any = {} if kind else 0 if "#" in marks else None if "?" in marks else ""
-    return _Field(name, kind, "!" in marks, "*" in marks, "$" in marks, empty)
+    empty: Any = {} if kind else 0 if "#" in marked else None if "?" in marked else ""
+    return _Field(name, kind, "!" in marked, "*" in marked, "$" in marked, empty)
 
 
 _FIELDS: Final = {kind: tuple(_field(text) for text in fields.split()) for kind, fields in _TABLE.items()}
