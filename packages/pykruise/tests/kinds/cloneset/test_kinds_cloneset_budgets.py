@@ -6,15 +6,19 @@ import msgspec
 import orjson
 import pytest
 
+from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kinds.cloneset.snapshot import Settings
 from pykruise.kube.clock import format_time
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.views import BUDGET_VIEWS
 from pykruise.pods import keys
 from pykruise.pods.budgets import BudgetView, project_budget
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset
 from support.plan_views import condition, deleted, left, replaced, states, steps_named
+from support.snapshots import snapshot_of
 
 ANNOTATION = {keys.RELATED_PUB_ANNOTATION: "pub"}
 
@@ -47,6 +51,14 @@ def plan_of(builder: CloneSetBuilder, *budgets: BudgetView, asks: bool = True) -
 
 def begun(plan: Plan) -> set[str]:
     return {*states(plan)} | deleted(plan) | replaced(plan)
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_budgets_are_read_where_they_are_asked(asks: bool) -> None:
+    view = cloneset(1).view()
+    objects = {BUDGET_VIEWS: [budget(1)]}
+    found = snapshot_of(KIND, view, objects, settings=Settings(asks_budgets=asks), now=NOW)
+    assert [*found.budgets] == ["pub"] * asks
 
 
 @pytest.mark.parametrize("policy", ["InPlaceIfPossible", "ReCreate"])

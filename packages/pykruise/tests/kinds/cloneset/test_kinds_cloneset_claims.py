@@ -181,6 +181,10 @@ def test_an_id_whose_name_another_pod_has_is_not_reused() -> None:
     # then
     assert "a" not in ids(plan_of(builder))
     assert len(ids(plan_of(builder))) == 1
+    # or one that has no owner
+    orphan = cloneset(1).with_templates("data", reuse=True).claim("a").orphaned("a")
+    assert "a" not in ids(plan_of(orphan))
+    assert len(ids(plan_of(orphan))) == 1
 
 
 def test_only_the_claim_that_is_missing_is_created() -> None:
@@ -517,3 +521,63 @@ def test_pods_of_either_revision_get_claims_of_the_live_templates() -> None:
     assert {short(pod["metadata"]["name"]) for pod in pods} == {
         claim["metadata"]["labels"][keys.INSTANCE_ID_LABEL] for claim in claims
     }
+
+
+# What decides nothing else
+
+
+def test_without_labels_in_the_selector_claims_carry_their_id_alone() -> None:
+    builder = cloneset(1, pods=0).with_templates("data")
+    builder.with_spec(selector={"matchExpressions": [{"key": "app", "operator": "Exists"}]})
+    claim, pod = steps_named(plan_of(builder), "create pods")
+    assert isinstance(claim.action, Create)
+    assert isinstance(pod.action, Create)
+    found = pod.action.body["metadata"]["labels"][keys.INSTANCE_ID_LABEL]
+    assert claim.action.body["metadata"]["labels"] == {keys.INSTANCE_ID_LABEL: found}
+
+
+def test_all_that_fails_of_claims_is_a_warning() -> None:
+    """A claim that is marked, deleted, handed over"""
+    scaled_in = cloneset(1, pods=2).with_templates("data", reuse=True).claim("a", "b").not_ready("a")
+    released = cloneset(1).with_templates("data").claim("a").labelled({"app": "other"}, "a")
+    claims = [
+        step
+        for builder in (scaled_in, released)
+        for step in plan_of(builder).steps
+        if step.action.resource == PERSISTENT_VOLUME_CLAIMS and not isinstance(step.action, Create)
+    ]
+    assert [(step.failed.reason, step.failed.warning) for step in claims if step.failed] == [
+        ("FailedUpdate", True),
+        ("FailedDelete", True),
+        ("FailedUpdate", True),
+    ]
+
+
+def test_a_claim_that_goes_already_is_not_taken_back() -> None:
+    builder = cloneset(1).with_templates("data", reuse=True)
+    builder.claim("a", deleting=True, **leaves_with("uid-a"))
+    assert leaving_claims(plan_of(builder)) == {}
+
+
+@pytest.mark.parametrize("reuse", [True, False])
+def test_claims_are_cleaned_up_in_the_order_of_their_names(reuse: bool) -> None:
+    builder = cloneset(0).with_templates("data", reuse=reuse)
+    builder.claim("c", "a", "b", **leaves_with("uid-gone"))
+    (stage,) = plan_of(builder).stages
+    assert [chain.subject for chain in stage.chains] == ["data-web-a", "data-web-b", "data-web-c"]
+
+
+def test_where_nothing_is_recorded_of_claim_templates_pods_are_not_said_to_keep_theirs() -> None:
+    """A revision that an older manager stored"""
+    builder = cloneset(1).with_templates("data").claim("a")
+    builder.with_revisions(revision(builder.spec["template"], 2, annotations={}))
+    assert left(plan_of(builder)) == {}
+
+
+def test_a_pod_that_is_written_to_is_not_said_to_keep_its_claims() -> None:
+    """One is brought into service, one is recreated, and one only waits."""
+    builder = cloneset(3, old=1, max_unavailable=2).with_templates("data").claim("a", "b", "c")
+    builder.fresh("b")
+    plan = plan_of(builder)
+    assert deleted(plan) == {"a"}
+    assert left(plan).keys() == {"c"}

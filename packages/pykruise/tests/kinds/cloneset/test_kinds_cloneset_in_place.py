@@ -231,6 +231,45 @@ def test_no_more_are_begun_at_once_than_can_be_ended_soon(pods: int, begun: int)
     plan = planned(in_place(pods, max_unavailable="100%"))
     assert len(replaced(plan)) == begun
     assert plan.requeue_after_s == 0
+    # and each of the others says that it waits for its turn
+    assert replaced(plan).isdisjoint(left(plan))
+    assert len(left(plan)) == pods - begun
+    assert {reason.code for reason in plan.skipped.values()} == {"Turn"}
+
+
+@pytest.mark.parametrize(("pods", "is_partial"), [(10, False), (11, True)])
+def test_as_many_as_can_be_begun_at_once_are_all(pods: int, is_partial: bool) -> None:
+    plan = planned(in_place(pods, max_unavailable="100%"))
+    assert (len(replaced(plan)), plan.requeue_after_s) == (10, 0 if is_partial else None)
+
+
+def test_a_pod_that_waits_for_something_else_takes_no_turn_and_says_for_what() -> None:
+    # given eleven pods, two of which are held by their hook, and so out of service
+    builder = in_place(11, max_unavailable="100%").with_hook("inPlaceUpdate")
+    builder.in_state("PreparingUpdate", "a", "b").with_finalizer(HOOK, "a", "b")
+    plan = planned(builder)
+    # then all others begin, and no more is left for the next plan
+    assert replaced(plan) == {*"cdefghijk"}
+    assert plan.requeue_after_s is None
+    assert {reason.code for reason in plan.skipped.values()} == {"InPlaceUpdateHook"}
+
+
+def test_pods_whose_turn_has_not_come_say_what_else_they_wait_for() -> None:
+    # given more than can be begun at once, all of which have been chosen before
+    names = "abcdefghijklmn"
+    builder = (
+        in_place(14, max_unavailable="100%").with_hook("inPlaceUpdate").in_state("PreparingUpdate", *names)
+    )
+    # and one of the last is held by its hook
+    plan = planned(builder.with_finalizer(HOOK, "l"))
+    # then
+    assert replaced(plan) == {*"abcdefghij"}
+    assert {name.removeprefix("web-"): reason.code for name, reason in plan.skipped.items()} == {
+        "k": "Turn",
+        "l": "InPlaceUpdateHook",
+        "m": "Turn",
+        "n": "Turn",
+    }
 
 
 def test_a_pod_that_is_to_be_deleted_is_not_updated_before() -> None:

@@ -81,7 +81,7 @@ def test_pods_of_another_set_are_reported_by_a_condition_and_an_event_and_nothin
     (condition,) = [one for one in plan.status["conditions"] if one["type"] == "SelectorOverlap"]
     assert condition["status"] == "True"
     assert "ReplicaSet other, ReplicaSet rival" in condition["message"]
-    assert [note.reason for note in plan.notes] == ["SelectorOverlap"]
+    assert [(note.reason, note.warning) for note in plan.notes] == [("SelectorOverlap", True)]
     assert not plan.stages
     assert plan.requeue_after_s is None, "their pods say when they go"
 
@@ -175,6 +175,25 @@ def test_pods_that_do_not_overlap_are_not_told(one: PodView) -> None:
 )
 def test_any_selector_is_found_by_the_labels_of_a_pod(expression: dict[str, Any]) -> None:
     assert Listening(selector={"matchExpressions": [expression]}).hears("b", pod(name="b"))
+
+
+@pytest.mark.parametrize("old", [None, pod(name="b", owner="")], ids=["it comes", "it had no owner"])
+def test_a_pod_of_another_owner_is_told(old: PodView | None) -> None:
+    listening = Listening(*([old] if old else []))
+    assert listening.hears("b", pod(name="b"))
+    assert listening.owners() == ["rival"]
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [{}, {"matchExpressions": [{"key": "a", "operator": "Like"}]}],
+    ids=["empty", "it cannot be read"],
+)
+def test_a_selector_that_selects_nothing_overlaps_with_nothing(selector: dict[str, Any]) -> None:
+    listening = Listening(pod(name="b"), selector=selector)
+    assert listening.owners() == []
+    assert not listening.hears("c", pod(name="c", owner="other"))
+    assert listening.owners() == []
 
 
 def test_before_the_first_look_nothing_is_told_that_the_look_will_find() -> None:

@@ -1,20 +1,24 @@
 """A plan as a whole: revisions, history, terminating objects, values that bypassed admission."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
-from pykruise.kinds.cloneset.plan import plan_cloneset
+from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
 from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS
 from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE
+from pykruise.kube.clock import format_time
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.pods import keys
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
-from support.cloneset_builder import UID, CloneSetBuilder, cloneset, names, revision, template
+from support.cloneset_builder import NOW, UID, CloneSetBuilder, cloneset, names, revision, template
+from support.failed_writes import failure
 from support.plan_views import condition, created, deleted, left, pod_patches, steps_named
 
 A, B, C = template("nginx:1"), template("nginx:2"), template("nginx:3")
@@ -297,3 +301,146 @@ def test_orphans_that_match_get_one_event_and_are_otherwise_left_alone() -> None
     assert not plan.stages
     assert plan.status is not None
     assert plan.status["replicas"] == 2
+
+
+def test_orphans_are_named_in_one_order() -> None:
+    """Else each plan would have an event of its own."""
+    builder = cloneset(2, pods=4).orphaned("c", "d")
+    snapshot = builder.snapshot()
+    backward = msgspec.structs.replace(snapshot, orphans=snapshot.orphans[::-1])
+    assert plan_cloneset(snapshot).notes == plan_cloneset(backward).notes
+
+
+# What is reported while something else is done
+
+
+def has_failed(builder: CloneSetBuilder, kind: str) -> CloneSetBuilder:
+    """It says so since a while."""
+    time = format_time(NOW - 100)
+    condition = {"type": kind, "status": "True", "reason": "WriteFailed", "message": "m"}
+    return builder.with_status(conditions=[condition | {"lastTransitionTime": time, "lastUpdateTime": time}])
+
+
+@pytest.mark.parametrize(
+    ("builder", "kind"),
+    [
+        (cloneset(2).labelled({"app": "other"}, "b").with_spec(replicas=1), FAILED_SCALE),
+        (cloneset(2, old=2, max_unavailable=1), FAILED_UPDATE),
+        (cloneset(2).fresh("a"), FAILED_UPDATE),
+    ],
+    ids=["a pod is released", "pods are updated", "a pod is brought into service"],
+)
+def test_a_phase_that_is_about_to_write_has_not_succeeded_yet(builder: CloneSetBuilder, kind: str) -> None:
+    plan = planned(has_failed(builder, kind))
+    assert plan.stages
+    found = condition(plan, kind)
+    assert found is not None
+    assert found["status"] == "True"
+
+
+def test_a_failed_write_is_reported_with_the_counters_of_its_plan_and_with_what_needs_a_remedy() -> None:
+    # given a pod whose image is wrong, and one that is missing
+    builder = cloneset(2, pods=1).not_ready("a")
+    builder.pods["a"]["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "ErrImagePull"}}
+    snapshot = builder.snapshot()
+    # when the missing one cannot be created
+    found = status_after(snapshot, plan_cloneset(snapshot), failure("create pods"))
+    # then
+    assert found is not None
+    assert found["replicas"] == 1
+    assert {one["type"]: one["reason"] for one in found["conditions"]} == {
+        FAILED_SCALE: "Quota",
+        "Waiting": "ImagePull",
+    }
+
+
+def test_a_count_of_nothing_is_written_only_where_nothing_is_wanted() -> None:
+    """Argo CD takes a count that is not there for unknown."""
+    none_available = planned(cloneset(1).not_ready("a")).status
+    scaled_to_zero = planned(cloneset(0)).status
+    assert none_available is not None
+    assert "updatedAvailableReplicas" not in none_available
+    assert scaled_to_zero is not None
+    assert scaled_to_zero["updatedAvailableReplicas"] == 0
+
+
+def test_a_deadline_in_the_future_is_waited_for() -> None:
+    time = format_time(NOW - 10)
+    builder = cloneset(2, old=2, max_unavailable=0, max_surge=0).not_ready("a", "b").paused()
+    builder.with_rolling(paused=False, maxUnavailable=1).with_spec(progressDeadlineSeconds=60)
+    builder.document["status"] = planned(builder).status
+    for one in builder.document["status"]["conditions"]:
+        if one["type"] == "Progressing":
+            one["lastUpdateTime"] = time
+    assert planned(builder).requeue_after_s == 51
+
+
+@pytest.mark.parametrize(
+    ("expression", "released"),
+    [
+        ({"operator": "NotIn", "values": ["b"]}, "b"),
+        ({"operator": "NotIn", "values": ["b", "c"]}, "bc"),
+        ({"operator": "In", "values": ["a"]}, "bc"),
+        ({"operator": "In", "values": ["a", "b"]}, "c"),
+        ({"operator": "Exists"}, ""),
+        ({"operator": "DoesNotExist"}, "abc"),
+    ],
+)
+def test_pods_that_no_selector_means_any_more_are_released(expression: dict[str, Any], released: str) -> None:
+    # given pods of three tiers
+    builder = cloneset(3)
+    for name in "abc":
+        builder.labelled({"tier": name}, name)
+    template = {**builder.spec["template"], "metadata": {"labels": {"app": "web", "tier": "a"}}}
+    if expression["operator"] == "DoesNotExist":
+        template = builder.spec["template"]
+    selector = {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", **expression}]}
+    builder.with_spec(selector=selector, template=template)
+    # then
+    gone = {
+        step.action.key.name.removeprefix("web-") for step in steps_named(planned(builder), "release pods")
+    }
+    assert gone == set(released)
+
+
+def test_a_revision_that_is_on_its_way_out_is_not_adopted() -> None:
+    """It would go with its new owner's pods still being of it."""
+    builder = cloneset(1)
+    left_behind = revision(
+        builder.spec["template"], 4, controller="", deletionTimestamp="2026-01-31T12:00:00Z"
+    )
+    builder.with_revisions(left_behind)
+    assert not [step for step in planned(builder).steps if step.action.resource == CONTROLLER_REVISIONS]
+
+
+# What is kept of the status while nothing is done
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [
+        lambda builder: builder.with_rolling(partition="abc"),
+        lambda builder: builder.managed_by({"matchLabels": {"app": "former"}}),
+    ],
+    ids=["refused", "the selector changed"],
+)
+def test_what_was_reported_before_stays_beside_what_stops_it(stop: Callable[[CloneSetBuilder], Any]) -> None:
+    builder = cloneset(2).with_status(
+        conditions=[{"type": "Progressing", "status": "True", "reason": "CloneSetAvailable", "message": ""}]
+    )
+    stop(builder)
+    assert condition(planned(builder), "Progressing") is not None
+
+
+@pytest.mark.parametrize(
+    ("spec", "available"),
+    [({"replicas": -1, "minReadySeconds": 30}, 1), ({"selector": None}, 2)],
+    ids=["refused", "unreadable"],
+)
+def test_pods_are_counted_as_they_are_while_nothing_is_done(spec: dict[str, Any], available: int) -> None:
+    # given one that has just become ready, one that has long been, and two that do not count any more
+    builder = cloneset(2, pods=4).ready_for(0, "a").deleted("c").phase("Failed", "d").with_spec(**spec)
+    plan = plan_cloneset(builder.snapshot_of(builder.pod_views(), []))
+    # then
+    assert plan.status is not None
+    assert (plan.status["replicas"], plan.status["availableReplicas"]) == (2, available)

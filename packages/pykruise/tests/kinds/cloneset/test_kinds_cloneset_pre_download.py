@@ -116,10 +116,20 @@ def test_with_a_partition_all_at_once_is_not_all() -> None:
     assert created_jobs(plan_of(rollout(max_unavailable="100%", partition=1)))
 
 
-@pytest.mark.parametrize(("ready", "of", "is_due"), [(1, "", False), (2, "", True), (2, "web-other", False)])
-def test_the_threshold_is_waited_for(ready: int, of: str, is_due: bool) -> None:
+@pytest.mark.parametrize(
+    ("threshold", "ready", "of", "is_due"),
+    [
+        (2, 1, "", False),
+        (2, 2, "", True),
+        (2, 2, "web-other", False),
+        (1, 2, "web-other", False),
+        (0, 2, "web-other", True),
+        (None, 0, "", True),
+    ],
+)
+def test_the_threshold_is_waited_for(threshold: int | None, ready: int, of: str, is_due: bool) -> None:
     """inplace-update case 70"""
-    builder = rollout().with_rolling(inPlaceUpdateStrategy={"imagePreDownloadMinUpdatedReadyPods": 2})
+    builder = rollout().with_rolling(inPlaceUpdateStrategy={"imagePreDownloadMinUpdatedReadyPods": threshold})
     builder.with_status(updateRevision=of or builder.update_revision, updatedReadyReplicas=ready)
     plan = plan_of(builder)
     assert bool(created_jobs(plan)) is is_due

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.clock import format_time
 from pykruise.pods import keys
-from support.cloneset_builder import NOW, CloneSetBuilder, cloneset
+from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, revision, template
 from support.plan_views import condition
 
 
@@ -120,6 +121,19 @@ def test_what_holds_a_pod_back_is_named_with_its_remedy(
         (cloneset(3, old=2, max_unavailable=1), "Updating", "nothing has to be done"),
         (cloneset(3, pods=1), "Creating", "nothing has to be done"),
         (cloneset(1, pods=3), "Deleting", "nothing has to be done"),
+        (cloneset(1, pods=2), "Deleting", "nothing has to be done"),
+        (cloneset(3).deleted("a"), "Creating", "nothing has to be done"),
+        # a pod that only is not ready comes after those that are missing
+        (cloneset(3, pods=2).not_ready("a"), "Creating", "nothing has to be done"),
+        # one pod more goes back to the current revision than there are of older ones
+        (
+            cloneset(1, pods=2, partition=1, max_unavailable=1, max_surge=1)
+            .with_settings(partition_rollback=True)
+            .with_revisions(revision(template("nginx:0"), 1), revision(template("nginx:1"), 2))
+            .with_current(revision(template("nginx:0"), 1)["metadata"]["name"]),
+            "Updating",
+            "nothing has to be done",
+        ),
         (
             cloneset(3, pods=2).not_ready("a").with_spec(scaleStrategy={"maxUnavailable": 1}),
             "ScaleUpLimited",
@@ -140,6 +154,62 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
     assert found is not None
     assert found["reason"] == reason
     assert remedy in found["message"].partition("; ")[2]
+
+
+def test_what_has_to_be_looked_at_comes_before_what_passes_by_itself() -> None:
+    starts = pod_waits("ContainerCreating")
+    # given a pod that starts, and one that is missing
+    builder = cloneset(3, pods=2)
+    starts(builder)
+    found = waiting(builder)
+    assert found is not None
+    assert found["reason"] == "Creating"
+    # given a pod that starts, and one that is not ready
+    builder = cloneset(3).not_ready("b")
+    starts(builder)
+    found = waiting(builder)
+    assert found is not None
+    assert found["reason"] == "NotReady"
+
+
+@pytest.mark.parametrize(
+    ("builder", "reason"),
+    [(cloneset(3, max_unavailable=3).marked("b"), "Deleting"), (cloneset(3, pods=2), "Creating")],
+)
+def test_a_pod_that_waits_for_something_else_holds_up_no_other(builder: CloneSetBuilder, reason: str) -> None:
+    # given a pod whose update in place is under way: it still runs the image of before
+    state = {
+        "revision": builder.update_revision,
+        "updateTimestamp": format_time(NOW - 10),
+        "lastContainerStatuses": {"main": {"imageID": "sha256:nginx:1"}},
+        "updateImages": True,
+    }
+    builder.annotated({keys.IN_PLACE_STATE_ANNOTATION: orjson.dumps(state).decode()}, "a")
+    builder.in_state("Updating", "a").set_condition("a", keys.IN_PLACE_READY, "False", reason="x")
+    builder.pods["a"]["status"]["containerStatuses"][0]["image"] = "nginx:0"
+    # then
+    plan = plan_cloneset(builder.snapshot())
+    assert "web-a" in plan.skipped
+    assert plan.waiting is not None
+    assert plan.waiting.code == reason
+
+
+def test_pods_that_their_policy_gives_no_way_to_update_are_named() -> None:
+    builder = cloneset(3, old=2).with_rolling(podUpdatePolicy="InPlaceOnly")
+    builder.with_spec(template=template("nginx:1", hostNetwork=True)).add("a", "b", old=True).add("c")
+    plan = plan_cloneset(builder.snapshot())
+    assert plan.skipped.keys() == {"web-a", "web-b"}
+    assert plan.waiting is not None
+    assert plan.waiting.code == "UpdateHeld"
+    assert "pod web-a" in plan.waiting.message
+
+
+def test_of_several_pods_that_leave_late_the_first_is_named() -> None:
+    builder = cloneset(2).with_templates("data", reuse=True).claim("a", "b").deleted("b", "a")
+    found = waiting(builder)
+    assert found is not None
+    assert found["reason"] == "Terminating"
+    assert "pod web-a" in found["message"]
 
 
 def test_what_has_converged_carries_no_condition_and_writes_none() -> None:

@@ -111,3 +111,24 @@ def test_a_pod_that_comes_or_goes_wakes() -> None:
     pod = view(cloneset(1).pods["a"])
     assert matters(None, pod, None)
     assert matters(pod, None, None)
+
+
+def test_a_pod_of_the_same_name_is_another_pod() -> None:
+    assert wakes(lambda pod: pod["metadata"].update(uid="another"))
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_an_update_in_place_that_begins_or_ends_wakes(is_over: bool) -> None:
+    """By its condition alone: nothing else of the pod has to change with it."""
+    annotated = cloneset(1).annotated({keys.IN_PLACE_STATE_ANNOTATION: '{"revision":"x"}'}, "a").pods["a"]
+    under_way = copy.deepcopy(annotated)
+    condition(under_way, keys.IN_PLACE_READY, "False")
+    before, after = (under_way, annotated) if is_over else (annotated, under_way)
+    assert matters(view(before), view(after), None)
+
+
+def test_a_hook_without_finalizers_waits_for_none() -> None:
+    by_label = Lifecycle(pre_delete=LifecycleHook(labels_handler={"a": "b"}))
+    assert not wakes(lambda pod: pod["metadata"]["finalizers"].append("example.com/delete"), by_label)
+    by_both = Lifecycle(pre_delete=HOOKS.pre_delete)
+    assert wakes(lambda pod: pod["metadata"]["finalizers"].append("example.com/delete"), by_both)

@@ -211,7 +211,7 @@ def clean_up_stages(snapshot: Snapshot, spec: CloneSetSpec, *, touched: Collecti
 
 def _finishing(snapshot: Snapshot, touched: Collection[str]) -> tuple[Chain, ...]:
     """Deletions of pods with their claims that were interrupted: ended, or taken back when the pod stayed."""
-    stayed = {pod.uid for pod in snapshot.pods if pod.is_active and pod.name not in touched}
+    stayed = {pod.uid for pod in snapshot.pods if pod.name not in touched}
     gone = {claim.uid for claim in _leaving(snapshot)}
     steps = {
         claim.name: _delete_step(claim, because="its pod was deleted, and it was to go too")

@@ -39,7 +39,7 @@ class Differences(ByRevision):
     """What separates the pods from the target."""
 
     def __init__(self, ws: WorkingSet, target: RevisionView) -> None:
-        super().__init__({one.hash: one for one in reversed(ws.snapshot.revisions)})
+        super().__init__({one.hash: one for one in ws.snapshot.revisions})
         self._ws = ws
         self._target = target
 
@@ -97,9 +97,7 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
     later = pods[looked_at:]
     skipped |= skip(later, OTHERS_FIRST)
     for pod in later:
-        if pod.name in to_delete:
-            skipped[pod.name] = SPECIFIED
-        elif pod.state in _HELD and (waits := waits_for(pod, going_to.hook)):
+        if pod.state in _HELD and (waits := waits_for(pod, going_to.hook)):
             skipped[pod.name] = waits
     stages = stage_of(Purpose.UPDATE_PODS, chains)
     return Phase(stages=stages, skipped=skipped, is_partial=len(chains) == most and len(pods) > most)

@@ -119,16 +119,15 @@ def _joined(
     skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
     waiting = waiting_of(ws, skipped=skipped)
     keeping = keeping_their_claims(ws, touched=touched | refresh.touched)
+    overlap = overlap_of(ws.snapshot.overlapping)
+    outcomes = {} if before or scale.stages else _outcomes(refresh, update)
     status = status_of(
         ws,
         collision_count=choice.collision_count,
-        failures={} if before or scale.stages else _outcomes(refresh, update),
+        failures={**outcomes, SELECTOR_OVERLAP: overlap},
         waiting=waiting,
         generation=ws.snapshot.cloneset.generation,
     )
-    overlap = overlap_of(ws.snapshot.overlapping)
-    conditions = with_failures(status.conditions or (), {SELECTOR_OVERLAP: overlap}, now=ws.now)
-    status = msgspec.structs.replace(status, conditions=list(conditions) or None)
     zeros = () if ws.limits.replicas else ("updatedAvailableReplicas",)
     changed = changed_status(ws.snapshot.cloneset, status, zeros=zeros)
     stages = [
@@ -169,7 +168,7 @@ def _times(ws: WorkingSet, status: CloneSetStatus) -> Iterator[Instant | None]:
     yield next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
     due = deadline_at(condition_of(status.conditions, PROGRESSING), ws.spec.progress_deadline_seconds)
     if due is not None:
-        yield max(due, ws.now) + 1.0  # overdue only *after* that second
+        yield due + 1.0  # overdue only *after* that second
 
 
 # Pods that no longer match
@@ -203,10 +202,10 @@ def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
     """Once: pods that look like the CloneSet's own, for example left behind by one that was deleted."""
     if not orphans:
         return ()
-    names = ", ".join(pod.name for pod in orphans[:10]) + (", …" if len(orphans) > 10 else "")
+    what = ", ".join(pod.name for pod in orphans[:10]) + (", …" if len(orphans) > 10 else "")
     message = (
         f"{len(orphans)} pods match spec.selector but have no owner; they are neither adopted nor counted: "
-        f"{names}"
+        f"{what}"
     )
     return (Note(reason="OrphansMatchSelector", message=message, warning=True, again_after_s=math.inf),)
 
@@ -245,8 +244,8 @@ def _truncate_pods_to_delete(ws: WorkingSet) -> Iterable[Chain]:
     action = patch_object(
         CLONE_SETS, cloneset, {"spec": {"scaleStrategy": {"podsToDelete": kept or None}}}, unchanged=True
     )
-    gone = ", ".join(name for name in listed if name not in names)
-    yield Chain(subject="", steps=(Step(action=action, because=f"no such pods any more: {gone}"),))
+    what = ", ".join(name for name in listed if name not in names)
+    yield Chain(subject="", steps=(Step(action=action, because=f"no such pods any more: {what}"),))
 
 
 # What is a CloneSet's own in the frame

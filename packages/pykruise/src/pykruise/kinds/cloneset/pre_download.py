@@ -24,13 +24,13 @@ def plan_pre_download(ws: WorkingSet) -> tuple[Stage, ...]:
     if ws.snapshot.pull_jobs is None:
         return ()
     strategy = ws.spec.in_place
-    need = strategy.image_pre_download_min_updated_ready_pods or 0
+    need = strategy.image_pre_download_min_updated_ready_pods
     status = ws.snapshot.cloneset.status
     have = status.updated_ready_replicas if status.update_revision == ws.update.name else 0
     wanted = PreDownload(
         revision=ws.update,
         is_rolling=ws.update.hash != ws.current.hash,
-        is_due=need <= have,
+        is_due=need is None or need <= have,
         not_needed=lambda: _not_needed(ws),
         replaced=lambda: [ws.current.template],
         selector=ws.spec.selector,
@@ -50,9 +50,10 @@ def _settings(strategy: InPlaceUpdateStrategy) -> PullSettings:
 
 
 def _not_needed(ws: WorkingSet) -> str:
-    block = ws.spec.rolling_update
-    if block is None or ws.spec.is_on_delete or not ws.spec.is_in_place:
+    if not ws.spec.is_in_place:
         return "pods are not updated in place"
+    block = ws.spec.rolling_update
+    assert block is not None
     replicas = ws.limits.replicas
     given = DEFAULT_MAX_UNAVAILABLE if block.max_unavailable is None else block.max_unavailable
     at_once = resolve(given, of=replicas, rounding=Rounding.DOWN)

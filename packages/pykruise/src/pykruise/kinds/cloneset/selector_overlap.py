@@ -8,7 +8,6 @@ autoscaler through the scale subresource most of all, counts the others in.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -49,7 +48,7 @@ class OverlapMemory:
     def look(self, view: WorkloadView, selector: Selector | None, read: Mirrors) -> Sequence[PodView]:
         """The pods; all of them are looked for when the CloneSet itself has changed."""
         if selector is None or selector.is_empty:
-            return ()
+            return []
         if self._generation != view.generation:
             self._generation, self._found = view.generation, {}
             self._add(overlapping_pods(selected_pods(selector, view.namespace, read), view))
@@ -68,8 +67,8 @@ class OverlapMemory:
 
     def _add(self, pods: Iterable[PodView]) -> None:
         for pod in pods:
-            if pod.controller is not None:
-                self._found.setdefault(pod.controller.uid, {})[pod.name] = pod
+            assert pod.controller is not None
+            self._found.setdefault(pod.controller.uid, {})[pod.name] = pod
 
     def _remove(self, pod: PodView) -> None:
         owner = pod.controller.uid if pod.controller is not None else ""
@@ -98,11 +97,11 @@ def _is_of(owner: ControllerView, name: str) -> bool:
 
 def overlap_of(pods: Sequence[PodView]) -> Reason | None:
     """Whose they are; None: there are none. Without numbers, which change all the time."""
-    owners = Counter(f"{pod.controller.kind} {pod.controller.name}" for pod in pods if pod.controller)
+    owners = sorted({f"{pod.controller.kind} {pod.controller.name}" for pod in pods if pod.controller})
     if not owners:
         return None
-    shown = ", ".join(sorted(owners)[:5]) + (", …" if len(owners) > 5 else "")
-    return Reason(Code.OTHER_OWNERS, f"spec.selector matches pods of {shown} too", REMEDY)
+    what = ", ".join(owners[:5]) + (", …" if len(owners) > 5 else "")
+    return Reason(Code.OTHER_OWNERS, f"spec.selector matches pods of {what} too", REMEDY)
 
 
 def overlap_note(overlap: Reason | None) -> tuple[Note, ...]:

@@ -56,10 +56,9 @@ def _of_number(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
         return _of_missing(ws, skipped, missing=numbers.create, now=numbers.create_now)
     going = list(ws.marked(Mark.TO_DELETE | Mark.PRE_DELETING))
     if going or numbers.remove > 0:
-        count = len(going) or numbers.remove
         reasons = (skipped.get(pod.name) for pod in ws.pods)
         held = any(one is not None and one.code == Code.BUDGET for one in reasons)
-        message = f"{count} pods are to be deleted"
+        message = f"{len(going) or numbers.remove} pods are to be deleted"
         if not held:
             return Reason(Code.DELETING, message)
         remedy = "wait until more pods are available, or see what keeps them from it"
@@ -78,10 +77,10 @@ def _of_missing(ws: WorkingSet, skipped: Mapping[str, Reason], *, missing: int, 
     leaving = [pod for pod in ws.snapshot.pods if pod.is_deleting and pod.name in skipped]
     if leaving:
         pod = min(leaving, key=lambda one: one.name)
-        held = f" (finalizers: {', '.join(pod.finalizers)})" if pod.finalizers else ""
+        what = f" (finalizers: {', '.join(pod.finalizers)})" if pod.finalizers else ""
         return Reason(
             Code.TERMINATING,
-            f"pod {pod.name} {skipped[pod.name].message}{held}",
+            f"pod {pod.name} {skipped[pod.name].message}{what}",
             "see why it does not end, if that lasts",
         )
     return Reason(Code.CREATING, f"{missing} pods are missing and being created")
