@@ -1,4 +1,4 @@
-"""How much one pod's sidecars may take from it."""
+"""How much one pod's sidecars may take from it, and how long that may take."""
 
 import pytest
 
@@ -50,3 +50,25 @@ def test_a_sidecar_takes_what_it_shares_and_is_refused_beyond_the_bound(
     monkeypatch.setattr(injection, "MOST_TAKEN", takes - 1)
     with pytest.raises(InjectionError):
         injected(doc, sets)
+
+
+def test_a_pattern_is_read_as_the_original_reads_it_and_never_tries_again() -> None:
+    """With an engine that goes back, a name of 63 letters took longer than any client waits."""
+    # given
+    doc = pod({"name": "a" * 62 + "0", "image": "m"})
+    policy = {**POLICY, "targetContainersNameRegex": r"^([a-z]+-?)+$"}
+    slow = container("a", resourcesPolicy=policy)
+    # then
+    with pytest.raises(InjectionError, match="no containers match"):
+        injected(doc, sidecarset("s", slow))
+
+
+def test_sidecars_take_a_bounded_number_of_mounts_from_a_pod() -> None:
+    # given a pod with many mounts, which each sidecar would get
+    mounts = [{"name": "v", "mountPath": f"/{number}"} for number in range(1_001)]
+    doc = pod({"name": "main", "image": "m", "volumeMounts": mounts}, volumes=[{"name": "v"}])
+    sharing = [container(f"s{number}", shareVolumePolicy={"type": "enabled"}) for number in range(50)]
+    # then as many as an object has room for are possible
+    assert injected(doc, sidecarset("s", *sharing[:49])) is not None
+    with pytest.raises(InjectionError, match="at most 50000 mounts, devices and resources"):
+        injected(doc, sidecarset("s", *sharing))

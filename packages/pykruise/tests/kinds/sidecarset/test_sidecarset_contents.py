@@ -31,6 +31,11 @@ def test_only_an_init_container_is_a_native_sidecar() -> None:
     assert found.names == ("a", "b")
 
 
+def test_names_are_recorded_in_their_order() -> None:
+    """section 3.3"""
+    assert read(containers=[{"name": name} for name in "hgfedcba"]).names == tuple("abcdefgh")
+
+
 @pytest.mark.parametrize("nothing", [{}, {"containers": None, "initContainers": None, "volumes": None}])
 def test_a_list_that_is_not_there_is_empty(nothing: Document) -> None:
     found = read(**nothing)
@@ -53,6 +58,7 @@ def test_hashes_that_are_known_are_not_reckoned_again() -> None:
         ({"initContainers": [{"name": 5}]}, "spec.initContainers[0]"),
         ({"containers": [{}, {"env": "text"}]}, "spec.containers[1].env"),
         ({"containers": [{"ports": [80]}]}, "spec.containers[0].ports"),
+        ({"containers": [{"ports": 80}]}, "spec.containers[0].ports"),
         ({"containers": [{"volumeMounts": [{}, "text"]}]}, "spec.containers[0].volumeMounts"),
         ({"containers": [{"volumeDevices": {}}]}, None),
         ({"containers": [{"volumeDevices": {"a": {}}}]}, "spec.containers[0].volumeDevices"),

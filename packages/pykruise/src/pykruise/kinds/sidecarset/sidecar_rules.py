@@ -167,7 +167,7 @@ def _hot_errors(
 def _hot_name_errors(
     containers: Sequence[Mapping[str, Any]], init: Sequence[Mapping[str, Any]]
 ) -> Iterator[Cause]:
-    names = {one.get("name") for one in (*containers, *init)}
+    names = {str(one.get("name")) for one in (*containers, *init)}
     for index, one in enumerate(containers):
         if _is_hot(one) and one.get("name"):
             yield from _pair_errors(str(one["name"]), f"spec.containers[{index}].name", names)
