@@ -175,6 +175,15 @@ def test_one_plan_ends_so_many_hot_upgrades() -> None:
     assert plan.requeue_after_s == 0.0
 
 
+def test_conditions_that_cannot_be_written_are_not_tried_again_at_once() -> None:
+    """They are optional, however many there are."""
+    world = started(pods=1)
+    world.change(container("log", env=[{"name": "A", "value": "b"}]))
+    plan = many(world, MOST_AT_ONCE)
+    assert written(plan, Purpose.SET_CONDITIONS) == MOST_AT_ONCE + 1
+    assert plan.requeue_after_s is None
+
+
 # ── what is told of writes ───────────────────────────────────────────────────
 
 

@@ -92,7 +92,8 @@ def _waiting(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reaso
 
 
 def _is_partial(stages: Sequence[Stage]) -> bool:
-    return any(len(stage.chains) >= MOST_AT_ONCE for stage in stages)
+    """Whether there may be more to write. What is optional is written as a whole, and if it fails tried again later."""
+    return any(len(stage.chains) >= MOST_AT_ONCE and not stage.is_optional for stage in stages)
 
 
 _Decided = tuple[list[Stage], dict[str, Reason], tuple[Note, ...]]
