@@ -178,9 +178,10 @@ def _by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodV
     """Active pods that match, and active pods that do not."""
     active = [pod for pod in pods if pod.is_active]
     equal = {
-        one.key: one.values[0]
+        one.key: value
         for one in selector.requirements
         if one.operator in (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN) and len(one.values) == 1
+        for value in one.values
     }
     matching = active
     for key, value in equal.items():  # the usual selector, without a call per pod
