@@ -317,6 +317,13 @@ def test_names_that_no_pod_has_are_taken_off_the_list_and_nothing_else_happens()
     assert step.action.patch_type is PatchType.MERGE  # type: ignore[union-attr]
 
 
+def test_a_list_without_a_name_that_is_left_is_taken_away() -> None:
+    builder = cloneset(2).to_delete("gone")
+    builder.document["status"] = plan_cloneset(builder.snapshot()).status
+    (step,) = steps_named(plan_cloneset(builder.snapshot()), "tidy up")
+    assert step.action.body == {"spec": {"scaleStrategy": {"podsToDelete": None}}}  # type: ignore[union-attr]
+
+
 def test_the_list_waits_for_the_status_whose_write_moves_the_version() -> None:
     plan = plan_cloneset(cloneset(2).to_delete("gone").snapshot())
     assert plan.status is not None

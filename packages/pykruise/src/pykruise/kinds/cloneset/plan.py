@@ -278,7 +278,7 @@ def _planned(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
 
 def _unreadable(snapshot: Snapshot) -> list[Problem]:
     cloneset = snapshot.cloneset
-    if cloneset.spec is None or cloneset.candidate is None:
+    if cloneset.spec is None:
         return [Problem(f"spec: {cloneset.problem}", condition=FAILED_SCALE)]
     return []
 
