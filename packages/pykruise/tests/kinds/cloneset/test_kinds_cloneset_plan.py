@@ -218,6 +218,17 @@ def test_a_current_revision_whose_labels_do_not_match_makes_no_pods_that_would_b
     assert "do not match spec.selector" in found["message"]
 
 
+def test_a_template_that_the_selector_does_not_mean_makes_no_pods_beside_those_of_an_older_one() -> None:
+    """They would be released at once, and made again."""
+    builder = cloneset(3, pods=2, old=2, max_unavailable=1)
+    builder.spec["template"]["metadata"]["labels"] = {"app": "other"}
+    plan = planned(builder)
+    assert not plan.stages
+    found = condition(plan, FAILED_SCALE)
+    assert found is not None
+    assert found["reason"] == "InvalidSpec"
+
+
 def test_a_large_step_is_planned_in_parts_that_follow_each_other_at_once() -> None:
     # given far more to do than an API server takes in a second
     grow = planned(cloneset(MOST_AT_ONCE + 5, pods=0))

@@ -71,19 +71,15 @@ _KEEPS_CLAIMS: Final = Reason(
 def ids_of_new_pods(ws: WorkingSet, count: int) -> IdChoice:
     """Ids of `count` new pods; fewer when the last pod of a leftover claim still terminates."""
     snapshot = ws.snapshot
-    active, terminating, finished = set[str](), set[str](), set(snapshot.occupied_ids)
-    for pod in snapshot.pods:
-        group = terminating if pod.is_deleting else active if pod.is_active else finished
-        group.add(pod.instance_id)
     follow = {claim.instance_id for claim in _leaving(snapshot)}
     return choose_ids(
         count,
         claims=[claim for claim in snapshot.claims if claim.instance_id not in follow]
         if ws.spec.reuses_claims
         else (),
-        active=active,
-        terminating=terminating,
-        finished=finished,
+        active={pod.instance_id for pod in snapshot.pods if not pod.is_deleting},
+        terminating={pod.instance_id for pod in snapshot.pods if pod.is_deleting},
+        finished=snapshot.occupied_ids,
         source=snapshot.ids,
         taken={claim.instance_id for claim in snapshot.claims},
     )
