@@ -567,10 +567,16 @@ def test_claims_are_cleaned_up_in_the_order_of_their_names(reuse: bool) -> None:
     assert [chain.subject for chain in stage.chains] == ["data-web-a", "data-web-b", "data-web-c"]
 
 
-def test_where_nothing_is_recorded_of_claim_templates_pods_are_not_said_to_keep_theirs() -> None:
-    """A revision that an older manager stored"""
+@pytest.mark.parametrize(
+    "annotations",
+    [{}, {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: templates_hash([claim_template("data")])}],
+    ids=["an older manager stored it", "they are the same"],
+)
+def test_pods_whose_claim_templates_are_not_known_to_have_changed_say_nothing(
+    annotations: dict[str, str],
+) -> None:
     builder = cloneset(1).with_templates("data").claim("a")
-    builder.with_revisions(revision(builder.spec["template"], 2, annotations={}))
+    builder.with_revisions(revision(builder.spec["template"], 2, annotations=annotations))
     assert left(plan_of(builder)) == {}
 
 
