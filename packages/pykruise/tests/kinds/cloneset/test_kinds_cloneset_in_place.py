@@ -106,6 +106,23 @@ def test_what_cannot_change_in_place_is_recreated_and_the_reason_names_the_path(
     assert "spec.hostNetwork was added; in place only images" in step.because
 
 
+@pytest.mark.parametrize(("policy", "is_recreated"), [("InPlaceIfPossible", True), ("InPlaceOnly", False)])
+def test_other_claim_templates_rule_an_update_in_place_out_with_the_gate_where_pods_may_be_recreated(
+    policy: str, is_recreated: bool
+) -> None:
+    # given revisions that were stored with different claim templates
+    builder = in_place(1, policy=policy).with_settings(recreate_on_claim_change=True)
+    hashes = [{keys.CLAIM_TEMPLATES_HASH_ANNOTATION: one} for one in ("before", "now")]
+    builder.with_revisions(
+        revision(builder.old_template, 1, annotations=hashes[0]),
+        revision(builder.spec["template"], 2, annotations=hashes[1]),
+    )
+    # then
+    plan = planned(builder)
+    assert deleted(plan) == ({"a"} if is_recreated else set())
+    assert states(plan) == ({} if is_recreated else {"a": "Updating"})
+
+
 def test_in_place_only_touches_no_pod_that_cannot_change_and_says_why() -> None:
     """cloneset case 78"""
     # given
@@ -412,6 +429,7 @@ def test_an_updated_pod_without_a_hook_becomes_normal_first() -> None:
     plan = planned(builder)
     assert states(plan) == {"a": "Normal"}
     assert replaced(plan) == set()
+    assert plan.skipped["web-a"].code == "UpdatingInPlace"
 
 
 def test_a_pod_that_is_being_updated_is_updated_again_without_asking() -> None:

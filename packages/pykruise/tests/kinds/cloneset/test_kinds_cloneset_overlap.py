@@ -73,14 +73,16 @@ def test_pods_of_an_earlier_cloneset_of_this_name_do_not_overlap(
 
 def test_pods_of_another_set_are_reported_by_a_condition_and_an_event_and_nothing_is_touched() -> None:
     # given
-    snapshot = msgspec.structs.replace(cloneset(2).snapshot(), overlapping=[pod(), pod(), pod(owner="other")])
+    others = [pod(), pod(), *(pod(owner=name) for name in "dcba")]
+    snapshot = msgspec.structs.replace(cloneset(2).snapshot(), overlapping=others)
     # when
     plan = plan_cloneset(snapshot)
     # then
     assert plan.status is not None
     (condition,) = [one for one in plan.status["conditions"] if one["type"] == "SelectorOverlap"]
     assert condition["status"] == "True"
-    assert "ReplicaSet other, ReplicaSet rival" in condition["message"]
+    named = ", ".join(f"ReplicaSet {name}" for name in ("a", "b", "c", "d", "rival"))
+    assert named in condition["message"]
     assert [(note.reason, note.warning) for note in plan.notes] == [("SelectorOverlap", True)]
     assert not plan.stages
     assert plan.requeue_after_s is None, "their pods say when they go"
