@@ -13,6 +13,7 @@ from support.statefulset_builder import (
     name_of,
     statefulset,
     states,
+    template,
     waiting,
 )
 
@@ -226,6 +227,7 @@ def test_what_took_it_out_of_service_is_taken_back_with_it() -> None:
     body = step.action.body  # type: ignore[union-attr]
     assert body["metadata"]["labels"][keys.STATE_LABEL] == "Normal"
     assert body["status"]["conditions"][0]["status"] == "True"
+    assert step.because == "nothing holds KruisePodReady back, and its deletion is no longer wanted"
 
 
 # ── Parallel ─────────────────────────────────────────────────────────────────
@@ -426,6 +428,20 @@ def test_a_new_pod_has_its_name_labels_owner_and_host_name() -> None:
     (reference,) = metadata["ownerReferences"]
     assert (reference["kind"], reference["controller"]) == ("StatefulSet", True)
     assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("web-0", "peers")
+    # and nothing that is not asked for
+    (pod,) = created_pods(statefulset(1, pods=False).plan())
+    assert "finalizers" not in pod["metadata"]
+    assert "subdomain" not in pod["spec"]
+
+
+def test_a_pod_of_a_template_without_metadata_has_the_labels_of_the_set_alone() -> None:
+    """Admission lets it pass where the selector asks for no label."""
+    selector = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
+    for metadata in ({}, {"metadata": None}, {"metadata": {}}):
+        builder = statefulset(1, pods=False).with_revisions()
+        builder.with_spec(selector=selector, template={**metadata, "spec": template()["spec"]})
+        (pod,) = created_pods(builder.plan())
+        assert pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-0"
 
 
 def test_the_index_label_has_a_gate() -> None:

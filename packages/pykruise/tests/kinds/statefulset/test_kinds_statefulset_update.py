@@ -515,26 +515,16 @@ def test_a_pod_that_prepares_for_an_update_that_does_not_come_returns(fields: di
     assert states(builder.plan()) == {2: "Normal"}
 
 
-def test_the_mark_of_the_hook_goes_with_every_way_back() -> None:
-    """The key preUpdateHook would keep the pod out of service for ever."""
-    # given a pod in Normal on which another manager has left it
-    builder = statefulset(3).not_ready(2)
-    builder.pods["web-2"]["spec"]["readinessGates"] = [{"conditionType": keys.KRUISE_POD_READY}]
-    message = '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'
-    builder.set_condition(2, keys.KRUISE_POD_READY, "False", message=message)
-    # when
-    (step,) = builder.plan().steps
-    # then
-    assert step.action.body["status"]["conditions"][0]["status"] == "True"  # type: ignore[union-attr]
-
-
 def test_a_pod_on_its_way_out_does_not_stop_the_pass() -> None:
     """An update in place passes over it, and the next candidate's turn comes."""
     # given one that waits for its preDelete hook, specified for deletion
     builder = updatable(3, parallel=True, maxUnavailable=2).with_hook("preDelete").all_old()
     builder.hooked(2).state("PreparingDelete", 2).marked(2)
     # then
-    assert images(builder.plan()) == {1: "nginx:1"}
+    plan = builder.plan()
+    assert images(plan) == {1: "nginx:1"}
+    # and it does not come back
+    assert 2 not in states(plan)
 
 
 def test_recreation_asks_the_pre_delete_hook() -> None:
@@ -571,16 +561,24 @@ def test_one_that_was_to_be_deleted_and_can_be_updated_in_place_comes_back_first
     builder = updatable(3, parallel=True, maxUnavailable=2).with_hook("preDelete").all_old()
     plan = builder.hooked(2).state("PreparingDelete", 2).plan()
     assert states(plan)[2] == "Normal"
+    assert 2 not in left(plan)
     # and costs a place until its turn has come
     assert images(plan) == {1: "nginx:1"}
+    # and likewise where only its policy says that it is not recreated
+    builder = updatable(3, policy="InPlaceOnly").with_hook("preDelete")
+    builder.old_template["spec"]["containers"][0]["command"] = ["sleep"]
+    plan = builder.all_old().hooked(2).state("PreparingDelete", 2).plan()
+    assert states(plan) == {2: "Normal"}
 
 
-def test_the_hook_returns_for_the_next_update_while_the_last_one_ends() -> None:
+@pytest.mark.parametrize("hook", ["off", "1"])
+def test_the_hook_returns_for_the_next_update_while_the_last_one_ends(hook: str) -> None:
     # given a pod that is Updated when another template comes
     builder = hooked_rollout().state("Updated", 2)
-    builder.labelled({"example.com/hook": "off"}, 2)
+    builder.labelled({"example.com/hook": hook}, 2)
     # when
-    body = patches(builder.plan())["web-2"]
+    (step,) = builder.plan().steps
+    body = step.action.body  # type: ignore[union-attr]  # a patch
     # then it has to be released once more
     assert body["metadata"]["labels"][keys.STATE_LABEL] == "PreparingUpdate"
     assert HOOK.items() <= body["metadata"]["labels"].items()

@@ -104,7 +104,7 @@ def _phases(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
         limits=limits,
         update=choice.revision,
         current=choose_current(own, statefulset.status.current_revision, update=choice.revision),
-        revisions=own if choice.create is None else [*own, choice.revision],
+        revisions=own,
         pods=[*members, *snapshot.orphans],
     )
     return _planned(ws, choice, mismatched, unrecorded=unrecorded)
@@ -201,7 +201,7 @@ def _reserved_notes(ws: WorkingSet) -> list[Note]:
 
 def _unreadable(snapshot: Snapshot) -> list[Problem]:
     statefulset = snapshot.statefulset
-    if statefulset.spec is None or statefulset.candidate is None:
+    if statefulset.spec is None:
         return [Problem(statefulset.problem)]
     if statefulset.selector is None or statefulset.selector.is_empty:
         return [Problem("spec.selector: cannot be read, or would match every pod")]

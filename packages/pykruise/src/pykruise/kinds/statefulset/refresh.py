@@ -22,7 +22,7 @@ from pykruise.plans.refreshing import (
 )
 from pykruise.pods.lifecycle import LifecycleState, next_state, state_metadata, why_waiting
 from pykruise.pods.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, let_go
-from pykruise.pods.views import FINISHED, SERVING_STATES, PodView
+from pykruise.pods.views import SERVING_STATES, PodView
 from pykruise.runtime.plan import Step
 
 __all__ = ["plan_refresh"]
@@ -64,7 +64,7 @@ def _is_wanted_again(
 ) -> bool:
     """Whether a pod in PreparingDelete has no reason left to go: neither a mark nor an update that
     would recreate it."""
-    if pod.state != LifecycleState.PREPARING_DELETE or pod.is_specified_delete or pod.phase in FINISHED:
+    if pod.state != LifecycleState.PREPARING_DELETE or pod.is_specified_delete:
         return False
     return ws.is_updated(pod) or pod.name not in updating or not differences.recreates(pod)
 
@@ -77,13 +77,13 @@ def _steps(
         pod,
         ws.spec.lifecycle,
         is_updated=is_updated,
-        is_update_complete=not pod.may_be_updating or progress.is_complete,
+        is_update_complete=progress.is_complete,
     )
     released = released_after_update(pod, state, now=ws.now)
     if is_kept:
         state = LifecycleState.NORMAL
         released += let_go(pod, PRE_DELETE_HOOK, now=ws.now)
-    if pod.state in SERVING_STATES and not released and not progress.conditions:
+    if pod.state in SERVING_STATES:
         # What an interrupted turn has left behind would keep the pod out of service for ever.
         released = let_go(pod, PRE_DELETE_HOOK, now=ws.now) or let_go(pod, PRE_UPDATE_HOOK, now=ws.now)
     conditions = due_conditions(pod, progress, released=released, now=ws.now)

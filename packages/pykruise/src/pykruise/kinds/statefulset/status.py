@@ -91,10 +91,10 @@ def status_of(
         observed_generation=statefulset.generation,
         current_revision=current,
         update_revision=ws.update.name,
-        collision_count=collision_count or stored.collision_count,
+        collision_count=collision_count,
         label_selector=str(statefulset.selector),
-        conditions=conditions or None,
-        volume_claims=_claim_statuses(ws) or None,
+        conditions=conditions,
+        volume_claims=_claim_statuses(ws),
     )
 
 
