@@ -396,11 +396,28 @@ def test_claim_templates_keep_their_names_number_and_shape_while_claims_follow_t
     assert claim_fields(fast, old) == []
 
 
-def test_under_on_delete_anything_goes() -> None:
+@pytest.mark.parametrize("strategy", [None, {"type": "OnDelete"}])
+def test_under_on_delete_anything_goes(strategy: dict[str, Any] | None) -> None:
     """statefulset case 74"""
     old = document(volumeClaimTemplates=[claim_template()])
-    new = document(volumeClaimTemplates=[claim_template("logs", storageClassName="x")])
+    new = document(
+        volumeClaimTemplates=[claim_template("logs", storageClassName="x")],
+        volumeClaimUpdateStrategy=strategy,
+    )
     assert claim_fields(new, old) == []
+
+
+def test_a_set_without_claims_may_be_to_let_them_grow() -> None:
+    without = document(volumeClaimUpdateStrategy={"type": "OnPodRollingUpdate"})
+    assert claim_fields(without, without) == []
+    assert claim_fields(growing(), without) == claim_fields(without, growing())
+    assert claim_fields(growing(), without) == ["spec.volumeClaimTemplates"]
+
+
+@pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": {}}])
+def test_a_claim_template_may_say_nothing(spec: Document) -> None:
+    bare = growing({"metadata": {"name": "data"}, **spec})
+    assert claim_fields(bare, bare) == []
 
 
 @pytest.mark.parametrize(("expandable", "accepted"), [(True, True), (None, True), (False, False)])
@@ -423,6 +440,8 @@ def test_without_a_class_the_newest_default_one_decides() -> None:
         storage_class("newest", expandable=True, created="2026-01-03T00:00:00Z"),
     ]
     assert len(claim_fields(new, old, *classes)) == 1
+    del classes[0]["metadata"]["creationTimestamp"]
+    assert len(claim_fields(new, old, *classes)) == 1
     assert claim_fields(new, old, *classes[:1]) == []
     assert claim_fields(new, old) == []
 
@@ -432,6 +451,9 @@ def test_a_class_that_is_not_there_or_cannot_be_looked_up_is_an_error() -> None:
     new = growing(claim_template(size="2Gi", storageClassName="fast"))
     assert claim_fields(new, old) == ["spec.volumeClaimTemplates[data].spec.storageClassName"]
     assert claim_fields(new, old, fails=True) == ["spec.volumeClaimTemplates"]
+    # but nobody asks for one while claims keep their size, or where nobody can
+    assert claim_fields(old, old, fails=True) == []
+    assert fields(new, old=old, reviewer=validating(resizes_claims=True, classes=None)) == []
 
 
 # ── deletion, versions ───────────────────────────────────────────────────────

@@ -26,8 +26,6 @@ from support.statefulset_builder import (
     left,
     patches,
     statefulset,
-    template,
-    updatable,
     waiting,
 )
 from support.wakes import Woken
@@ -68,6 +66,14 @@ def test_claims_come_before_their_pod_with_the_labels_of_template_and_selector()
     ]
     # and nothing is shared that a later change could leak through
     assert data["metadata"]["labels"] is not logs["metadata"]["labels"]
+    # and what fails is a warning
+    assert all(step.failed is not None and step.failed.warning for step in chain.steps)
+
+
+def test_a_set_that_selects_by_expressions_alone_makes_claims_too() -> None:
+    builder = statefulset(1, pods=False).with_claims(claim_template()).with_revisions()
+    builder.with_spec(selector={"matchExpressions": [{"key": "app", "operator": "Exists"}]})
+    assert created_claims(builder.plan()) == ["data-web-0"]
 
 
 def test_a_claim_takes_the_place_of_a_volume_of_its_name() -> None:
@@ -95,6 +101,13 @@ def test_a_claim_that_is_there_is_used_as_it_is() -> None:
     assert PERSISTENT_VOLUME_CLAIMS not in {
         step.action.resource for step in plan.steps if not isinstance(step.action, Create)
     }
+
+
+def test_a_claim_of_a_lost_pod_is_used_again_where_numbers_are_reserved() -> None:
+    builder = statefulset(1, pods=False).with_spec(reserveOrdinals=[0, "2-3"], replicas=2)
+    builder.pod(1, 4).with_claims(claim_template()).without(4)
+    plan = builder.plan()
+    assert (created(plan), created_claims(plan)) == ([4], [])
 
 
 def test_a_pod_waits_for_the_end_of_its_old_claim_and_others_do_not() -> None:
@@ -142,7 +155,7 @@ def test_claims_are_owned_by_the_objects_with_which_they_are_deleted(
     # given a wanted and a surplus pod whose claims have owners of some earlier policy
     builder = statefulset(1).pod(1).with_claims(claim_template()).retaining(scaled=scaled, deleted=deleted_)
     for name in ("web-0", "web-1"):
-        owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "foreign"}]
+        owners = foreign_owners(name)
         owners += [SET_REFERENCE] if before in ("set", "both") else []
         owners += [pod_reference(name)] if before in ("pod", "both") else []
         builder.claims[f"data-{name}"]["metadata"]["ownerReferences"] = owners
@@ -151,6 +164,14 @@ def test_claims_are_owned_by_the_objects_with_which_they_are_deleted(
     # then
     assert owners_after(builder, written, "data-web-0") == slot
     assert owners_after(builder, written, "data-web-1") == surplus
+
+
+def foreign_owners(pod: str) -> list[dict[str, Any]]:
+    """An object named as the pod, and a pod of another name."""
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": pod, "uid": "foreign"},
+        pod_reference("backup", "foreign pod"),
+    ]
 
 
 def owners_after(builder: StatefulSetBuilder, written: dict[str, Any], name: str) -> set[str]:
@@ -163,6 +184,7 @@ def owners_after(builder: StatefulSetBuilder, written: dict[str, Any], name: str
             assert "controller" not in one
             owners[one["uid"]] = one
     assert owners.pop("foreign", None) is not None
+    assert owners.pop("foreign pod", None) is not None
     return {one["kind"] for one in owners.values()}
 
 
@@ -200,6 +222,13 @@ def test_a_pod_is_not_made_on_a_claim_that_goes_with_its_predecessor() -> None:
     assert (created(plan), created_claims(plan)) == ([2], ["data-web-2"])
 
 
+def test_a_pod_is_made_on_a_claim_that_others_own() -> None:
+    """statefulset case 68"""
+    builder = statefulset(3).with_claims(claim_template()).retaining(scaled="Delete").without(2)
+    builder.claims["data-web-2"]["metadata"]["ownerReferences"] = foreign_owners("web-2")
+    assert created(builder.plan()) == [2]
+
+
 def test_a_claim_that_is_retained_again_is_saved_before_its_next_pod_comes() -> None:
     """Otherwise garbage collection would take it away under the pod."""
     # given a claim that was to go with the last pod, and a policy that retains now
@@ -225,6 +254,39 @@ def test_claims_that_are_retained_again_lose_the_set_as_owner() -> None:
     assert {name: body["metadata"]["ownerReferences"] for name, body in written.items()} == {
         f"data-web-{number}": [{"$patch": "delete", "uid": UID}] for number in range(3)
     }
+    steps = builder.plan().steps
+    policy = "persistentVolumeClaimRetentionPolicy"
+    assert {step.because for step in steps} == {f"{policy}: it stays when its pod or the set is deleted"}
+    assert all(step.failed is not None and step.failed.warning for step in steps)
+    # and those that are to go get it, once
+    builder.retaining(deleted="Delete")
+    assert builder.plan().stages == ()
+    del builder.claims["data-web-2"]["metadata"]["ownerReferences"]
+    (step,) = builder.plan().steps
+    assert step.action.key.name == "data-web-2"
+    assert step.because == f"{policy}: it goes with StatefulSet web"
+
+
+def test_a_claim_on_its_way_out_is_not_saved_for_the_next_pod() -> None:
+    builder = statefulset(1).with_claims(claim_template()).retaining().without(0)
+    builder.claims["data-web-0"]["metadata"] |= {
+        "ownerReferences": [SET_REFERENCE],
+        "deletionTimestamp": format_time(NOW),
+    }
+    assert builder.plan().stages == ()
+
+
+def test_a_claim_of_a_pending_pod_gets_its_owners_once_while_another_is_made() -> None:
+    builder = statefulset(1).with_claims(claim_template(), claim_template("logs")).retaining().pending(0)
+    builder.claims["data-web-0"]["metadata"]["ownerReferences"] = [SET_REFERENCE]
+    del builder.claims["logs-web-0"]
+    assert sorted(step.action.key.name for step in builder.plan().steps) == ["data-web-0", "logs-web-0"]
+
+
+@pytest.mark.parametrize(("scaled", "deleted_"), [("Archive", "Delete"), ("Delete", "Archive")])
+def test_a_policy_that_is_not_known_retains(scaled: str, deleted_: str) -> None:
+    builder = statefulset(1).pod(1).with_claims(claim_template()).retaining(scaled=scaled, deleted=deleted_)
+    assert patches(builder.plan(), PERSISTENT_VOLUME_CLAIMS) == {}
 
 
 def test_new_claims_are_created_with_their_owner() -> None:
@@ -238,6 +300,12 @@ def test_without_the_gate_the_policy_is_ignored() -> None:
     plan = builder.with_settings(auto_delete_claims=False).plan()
     assert patches(plan, PERSISTENT_VOLUME_CLAIMS) == {}
     assert deleted(plan) == [2]
+    # and who owns a claim stays so
+    builder.claims["data-web-0"]["metadata"]["ownerReferences"] = [SET_REFERENCE]
+    assert patches(builder.plan(), PERSISTENT_VOLUME_CLAIMS) == {}
+    # and new ones are owned by none
+    (claim, _) = (step.action.body for step in builder.with_spec(replicas=4).plan().steps)  # type: ignore[union-attr]
+    assert "ownerReferences" not in claim["metadata"]
 
 
 def test_no_claim_is_ever_deleted_by_the_set_itself() -> None:
@@ -266,189 +334,6 @@ def test_the_other_claims_of_a_pod_are_made_while_an_old_one_is_on_its_way_out(i
     plan = builder.plan()
     assert (created_claims(plan), created(plan)) == (["data-web-0", "logs-web-0"], [] if is_there else [0])
     assert left(plan) == ({0: "is not ready; the others wait for it"} if is_there else {})
-
-
-# ── growing ──────────────────────────────────────────────────────────────────
-
-FAST = {"storageClassName": "fast"}
-
-
-def growing(replicas: int = 3, *, expandable: bool | None = True, **fields: Any) -> StatefulSetBuilder:
-    """Claims of 1Gi, a template of 2Gi."""
-    builder = statefulset(replicas, **fields).with_claims(claim_template(**FAST))
-    builder.spec["volumeClaimTemplates"] = [claim_template(size="2Gi", **FAST)]
-    return builder.growing(expandable=expandable)
-
-
-def grown(plan: Any) -> list[str]:
-    return [name for name, body in patches(plan, PERSISTENT_VOLUME_CLAIMS).items() if "spec" in body]
-
-
-def capacity(builder: StatefulSetBuilder, name: str, size: str, *, asked: str = "2Gi") -> None:
-    builder.claims[name]["spec"]["resources"]["requests"]["storage"] = asked
-    builder.claims[name]["status"]["capacity"]["storage"] = size
-
-
-def ready_claims(builder: StatefulSetBuilder) -> int:
-    status = builder.plan().status
-    assert status is not None
-    found: int = status["volumeClaims"][0]["compatibleReadyReplicas"]
-    return found
-
-
-def test_claims_grow_pod_by_pod_from_the_highest_and_no_pod_is_restarted() -> None:
-    """statefulset case 70"""
-    # given
-    builder = growing()
-    plan = builder.plan()
-    assert grown(plan) == ["data-web-2"]
-    body = patches(plan, PERSISTENT_VOLUME_CLAIMS)["data-web-2"]
-    assert body["metadata"]["annotations"] == {"apps.kruise.io/owned-by-asts": "web"}
-    assert body["spec"]["resources"] == {"requests": {"storage": "2Gi"}}
-    assert ready_claims(builder) == 0
-    # while it grows, the next one waits
-    capacity(builder, "data-web-2", "1Gi")
-    plan = builder.plan()
-    assert plan.stages == ()
-    assert waiting(plan) == "ClaimsGrow"
-    # and then it is its turn
-    for number, following in ((2, ["data-web-1"]), (1, ["data-web-0"]), (0, [])):
-        capacity(builder, f"data-web-{number}", "2Gi")
-        plan = builder.plan()
-        assert grown(plan) == following
-        assert deleted(plan) == []
-        assert ready_claims(builder) == 3 - number
-    assert waiting(plan) == ""
-
-
-@pytest.mark.parametrize("expandable", [None, False])
-def test_a_class_whose_volumes_cannot_grow_stops_the_pass_and_is_named(expandable: bool | None) -> None:
-    """statefulset case 71"""
-    plan = growing(expandable=expandable).all_old().plan()
-    assert plan.stages == ()
-    assert {note.reason for note in plan.notes} == {"FailedUpdatePVC"}
-    assert "allowVolumeExpansion" in plan.status["conditions"][0]["message"]  # type: ignore[index]
-    assert waiting(plan) == "CannotUpdate"
-
-
-def test_claims_never_shrink_and_a_larger_one_will_do() -> None:
-    """statefulset case 72"""
-    builder = statefulset(3).with_claims(claim_template(size="2Gi")).growing()
-    builder.spec["volumeClaimTemplates"] = [claim_template(size="1Gi")]
-    plan = builder.plan()
-    assert plan.stages == ()
-    assert plan.status["volumeClaims"][0]["compatibleReadyReplicas"] == 3  # type: ignore[index]
-    # and a later one is smaller
-    plan = builder.with_spec(replicas=4).plan()
-    claim = next(iter(plan.steps)).action.body  # type: ignore[union-attr]
-    assert claim["spec"]["resources"]["requests"]["storage"] == "1Gi"
-
-
-def test_after_a_rollback_claims_grow_without_a_restart() -> None:
-    """statefulset case 73"""
-    # given P2 updated with its claim under partition 2, then the image taken back and the partition lowered
-    builder = growing(partition=0)
-    capacity(builder, "data-web-2", "2Gi")
-    builder.old_template = template("nginx:2")
-    builder.old(2)
-    # then P2 goes back first
-    assert deleted(builder.plan()) == [2]
-    # and then the claims of P1 and P0 grow, their pods being of the right revision
-    builder.pod(2)
-    plan = builder.plan()
-    assert (grown(plan), deleted(plan)) == (["data-web-1"], [])
-
-
-def test_a_claim_of_another_shape_stops_the_pass_and_is_named() -> None:
-    """statefulset case 75"""
-    builder = growing(parallel=True).all_old()
-    builder.claims["data-web-2"]["spec"]["accessModes"] = ["ReadWriteMany"]
-    # given another pod whose claims could grow, were it not for the first one
-    plan = builder.with_rolling(maxUnavailable=2).plan()
-    assert plan.stages == ()
-    (note,) = plan.notes
-    assert (note.reason, note.warning) == ("FailedUpdatePVC", True)
-    assert "data-web-2" in note.message
-
-
-def test_a_pod_is_updated_once_its_claims_have_grown() -> None:
-    # given another image too
-    builder = growing(2, podUpdatePolicy="ReCreate").all_old()
-    plan = builder.plan()
-    assert (grown(plan), deleted(plan)) == (["data-web-1"], [])
-    capacity(builder, "data-web-1", "1Gi")
-    plan = builder.plan()
-    assert plan.stages == ()
-    assert left(plan)[1] == "waits until its claims have grown"
-    # and the next one's turn comes, as far as maxUnavailable goes
-    assert grown(builder.with_rolling(maxUnavailable=2).plan()) == ["data-web-0"]
-    capacity(builder, "data-web-1", "2Gi")
-    assert deleted(builder.plan()) == [1]
-
-
-def test_in_order_claims_of_a_pod_that_has_ended_or_terminates_grow_once_its_successor_is_there() -> None:
-    assert grown(growing(1).phase("Failed", 0).plan()) == []
-    assert grown(growing(1).state("Updating", 0).deleted(0).plan()) == []
-
-
-def test_claims_grow_side_by_side_within_the_budget() -> None:
-    assert grown(growing(parallel=True, maxUnavailable=2).plan()) == ["data-web-2", "data-web-1"]
-
-
-def test_a_file_system_that_does_not_grow_under_the_pod_gets_a_new_pod() -> None:
-    # given a claim whose volume has grown, and whose file system waits for the pod's start
-    builder = growing(3, parallel=True, maxUnavailable=2)
-    wait_for_start(builder, "data-web-2", since_s=100)
-    wait_for_start(builder, "data-web-1", since_s=50)
-    # then it gets its time
-    plan = builder.plan()
-    assert (deleted(plan), plan.requeue_after_s) == ([], 200)
-    assert left(plan) == dict.fromkeys((1, 2), "waits until the file system of its claims has grown")
-    # and then the pod is recreated, though it is of the right revision, and the other waits on
-    plan = builder.at(200).plan()
-    assert (deleted(plan), plan.requeue_after_s) == ([2], 50)
-    assert deleted(builder.at(250).plan()) == [2, 1]
-    # and an old one need not wait for its time
-    assert deleted(builder.at(0).all_old().plan()) == [2, 1]
-
-
-def wait_for_start(builder: StatefulSetBuilder, claim: str, *, since_s: float) -> None:
-    """The volume has grown since so long, its file system has not."""
-    capacity(builder, claim, "1Gi")
-    since = format_time(NOW - since_s)
-    pending = {"type": "FileSystemResizePending", "status": "True", "lastTransitionTime": since}
-    builder.claims[claim]["status"]["conditions"] = [pending]
-
-
-def test_without_the_gate_or_the_strategy_claims_stay_as_they_are() -> None:
-    """statefulset case 51"""
-    assert growing().with_settings(auto_resize_claims=False).plan().stages == ()
-    builder = growing().with_spec(volumeClaimUpdateStrategy={"type": "OnDelete"})
-    assert builder.plan().stages == ()
-    # and no pod waits for them
-    wait_for_start(builder, "data-web-2", since_s=1000)
-    assert builder.plan().stages == ()
-    capacity(builder, "data-web-2", "1Gi")
-    del builder.claims["data-web-2"]["status"]["conditions"]
-    assert deleted(builder.all_old().plan()) == [2]
-    capacity(builder, "data-web-2", "2Gi")
-    capacity(builder, "data-web-1", "1Gi")
-    assert deleted(builder.plan()) == [2]
-
-
-def test_claims_that_are_not_there_or_on_their_way_out_are_passed_over() -> None:
-    builder = growing(2, parallel=True, maxUnavailable=2)
-    del builder.claims["data-web-0"]
-    builder.claims["data-web-1"]["metadata"]["deletionTimestamp"] = format_time(NOW)
-    assert grown(builder.plan()) == []
-
-
-def test_in_place_updates_wait_for_their_claims_too() -> None:
-    builder = updatable(2).with_claims(claim_template(**FAST)).all_old()
-    builder.spec["volumeClaimTemplates"] = [claim_template(size="2Gi", **FAST)]
-    plan = builder.growing().plan()
-    assert grown(plan) == ["data-web-1"]
-    assert patches(plan) == {}
 
 
 # ── what wakes the set ───────────────────────────────────────────────────────

@@ -5,15 +5,11 @@ import pytest
 from pykruise.pods import keys
 from pykruise.runtime.actions import Patch
 from support.statefulset_builder import (
-    HOOK,
     created,
-    created_pods,
     deleted,
     left,
-    name_of,
     statefulset,
     states,
-    template,
     waiting,
 )
 
@@ -386,6 +382,24 @@ def test_another_start_makes_pods_above_and_takes_those_below() -> None:
     assert (created(plan), deleted(plan)) == ([3, 4], [1, 0])
 
 
+@pytest.mark.parametrize(
+    ("gate", "ordinals", "expected"),
+    [
+        (True, {"start": 5}, [5, 6]),
+        (True, {"start": 0}, [0, 1]),
+        (True, {"start": -3}, [0, 1]),
+        (True, None, [0, 1]),
+        (False, {"start": 5}, [0, 1]),
+    ],
+)
+def test_the_first_number_has_a_gate_and_is_not_below_zero(
+    gate: bool, ordinals: dict[str, int] | None, expected: list[int]
+) -> None:
+    """statefulset case 8"""
+    builder = statefulset(2, pods=False, parallel=True).with_spec(ordinals=ordinals)
+    assert created(builder.with_settings(start_ordinal=gate).plan()) == expected
+
+
 def test_pods_without_a_number_are_ignored() -> None:
     """statefulset case 21"""
     # given one that the set would not even name so, and one whose number does not fit
@@ -403,72 +417,7 @@ def test_a_pod_whose_number_is_written_in_another_way_is_not_taken_for_the_real_
     assert created(plan) == [1]
 
 
-# ── what a pod looks like ────────────────────────────────────────────────────
-
-
-def test_a_new_pod_has_its_name_labels_owner_and_host_name() -> None:
-    # given
-    builder = statefulset(1, pods=False).with_spec(serviceName="peers")
-    builder.spec["template"]["metadata"] |= {"annotations": {"a": "1"}, "finalizers": ["example.com/f"]}
-    # when
-    (pod,) = created_pods(builder.plan())
-    # then
-    metadata = pod["metadata"]
-    assert (metadata["name"], metadata["generateName"]) == ("web-0", "web-")
-    assert metadata["labels"] == {
-        "app": "web",
-        "statefulset.kubernetes.io/pod-name": "web-0",
-        "apps.kubernetes.io/pod-index": "0",
-        keys.REVISION_LABEL: name_of(builder.spec["template"]),
-        keys.STATE_LABEL: "Normal",
-    }
-    assert metadata["annotations"]["a"] == "1"
-    assert keys.STATE_TIME_ANNOTATION in metadata["annotations"]
-    assert metadata["finalizers"] == ["example.com/f"]
-    (reference,) = metadata["ownerReferences"]
-    assert (reference["kind"], reference["controller"]) == ("StatefulSet", True)
-    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("web-0", "peers")
-    # and nothing that is not asked for
-    (pod,) = created_pods(statefulset(1, pods=False).plan())
-    assert "finalizers" not in pod["metadata"]
-    assert "subdomain" not in pod["spec"]
-
-
-def test_a_pod_of_a_template_without_metadata_has_the_labels_of_the_set_alone() -> None:
-    """Admission lets it pass where the selector asks for no label."""
-    selector = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
-    for metadata in ({}, {"metadata": None}, {"metadata": {}}):
-        builder = statefulset(1, pods=False).with_revisions()
-        builder.with_spec(selector=selector, template={**metadata, "spec": template()["spec"]})
-        (pod,) = created_pods(builder.plan())
-        assert pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-0"
-
-
-def test_the_index_label_has_a_gate() -> None:
-    (pod,) = created_pods(statefulset(1, pods=False).with_settings(pod_index_label=False).plan())
-    assert "apps.kubernetes.io/pod-index" not in pod["metadata"]["labels"]
-
-
-def test_a_new_pod_waits_for_the_pre_normal_hook() -> None:
-    """statefulset case 62"""
-    # given
-    builder = statefulset(2, pods=False).with_hook("preNormal")
-    (pod,) = created_pods(builder.plan())
-    assert pod["metadata"]["labels"][keys.STATE_LABEL] == "PreparingNormal"
-    # when it runs without the hook, it is not available and the next is not made
-    builder.pod(0).state("PreparingNormal", 0)
-    plan = builder.plan()
-    assert created(plan) == []
-    assert waiting(plan) == "PreNormalHook"
-    # and with the hook it is
-    assert states(builder.hooked(0).plan()) == {0: "Normal"}
-
-
-def test_a_template_that_brings_the_pre_normal_hook_makes_normal_pods() -> None:
-    builder = statefulset(1, pods=False).with_hook("preNormal")
-    builder.spec["template"]["metadata"]["labels"] |= HOOK
-    (pod,) = created_pods(builder.plan())
-    assert pod["metadata"]["labels"][keys.STATE_LABEL] == "Normal"
+# ── what is put right, and what is left alone ────────────────────────────────
 
 
 def test_a_pod_that_lost_the_label_with_its_name_gets_it_back() -> None:

@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from pykruise.kinds.statefulset.kind import KIND
 from pykruise.kinds.statefulset.plan import status_after
+from pykruise.kinds.statefulset.snapshot import STATEFUL_SET_VIEWS, Settings
 from pykruise.kube.resources import CONTROLLER_REVISIONS
+from pykruise.plans.views import POD_VIEWS
 from pykruise.pods import keys
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
@@ -23,6 +26,7 @@ from support.statefulset_builder import (
     updatable,
     waiting,
 )
+from support.wakes import Woken
 
 
 def status_of(builder: StatefulSetBuilder) -> dict[str, Any]:
@@ -204,6 +208,49 @@ def test_claims_are_counted_for_each_template() -> None:
     ]
 
 
+def test_claim_templates_that_say_nothing_are_met_by_any_claim() -> None:
+    for spec in ({}, {"spec": None}, {"spec": {}}):
+        builder = statefulset(1).with_spec(volumeClaimTemplates=[{"metadata": {"name": "data"}, **spec}])
+        builder.claim({"metadata": {"name": "data"}, "spec": {"resources": {"requests": {}}}}, "web-0")
+        assert status_of(builder)["volumeClaims"] == [
+            {"volumeClaimName": "data", "compatibleReplicas": 1, "compatibleReadyReplicas": 1}
+        ]
+
+
+def test_a_claim_of_another_shape_is_not_counted() -> None:
+    builder = statefulset(2).with_claims(claim_template())
+    builder.claims["data-web-0"]["spec"]["accessModes"] = ["ReadWriteMany"]
+    (claims,) = status_of(builder)["volumeClaims"]
+    assert (claims["compatibleReplicas"], claims["compatibleReadyReplicas"]) == (1, 1)
+
+
+def test_a_pod_without_a_phase_is_not_there_yet() -> None:
+    builder = statefulset(2)
+    builder.pods["web-1"]["status"] = {}
+    assert status_of(builder)["replicas"] == 1
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_with_all_pods_updated_a_rollout_is_complete_whatever_the_partition_is(replicas: int) -> None:
+    builder = statefulset(replicas, partition=replicas)
+    builder.with_status(currentRevision=name_of(template("nginx:0")))
+    assert status_of(builder)["currentRevision"] == builder.update_name
+
+
+def test_of_a_set_that_is_being_deleted_pods_are_counted_by_their_revisions() -> None:
+    builder = statefulset(3, minReadySeconds=10).all_old().pod(2).ready_for(5, 0)
+    status = status_of(builder.with_status(updateRevision=builder.update_name).terminating())
+    assert (status["currentReplicas"], status["updatedReplicas"]) == (2, 1)
+    assert (status["updatedReadyReplicas"], status["updatedAvailableReplicas"]) == (1, 1)
+    assert (status["readyReplicas"], status["availableReplicas"]) == (3, 2)
+
+
+def test_that_no_updated_pod_is_available_is_said_of_an_empty_set_only() -> None:
+    """Argo CD waits for a count that is not there, unless no pod is wanted."""
+    assert status_of(statefulset(0))["updatedAvailableReplicas"] == 0
+    assert "updatedAvailableReplicas" not in status_of(statefulset(1, pods=False))
+
+
 def test_the_whole_status_is_compared() -> None:
     builder = statefulset(3)
     builder.document["status"] = {**status_of(builder)}
@@ -229,9 +276,53 @@ def test_a_refused_creation_is_in_the_status_until_one_succeeds() -> None:
     assert "exceeded quota" in condition["message"]
     # and it stays while the pod is still to be made
     builder.document["status"] = status
-    assert builder.plan().status is None
+    assert builder.at(60).plan().status is None
+    again = failure("create pods", "exceeded quota: q")
+    assert status_after(builder.snapshot(), builder.plan(), again) == status
     # and goes once it is there
     assert [one["type"] for one in status_of(builder.pod(0).not_ready(0))["conditions"]] == ["Waiting"]
+
+
+def test_another_write_that_fails_is_in_the_status_until_all_are_made() -> None:
+    # given a set that waits for nothing
+    builder = statefulset(1)
+    del builder.pods["web-0"]["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"]
+    assert builder.plan().waiting is None
+    # when its write fails
+    status = status_after(builder.snapshot(), builder.plan(), failure("repair pods"))
+    # then
+    assert status is not None
+    assert [one["type"] for one in status["conditions"]] == ["FailedUpdatePod"]
+    # and it stays while the write is still to be made, even when pods cannot be made any more
+    builder.document["status"] = status
+    assert builder.plan().status is None
+    status = status_after(builder.snapshot(), builder.plan(), failure("create pods"))
+    assert status is not None
+    assert [one["type"] for one in status["conditions"]] == ["FailedUpdatePod", "FailedCreatePod"]
+    # and goes when only pods are to be made, or nothing
+    assert [one["type"] for one in status_of(builder.pod(0).without(0))["conditions"]] == ["Waiting"]
+    assert "conditions" not in status_of(builder.pod(0))
+
+
+def test_beside_a_write_that_fails_what_a_person_has_to_do_is_still_said() -> None:
+    # given a pod that finds no node, and another one to be made
+    builder = statefulset(2, parallel=True).without(1).pending(0)
+    builder.set_condition(0, "PodScheduled", "False", message="no node")
+    status = status_after(builder.snapshot(), builder.plan(), failure("create pods"))
+    assert status is not None
+    assert [one["type"] for one in status["conditions"]] == ["Waiting", "FailedCreatePod"]
+
+
+def test_that_pods_cannot_be_updated_keeps_its_time_and_no_other_condition() -> None:
+    # given
+    builder = updatable(2, policy="InPlaceOnly")
+    builder.old_template["spec"]["containers"][0]["command"] = ["sleep"]
+    builder.document["status"] |= status_of(builder.all_old())
+    assert builder.at(60).plan().status is None
+    # when a failure of long ago is still in the status
+    builder.document["status"]["conditions"].append({"type": "FailedCreatePod", "status": "True"})
+    # then
+    assert [one["type"] for one in status_of(builder)["conditions"]] == ["FailedUpdatePod", "Waiting"]
 
 
 def test_tidying_up_is_nothing_to_report() -> None:
@@ -296,10 +387,43 @@ def test_a_spec_that_cannot_be_read_stops_everything_and_is_named() -> None:
     assert {note.reason for note in plan.notes} == {"InvalidSpec"}
 
 
+def test_while_a_spec_cannot_be_read_pods_are_available_as_soon_as_they_are_ready() -> None:
+    status = status_of(statefulset(3, minReadySeconds=10).with_spec(replicas="many").ready_for(0, 0))
+    assert status["availableReplicas"] == 3
+
+
 def test_an_amount_that_cannot_be_read_stops_everything_and_is_named() -> None:
-    plan = statefulset(3, maxUnavailable="5").all_old().plan()
+    builder = statefulset(3, maxUnavailable="5").all_old()
+    plan = builder.plan()
     assert plan.stages == ()
     assert "maxUnavailable" in plan.status["conditions"][0]["message"]  # type: ignore[index]
+    # and the condition keeps its time
+    builder.document["status"] = status_of(builder)
+    assert builder.at(60).plan().status is None
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [{}, {"matchLabels": {}}, {"matchExpressions": [{"key": "app", "operator": "Like"}]}],
+    ids=["none", "empty", "cannot be read"],
+)
+def test_a_selector_that_says_nothing_stops_everything(selector: dict[str, Any]) -> None:
+    """It would match every pod of the namespace."""
+    builder = statefulset(3).pod(3, 4).orphaned(4).with_spec(selector=selector)
+    plan = builder.plan()
+    assert plan.stages == ()
+    assert {note.reason for note in plan.notes} == {"InvalidSpec"}
+    # and no orphan is its business
+    woken = Woken(KIND, {STATEFUL_SET_VIEWS: [builder.view()]}, settings=Settings())
+    assert woken.by(POD_VIEWS, None, builder.pod_views()[-1]) == []
+
+
+def test_a_template_whose_pods_would_not_be_the_sets_own_stops_everything() -> None:
+    builder = statefulset(3, pods=False)
+    builder.spec["template"]["metadata"]["labels"] = {"app": "other"}
+    plan = builder.plan()
+    assert plan.stages == ()
+    assert {note.reason for note in plan.notes} == {"InvalidSpec"}
 
 
 def test_more_pods_than_a_cluster_can_have_are_refused_and_no_pod_is_touched() -> None:
@@ -313,7 +437,7 @@ def test_a_bad_range_is_left_out_and_is_reported() -> None:
     """The others still count: a set must not create pods on numbers that a user reserved."""
     plan = statefulset(3, pods=False, parallel=True).with_spec(reserveOrdinals=["x-y", 1]).plan()
     assert created(plan) == [0, 2, 3]
-    assert "InvalidReserveOrdinals" in {note.reason for note in plan.notes}
+    assert ("InvalidReserveOrdinals", True) in {(note.reason, note.warning) for note in plan.notes}
 
 
 # ── whose pods ───────────────────────────────────────────────────────────────

@@ -60,12 +60,12 @@ def lacks_volume(ws: WorkingSet, slot: Slot) -> bool:
 
 
 def stale_claim(ws: WorkingSet, slot: Slot) -> str:
-    """Name of a claim that is about to go with the last pod of this name; empty: there is none."""
+    """Of a slot without a pod: name of a claim that is about to go with the last pod of this name; empty: there is
+    none."""
     if not _policy(ws)[0]:
         return ""
-    uid = slot.pod.uid if slot.pod is not None else ""
     for claim in ws.claims_of(slot.ordinal):
-        if any(one.name == slot.name and one.kind == _POD and one.uid != uid for one in claim.owners):
+        if any(one.name == slot.name and one.kind == _POD for one in claim.owners):
             return claim.name
     return ""
 
@@ -143,23 +143,24 @@ def _set_reference(ws: WorkingSet) -> Document:
 
 def owner_steps(ws: WorkingSet, pod: PodView, *, is_surplus: bool) -> tuple[Step, ...]:
     """Patches of the pod's claims whose owners are not those that the policy wants."""
-    found = (
-        _owner_step(ws, claim, pod.name, pod=pod, is_surplus=is_surplus)
-        for claim in ws.claims_of(ws.ordinal(pod))
-    )
+    surplus = pod if is_surplus else None
+    found = (_owner_step(ws, claim, pod.name, surplus=surplus) for claim in ws.claims_of(ws.ordinal(pod)))
     return tuple(step for step in found if step is not None)
 
 
 def _owner_step(
-    ws: WorkingSet, claim: ClaimView, name: str, *, pod: PodView | None = None, is_surplus: bool = False
+    ws: WorkingSet, claim: ClaimView, name: str, *, surplus: PodView | None = None
 ) -> Step | None:
-    """The patch of one claim; None: its owners are right. Owners that are neither set nor pod are left alone."""
+    """The patch of one claim; None: its owners are right. Owners that are neither set nor pod are left alone.
+
+    `name`: of the claim's pod. `surplus`: that pod, where it is to go.
+    """
     if not ws.settings.auto_delete_claims:
         return None
     when_scaled, when_deleted = _policy(ws)
     wanted: list[Document] = []
-    if is_surplus and when_scaled and pod is not None:
-        wanted.append(pod_reference(pod))
+    if surplus is not None and when_scaled:
+        wanted.append(pod_reference(surplus))
     elif when_deleted:
         wanted.append(_set_reference(ws))
     keep = {one["uid"] for one in wanted}

@@ -73,7 +73,6 @@ class Growth:
             ws.settings.auto_resize_claims
             and strategy is not None
             and strategy.type == ClaimUpdateType.ON_POD_ROLLING_UPDATE
-            and bool(self.templates)
         )
         """Whether existing claims follow their templates at all."""
 
@@ -94,10 +93,9 @@ class Growth:
         return all(template.is_ready_in(claim) for template, claim in self.claims(ordinal))
 
     def is_complete(self, ordinal: int) -> bool:
-        """Whether nothing more happens to the claims of the pod while it runs."""
+        """Whether nothing more happens to the claims of the pod, which are as their templates say, while it runs."""
         return all(
-            template.is_met_by(claim)
-            and (template.is_ready_in(claim) or claim.resize_pending_since is not None)
+            template.is_ready_in(claim) or claim.resize_pending_since is not None
             for template, claim in self.claims(ordinal)
         )
 

@@ -123,7 +123,7 @@ class StorageClassView(msgspec.Struct, frozen=True, kw_only=True):
 class _ClassMeta(msgspec.Struct, rename="camel"):
     name: str
     uid: str = ""
-    resource_version: str = ""
+    resource_version: str = "0"
 
 
 class _Class(msgspec.Struct, rename="camel"):
@@ -141,7 +141,7 @@ def project_storage_class(raw: bytes | msgspec.Raw) -> StorageClassView:
     return StorageClassView(
         name=meta.name,
         uid=meta.uid,
-        resource_version=int(meta.resource_version or 0),
+        resource_version=int(meta.resource_version),
         allows_expansion=found.allow_volume_expansion is True,
     )
 

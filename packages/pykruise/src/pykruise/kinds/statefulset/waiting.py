@@ -87,9 +87,7 @@ def _of_outdated(ws: WorkingSet, stuck: list[tuple[PodView, Reason]]) -> Reason 
 
 
 def _of_missing(ws: WorkingSet, scale: Scale, skipped: Mapping[str, Reason]) -> Reason | None:
-    missing = [
-        slot for slot in ws.slots if slot.pod is None or slot.pod.is_deleting or not slot.pod.is_active
-    ]
+    missing = [slot for slot in ws.slots if slot.pod is None or not slot.pod.is_active]
     if not missing:
         return None
     held = next((slot for slot in missing if slot.name in skipped), None)
@@ -154,7 +152,7 @@ def _of_updates(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason:
     held = waiting_for_strategy(count, is_on_delete=ws.spec.is_on_delete, is_paused=ws.spec.is_paused)
     if held is not None:
         return held
-    if len(old) <= ws.limits.partition and len(ws.slots) - len(old) >= ws.limits.quota:
+    if len(old) <= ws.limits.partition:
         return Reason(
             Code.PARTITION,
             f"{count}; the partition keeps {min(ws.limits.partition, len(ws.slots))} there",

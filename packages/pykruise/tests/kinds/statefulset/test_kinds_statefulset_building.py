@@ -1,0 +1,113 @@
+"""New pods: of which revision they are, and what they look like; numbers are the specification's cases."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.pods import keys
+from support.statefulset_builder import (
+    HOOK,
+    StatefulSetBuilder,
+    created,
+    created_pods,
+    name_of,
+    statefulset,
+    states,
+    template,
+    waiting,
+)
+
+# ── what they look like ──────────────────────────────────────────────────────
+
+
+def test_a_new_pod_has_its_name_labels_owner_and_host_name() -> None:
+    # given
+    builder = statefulset(1, pods=False).with_spec(serviceName="peers")
+    builder.spec["template"]["metadata"] |= {"annotations": {"a": "1"}, "finalizers": ["example.com/f"]}
+    # when
+    (pod,) = created_pods(builder.plan())
+    # then
+    metadata = pod["metadata"]
+    assert (metadata["name"], metadata["generateName"]) == ("web-0", "web-")
+    assert metadata["labels"] == {
+        "app": "web",
+        "statefulset.kubernetes.io/pod-name": "web-0",
+        "apps.kubernetes.io/pod-index": "0",
+        keys.REVISION_LABEL: name_of(builder.spec["template"]),
+        keys.STATE_LABEL: "Normal",
+    }
+    assert metadata["annotations"]["a"] == "1"
+    assert keys.STATE_TIME_ANNOTATION in metadata["annotations"]
+    assert metadata["finalizers"] == ["example.com/f"]
+    (reference,) = metadata["ownerReferences"]
+    assert (reference["kind"], reference["controller"]) == ("StatefulSet", True)
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("web-0", "peers")
+    # and nothing that is not asked for
+    (pod,) = created_pods(statefulset(1, pods=False).plan())
+    assert "finalizers" not in pod["metadata"]
+    assert "subdomain" not in pod["spec"]
+
+
+def test_a_pod_of_a_template_without_metadata_has_the_labels_of_the_set_alone() -> None:
+    """Admission lets it pass where the selector asks for no label."""
+    selector = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
+    for metadata in ({}, {"metadata": None}, {"metadata": {}}):
+        builder = statefulset(1, pods=False).with_revisions()
+        builder.with_spec(selector=selector, template={**metadata, "spec": template()["spec"]})
+        (pod,) = created_pods(builder.plan())
+        assert pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-0"
+
+
+def test_the_index_label_has_a_gate() -> None:
+    (pod,) = created_pods(statefulset(1, pods=False).with_settings(pod_index_label=False).plan())
+    assert "apps.kubernetes.io/pod-index" not in pod["metadata"]["labels"]
+
+
+def test_a_new_pod_waits_for_the_pre_normal_hook() -> None:
+    """statefulset case 62"""
+    # given
+    builder = statefulset(2, pods=False).with_hook("preNormal")
+    (pod,) = created_pods(builder.plan())
+    assert pod["metadata"]["labels"][keys.STATE_LABEL] == "PreparingNormal"
+    # when it runs without the hook, it is not available and the next is not made
+    builder.pod(0).state("PreparingNormal", 0)
+    plan = builder.plan()
+    assert created(plan) == []
+    assert waiting(plan) == "PreNormalHook"
+    # and with the hook it is
+    assert states(builder.hooked(0).plan()) == {0: "Normal"}
+
+
+def test_a_template_that_brings_the_pre_normal_hook_makes_normal_pods() -> None:
+    builder = statefulset(1, pods=False).with_hook("preNormal")
+    builder.spec["template"]["metadata"]["labels"] |= HOOK
+    (pod,) = created_pods(builder.plan())
+    assert pod["metadata"]["labels"][keys.STATE_LABEL] == "Normal"
+
+
+# ── of which revision they are ───────────────────────────────────────────────
+
+
+def revisions(builder: StatefulSetBuilder) -> dict[int, bool]:
+    """Ordinals of the pods that are made → whether they are of the update revision."""
+    return {
+        int(pod["metadata"]["name"].rpartition("-")[2]): pod["metadata"]["labels"][keys.REVISION_LABEL]
+        == builder.update_name
+        for pod in created_pods(builder.plan())
+    }
+
+
+@pytest.mark.parametrize("strategy", [None, {"type": "RollingUpdate"}])
+def test_without_a_partition_the_status_says_how_many_lost_pods_come_back_old(
+    strategy: dict[str, Any] | None,
+) -> None:
+    """A set that was never defaulted has no block rollingUpdate."""
+    # given pods 1, 2, 3 and 4, all lost
+    builder = statefulset(4, pods=False, parallel=True).with_spec(
+        updateStrategy=strategy, reserveOrdinals=[0]
+    )
+    builder.with_status(currentRevision=builder.old_name, currentReplicas=2)
+    # then the lowest two were not updated yet
+    assert revisions(builder) == {1: False, 2: False, 3: True, 4: True}
+    # and under OnDelete each loss is an update
+    assert revisions(builder.on_delete()) == dict.fromkeys(range(1, 5), True)

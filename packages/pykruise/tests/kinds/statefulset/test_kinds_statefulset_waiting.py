@@ -1,0 +1,135 @@
+"""What a set waits for, and what a person can do about it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from pykruise.kinds.statefulset.plan import plan_statefulset
+from pykruise.pods.reasons import Code
+from pykruise.runtime.reasons import Reason
+from support.statefulset_builder import StatefulSetBuilder, claim_template, statefulset, updatable, waiting
+
+
+def unschedulable(builder: StatefulSetBuilder, *ordinals: int) -> StatefulSetBuilder:
+    for ordinal in ordinals:
+        builder.pending(ordinal).set_condition(ordinal, "PodScheduled", "False", message="no node")
+    return builder
+
+
+def finalized(builder: StatefulSetBuilder, ordinal: int) -> StatefulSetBuilder:
+    builder.pods[f"web-{ordinal}"]["metadata"]["finalizers"] = ["example.com/f"]
+    return builder
+
+
+def reason(builder: StatefulSetBuilder) -> Reason | None:
+    return plan_statefulset(builder.snapshot()).waiting
+
+
+# ── which of several comes first ─────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("builder", "expected"),
+    [
+        (lambda: unschedulable(statefulset(3, parallel=True), 0).without(1), Code.UNSCHEDULABLE),
+        (lambda: statefulset(3, parallel=True).not_ready(0).without(1), Code.CREATING),
+        (lambda: statefulset(3, parallel=True).phase("Failed", 1), Code.CREATING),
+        (lambda: unschedulable(statefulset(2), 1).deleted(1), Code.TERMINATING),
+        (lambda: statefulset(1).pod(1).not_ready(0), Code.NOT_READY),
+    ],
+    ids=[
+        "what stays until a person does something",
+        "what is missing, for it may be why others are not ready",
+        "one that has ended is missing",
+        "nothing keeps a pod that goes from being available",
+        "surplus pods come last",
+    ],
+)
+def test_the_obstacle_that_a_person_would_look_at_first(
+    builder: Callable[[], StatefulSetBuilder], expected: Code
+) -> None:
+    assert waiting(builder().plan()) == expected
+
+
+def test_the_one_pod_of_many_that_is_not_ready_is_found() -> None:
+    assert waiting(statefulset(201, parallel=True).not_ready(200).plan()) == Code.NOT_READY
+
+
+# ── OrderedReady: an old pod in its own way ──────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("builder", "is_in_its_own_way"),
+    [
+        (lambda: unschedulable(statefulset(2).all_old(), 1), True),
+        (lambda: statefulset(2).all_old().not_ready(1), True),
+        (lambda: statefulset(2, parallel=True).all_old().not_ready(1), False),
+        (lambda: statefulset(2).not_ready(1), False),
+        (lambda: statefulset(2).all_old().pod(0).not_ready(0, 1), False),
+        (lambda: updatable(2).with_hook("inPlaceUpdate").all_old().state("Updated", 1), False),
+    ],
+    ids=["unschedulable", "not ready", "Parallel", "updated", "the first one is updated", "held by a hook"],
+)
+def test_in_order_an_old_pod_that_fails_has_to_be_deleted(
+    builder: Callable[[], StatefulSetBuilder], is_in_its_own_way: bool
+) -> None:
+    found = reason(builder())
+    assert found is not None
+    assert found.remedy.endswith("delete the pod") is is_in_its_own_way
+
+
+# ── in words ─────────────────────────────────────────────────────────────────
+
+
+def test_a_pod_that_terminates_is_named_with_what_keeps_it() -> None:
+    def expected(finalizers: str) -> Reason:
+        message = f"pod web-1 terminates; its successor comes after it{finalizers}"
+        return Reason(Code.TERMINATING, message, "see what keeps it, if that lasts")
+
+    assert reason(statefulset(2).deleted(1)) == expected("")
+    assert reason(finalized(statefulset(2), 1).deleted(1)) == expected(" (finalizers: example.com/f)")
+
+
+def test_surplus_pods_are_counted_and_the_next_to_go_is_named_with_what_keeps_it() -> None:
+    assert reason(statefulset(1).pod(1, 2)) == Reason(Code.DELETING, "2 pods are surplus")
+    # given one that terminates
+    terminates, remedy = (
+        "pod web-2 terminates; the next one goes after it",
+        "see what keeps it, if that lasts",
+    )
+    builder = statefulset(1).pod(1, 2).deleted(2)
+    assert reason(builder) == Reason(Code.DELETING, f"2 pods are surplus; {terminates}", remedy)
+    message = f"2 pods are surplus; {terminates} (finalizers: example.com/f)"
+    assert reason(finalized(builder, 2)) == Reason(Code.DELETING, message, remedy)
+    # and one that only waits for its hook
+    builder = finalized(statefulset(1).pod(1), 1).with_hook("preDelete").hooked(1)
+    found = reason(builder.state("PreparingDelete", 1))
+    assert found is not None
+    assert "finalizers" not in found.message
+
+
+# ── claims that grow ─────────────────────────────────────────────────────────
+
+
+def grows(builder: StatefulSetBuilder, *ordinals: int) -> StatefulSetBuilder:
+    """Their claims ask for what their template says, and do not have it yet."""
+    for ordinal in ordinals:
+        claim = builder.claims[f"data-web-{ordinal}"]
+        claim["status"]["capacity"]["storage"] = "1Gi"
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("ordinals", "pods"), [((1,), "pod web-1"), ((0, 2), "pod web-0 (and 1 more)")], ids=["one", "two"]
+)
+def test_pods_whose_claims_grow_are_named(ordinals: tuple[int, ...], pods: str) -> None:
+    builder = statefulset(3).with_claims(claim_template(size="2Gi")).growing()
+    message = f"claims of {pods} have not the size yet that they ask for"
+    expected = Reason(Code.CLAIMS_GROW, message, "see the events of the claims, if that lasts")
+    assert reason(grows(builder, *ordinals)) == expected
+
+
+def test_where_claims_do_not_follow_their_templates_nothing_waits_for_them() -> None:
+    builder = grows(statefulset(2, partition=2).with_claims(claim_template(size="2Gi")), 1)
+    assert waiting(builder.plan()) == ""
+    assert waiting(builder.all_old().plan()) == Code.PARTITION
