@@ -48,14 +48,14 @@ def test_a_new_pod_has_its_name_labels_owner_and_host_name() -> None:
     assert "subdomain" not in pod["spec"]
 
 
-def test_a_pod_of_a_template_without_metadata_has_the_labels_of_the_set_alone() -> None:
+@pytest.mark.parametrize("metadata", [{}, {"metadata": None}, {"metadata": {}}])
+def test_a_pod_of_a_template_without_labels_has_those_of_the_set_alone(metadata: dict[str, Any]) -> None:
     """Admission lets it pass where the selector asks for no label."""
     selector = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
-    for metadata in ({}, {"metadata": None}, {"metadata": {}}):
-        builder = statefulset(1, pods=False).with_revisions()
-        builder.with_spec(selector=selector, template={**metadata, "spec": template()["spec"]})
-        (pod,) = created_pods(builder.plan())
-        assert pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-0"
+    builder = statefulset(1, pods=False).with_revisions()
+    builder.with_spec(selector=selector, template={**metadata, "spec": template()["spec"]})
+    (pod,) = created_pods(builder.plan())
+    assert pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "web-0"
 
 
 def test_the_index_label_has_a_gate() -> None:

@@ -208,13 +208,13 @@ def test_claims_are_counted_for_each_template() -> None:
     ]
 
 
-def test_claim_templates_that_say_nothing_are_met_by_any_claim() -> None:
-    for spec in ({}, {"spec": None}, {"spec": {}}):
-        builder = statefulset(1).with_spec(volumeClaimTemplates=[{"metadata": {"name": "data"}, **spec}])
-        builder.claim({"metadata": {"name": "data"}, "spec": {"resources": {"requests": {}}}}, "web-0")
-        assert status_of(builder)["volumeClaims"] == [
-            {"volumeClaimName": "data", "compatibleReplicas": 1, "compatibleReadyReplicas": 1}
-        ]
+@pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": {}}])
+def test_a_claim_template_that_says_nothing_is_met_by_any_claim(spec: dict[str, Any]) -> None:
+    builder = statefulset(1).with_spec(volumeClaimTemplates=[{"metadata": {"name": "data"}, **spec}])
+    builder.claim({"metadata": {"name": "data"}, "spec": {"resources": {"requests": {}}}}, "web-0")
+    assert status_of(builder)["volumeClaims"] == [
+        {"volumeClaimName": "data", "compatibleReplicas": 1, "compatibleReadyReplicas": 1}
+    ]
 
 
 def test_a_claim_of_another_shape_is_not_counted() -> None:
