@@ -1,5 +1,6 @@
 """What is remembered of pods whose update in place waits: the same as would be found again."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -7,10 +8,17 @@ import pytest
 
 from pykruise.kube.clock import Instant
 from pykruise.plans import in_place
-from pykruise.plans.in_place import Progress, Seen
+from pykruise.plans.in_place import ByRevision, Progress, Seen
+from pykruise.pods import keys
+from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.in_place import NotInPlace, PodPatch, Settings, Template, UpdateSpec
+from pykruise.pods.names import RevisionHash
+from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Note
+from pykruise.runtime.reasons import Reason
 
 POD = PodView(namespace="default", name="web-a", uid="uid-a", resource_version=5)
 WAITS = Progress(waits="its update in place is under way")
@@ -134,3 +142,155 @@ def revision_view(name: str) -> RevisionView:
     return RevisionView(
         namespace="default", name=name, uid=name, resource_version=1, number=1, template={}, meaning=b""
     )
+
+
+def test_revisions_that_are_not_the_same_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values of revisions that are gone are let go in the end."""
+    # given as many as are remembered
+    compared: list[Template | None] = []
+
+    def difference(old: Template | None, _: Template | None, **__: Any) -> NotInPlace:
+        compared.append(old)
+        return NotInPlace("another command")
+
+    monkeypatch.setattr(in_place, "difference", difference)
+    seen, new = Seen(), revision_view("web-2")
+
+    def ask(*olds: RevisionView) -> int:
+        """Comparisons that it takes."""
+        before = len(compared)
+        for old in olds:
+            seen.difference(
+                old, new, revision="web-2", settings=Settings(), grace_seconds=0, ignore_claims=False
+            )
+        return len(compared) - before
+
+    olds = [revision_view(f"web-{number}") for number in range(65)]
+    assert ask(*olds[:64], *olds[:64]) == 64
+    # when there is one more
+    assert ask(olds[64], olds[64]) == 1
+    # then all are compared anew
+    assert ask(olds[0]) == 1
+
+
+class Compared(ByRevision):
+    """Remembers what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__({RevisionHash("1"): revision_view("web-1")})
+        self.asked: list[str | None] = []
+
+    def between(self, old: RevisionView | None) -> NotInPlace:
+        self.asked.append(old and old.name)
+        return NotInPlace(f"number {len(self.asked)}")
+
+
+def test_pods_of_one_revision_are_compared_once() -> None:
+    compared = Compared()
+    pods = [msgspec.structs.replace(POD, revision=RevisionHash(revision)) for revision in "1121"]
+    assert [compared.of(one) for one in pods] == [
+        NotInPlace("number 1"),
+        NotInPlace("number 1"),
+        NotInPlace("number 2"),
+        NotInPlace("number 1"),
+    ]
+    # and that one is not stored any more is known too
+    assert compared.asked == ["web-1", None]
+
+
+@pytest.mark.parametrize(("pods", "most"), [(0, 10), (640, 10), (704, 11), (2048, 32), (100_000, 32)])
+def test_a_large_set_begins_more_updates_with_each_plan(pods: int, most: int) -> None:
+    assert in_place.begun_at_once(pods) == most
+
+
+@pytest.mark.parametrize(
+    ("checked", "unchanged", "insists_on"),
+    [(False, False, ""), (True, False, "5"), (False, True, "5"), (True, True, "5")],
+)
+def test_only_the_first_write_insists_on_the_pod_as_it_was_seen(
+    checked: bool, unchanged: bool, insists_on: str
+) -> None:
+    """After it, that version is gone."""
+    writes = [
+        PodPatch(body={}, because="resize", subresource="resize", checked=checked),
+        PodPatch(body={}, because="images", checked=checked),
+        PodPatch(body={}, because="more", checked=checked),
+    ]
+    done, failed = Note(reason="Done", message=""), Note(reason="Failed", message="", warning=True)
+    steps = in_place.update_steps(POD, writes, done=done, failed=failed, unchanged=unchanged)
+    found = [step.action for step in steps if isinstance(step.action, Patch)]
+    assert [(patch.subresource, patch.resource_version) for patch in found] == [
+        ("resize", insists_on),
+        ("", ""),
+        ("", ""),
+    ]
+    # and the event comes after the last
+    assert [step.done for step in steps] == [None, None, done]
+    assert [step.failed for step in steps] == [failed] * 3
+
+
+def test_that_an_update_cannot_begin_is_a_warning() -> None:
+    (step,) = in_place.begin_steps(POD, [PodPatch(body={}, because="images")], revision="web-2")
+    assert step.failed is not None
+    assert step.failed.warning
+
+
+def updating(**state: Any) -> PodView:
+    """The record of an update of POD, whose container has not been replaced yet."""
+    text = {"revision": "web-2", "lastContainerStatuses": {"main": {"imageID": "sha:1"}}, **state}
+    status = ContainerStatusFacts(name="main", image="nginx:1", image_id="sha:1", ready=True)
+    return msgspec.structs.replace(
+        POD,
+        containers=(ContainerFacts(name="main", image="nginx:2"),),
+        container_statuses=(status,),
+        annotations={keys.IN_PLACE_STATE_ANNOTATION: json.dumps(text)},
+        may_be_updating=True,
+    )
+
+
+def test_an_update_under_way_says_since_when() -> None:
+    def waits(**state: Any) -> str:
+        found = in_place.go_on(updating(**state), now=10.0, settings=Settings()).waits
+        assert found is not None
+        assert found.code == Code.UPDATING_IN_PLACE
+        return found.message
+
+    since = "2026-01-31T12:00:00Z"
+    without = waits()
+    assert waits(updateTimestamp=since) == f"{without} (since {since})"
+
+
+def test_an_update_that_is_done_or_cannot_go_on_is_no_wait() -> None:
+    done = in_place.go_on(POD, now=10.0, settings=Settings())
+    assert (done.is_complete, done.is_broken, done.waits) == (True, False, None)
+    annotations = {keys.IN_PLACE_STATE_ANNOTATION: "{"}
+    one = msgspec.structs.replace(POD, annotations=annotations, may_be_updating=True)
+    broken = in_place.go_on(one, now=10.0, settings=Settings())
+    assert (broken.is_complete, broken.is_broken, broken.steps) == (False, True, ())
+    assert broken.waits is not None
+    assert broken.waits.code == Code.BROKEN_UPDATE
+
+
+def test_that_an_update_cannot_go_on_with_its_next_containers_is_a_warning() -> None:
+    one = msgspec.structs.replace(
+        updating(lastContainerStatuses={}, nextContainerImages={"main": "nginx:3"}),
+        container_statuses=(),
+    )
+    found = in_place.go_on(one, now=10.0, settings=Settings())
+    assert found.steps
+    assert all(step.failed is not None and step.failed.warning for step in found.steps)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ((), ""),
+        (("a",), "pod a: why a"),
+        (("a", "b"), "pod a (and 1 more): why a"),
+        (("a", "b", "c"), "pod a (and 2 more): why a"),
+    ],
+)
+def test_the_first_of_several_pods_is_named(names: tuple[str, ...], message: str) -> None:
+    refused = {name: Reason(Code.NOT_IN_PLACE, f"why {name}") for name in names}
+    expected = Reason(Code.CANNOT_UPDATE, message) if names else None
+    assert in_place.summary_of(refused, Code.CANNOT_UPDATE) == expected

@@ -1,0 +1,145 @@
+"""The next turn of a pod on its way to another revision in place."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document
+from pykruise.plans.in_place_turns import Target, update_turn
+from pykruise.pods import keys
+from pykruise.pods.containers import ContainerFacts
+from pykruise.pods.in_place import Settings, UpdateSpec
+from pykruise.pods.lifecycle import LifecycleHook
+from pykruise.pods.reasons import Code
+from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Patch
+
+NOW = parse_time("2026-01-31T12:00:00Z")
+SPEC = UpdateSpec(revision="web-2", images={"main": "nginx:2"})
+LABELS = LifecycleHook(labels_handler={"hook": "on"})
+FINALIZERS = LifecycleHook(finalizers_handler=["example.com/hook"])
+MARKING = LifecycleHook(labels_handler={"hook": "on"}, mark_pod_not_ready=True)
+
+
+def pod(state: str = "Normal", *, hooked: bool = False, serving: bool = True, **fields: Any) -> PodView:
+    return PodView(
+        namespace="shop",
+        name="a",
+        uid="uid-a",
+        resource_version=5,
+        labels={keys.STATE_LABEL: state, **({"hook": "on"} if hooked else {})},
+        state=state,
+        is_serving=serving,
+        containers=(ContainerFacts(name="main", image="nginx:1"),),
+        **fields,
+    )
+
+
+def turn(one: PodView, hook: LifecycleHook | None) -> tuple[list[Patch], str]:
+    """The writes, and the code of what the pod waits for."""
+    target = Target(
+        revision="web-2",
+        labels={keys.REVISION_LABEL: "web-2"},
+        hook=hook,
+        now=NOW,
+        settings=Settings(),
+    )
+    steps, waits = update_turn(one, SPEC, target)
+    patches = [step.action for step in steps if isinstance(step.action, Patch)]
+    assert len(patches) == len(steps)
+    return patches, waits.code if waits is not None else ""
+
+
+@pytest.mark.parametrize(
+    ("one", "hook"),
+    [
+        (pod(), None),
+        (pod(hooked=True), None),
+        (pod(), LABELS),
+        (pod("PreparingUpdate"), LABELS),
+        (pod("PreparingUpdate", hooked=True), None),
+        (pod("Updating", hooked=True), LABELS),
+        (pod(""), LABELS),
+    ],
+    ids=[
+        "without a hook",
+        "a label of no hook",
+        "the hook is not on the pod",
+        "the hook has let go",
+        "the hook is gone from the spec",
+        "the hook was asked before this update",
+        "never under management",
+    ],
+)
+def test_an_update_that_nothing_holds_begins(one: PodView, hook: LifecycleHook | None) -> None:
+    (*_, patch), waits = turn(one, hook)
+    assert waits == ""
+    assert patch.body["spec"]["containers"] == [{"name": "main", "image": "nginx:2"}]
+    assert patch.body["metadata"]["labels"] == {
+        keys.REVISION_LABEL: "web-2",
+        keys.STATE_LABEL: "Updating",
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "hook", "code"),
+    [
+        (pod("PreparingUpdate", hooked=True), LABELS, Code.IN_PLACE_UPDATE_HOOK),
+        (pod("Updated"), None, Code.UPDATING_IN_PLACE),
+    ],
+    ids=["its hook holds it", "its last update is about to end"],
+)
+def test_a_pod_may_have_to_wait(one: PodView, hook: LifecycleHook | None, code: Code) -> None:
+    assert turn(one, hook) == ([], code)
+
+
+def prepared(one: PodView, hook: LifecycleHook) -> Patch:
+    (patch,), waits = turn(one, hook)
+    assert waits == ""
+    assert patch.body["metadata"]["labels"][keys.STATE_LABEL] == "PreparingUpdate"
+    assert "spec" not in patch.body
+    return patch
+
+
+def test_a_hook_is_asked_first() -> None:
+    patch = prepared(pod(hooked=True), LABELS)
+    assert patch.body["metadata"]["labels"].keys() == {keys.STATE_LABEL}
+    assert (patch.subresource, patch.resource_version) == ("", "")
+    # and one that holds by a finalizer too
+    patch = prepared(pod(finalizers=("example.com/hook",)), FINALIZERS)
+    assert "finalizers" not in patch.body["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("hook", "expected"),
+    [
+        (LABELS, {"labels": {"hook": "on"}}),
+        (FINALIZERS, {"labels": {}, "finalizers": ["example.com/hook"]}),
+    ],
+)
+@pytest.mark.parametrize("hooked", [True, False])
+def test_a_pod_that_is_still_updated_gets_its_hook_again(
+    hook: LifecycleHook, expected: Document, hooked: bool
+) -> None:
+    metadata = prepared(pod("Updated", hooked=hooked), hook).body["metadata"]
+    del metadata["annotations"], metadata["labels"][keys.STATE_LABEL]
+    assert metadata == expected
+
+
+def test_a_hook_that_takes_pods_out_of_service_does_so_in_the_same_write() -> None:
+    patch = prepared(pod(hooked=True, readiness_gates=(keys.KRUISE_POD_READY,)), MARKING)
+    (condition,) = patch.body["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == (keys.KRUISE_POD_READY, "False")
+    assert (patch.subresource, patch.resource_version) == ("status", "5")
+    # where the pod has the readiness gate for that
+    patch = prepared(pod(hooked=True), MARKING)
+    assert ("status" in patch.body, patch.subresource, patch.resource_version) == (False, "", "")
+    # and the hook is to
+    patch = prepared(pod(hooked=True, readiness_gates=(keys.KRUISE_POD_READY,)), LABELS)
+    assert "status" not in patch.body
+
+
+def test_a_pod_that_does_not_serve_prepares_only_as_it_was_seen() -> None:
+    """It may have become ready meanwhile, and then it costs a place in the budget."""
+    assert prepared(pod(hooked=True, serving=False), LABELS).resource_version == "5"

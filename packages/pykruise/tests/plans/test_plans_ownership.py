@@ -1,0 +1,66 @@
+"""Adopting orphans, releasing what no longer matches, and what is stored of revisions."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.plans.ownership import Adopter, adoption_stages, release_stages
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.selector_guard import record_of
+from pykruise.pods.views import PodView
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Stage
+
+SELECTOR = {"matchLabels": {"app": "web"}}
+POD = PodView(namespace="shop", name="a", uid="uid-a", resource_version=5)
+REVISION = RevisionView(
+    namespace="shop", name="web-1", uid="uid-1", resource_version=7, number=1, template={}, meaning=b""
+)
+ADOPTER = Adopter(
+    resource=Resource("example.com", "v1", "widgets", "Widget"),
+    key=Key("shop", "web"),
+    uid="u",
+    resource_version=9,
+    reference={"kind": "Widget", "name": "web", "uid": "u", "controller": True},
+    selector=SELECTOR,
+)
+
+
+def patches(stage: Stage) -> dict[str, Patch]:
+    found = {chain.subject: chain.steps[0].action for chain in stage.chains}
+    return {name: action for name, action in found.items() if isinstance(action, Patch)}
+
+
+@pytest.mark.parametrize(
+    ("pods", "revisions"),
+    [([POD], []), ([], [REVISION]), ([POD], [REVISION])],
+    ids=["pods", "revisions", "both"],
+)
+def test_orphans_are_adopted_after_the_adopter_is_read_again(pods: list[Any], revisions: list[Any]) -> None:
+    check, adoptions = adoption_stages(ADOPTER, pods, revisions)
+    assert (check.purpose, adoptions.purpose) == (Purpose.CHECK_ADOPTER, Purpose.ADOPT)
+    found = patches(adoptions)
+    assert found.keys() == {one.name for one in (*pods, *revisions)}
+    assert all(patch.body["metadata"]["ownerReferences"] == [ADOPTER.reference] for patch in found.values())
+    if pods:
+        # only as it was seen: its labels are why
+        assert found["a"].resource_version == "5"
+    if revisions:
+        # with the selector that pods are managed by from now on
+        assert found["web-1"].body["metadata"]["annotations"] == record_of(SELECTOR)
+
+
+def test_without_orphans_nothing_is_asked() -> None:
+    assert adoption_stages(ADOPTER, [], []) == []
+
+
+def test_pods_are_released_as_they_were_seen() -> None:
+    (stage,) = release_stages([POD], owner_uid="u")
+    assert stage.purpose == Purpose.RELEASE
+    patch = patches(stage)["a"]
+    assert (patch.uid, patch.resource_version) == ("uid-a", "5")
+    assert patch.body["metadata"]["ownerReferences"] == [{"$patch": "delete", "uid": "u"}]
+    assert release_stages([], owner_uid="u") == ()

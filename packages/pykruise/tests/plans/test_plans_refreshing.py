@@ -1,0 +1,237 @@
+"""Bringing pods into service: which writes, which waits, and when to look again."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from pykruise.kube.clock import format_time, parse_time
+from pykruise.kube.documents import Document
+from pykruise.plans.in_place import Progress, Seen
+from pykruise.plans.phases import MOST_AT_ONCE, Phase
+from pykruise.plans.refreshing import (
+    because_of,
+    due_conditions,
+    refresh_phase,
+    released_after_update,
+    service_step,
+)
+from pykruise.pods import keys
+from pykruise.pods.in_place import Settings
+from pykruise.pods.lifecycle import LifecycleState
+from pykruise.pods.reasons import Code
+from pykruise.pods.views import ConditionView, PodView
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Step
+from pykruise.runtime.reasons import Reason
+
+NOW = parse_time("2026-01-31T12:00:00Z")
+WAITS = Reason(Code.PRE_NORMAL_HOOK, "waits for its hook")
+TRUE: Document = {"type": keys.IN_PLACE_READY, "status": "True"}
+
+
+def pod(name: str = "a", **fields: Any) -> PodView:
+    return PodView(namespace="shop", name=name, uid=f"uid-{name}", resource_version=5, **fields)
+
+
+def in_grace(name: str, *, since_s: float, text: str = "") -> PodView:
+    """In a grace period of 10 s since so long; `text`: what its annotation says instead."""
+    state = {"revision": "web-2", "updateTimestamp": format_time(NOW - since_s)}
+    grace = {"revision": "web-2", "containerImages": {"main": "nginx:2"}, "graceSeconds": 10}
+    return pod(
+        name,
+        may_be_updating=True,
+        labels={keys.REVISION_LABEL: "web-2"},
+        annotations={
+            keys.IN_PLACE_STATE_ANNOTATION: json.dumps(state),
+            keys.IN_PLACE_GRACE_ANNOTATION: text or json.dumps(grace),
+        },
+    )
+
+
+def refreshed(
+    pods: Iterable[PodView],
+    *,
+    due: Iterable[str] = (),
+    seen: Seen | None = None,
+    asked: list[str] | None = None,
+) -> Phase:
+    """`due`: names of the pods to which something is due; `asked`: gets the names of those that are asked about."""
+
+    def steps_of(one: PodView, _: Progress) -> tuple[Step, ...]:
+        if asked is not None:
+            asked.append(one.name)
+        return service_step(one, Progress(), conditions=[TRUE], because="due") if one.name in due else ()
+
+    return refresh_phase(
+        pods, steps_of=steps_of, why_waiting=lambda _: WAITS, now=NOW, settings=Settings(), seen=seen
+    )
+
+
+# ── the phase ────────────────────────────────────────────────────────────────
+
+
+def test_a_pod_is_written_to_or_says_what_it_waits_for() -> None:
+    phase = refreshed([pod("a"), pod("b")], due=["a"])
+    assert phase.touched == {"a"}
+    assert phase.skipped == {"b": WAITS}
+    assert (phase.is_partial, phase.look_at, phase.failure) == (False, None, None)
+
+
+def test_a_pod_that_waits_for_nothing_has_no_reason() -> None:
+    phase = refresh_phase([pod()], steps_of=lambda *_: (), now=NOW, settings=Settings())
+    assert (phase.stages, phase.skipped) == ((), {})
+
+
+def test_the_next_time_is_the_first_of_all() -> None:
+    phase = refreshed([in_grace("a", since_s=2), in_grace("b", since_s=7), in_grace("c", since_s=4)])
+    assert phase.look_at == NOW + 3
+    assert {why.code for why in phase.skipped.values()} == {Code.UPDATING_IN_PLACE}
+    assert phase.failure is None
+
+
+def test_what_an_update_writes_itself_comes_before_what_else_is_due() -> None:
+    asked: list[str] = []
+    phase = refreshed([in_grace("a", since_s=11)], due=["a"], asked=asked)
+    assert phase.touched == {"a"}
+    assert asked == []
+
+
+def test_an_update_that_cannot_go_on_is_a_failure() -> None:
+    phase = refreshed([in_grace("a", since_s=1, text="{"), in_grace("b", since_s=1, text="{"), pod("c")])
+    assert phase.failure is not None
+    assert phase.failure.code == Code.BROKEN_UPDATE_STATE
+    assert phase.failure.message.startswith("pod a (and 1 more): ")
+    assert phase.skipped["b"].code == Code.BROKEN_UPDATE
+
+
+@pytest.mark.parametrize(("pods", "is_partial"), [(MOST_AT_ONCE, False), (MOST_AT_ONCE + 1, True)])
+def test_a_few_hundred_pods_are_written_to_at_once(pods: int, is_partial: bool) -> None:
+    names = [f"web-{number}" for number in range(pods)]
+    phase = refreshed([pod(name) for name in names], due=names)
+    assert (len(phase.touched), phase.is_partial) == (MOST_AT_ONCE, is_partial)
+
+
+def test_what_was_seen_of_a_pod_is_kept_until_a_plan_has_looked_at_all_others() -> None:
+    # given
+    seen, waiting = Seen(), in_grace("waiting", since_s=2)
+    (first,) = refreshed([waiting], seen=seen).skipped.values()
+    # when a plan does not come to it
+    names = [f"web-{number}" for number in range(MOST_AT_ONCE + 1)]
+    refreshed([*(pod(name) for name in names), waiting], due=names, seen=seen)
+    # then it is still known, and the answer is the same value
+    (again,) = refreshed([waiting], seen=seen).skipped.values()
+    assert again is first
+    # and forgotten, when a plan has looked at all and it was not there
+    refreshed([], seen=seen)
+    (anew,) = refreshed([waiting], seen=seen).skipped.values()
+    assert anew == first
+    assert anew is not first
+
+
+# ── what is due ──────────────────────────────────────────────────────────────
+
+
+def due(one: PodView, progress: Progress, *released: Document) -> list[tuple[str, str]]:
+    found = due_conditions(one, progress, released=released, now=NOW)
+    return [(condition["type"], condition["status"]) for condition in found]
+
+
+BOTH = (keys.IN_PLACE_READY, keys.KRUISE_POD_READY)
+
+
+def test_conditions_come_once_a_pod_has_a_node() -> None:
+    assert due(pod(open_gates=BOTH), Progress()) == []
+    assert due(pod(open_gates=BOTH, node_name="n1"), Progress()) == [(gate, "True") for gate in BOTH]
+
+
+def test_each_condition_comes_once() -> None:
+    complete = Progress(is_complete=True, conditions=(TRUE,))
+    held: Document = {"type": keys.KRUISE_POD_READY, "status": "False"}
+    one = pod(open_gates=BOTH, node_name="n1")
+    assert due(one, complete, held) == [(keys.IN_PLACE_READY, "True"), (keys.KRUISE_POD_READY, "False")]
+    assert due(pod(), complete) == [(keys.IN_PLACE_READY, "True")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_released"),
+    [
+        ("PreparingUpdate", LifecycleState.UPDATED, True),
+        ("PreparingUpdate", LifecycleState.NORMAL, True),
+        ("Updating", LifecycleState.UPDATED, True),
+        ("Updated", LifecycleState.NORMAL, True),
+        ("Updated", None, False),
+        ("PreparingUpdate", LifecycleState.UPDATING, False),
+        ("PreparingDelete", LifecycleState.NORMAL, False),
+    ],
+)
+def test_the_end_of_an_update_releases_what_its_hook_held(
+    before: str, after: LifecycleState | None, is_released: bool
+) -> None:
+    held = ConditionView(
+        keys.KRUISE_POD_READY, "False", message='[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'
+    )
+    one = pod(state=before, readiness_gates=(keys.KRUISE_POD_READY,), conditions=(held,))
+    found = released_after_update(one, after, now=NOW)
+    assert [condition["status"] for condition in found] == (["True"] if is_released else [])
+
+
+def test_a_trace_says_why_conditions_and_states_are_written() -> None:
+    ready = "nothing holds InPlaceUpdateReady back"
+    assert because_of([TRUE]) == ready
+    assert because_of([TRUE], LifecycleState.NORMAL) == f"{ready}, and it may go to Normal"
+    assert because_of([], LifecycleState.NORMAL) == "it may go to Normal"
+    assert because_of([]) == ""
+
+
+# ── the write ────────────────────────────────────────────────────────────────
+
+METADATA: Document = {"labels": {"a": "b"}}
+OTHER: Document = {"type": keys.KRUISE_POD_READY, "status": "True"}
+HELD = pod(conditions=(ConditionView(keys.IN_PLACE_READY, "False"),))
+
+
+@pytest.mark.parametrize(
+    ("one", "conditions", "metadata", "is_complete", "subresource", "version"),
+    [
+        (pod(), [TRUE], METADATA, False, "status", ""),
+        (pod(), [TRUE], None, False, "status", ""),
+        (pod(), [], METADATA, False, "", ""),
+        (pod(), [], METADATA, True, "", "5"),
+        (HELD, [TRUE], METADATA, False, "status", "5"),
+        (HELD, [TRUE, OTHER], None, False, "status", "5"),
+        (HELD, [OTHER], None, False, "status", ""),
+    ],
+    ids=[
+        "conditions that were missing",
+        "no metadata",
+        "metadata alone",
+        "the end of an update",
+        "a condition that is turned",
+        "one of two is turned",
+        "another one is turned",
+    ],
+)
+def test_all_that_is_due_is_one_write(
+    one: PodView,
+    conditions: list[Document],
+    metadata: Document | None,
+    is_complete: bool,
+    subresource: str,
+    version: str,
+) -> None:
+    """Of the very pod that was looked at where another update may have begun since."""
+    progress = Progress(is_complete=is_complete)
+    (step,) = service_step(one, progress, conditions=conditions, metadata=metadata, because="due")
+    assert isinstance(step.action, Patch)
+    expected: Document = {"metadata": metadata} if metadata else {}
+    if conditions:
+        expected["status"] = {"conditions": conditions}
+    assert step.action.body == expected
+    assert (step.action.subresource, step.action.resource_version) == (subresource, version)
+
+
+def test_a_pod_to_which_nothing_is_due_is_not_written_to() -> None:
+    assert service_step(pod(), Progress(is_complete=True), conditions=[], metadata=None, because="") == ()
+    assert service_step(pod(), Progress(), conditions=[], metadata={}, because="") == ()

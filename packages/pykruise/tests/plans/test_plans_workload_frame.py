@@ -1,0 +1,72 @@
+"""What plans of workloads begin and end with."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kube.api import Count, PlainCondition, Status
+from pykruise.kube.clock import parse_time
+from pykruise.plans.phases import Phase
+from pykruise.plans.workload_frame import changed_status, requeue_after, with_mismatch
+from pykruise.pods.workloads import WorkloadView
+
+NOW = parse_time("2026-01-31T12:00:00Z")
+
+
+class Counted(Status, frozen=True, kw_only=True):
+    replicas: Count = 0
+    ready: int = 0
+
+
+def workload(**status: Any) -> WorkloadView:
+    return WorkloadView(namespace="shop", name="web", uid="u", resource_version=5, stored_status=status)
+
+
+@pytest.mark.parametrize(
+    ("stored", "status", "zeros", "expected"),
+    [
+        ({}, None, (), None),
+        ({"replicas": 2}, Counted(replicas=2), (), None),
+        ({"replicas": 1}, Counted(replicas=2), (), {"replicas": 2}),
+        ({"replicas": 0}, Counted(), ("ready",), {"replicas": 0, "ready": 0}),
+        ({"replicas": 0, "ready": 0}, Counted(), ("ready",), None),
+        ({}, Counted(ready=3), ("ready",), {"replicas": 0, "ready": 3}),
+    ],
+)
+def test_a_status_is_written_when_it_is_another_one(
+    stored: dict[str, int], status: Status | None, zeros: tuple[str, ...], expected: dict[str, int] | None
+) -> None:
+    assert changed_status(workload(**stored), status, zeros=zeros) == expected
+
+
+@pytest.mark.parametrize(
+    ("phases", "further", "expected"),
+    [
+        ([], [], None),
+        ([Phase()], [None], None),
+        ([Phase(look_at=NOW + 5), Phase(look_at=NOW + 3)], [NOW + 4], 3.0),
+        ([Phase(look_at=NOW + 5)], [NOW + 4, None], 4.0),
+        ([Phase(look_at=NOW - 5)], [], 0.0),
+        ([Phase(), Phase(is_partial=True)], [NOW + 4], 0.0),
+    ],
+    ids=["nothing", "no time", "a phase", "another time", "it has come", "there is more to write"],
+)
+def test_the_world_is_looked_at_again_when_time_alone_changes_something(
+    phases: list[Phase], further: list[float | None], expected: float | None
+) -> None:
+    assert requeue_after(iter(phases), *further, now=NOW) == expected
+
+
+def test_while_the_selector_guard_holds_nothing_is_waited_for() -> None:
+    assert [one.type for one in with_mismatch(None, "why", now=NOW)] == ["SelectorMismatch"]
+    # given others, and the guard's own of before
+    stored = [
+        PlainCondition(type=kind, status="True", last_transition_time="2026-01-01T00:00:00Z")
+        for kind in ("Waiting", "FailedUpdatePod", "SelectorMismatch")
+    ]
+    found = with_mismatch(stored, "why", now=NOW)
+    # then
+    assert [one.type for one in found] == ["FailedUpdatePod", "SelectorMismatch"]
+    assert found[1].message == "why"
+    assert msgspec.to_builtins(found[1])["lastTransitionTime"] == "2026-01-01T00:00:00Z"
