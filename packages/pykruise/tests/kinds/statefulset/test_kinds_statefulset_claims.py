@@ -254,7 +254,7 @@ def test_claims_that_are_retained_again_lose_the_set_as_owner() -> None:
     assert {name: body["metadata"]["ownerReferences"] for name, body in written.items()} == {
         f"data-web-{number}": [{"$patch": "delete", "uid": UID}] for number in range(3)
     }
-    steps = builder.plan().steps
+    steps = list(builder.plan().steps)
     policy = "persistentVolumeClaimRetentionPolicy"
     assert {step.because for step in steps} == {f"{policy}: it stays when its pod or the set is deleted"}
     assert all(step.failed is not None and step.failed.warning for step in steps)

@@ -463,6 +463,17 @@ def test_a_pod_whose_labels_no_longer_match_is_let_go() -> None:
     assert (created(plan), deleted(plan)) == ([2], [])
 
 
+def test_without_revisions_pods_that_terminate_do_not_tell_by_which_selector_pods_are_managed() -> None:
+    # given no pod that stays, and one that is of another selector
+    builder = statefulset(2).with_revisions().labelled({"app": "other"}, 0).deleted(1)
+    plan = builder.plan()
+    # then nothing is released
+    assert plan.stages == ()
+    assert {note.reason for note in plan.notes} == {"SelectorMismatch"}
+    # and with one that stays, the other is let go
+    assert "release pods" in {stage.purpose for stage in builder.pod(1).plan().stages}
+
+
 def test_another_selector_stops_everything() -> None:
     """The guard: nothing is released, nothing is made."""
     # given a selector that was changed past admission

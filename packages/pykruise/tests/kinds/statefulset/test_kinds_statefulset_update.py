@@ -611,6 +611,11 @@ def test_a_pod_that_lacks_a_new_volume_keeps_running_until_it_is_recreated() -> 
     assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["data", "logs"]
 
 
+def test_an_orphan_is_adopted_before_it_is_known_what_it_mounts() -> None:
+    builder = statefulset(1).with_claims(claim_template()).orphaned(0)
+    assert builder.plan().notes == ()
+
+
 @pytest.mark.parametrize(("count", "has_more"), [(10, False), (11, True)])
 def test_pods_that_lack_a_volume_are_named_ten_at_most(count: int, has_more: bool) -> None:
     builder = statefulset(count, parallel=True).with_spec(volumeClaimTemplates=[claim_template()])

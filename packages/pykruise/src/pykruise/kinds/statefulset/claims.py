@@ -48,12 +48,13 @@ def with_claims(ws: WorkingSet, pod_spec: Document, ordinal: int) -> Document:
     return with_claim_volumes(pod_spec, claim_names(ws, ordinal))
 
 
-def lacks_volume(ws: WorkingSet, slot: Slot) -> bool:
+def lacks_volume(ws: WorkingSet, pod: PodView, ordinal: int) -> bool:
     """Whether the pod does not mount a claim that its templates say it should: they changed after it was made."""
-    if slot.pod is None or not ws.spec.volume_claim_templates or slot.pod.controller is None:
+    # Of an orphan it is not known what it mounts.
+    if not ws.spec.volume_claim_templates or pod.controller is None:
         return False
-    mounted = dict(slot.pod.claim_volumes)
-    return any(mounted.get(volume) != claim for volume, claim in claim_names(ws, slot.ordinal).items())
+    mounted = dict(pod.claim_volumes)
+    return any(mounted.get(volume) != claim for volume, claim in claim_names(ws, ordinal).items())
 
 
 # Before a pod

@@ -288,7 +288,7 @@ def _mend(ws: WorkingSet, slot: Slot, pod: PodView, found: _Found) -> None:
     )
     if pod.labels.get(POD_NAME_LABEL) != pod.name:
         found.repair.append(pod_chain(pod, _relabel(ws, slot, pod)))
-    if lacks_volume(ws, slot):
+    if lacks_volume(ws, pod, slot.ordinal):
         found.unmounted.append(pod.name)
 
 
