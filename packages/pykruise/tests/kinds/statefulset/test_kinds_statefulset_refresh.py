@@ -98,9 +98,10 @@ def test_a_pod_that_goes_is_not_brought_into_service() -> None:
     assert (deleted(plan), states(plan)) == ([1], {})
 
 
-def test_an_update_in_place_that_cannot_go_on_is_in_the_status() -> None:
+@pytest.mark.parametrize("parallel", [False, True])
+def test_an_update_in_place_that_cannot_go_on_is_in_the_status_and_said_of_its_pod(parallel: bool) -> None:
     # given an annotation that cannot be read
-    builder = updatable(2, parallel=True).state("Updating", 1)
+    builder = updatable(2, parallel=parallel).state("Updating", 1)
     builder.pods["web-1"]["metadata"]["annotations"][keys.IN_PLACE_STATE_ANNOTATION] = "{"
     plan = builder.plan()
     # then

@@ -28,6 +28,7 @@ from pykruise.kinds.statefulset.claims import (
 )
 from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
 from pykruise.kube.resources import PODS
+from pykruise.plans.in_place import go_on
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.lifecycle import LifecycleState, why_waiting
@@ -306,8 +307,8 @@ def _relabel(ws: WorkingSet, slot: Slot, pod: PodView) -> Step:
 def _why_not_available(ws: WorkingSet, pod: PodView) -> Reason:
     if pod.is_deleting:
         return TERMINATES
-    reason = why_waiting(pod, ws.spec.lifecycle)
-    if reason is not None:
+    under_way = go_on(pod, now=ws.now, settings=ws.settings.in_place).waits
+    if reason := under_way or why_waiting(pod, ws.spec.lifecycle):
         return reason
     if pod.is_ready:
         message = f"has to be ready for {ws.limits.min_ready_seconds} s before the next pod's turn"
