@@ -95,6 +95,10 @@ def test_a_name_that_something_else_has_counts_as_a_collision() -> None:
     # then
     assert create.key.name != builder.update_name
     assert status_of(builder)["collisionCount"] == 1
+    # and it is not tried in vain again
+    builder.with_status(collisionCount=1).with_revisions()
+    assert [one.key.name for one in revision_writes(builder.plan())] == [create.key.name]
+    assert status_of(builder)["collisionCount"] == 1
 
 
 def test_what_is_not_the_template_makes_no_revision() -> None:
@@ -384,7 +388,7 @@ def test_a_spec_that_cannot_be_read_stops_everything_and_is_named() -> None:
     plan = statefulset(3).with_spec(replicas="many").phase("Failed", 1).plan()
     assert plan.stages == ()
     assert "spec.replicas" in plan.status["conditions"][0]["message"]  # type: ignore[index]
-    assert {note.reason for note in plan.notes} == {"InvalidSpec"}
+    assert [(note.reason, note.warning) for note in plan.notes] == [("InvalidSpec", True)]
 
 
 def test_while_a_spec_cannot_be_read_pods_are_available_as_soon_as_they_are_ready() -> None:
@@ -484,7 +488,7 @@ def test_another_selector_stops_everything() -> None:
     plan = builder.with_status(observedGeneration=2).plan()
     # then
     assert plan.stages == ()
-    assert {note.reason for note in plan.notes} == {"SelectorMismatch"}
+    assert [(note.reason, note.warning) for note in plan.notes] == [("SelectorMismatch", True)]
     assert plan.status is not None
     assert plan.status["conditions"][0]["type"] == "SelectorMismatch"
     assert plan.status["observedGeneration"] == 2
