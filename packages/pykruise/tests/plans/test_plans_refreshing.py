@@ -29,6 +29,7 @@ from pykruise.runtime.reasons import Reason
 NOW = parse_time("2026-01-31T12:00:00Z")
 WAITS = Reason(Code.PRE_NORMAL_HOOK, "waits for its hook")
 TRUE: Document = {"type": keys.IN_PLACE_READY, "status": "True"}
+BOTH = (keys.IN_PLACE_READY, keys.KRUISE_POD_READY)
 
 
 def pod(name: str = "a", **fields: Any) -> PodView:
@@ -84,6 +85,20 @@ def test_a_pod_that_waits_for_nothing_has_no_reason() -> None:
     assert (phase.stages, phase.skipped) == ((), {})
 
 
+def test_a_new_pod_may_change_while_it_gets_its_conditions() -> None:
+    """Unlike one whose update ends: another one may have begun."""
+
+    def steps_of(one: PodView, progress: Progress) -> tuple[Step, ...]:
+        return service_step(one, progress, conditions=due_conditions(one, progress, now=NOW), because="new")
+
+    new = pod("a", open_gates=BOTH, readiness_gates=BOTH, node_name="n1")
+    phase = refresh_phase([new], steps_of=steps_of, now=NOW, settings=Settings())
+    (step,) = phase.stages[0].chains[0].steps
+    assert isinstance(step.action, Patch)
+    assert [one["type"] for one in step.action.body["status"]["conditions"]] == list(BOTH)
+    assert step.action.resource_version == ""
+
+
 def test_the_next_time_is_the_first_of_all() -> None:
     phase = refreshed([in_grace("a", since_s=2), in_grace("b", since_s=7), in_grace("c", since_s=4)])
     assert phase.look_at == NOW + 3
@@ -136,9 +151,6 @@ def test_what_was_seen_of_a_pod_is_kept_until_a_plan_has_looked_at_all_others() 
 def due(one: PodView, progress: Progress, *released: Document) -> list[tuple[str, str]]:
     found = due_conditions(one, progress, released=released, now=NOW)
     return [(condition["type"], condition["status"]) for condition in found]
-
-
-BOTH = (keys.IN_PLACE_READY, keys.KRUISE_POD_READY)
 
 
 def test_conditions_come_once_a_pod_has_a_node() -> None:

@@ -54,21 +54,27 @@ NULLS = {"labels": None, "annotations": None, "ownerReferences": None, "deletion
 
 
 @pytest.mark.parametrize(
-    "found",
+    ("metadata", "fields"),
     [
-        view(),
-        view(NULLS, spec=None, status=None),
-        view(spec={}, status={}),
-        view(
-            spec={"replicas": None, "parallelism": None, "paused": None, "selector": None, "template": None},
-            status={"observedGeneration": None, "updateRevision": None},
+        ({}, {}),
+        (NULLS, {"spec": None, "status": None}),
+        ({}, {"spec": {}, "status": {}}),
+        (
+            {},
+            {
+                "spec": dict.fromkeys(("replicas", "parallelism", "paused", "selector", "template")),
+                "status": {"observedGeneration": None, "updateRevision": None},
+            },
         ),
-        view(spec={"template": {}, "selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}),
+        (
+            {},
+            {"spec": {"template": {}, "selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}},
+        ),
     ],
     ids=["nothing", "null", "empty", "nulls inside", "a selector that cannot be read"],
 )
-def test_a_workload_that_says_nothing_has_one_pod_and_means_all(found: TargetView) -> None:
-    assert found == NOTHING
+def test_a_workload_that_says_nothing_has_one_pod_and_means_all(metadata: Document, fields: Document) -> None:
+    assert view(metadata, **fields) == NOTHING
 
 
 def test_what_a_workload_says_is_seen() -> None:

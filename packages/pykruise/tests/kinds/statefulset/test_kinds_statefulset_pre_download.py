@@ -83,6 +83,26 @@ def _stages(plan: Plan) -> list[str]:
     return [stage.purpose for stage in plan.stages if stage.purpose == Purpose.PRE_DOWNLOAD]
 
 
+def test_a_revision_is_stored_before_its_images_are_pulled() -> None:
+    builder = rollout()
+    builder.with_revisions(builder.stored_revisions()[0])
+    assert not _stages(builder.plan())
+
+
+def test_a_job_that_is_there_is_not_created_again() -> None:
+    # given a manager that ended before it could label the revision
+    builder = rollout()
+    name = f"{builder.update_name}-main"
+    builder.jobs = [
+        {"metadata": {"name": name, "namespace": "shop", "uid": "u", "ownerReferences": [owner()]}}
+    ]
+    plan = builder.plan()
+    # then it does so now, and waits for nothing
+    assert (created_jobs(plan), labels_given(plan)) == ([], [CREATED])
+    (stage,) = (one for one in plan.stages if one.purpose == Purpose.PRE_DOWNLOAD)
+    assert stage.only_after == ()
+
+
 def test_when_the_rollout_is_complete_the_jobs_go() -> None:
     """statefulset case 85"""
     # given
@@ -98,6 +118,9 @@ def test_when_the_rollout_is_complete_the_jobs_go() -> None:
     # then
     assert isinstance(step.action, Delete)
     assert step.action.resource == IMAGE_PULL_JOBS
+    # and once
+    builder.jobs[0]["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    assert not _stages(builder.plan())
 
 
 def test_a_job_that_cannot_be_created_is_a_warning_and_is_tried_again() -> None:
