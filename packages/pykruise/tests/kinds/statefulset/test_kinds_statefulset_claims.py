@@ -209,7 +209,7 @@ def test_a_pod_is_not_made_on_a_claim_that_goes_with_its_predecessor() -> None:
     """statefulset case 66"""
     # given
     builder = statefulset(3).with_claims(claim_template()).retaining(scaled="Delete").without(2)
-    references = [pod_reference("web-2", "an older pod")]
+    references = [*foreign_owners("web-2"), pod_reference("web-2", "an older pod")]
     builder.claims["data-web-2"]["metadata"]["ownerReferences"] = references
     # when
     plan = builder.plan()
