@@ -209,7 +209,7 @@ def test_the_record_is_spelled_with_the_projects_own_prefix() -> None:
 
 def test_by_which_selector_another_one_managed_is_not_looked_at() -> None:
     # given a younger revision that a CloneSet of other labels has left behind
-    builder, nothing = cloneset(2), {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: ""}
+    builder, nothing = cloneset(2).managed_by(None), {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: ""}
     own = revision(builder.spec["template"], 1, annotations={**nothing, **record_of(WEB)})
     orphan = revision(template("nginx:0"), 2, controller="", annotations={**nothing, **record_of(OTHER)})
     plan = planned(builder.with_revisions(own, orphan))
