@@ -114,6 +114,7 @@ def test_what_would_not_help_is_left_out_once_and_for_all(builder: CloneSetBuild
 def test_with_a_partition_all_at_once_is_not_all() -> None:
     """inplace-update case 69"""
     assert created_jobs(plan_of(rollout(max_unavailable="100%", partition=1)))
+    assert created_jobs(plan_of(rollout(max_unavailable=None))), "the default is not all either"
 
 
 @pytest.mark.parametrize(

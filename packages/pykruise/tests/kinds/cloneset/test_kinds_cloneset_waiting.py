@@ -156,6 +156,15 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
     assert remedy in found["message"].partition("; ")[2]
 
 
+def test_a_pod_that_serves_holds_nothing_up_whatever_is_said_of_it() -> None:
+    # given one that serves, but cannot have its new resources
+    builder = cloneset(3, old=2, partition=2)
+    builder.set_condition("c", "PodResizePending", "True", reason="Deferred", message="too much")
+    found = waiting(builder)
+    assert found is not None
+    assert found["reason"] == "Partition"
+
+
 def test_what_has_to_be_looked_at_comes_before_what_passes_by_itself() -> None:
     starts = pod_waits("ContainerCreating")
     # given a pod that starts, and one that is missing

@@ -119,11 +119,12 @@ def test_a_pod_of_the_same_name_is_another_pod() -> None:
 
 @pytest.mark.parametrize("is_over", [False, True])
 def test_an_update_in_place_that_begins_or_ends_wakes(is_over: bool) -> None:
-    """By its condition alone: nothing else of the pod has to change with it."""
-    annotated = cloneset(1).annotated({keys.IN_PLACE_STATE_ANNOTATION: '{"revision":"x"}'}, "a").pods["a"]
-    under_way = copy.deepcopy(annotated)
-    condition(under_way, keys.IN_PLACE_READY, "False")
-    before, after = (under_way, annotated) if is_over else (annotated, under_way)
+    """By its condition alone: its status, and all else of the pod, may stay the same."""
+    over = cloneset(1).annotated({keys.IN_PLACE_STATE_ANNOTATION: '{"revision":"x"}'}, "a").pods["a"]
+    under_way = copy.deepcopy(over)
+    (gate,) = [one for one in under_way["status"]["conditions"] if one["type"] == keys.IN_PLACE_READY]
+    gate["reason"] = "StartInPlaceUpdate"
+    before, after = (under_way, over) if is_over else (over, under_way)
     assert matters(view(before), view(after), None)
 
 
