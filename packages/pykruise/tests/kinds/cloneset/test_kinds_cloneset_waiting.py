@@ -9,7 +9,8 @@ import pytest
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.clock import format_time
 from pykruise.pods import keys
-from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, revision, template
+from pykruise.pods.pod_blockers import LOOKED_AT
+from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, names, revision, template
 from support.plan_views import condition
 
 
@@ -156,13 +157,12 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
     assert remedy in found["message"].partition("; ")[2]
 
 
-def test_a_pod_that_serves_holds_nothing_up_whatever_is_said_of_it() -> None:
-    # given one that serves, but cannot have its new resources
-    builder = cloneset(3, old=2, partition=2)
-    builder.set_condition("c", "PodResizePending", "True", reason="Deferred", message="too much")
-    found = waiting(builder)
+def test_one_pod_that_is_not_ready_is_found_among_many() -> None:
+    """Only some are looked at, and those that are available are none of them."""
+    *_, last = names(LOOKED_AT + 1)
+    found = waiting(cloneset(LOOKED_AT + 1).not_ready(last))
     assert found is not None
-    assert found["reason"] == "Partition"
+    assert found["reason"] == "NotReady"
 
 
 def test_what_has_to_be_looked_at_comes_before_what_passes_by_itself() -> None:
