@@ -8,8 +8,10 @@ could know is recorded too, for a rule can only ask for what was knowable: every
 caches had not seen when its reconcile began may or may not have been known to it.
 """
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -17,7 +19,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
 
-__all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage"]
+__all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage", "since"]
 
 
 class Reconcile(msgspec.Struct):
@@ -57,6 +59,21 @@ class Commit(msgspec.Struct, frozen=True):
     def verb(self) -> str:
         """create, update or remove."""
         return "create" if self.old is None else "remove" if self.new is None else "update"
+
+
+class Versioned(Protocol):
+    """A version of something. `revision` is the API server's."""
+
+    @property
+    def revision(self) -> int: ...
+
+
+V = TypeVar("V", bound=Versioned)
+
+
+def since(versions: Sequence[V], known: int) -> Sequence[V]:
+    """Of all versions of one thing those that a writer with this knowledge may take for the present one."""
+    return versions[max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1) :]
 
 
 class RecordingStorage(MemoryStorage):

@@ -13,21 +13,25 @@ from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
+from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.resources import JOBS, Resource
+from pykruise.kube.resources import CONFIG_MAPS, JOBS, SECRETS, Resource
 from simulation import (
     generate_advancedcronjob,
     generate_blind,
     generate_broadcastjob,
     generate_cloneset,
     generate_daemonset,
+    generate_ephemeraljob,
     generate_handover,
     generate_podunavailablebudget,
+    generate_resourcedistribution,
     generate_sidecarset,
     generate_statefulset,
     generate_uniteddeployment,
@@ -38,6 +42,8 @@ from simulation.budget_rules import BudgetRules
 from simulation.cloneset_rules import CloneSetRules
 from simulation.cron_rules import CronRules
 from simulation.daemonset_rules import DaemonSetRules
+from simulation.distribution_rules import DistributionRules
+from simulation.ephemeraljob_rules import EphemeralJobRules
 from simulation.further_fields import with_further_fields
 from simulation.handover_rules import HandOverRules
 from simulation.job_rules import JobRules
@@ -51,12 +57,23 @@ from simulation.uniteddeployment_rules import UnitedDeploymentRules
 __all__ = ["GENERATORS", "KINDS", "SimulatedKind", "generate"]
 
 
+Rules = (
+    WorkloadRules[Any]
+    | Together
+    | JobRules
+    | CronRules
+    | UnitedDeploymentRules
+    | DistributionRules
+    | EphemeralJobRules
+)
+
+
 class SimulatedKind(msgspec.Struct, frozen=True):
     """What a kind brings to the simulator."""
 
     resource: Resource
     """Of the workload that scripts are about."""
-    rules: Callable[..., WorkloadRules[Any] | Together | JobRules | CronRules | UnitedDeploymentRules]
+    rules: Callable[..., Rules]
     """Called with namespace, name, start, skew_s and is_calm."""
     beside: Resource | None = None
     """Of what is about its pods, whose controller and webhooks run too."""
@@ -85,6 +102,13 @@ KINDS: Mapping[str, SimulatedKind] = {
     "statefulset": SimulatedKind(ADVANCED_STATEFUL_SETS, StatefulSetRules),
     "broadcastjob": SimulatedKind(BROADCAST_JOBS, JobRules),
     "advancedcronjob": SimulatedKind(ADVANCED_CRON_JOBS, CronRules, makes=(JOBS,)),
+    "ephemeraljob": SimulatedKind(EPHEMERAL_JOBS, EphemeralJobRules),
+    "resourcedistribution": SimulatedKind(
+        RESOURCE_DISTRIBUTIONS,
+        DistributionRules,
+        makes=(SECRETS, CONFIG_MAPS),
+        gates=Gates.of(ResourceDistributionGate=True),
+    ),
     "workloadspread": SimulatedKind(
         CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SpreadRules), beside=WORKLOAD_SPREADS
     ),
@@ -110,6 +134,8 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "workloadspread": generate_workloadspread.generate,
     "sidecarset": generate_sidecarset.generate,
     "uniteddeployment": generate_uniteddeployment.generate,
+    "ephemeraljob": generate_ephemeraljob.generate,
+    "resourcedistribution": generate_resourcedistribution.generate,
     "podunavailablebudget": generate_podunavailablebudget.generate,
 }
 """Scripts by chance: of each kind; `blind` of CloneSets whose manager is kept in the dark, `handover` of CloneSets

@@ -51,7 +51,8 @@ from pykruise.runtime import execute, reconcile, shared_keys
 from simulation.kinds import generate
 from simulation.mutating import Change, always, mutated
 from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLOADSPREAD
-from simulation.mutations_jobs import ADVANCEDCRONJOB, BROADCASTJOB
+from simulation.mutations_copies import RESOURCEDISTRIBUTION
+from simulation.mutations_jobs import ADVANCEDCRONJOB, BROADCASTJOB, EPHEMERALJOB
 from simulation.mutations_united import UNITEDDEPLOYMENT
 from simulation.script import FOUND, from_json
 from simulation.world import run
@@ -363,6 +364,8 @@ EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **BROADCASTJOB,
     **ADVANCEDCRONJOB,
     **UNITEDDEPLOYMENT,
+    **RESOURCEDISTRIBUTION,
+    **EPHEMERALJOB,
 }
 
 
@@ -394,6 +397,8 @@ def generator_of(name: str) -> str:
         "broadcastjob": BROADCASTJOB,
         "advancedcronjob": ADVANCEDCRONJOB,
         "uniteddeployment": UNITEDDEPLOYMENT,
+        "resourcedistribution": RESOURCEDISTRIBUTION,
+        "ephemeraljob": EPHEMERALJOB,
         "blind": UNSEEN,
     }
     return next((generator for generator, names in by_kind.items() if name in names), "cloneset")

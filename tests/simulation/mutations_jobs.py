@@ -13,20 +13,26 @@ from pykruise.kinds.broadcastjob import plan as job_plan
 from pykruise.kinds.broadcastjob import targets as job_targets
 from pykruise.kinds.broadcastjob.kind import KIND as BROADCAST_JOB
 from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView
+from pykruise.kinds.ephemeraljob import kind as ephemeral_kind
+from pykruise.kinds.ephemeraljob import plan as ephemeral_plan
+from pykruise.kinds.ephemeraljob.kind import KIND as EPHEMERAL_JOB
+from pykruise.kinds.ephemeraljob.snapshot import EphemeralJobView
 from pykruise.pods import fan_out
 from pykruise.pods.fan_out import OnFailure, Policy, State
 from simulation.mutating import Change, always
 
-__all__ = ["ADVANCEDCRONJOB", "BROADCASTJOB"]
+__all__ = ["ADVANCEDCRONJOB", "BROADCASTJOB", "EPHEMERALJOB"]
 
 replace = msgspec.structs.replace
 
 
 def _policy(change: Callable[[Policy], Policy]) -> Change:
-    def changed(original: Any) -> Any:
-        return lambda *args, **given: change(original(*args, **given))
+    return job_plan, "policy_of", _afterwards(change)
 
-    return job_plan, "policy_of", changed
+
+def _afterwards(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function that changes what the original returns."""
+    return lambda original: lambda *args, **given: change(original(*args, **given))
 
 
 def _more(policy: Policy) -> Policy:
@@ -173,5 +179,96 @@ ADVANCEDCRONJOB: dict[str, tuple[Change, ...]] = {
             "wakes",
             lambda original: lambda settings: list(original(settings))[:1],
         ),
+    ),
+}
+
+
+def _only_first(original: Any) -> Any:
+    """Of the containers one is put in."""
+    return property(lambda job: original.fget(job)[:1])
+
+
+def _never_over(original: Any) -> Any:
+    def plan_job(snapshot: Any) -> Any:
+        status = replace(snapshot.job.status, completion_time=None)
+        return original(replace(snapshot, job=replace(snapshot.job, status=status)))
+
+    return plan_job
+
+
+def _alike(*fields: str) -> Callable[[Any], Any]:
+    """Only these fields of a pod are looked at."""
+    return lambda _original: lambda old, new: all(getattr(old, one) == getattr(new, one) for one in fields)
+
+
+def _policy_of_ephemeral(change: Callable[[Policy], Policy]) -> Change:
+    return ephemeral_plan, "_policy_of", _afterwards(change)
+
+
+EPHEMERALJOB: dict[str, tuple[Change, ...]] = {
+    "EphemeralJob: one pod more than parallelism": (_policy_of_ephemeral(_more),),
+    "EphemeralJob: paused is ignored": (
+        _policy_of_ephemeral(lambda policy: replace(policy, is_paused=False)),
+    ),
+    "EphemeralJob: the deadline is ignored": (
+        _policy_of_ephemeral(lambda policy: replace(policy, deadline_s=None)),
+    ),
+    "EphemeralJob: the time to live is ignored": (
+        _policy_of_ephemeral(lambda policy: replace(policy, ttl_s=0)),
+    ),
+    "EphemeralJob: replicas is ignored": (
+        (
+            ephemeral_plan,
+            "_targets",
+            lambda original: lambda job, spec, pods: original(job, replace(spec, replicas=None), pods),
+        ),
+    ),
+    "EphemeralJob: the youngest pods are first": (
+        (
+            ephemeral_plan,
+            "_targets",
+            lambda original: lambda job, spec, pods: original(job, spec, pods[::-1]),
+        ),
+    ),
+    "EphemeralJob: containers of others are not looked at": (
+        (ephemeral_plan, "_targets", lambda _original: lambda _job, _spec, pods: pods),
+    ),
+    "EphemeralJob: containers are not marked": (
+        (ephemeral_plan, "_marked", lambda _original: lambda container, _uid: container),
+    ),
+    "EphemeralJob: marks that a template has stay": (
+        (
+            ephemeral_plan,
+            "_marked",
+            lambda _original: (
+                lambda container, uid: {
+                    **container,
+                    "env": [*(container.get("env") or ()), {"name": "KRUISE_EJOB_ID", "value": uid}],
+                }
+            ),
+        ),
+    ),
+    "EphemeralJob: only the first container is put in": ((EphemeralJobView, "containers", _only_first),),
+    "EphemeralJob: it completes while containers run": (
+        (
+            fan_out,
+            "_is_complete",
+            lambda _original: lambda targets, _policy: any(one.state is State.SUCCEEDED for one in targets),
+        ),
+    ),
+    "EphemeralJob: failed containers are not counted": (
+        (ephemeral_plan, "_tally", _afterwards(lambda tally: replace(tally, failed=0))),
+    ),
+    "EphemeralJob: what is over goes on": ((EPHEMERAL_JOB.control, "plan", _never_over),),
+    "EphemeralJob: a status is merged into a later one": (
+        (EPHEMERAL_JOB.control, "is_status_shared", lambda _original: False),
+    ),
+    "EphemeralJob: its finalizer stays": ((ephemeral_plan, "_release", always(())),),
+    "EphemeralJob: pods wake no job": ((ephemeral_kind, "_jobs_of", always(())),),
+    "EphemeralJob: containers that end wake no job": (
+        (ephemeral_kind, "_is_alike", _alike("is_active", "labels")),
+    ),
+    "EphemeralJob: labels of pods wake no job": (
+        (ephemeral_kind, "_is_alike", _alike("is_active", "ephemeral")),
     ),
 }

@@ -44,6 +44,8 @@ GONE = (
 )
 """The event by which a watch ends whose history is gone: what it watches has to be listed again."""
 
+BOOKMARK = b'{"type":"BOOKMARK"'
+
 REQUEST_FAULTS = (*_ANSWERS, "refused", "request lost", "answer lost", "late effect", "slow", "no answer")
 STREAM_FAULTS = ("cut", "gone", "end", "garbage", "delay", "stall", "duplicate", "swap")
 
@@ -246,9 +248,11 @@ class Wire:
                 await asyncio.sleep(self._rng.uniform(0, self._latency_s))
             fault = self._network_faults.take(STREAM_FAULTS, path, "STREAM")
             if held is not None:
-                yield line
+                # What a bookmark has promised comes before it, on any API server.
+                first, last = (held, line) if line.startswith(BOOKMARK) else (line, held)
+                yield first
                 self.held.pop(path, None)
-                yield held
+                yield last
                 held = None
                 continue
             match fault.kind if fault else "":

@@ -18,6 +18,8 @@ from pykruise.kube.resources import JOBS, NODES, PODS, Resource
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import NodeSpec
+from simulation.operations_copies import CopyOperations
+from simulation.operations_debugging import DebuggingOperations
 from simulation.script import Operation
 
 __all__ = ["Operations"]
@@ -30,7 +32,7 @@ REFUSED_AT_MOST = 12
 """So many times a removal of a released pod is tried: a minute long, and all is healed meanwhile."""
 
 
-class Operations:
+class Operations(CopyOperations, DebuggingOperations):
     """Operations on one cluster, with the user's client. `first`: the workload as it was created at the start.
 
     `beside`: what is there beside it, with its resource; None: nothing is.
@@ -58,6 +60,7 @@ class Operations:
         self._cordoned: set[str] = set()
         self._tainted: set[str] = set()
         self._left: set[str] = set()
+        self._held: set[str] = set()
         self._rules: list[Rule] = []
         self._nodes = kubelets.stats().nodes
         """Those of the beginning: numbers in scripts are about them."""
@@ -78,6 +81,7 @@ class Operations:
             await self._taint_node(node, [])
         for node in sorted(self._cordoned - self._left):
             await self._cordon(node, cordoned=False)
+        await self.do(Operation(0.0, "free_copies"))
         self._rules = []
         self._kubelets.set_rules(())
 

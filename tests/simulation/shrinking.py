@@ -72,7 +72,7 @@ def _smaller(script: Script) -> Iterator[Script]:
     ):
         if name in spec:
             yield _with_spec(script, {key: value for key, value in spec.items() if key != name})
-    if len(spec["template"].get("spec", {}).get("containers", ())) > 1:
+    if len(spec.get("template", {}).get("spec", {}).get("containers", ())) > 1:
         template = {**spec["template"], "spec": {"containers": spec["template"]["spec"]["containers"][:1]}}
         yield _with_spec(script, {**spec, "template": template})
     rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}

@@ -15,6 +15,7 @@ import msgspec
 
 from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import admission_settings
 from pykruise.kinds import crds
 from pykruise.kinds import kinds as all_kinds
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED
@@ -141,7 +142,7 @@ class Stage:
             collected=(*COLLECTED, *self._resources),
         )
         webhooks = self._webhooks() if self._beside else None
-        rules = webhooks.rules() if webhooks else reviewers()
+        rules = webhooks.rules() if webhooks else reviewers(admission_settings(self._kind.gates))
         cluster = self._new_cluster(settings, rules)
         self._cluster = cluster
         self._client = cluster.client_for("user")
@@ -157,11 +158,12 @@ class Stage:
             if webhooks is not None:
                 stack.enter_context(webhooks.running(cluster.transport_for))
             SENDER.set("user")
+            where = NAMESPACE if self._resource.namespaced else ""
             self._operations = Operations(
                 self._client,
                 cluster.kubelets,
                 resource=self._resource,
-                namespace=NAMESPACE,
+                namespace=where,
                 name=NAME,
                 first=script.object,
                 beside=(self._beside, script.beside) if self._beside else None,
@@ -170,7 +172,7 @@ class Stage:
                 self._start_manager()
             if script.beside:
                 await self._operations.do(Operation(0.0, "create_beside"))
-            await self._client.create(self._resource, NAMESPACE, script.object)
+            await self._client.create(self._resource, where, script.object)
             try:
                 yield
             finally:
@@ -334,8 +336,10 @@ class Stage:
     # ── what is seen ─────────────────────────────────────────────────────────
 
     def _on_commit(self, commit: Commit) -> None:
-        for violation in self._rules.on_commit(commit):
-            self._found.append(violation)
+        try:
+            self._found += self._rules.on_commit(commit)
+        except Exception as error:  # to the API server it would be one of its own, and nobody would see it
+            self._break("simulator", f"{type(error).__name__}: {error}")
         if commit.reconcile is not None:
             self._stop_if_it_never_ends()
         if commit.shelf == PODS.plural and commit.new is not None and commit.sender != "user":

@@ -5,7 +5,7 @@ import pytest
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.images import ImageTable
 from pykruise.sandbox.pod_life import removal_due
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.pod_state import KubeletSettings, with_added
 from support.paper import START, PaperPod, pod_document, view
 
 # ── start and readiness ──────────────────────────────────────────────────────
@@ -368,6 +368,24 @@ def test_the_restart_policy_decides_what_an_exit_means(policy: str, code: int, p
     pod.run_until(20.0)
     # then
     assert pod.status["phase"] == phase
+
+
+def test_an_ephemeral_container_that_a_patch_puts_before_another_is_started_and_the_other_is_not_again() -> (
+    None
+):
+    # given one that has ended
+    ended = {"name": "ended", "image": "debug:1"}
+    settings = KubeletSettings(start_s=1.0, start_jitter=0.0, job_s=2.0)
+    pod = PaperPod(pod_document(ephemeralContainers=[ended]), settings=settings)
+    pod.run_until(10.0)
+    # when another is added as a strategic merge patch does it
+    pod.doc["spec"]["ephemeralContainers"].insert(0, {"name": "added", "image": "debug:2"})
+    pod.state = with_added(pod.state, view(pod.doc))
+    pod.run_until(20.0)
+    # then
+    statuses = {one["name"]: one["state"]["terminated"] for one in pod.status["ephemeralContainerStatuses"]}
+    assert statuses["added"]["finishedAt"] > statuses["ended"]["finishedAt"]
+    assert statuses["ended"]["exitCode"] == 0
 
 
 def test_a_container_that_keeps_crashing_backs_off_longer_each_time() -> None:

@@ -89,6 +89,18 @@ def test_a_deadline_ends_the_job_and_nothing_more_is_injected_case_38() -> None:
     assert world.injected == ["pod-1"]
 
 
+def test_a_job_that_no_pod_came_for_says_that_its_deadline_has_passed() -> None:
+    # given
+    world = EphemeralWorld(0, activeDeadlineSeconds=10)
+    world.sync()
+    # when
+    world.now += 10
+    world.sync()
+    # then
+    assert (world.status["phase"], world.conditions["JobFailed"]) == ("Failed", "DeadlineExceeded")
+    assert world.conditions["MatchedEmpty"] == "MatchEmpty"
+
+
 def test_a_paused_job_injects_nothing_and_goes_on_when_it_is_resumed_case_39() -> None:
     world = EphemeralWorld(2, paused=True)
     world.sync()

@@ -6,10 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from pykruise.kinds.resourcedistribution.kind import KIND
 from pykruise.kinds.resourcedistribution.plan import READ_AGAIN_S, plan_distribution
 from pykruise.kinds.resourcedistribution.snapshot import FailedWrite, Known, Settings, Snapshot, learn
+from pykruise.kinds.resourcedistribution.snapshot import snapshot as take_snapshot
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.resourcedistribution.view import (
+    COPY_VIEWS,
     CopyView,
     DistributionView,
     content_of,
@@ -22,12 +25,13 @@ from pykruise.kube.errors import ForbiddenError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.views import NamespaceView
+from pykruise.plans.views import NAMESPACE_VIEWS, NamespaceView
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Memories, Read
+from support.snapshots import read_of, taken
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 TOKEN: Document = {"token": "MQ=="}
@@ -295,6 +299,60 @@ def test_a_failed_deletion_is_reported_and_is_no_failed_target() -> None:
     view = distribution(includedNamespaces=named("a"))
     plan = planned(view, "a", "b", copies=(copy("a"), copy("b")), failed=failed)
     assert (counts(plan), failed_in(plan)) == ((1, 1, 0), {"DeleteResourceFailed": ["b"]})
+
+
+def test_a_write_that_failed_holds_back_no_other() -> None:
+    """An immutable copy cannot be updated: it can be deleted at once, and made again when a user has deleted it"""
+    failed = {name: failed_write(name, retry_in_s=300, condition="UpdateResourceFailed") for name in "ab"}
+    view = distribution(includedNamespaces=named("a"))
+    plan = planned(view, "a", "b", copies=(copy("b"),), failed=failed)
+    assert written(plan) == ["Create a", "Delete b"]
+    assert (counts(plan), failed_in(plan)) == ((1, 0, 0), {})
+
+
+def test_what_another_manager_could_not_write_is_said_until_it_is_written() -> None:
+    """A manager that has just started knows of no failure but by the status"""
+    condition = {
+        "type": "UpdateResourceFailed",
+        "status": "True",
+        "reason": "immutable",
+        "failedNamespaces": ["a"],
+    }
+    stored = {"observedGeneration": 3, "conditions": [condition]}
+    old = secret(data={"token": "Mg=="})
+    # when
+    plan = planned(distribution(status=stored), "a", "b", copies=(copy("a", old), copy("b", old)))
+    # then
+    assert written(plan) == ["Patch a", "Patch b"]
+    assert (counts(plan), failed_in(plan)) == ((2, 0, 1), {"UpdateResourceFailed": ["a"]})
+    # when the spec is another one since
+    plan = planned(distribution(status={**stored, "observedGeneration": 2}), "a", copies=(copy("a", old),))
+    # then
+    assert failed_in(plan) == {}
+
+
+def test_a_failure_is_forgotten_when_the_write_has_gone_well() -> None:
+    # given writes that failed once
+    view, memories = distribution(includedNamespaces=named("a", "b")), Memories()
+    namespaces = [NamespaceView(name=name, uid=f"n-{name}", resource_version=1) for name in "abc"]
+    conditions = {"a": "CreateResourceFailed", "b": "UpdateResourceFailed", "c": "DeleteResourceFailed"}
+
+    def seen(*copies: CopyView) -> Snapshot:
+        found: dict[Any, Any] = {NAMESPACE_VIEWS: namespaces, COPY_VIEWS["Secret"]: copies}
+        read = read_of(KIND, view, found, settings=Settings(), now=NOW, memories=memories)
+        known = read.memory(Known)
+        known.generation = view.generation
+        known.failed = known.failed or {
+            name: failed_write(name, retry_in_s=4, condition=one) for name, one in conditions.items()
+        }
+        world = taken(take_snapshot(view, read))
+        assert world is not None
+        return world
+
+    # when nothing has come of them, then all is remembered
+    assert seen(copy("b", secret(data={})), copy("c")).failed.keys() == {"a", "b", "c"}
+    # when they have gone well, then nothing is
+    assert seen(copy("a"), copy("b")).failed == {}
 
 
 def test_each_failure_of_a_namespace_is_tried_again_later_than_the_one_before() -> None:

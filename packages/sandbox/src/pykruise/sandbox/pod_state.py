@@ -215,10 +215,12 @@ def begin(pod: PodView, *, ip: str, now: Instant) -> PodState:
 
 
 def with_added(state: PodState, pod: PodView) -> PodState:
-    """The state with the ephemeral containers that the pod has got since."""
+    """The state with the ephemeral containers that the pod has got since; a patch puts them before those there are."""
     names = [container.name for container, _ in container_roles(pod)]
-    added = tuple(Run(name=name) for name in names[len(state.runs) :])
-    return msgspec.structs.replace(state, runs=state.runs + added) if added else state
+    if len(names) == len(state.runs):
+        return state
+    known = {run.name: run for run in state.runs}
+    return msgspec.structs.replace(state, runs=tuple(known.get(name) or Run(name=name) for name in names))
 
 
 def with_stopped(state: PodState, pod: PodView, name: str, now: Instant) -> PodState:

@@ -82,6 +82,8 @@ KIND = Kind(
         snapshot=snapshot,
         object_of=lambda snapshot: snapshot.job,
         plan=plan_ephemeraljob,
+        # Counts that are written late must not undo the end of a job.
+        is_status_shared=True,
     ),
     rights=(
         on(EPHEMERAL_JOBS, *READ, "patch", "delete", why="EphemeralJob: to see, release and delete them"),

@@ -46,8 +46,6 @@ def status_of(
     said = [("Initialized", "Initialized", "the job has been seen")]
     if not has_containers:
         said.append(("JobError", "Error", "spec.template.ephemeralContainers is empty"))
-    elif not tally.match:
-        said.append(("MatchedEmpty", "MatchEmpty", "no pod matches the selector"))
     elif phase == "Succeeded":
         said.append(("JobSucceeded", "JobSucceeded", "containers succeeded in all pods"))
     elif is_late:
@@ -56,6 +54,8 @@ def status_of(
         said.append(("JobFailed", "JobFailed", f"containers failed in {tally.failed} of {tally.match} pods"))
     elif tally.failed:
         said.append(("JobFailed", "CreateFailed", f"containers failed in {tally.failed} pods"))
+    if has_containers and not tally.match:
+        said.append(("MatchedEmpty", "MatchEmpty", "no pod matches the selector"))
     ends = phase in ("Succeeded", "Failed")
     return msgspec.structs.replace(
         known,

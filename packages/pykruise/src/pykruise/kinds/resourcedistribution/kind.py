@@ -46,6 +46,8 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.distribution,
         plan=plan_distribution,
         learn=learn,
+        # A status that is written late would stay: none of its own wakes it.
+        is_status_shared=True,
     ),
     rights=(
         on(RESOURCE_DISTRIBUTIONS, *READ, why="ResourceDistribution: to see them"),

@@ -15,8 +15,11 @@ import msgspec
 from pykruise.kinds.resourcedistribution.snapshot import Snapshot
 from pykruise.kinds.resourcedistribution.status import (
     CONFLICT_OCCURRED,
+    CREATE_FAILED,
+    DELETE_FAILED,
     GET_FAILED,
     NAMESPACE_NOT_EXISTS,
+    UPDATE_FAILED,
     Failed,
     status_of,
 )
@@ -138,7 +141,7 @@ def _distribute(name: str, snapshot: Snapshot, verdicts: _Verdicts) -> None:
         verdicts.look_again(READ_AGAIN_S)
     elif copy is not None and copy.content == view.content:
         verdicts.succeeded += 1
-    elif not _is_held(name, snapshot, verdicts):
+    elif not _is_held(name, CREATE_FAILED if copy is None else UPDATE_FAILED, snapshot, verdicts):
         verdicts.writes.append(Chain(subject=name, steps=(_write(name, view, copy),)))
 
 
@@ -147,7 +150,11 @@ def _clean_up(name: str, snapshot: Snapshot, verdicts: _Verdicts) -> None:
     view, copy, namespace = snapshot.distribution, snapshot.copies[name], snapshot.namespaces.get(name)
     if namespace is None or namespace.is_deleting or is_target(view, name, namespace.labels):
         return
-    if copy.is_deleting or not view.owns(copy.controller) or _is_held(name, snapshot, verdicts):
+    if (
+        copy.is_deleting
+        or not view.owns(copy.controller)
+        or _is_held(name, DELETE_FAILED, snapshot, verdicts)
+    ):
         return
     why = "copies are never kept there" if name in NEVER else "the namespace is no target"
     step = Step(
@@ -160,16 +167,27 @@ def _clean_up(name: str, snapshot: Snapshot, verdicts: _Verdicts) -> None:
     verdicts.deletions.append(Chain(subject=name, steps=(step,)))
 
 
-def _is_held(name: str, snapshot: Snapshot, verdicts: _Verdicts) -> bool:
-    """Whether the last write failed there, and it is too early for the next."""
+def _is_held(name: str, condition: str, snapshot: Snapshot, verdicts: _Verdicts) -> bool:
+    """Whether the last such write failed there, and it is too early for the next. `condition`: which shows that."""
     failed = snapshot.failed.get(name)
-    if failed is None:
+    if failed is None or failed.condition != condition:
+        _keep_failure(name, condition, snapshot.distribution, verdicts)
         return False
-    verdicts.fail(failed.condition, name, Reason(Code.WRITE_FAILED, failed.message))
+    verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, failed.message))
     if failed.retry_at <= snapshot.now:
         return False
     verdicts.look_again(failed.retry_at - snapshot.now)
     return True
+
+
+def _keep_failure(name: str, condition: str, view: DistributionView, verdicts: _Verdicts) -> None:
+    """What the manager before this one could not write is said until it is written."""
+    stored = view.stored_status
+    if stored.get("observedGeneration") != view.generation:
+        return
+    for one in stored.get("conditions") or ():
+        if one.get("type") == condition and name in (one.get("failedNamespaces") or ()):
+            verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, one.get("reason") or ""))
 
 
 # ── what is written ──────────────────────────────────────────────────────────

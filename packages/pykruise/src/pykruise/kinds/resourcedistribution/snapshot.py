@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from pykruise.kinds.resourcedistribution.status import CREATE_FAILED, DELETE_FAILED, UPDATE_FAILED
 from pykruise.kinds.resourcedistribution.view import (
     BY_NAME,
     COPY_VIEWS,
@@ -105,7 +106,9 @@ async def snapshot(view: DistributionView, read: Read[Settings]) -> Snapshot | N
     known.failed = {
         name: failed
         for name, failed in known.failed.items()
-        if name in namespaces and namespaces[name].uid == failed.namespace_uid
+        if name in namespaces
+        and namespaces[name].uid == failed.namespace_uid
+        and not _is_done(failed, copies.get(name), found)
     }
     return Snapshot(
         distribution=found,
@@ -123,11 +126,11 @@ def learn(read: Read[Settings], snapshot: Snapshot, failures: Sequence[Failure])
     known = read.memory(Known)
     for failure in failures:
         name = failure.step.action.key.namespace
-        before = known.failed.get(name)
-        tries = before.tries + 1 if before is not None else 1
+        before, condition = known.failed.get(name), _condition_of(failure)
+        tries = before.tries + 1 if before is not None and before.condition == condition else 1
         wait_s = min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(tries - 1, 10))
         known.failed[name] = FailedWrite(
-            condition=_condition_of(failure),
+            condition=condition,
             message=str(failure.error),
             retry_at=read.now() + wait_s,
             tries=tries,
@@ -138,11 +141,20 @@ def learn(read: Read[Settings], snapshot: Snapshot, failures: Sequence[Failure])
 def _condition_of(failure: Failure) -> str:
     match failure.step.action:
         case Create():
-            return "CreateResourceFailed"
+            return CREATE_FAILED
         case Delete():
-            return "DeleteResourceFailed"
+            return DELETE_FAILED
         case _:
-            return "UpdateResourceFailed"
+            return UPDATE_FAILED
+
+
+def _is_done(failed: FailedWrite, copy: CopyView | None, view: DistributionView) -> bool:
+    """Whether a later try went well."""
+    return (
+        copy is None
+        if failed.condition == DELETE_FAILED
+        else copy is not None and copy.content == view.content
+    )
 
 
 def _is_own(namespace: str, read: Read[Settings]) -> bool:

@@ -16,17 +16,30 @@ from pykruise.kinds.resourcedistribution.view import DistributionView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 
-__all__ = ["CONDITIONS", "CONFLICT_OCCURRED", "GET_FAILED", "NAMESPACE_NOT_EXISTS", "Failed", "status_of"]
+__all__ = [
+    "CONDITIONS",
+    "CONFLICT_OCCURRED",
+    "CREATE_FAILED",
+    "DELETE_FAILED",
+    "GET_FAILED",
+    "NAMESPACE_NOT_EXISTS",
+    "UPDATE_FAILED",
+    "Failed",
+    "status_of",
+]
 
 GET_FAILED: Final = "GetResourceFailed"
+CREATE_FAILED: Final = "CreateResourceFailed"
+UPDATE_FAILED: Final = "UpdateResourceFailed"
+DELETE_FAILED: Final = "DeleteResourceFailed"
 CONFLICT_OCCURRED: Final = "ConflictOccurred"
 NAMESPACE_NOT_EXISTS: Final = "NamespaceNotExists"
 
 CONDITIONS: Final = (
     GET_FAILED,
-    "CreateResourceFailed",
-    "UpdateResourceFailed",
-    "DeleteResourceFailed",
+    CREATE_FAILED,
+    UPDATE_FAILED,
+    DELETE_FAILED,
     CONFLICT_OCCURRED,
     NAMESPACE_NOT_EXISTS,
 )
@@ -49,7 +62,7 @@ def status_of(
         "observedGeneration": view.generation,
         "desired": desired,
         "succeeded": succeeded,
-        "failed": sum(one.condition != "DeleteResourceFailed" for one in failed),
+        "failed": sum(one.condition != DELETE_FAILED for one in failed),
         "conditions": [
             _condition(type_, [one for one in failed if one.condition == type_], stored.get(type_), now)
             for type_ in CONDITIONS

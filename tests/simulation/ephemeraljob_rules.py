@@ -1,0 +1,371 @@
+"""What holds for an EphemeralJob at every commit, whatever happens to its pods.
+
+Commit ──▶ EphemeralJobRules.on_commit() ──▶ Violations          at the end ──▶ at_rest() ──▶ Violations
+
+Which pods the job is for, and how far its containers are in them, is worked out here a second time; rules.py says how
+what a manager could know is taken into account.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document
+from simulation.history import Commit, Reconcile, since
+from simulation.pods import PodHistory
+from simulation.rules import PODS, Violation
+
+__all__ = ["EphemeralJobRules"]
+
+JOBS = "ephemeraljobs.apps.kruise.io"
+MARK = "KRUISE_EJOB_ID"
+ENDED = ("succeeded", "failed")
+DEFAULT_TTL_S = 1800
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """One pod as it was from `revision` on."""
+
+    revision: int
+    uid: str
+    name: str
+    created: str
+    labels: Mapping[str, str]
+    is_active: bool
+    """Neither on its way out nor at its end."""
+    containers: Mapping[str, tuple[str, str]]
+    """Ephemeral ones: the uid of their job, and how far they are. Empty: unknown."""
+
+    @property
+    def rank(self) -> tuple[str, str]:
+        """In this order pods get their containers."""
+        return self.created, self.name
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One version of the EphemeralJob. `revision` is the API server's."""
+
+    revision: int
+    uid: str
+    is_there: bool
+    """False: it is gone, or goes."""
+    has_finalizer: bool
+    spec: Document
+    status: Document
+
+    @property
+    def names(self) -> set[str]:
+        """Of its containers."""
+        return {one["name"] for one in self.spec["template"]["ephemeralContainers"]}
+
+    @property
+    def parallelism(self) -> int:
+        """Pods at once."""
+        value = self.spec.get("parallelism")
+        return 1 if value is None else int(value)
+
+    @property
+    def most(self) -> float:
+        """So many pods get containers."""
+        value = self.spec.get("replicas")
+        return float("inf") if value is None else value
+
+    @property
+    def is_left_by_hand(self) -> bool:
+        """Whether a person has to leave a container; in these scripts nobody does."""
+        return any(one.get("stdin") for one in self.spec["template"]["ephemeralContainers"])
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it starts nothing any more."""
+        return bool(self.status.get("completionTime"))
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is started, and nothing judged."""
+        return bool(self.spec.get("paused"))
+
+    @property
+    def deadline(self) -> float:
+        """The time at which it has failed; infinite: there is none, or it has not started."""
+        seconds, started = self.spec.get("activeDeadlineSeconds"), self.status.get("startTime")
+        return float("inf") if seconds is None or not started else parse_time(started) + seconds
+
+    @property
+    def gone_after(self) -> float:
+        """The time at which it is to be deleted; infinite: it is not over."""
+        seconds, ended = self.spec.get("ttlSecondsAfterFinished"), self.status.get("completionTime")
+        return parse_time(ended) + (DEFAULT_TTL_S if seconds is None else seconds) if ended else float("inf")
+
+    def may_have(self, pod: Pod) -> bool:
+        """Whether it is for such a pod, if there are not too many."""
+        return (
+            pod.is_active
+            and self._selects(pod.labels)
+            and all(pod.containers[name][0] == self.uid for name in self.names & pod.containers.keys())
+        )
+
+    def state_in(self, pod: Pod) -> str:
+        """How far its containers are in a pod; empty: it has none. `unknown`: nobody has said anything."""
+        states = [pod.containers[name][1] for name in self.names & pod.containers.keys()]
+        if not states:
+            return ""
+        if "failed" in states:
+            return "failed"
+        if states.count("succeeded") == len(self.names):
+            return "succeeded"
+        return next((one for one in ("running", "waiting") if one in states), "unknown")
+
+    def _selects(self, labels: Mapping[str, str]) -> bool:
+        selector = self.spec["selector"]
+        return all(
+            labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()
+        ) and all(labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions") or ())
+
+
+class EphemeralJobRules:
+    """Of one EphemeralJob, by its name, through its lives. See `WorkloadRules`."""
+
+    shelves = frozenset({JOBS, PODS})
+
+    def __init__(
+        self, *, namespace: str, name: str, start: float, skew_s: float = 0.0, is_calm: bool = False
+    ) -> None:
+        self._namespace, self._name = namespace, name
+        self._start, self._skew_s = start, skew_s
+        self.pods = PodHistory()
+        self._jobs: list[Job] = []
+        self._pods: dict[str, list[Pod]] = {}
+        """By uid."""
+        self._given_in: dict[str, Reconcile] = {}
+        """By the uid of a pod: the reconcile of a manager that put containers into it last."""
+
+    def hook_answer(self, state: str) -> Mapping[str, str | None]:
+        """There are no lifecycle hooks."""
+        return {}
+
+    # ── every commit ─────────────────────────────────────────────────────────
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]:
+        """Called for each commit to `shelves`, in order."""
+        if commit.key.namespace != self._namespace:
+            return
+        if commit.shelf == PODS:
+            yield from self._on_pod(commit)
+        elif commit.key.name == self._name:
+            yield from self._on_job(commit)
+
+    def _on_job(self, commit: Commit) -> Iterator[Violation]:
+        doc: Any = commit.new if commit.new is not None else commit.old
+        meta = doc["metadata"]
+        job = Job(
+            revision=commit.revision,
+            uid=meta["uid"],
+            is_there=commit.new is not None and "deletionTimestamp" not in meta,
+            has_finalizer=commit.new is not None and bool(meta.get("finalizers")),
+            spec=doc["spec"],
+            status=doc.get("status") or {},
+        )
+        before = self._jobs[-1] if commit.old is not None else None
+        self._jobs.append(job)
+        if commit.reconcile is None or before is None:
+            return
+        if before.is_there and not job.is_there:
+            yield from self._on_deleted(commit, commit.reconcile, before)
+        elif before.is_over and before.status != job.status:
+            yield self._broken(commit, "finished", f"the status of a job that is over: {dict(job.status)}")
+        elif job.is_over and not before.is_over:
+            yield from self._on_over(commit, commit.reconcile, job)
+        if before.status.get("startTime", job.status.get("startTime")) != job.status.get("startTime"):
+            yield self._broken(commit, "start", "startTime has changed")
+
+    def _on_deleted(self, commit: Commit, reconcile: Reconcile, job: Job) -> Iterator[Violation]:
+        """A manager deletes a job only when its time to live is over."""
+        jobs = [one for one in self._jobs_known(reconcile) if one.uid == job.uid]
+        if not any(one.gone_after <= commit.at + self._skew_s for one in jobs):
+            yield self._broken(commit, "ttl", "the job is deleted before its time")
+
+    def _on_over(self, commit: Commit, reconcile: Reconcile, job: Job) -> Iterator[Violation]:
+        """It ends when all its pods have ended, or late."""
+        jobs = [one for one in self._jobs_known(reconcile) if one.uid == job.uid]
+        if all(one.is_paused for one in jobs):
+            yield self._broken(commit, "paused", "it ends, and is paused")
+        conditions = {one["type"]: one["reason"] for one in job.status["conditions"]}
+        if conditions.get("JobFailed") == "DeadlineExceeded" and job.status["phase"] == "Failed":
+            if all(one.deadline > commit.at + self._skew_s for one in jobs):
+                yield self._broken(commit, "deadline", "it fails before its deadline")
+            return
+        states = ("succeeded",) if job.status["phase"] == "Succeeded" else ENDED
+        open_ = [
+            versions[0].name
+            for versions in self._surely_meant(reconcile, jobs)
+            if not any(one.state_in(pod) in states for one in jobs for pod in versions)
+        ]
+        if open_:
+            yield self._broken(commit, "complete", f"{job.status['phase']}, and {open_} have not ended so")
+        if not any(
+            one.may_have(pod) and one.state_in(pod) == job.status["phase"].lower()
+            for one in jobs
+            for uid in self._pods
+            for pod in self._known(uid, reconcile)
+        ):
+            yield self._broken(commit, "complete", f"{job.status['phase']}, and no pod has")
+
+    def _on_pod(self, commit: Commit) -> Iterator[Violation]:
+        doc: Any = commit.new if commit.new is not None else commit.old
+        pod = read_pod(doc, commit)
+        versions = self._pods.setdefault(pod.uid, [])
+        before = versions[-1] if versions else None
+        versions.append(pod)
+        if commit.reconcile is None or before is None:
+            return
+        given = pod.containers.keys() - before.containers.keys()
+        owners = {pod.containers[name][0] for name in given}
+        jobs = [one for one in self._jobs_known(commit.reconcile) if one.is_there and {one.uid} == owners]
+        if not jobs:
+            yield self._broken(commit, "owner", f"{pod.name} is written to for no job that is there")
+            return
+        yield from self._on_given(commit, commit.reconcile, pod, given, jobs)
+        self._given_in[pod.uid] = commit.reconcile
+
+    def _on_given(
+        self, commit: Commit, reconcile: Reconcile, pod: Pod, given: set[str], jobs: Sequence[Job]
+    ) -> Iterator[Violation]:
+        if not any(one.names == given for one in jobs):
+            yield self._broken(commit, "containers", f"{pod.name} gets {sorted(given)}")
+        late = reconcile.at - self._skew_s
+        open_ = [one for one in jobs if not one.is_over and not one.is_paused and one.deadline >= late]
+        if not open_:
+            yield self._broken(commit, "over", f"{pod.name} gets containers of a job that is over or paused")
+            return
+        known = [one for one in self._known(pod.uid, reconcile) if not one.containers.keys() & given]
+        if not any(job.may_have(one) for job in open_ for one in known):
+            yield self._broken(commit, "target", f"the job is not for {pod.name}")
+        meant = [one for one in self._surely_meant(reconcile, jobs) if one[0].uid != pod.uid]
+        before = [one[0].name for one in meant if one[0].rank < pod.rank]
+        if all(len(before) >= job.most for job in open_):
+            yield self._broken(commit, "replicas", f"{pod.name} gets containers, and {before} come before it")
+        active = [
+            versions[0].name
+            for versions in meant
+            if all(
+                job.state_in(one) not in ("", *ENDED)
+                for job in jobs
+                for one in self._own(versions, reconcile, jobs)
+            )
+        ]
+        if all(len(active) >= job.parallelism for job in open_):
+            yield self._broken(commit, "parallelism", f"{pod.name} gets containers, {active} are active")
+
+    # ── at rest ──────────────────────────────────────────────────────────────
+
+    def at_rest(self, now: float) -> Iterator[Violation]:
+        """What is wrong, or still to come, although everything has gone well for long."""
+        if not self._jobs:
+            return
+        job = self._jobs[-1]
+        if not job.is_there:
+            if job.has_finalizer:
+                yield Violation("gone", "it goes, and has its finalizer", now)
+            return
+        if job.is_over:
+            yield Violation("ttl", "the job is over, and will be deleted", now)
+            return
+        pods = sorted((many[-1] for many in self._pods.values()), key=lambda one: one.rank)
+        meant = [one for one in pods if job.may_have(one)]
+        states = [
+            job.state_in(one) for one in (meant if job.most == float("inf") else meant[: int(job.most)])
+        ]
+        active = sum(one not in ("", *ENDED) for one in states)
+        if {"waiting", "unknown", *(() if job.is_left_by_hand else ("running",))}.intersection(states):
+            yield Violation("converges", f"containers have not ended: {states}", now)
+        if not job.is_paused:
+            if job.deadline < float("inf"):
+                yield Violation("deadline", "it goes on, and has a deadline", now)
+            if states and all(one in ENDED for one in states):
+                yield Violation("complete", "all have ended, and the job has not", now)
+            if "" in states and active < job.parallelism:
+                yield Violation("converges", f"{states.count('')} pods wait, {active} are active", now)
+        yield from self._says_the_truth(job, states, now)
+
+    def _says_the_truth(self, job: Job, states: list[str], now: float) -> Iterator[Violation]:
+        counts = {name: states.count(name) for name in ("running", "waiting", *ENDED)}
+        phase = "Waiting" if counts["waiting"] == len(states) else "Unknown"
+        if job.is_paused:
+            phase = "Paused"
+        elif counts["running"]:
+            phase = "Running"
+        true = {"phase": phase, "match": len(states), **counts}
+        said = {name: job.status.get(name) for name in true}
+        if said != true:
+            yield Violation("status", f"the status says {said}, true is {true}", now)
+
+    # ── what is known ────────────────────────────────────────────────────────
+
+    def _jobs_known(self, reconcile: Reconcile) -> Sequence[Job]:
+        return since(self._jobs, reconcile.known.get(JOBS, 0))
+
+    def _known(self, uid: str, reconcile: Reconcile) -> Sequence[Pod]:
+        return since(self._pods[uid], reconcile.known.get(PODS, 0))
+
+    def _own(self, versions: Sequence[Pod], reconcile: Reconcile, jobs: Sequence[Job]) -> Sequence[Pod]:
+        """Those that may be the present one to a manager that knows what it has put into the pod itself."""
+        if self._given_in.get(versions[0].uid) != reconcile:
+            return versions
+        return [one for one in versions if any(job.state_in(one) for job in jobs)]
+
+    def _surely_meant(self, reconcile: Reconcile, jobs: Sequence[Job]) -> list[Sequence[Pod]]:
+        """Pods that the job is for, whatever the manager takes for the present state."""
+        known = reconcile.known.get(PODS, 0)
+        maybe = [
+            versions
+            for uid in self._pods
+            for versions in [self._known(uid, reconcile)]
+            if any(job.may_have(pod) for job in jobs for pod in versions)
+        ]
+        surely = []
+        for versions in maybe:
+            if versions[0].revision > known or not all(job.may_have(pod) for job in jobs for pod in versions):
+                continue
+            ahead = sum(other[0].rank < versions[0].rank for other in maybe)
+            if all(ahead < job.most for job in jobs):
+                surely.append(versions)
+        return surely
+
+    def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
+        return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
+
+
+def read_pod(doc: Any, commit: Commit) -> Pod:
+    """The pod after a commit."""
+    meta, status = doc["metadata"], doc.get("status") or {}
+    said = {one["name"]: one.get("state") or {} for one in status.get("ephemeralContainerStatuses") or ()}
+    has_ended = status.get("phase") in ("Succeeded", "Failed")
+    return Pod(
+        revision=commit.revision,
+        uid=meta["uid"],
+        name=meta["name"],
+        created=meta["creationTimestamp"],
+        labels=meta.get("labels") or {},
+        is_active=commit.new is not None and "deletionTimestamp" not in meta and not has_ended,
+        containers={
+            one["name"]: (_job_of(one), _state_of(said.get(one["name"], {})))
+            for one in doc["spec"].get("ephemeralContainers") or ()
+        },
+    )
+
+
+def _job_of(container: Document) -> str:
+    return next((one.get("value", "") for one in container.get("env") or () if one["name"] == MARK), "")
+
+
+def _state_of(state: Document) -> str:
+    if ended := state.get("terminated"):
+        return "failed" if ended["exitCode"] else "succeeded"
+    if "running" in state:
+        return "running"
+    if "waiting" in state:
+        return "failed" if state["waiting"].get("reason") == "RunContainerError" else "waiting"
+    return ""

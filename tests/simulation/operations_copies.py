@@ -1,0 +1,85 @@
+"""What users do to namespaces, and to the copies in them that a ResourceDistribution keeps.
+
+Operation of a script ──▶ Operations.do() ──▶ CopyOperations: requests by `user`
+
+Which copy is meant is a number: of the objects of that kind and name, whoever made them.
+"""
+
+from typing import Any
+
+from pykruise.kube.client import Client
+from pykruise.kube.documents import decode
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, Resource
+
+__all__ = ["CopyOperations"]
+
+Object = dict[str, Any]
+
+HELD = "sim/held"
+"""A finalizer that a user puts on a copy."""
+
+
+class CopyOperations:
+    """A part of `Operations`."""
+
+    _client: Client
+    _first: Object
+    _held: set[str]
+    """Namespaces in which a copy has the finalizer."""
+
+    async def _create_namespace(self, name: str, **labels: str) -> None:
+        await self._client.create(NAMESPACES, "", {"metadata": {"name": name, "labels": labels}})
+
+    async def _delete_namespace(self, name: str) -> None:
+        await self._client.delete(NAMESPACES, "", name)
+
+    async def _label_namespace(self, name: str, **labels: str | None) -> None:
+        patch = {"metadata": {"labels": labels}}
+        await self._client.patch(NAMESPACES, "", name, patch, patch_type=PatchType.MERGE)
+
+    async def _place_object(self, namespace: str, **fields: Any) -> None:
+        """An object of a copy's name that the distribution did not make."""
+        document = {"metadata": {"name": self._copy_name()}, **fields}
+        await self._client.create(self._copied(), namespace, document)
+
+    async def _write_copy(self, number: int, **fields: Any) -> None:
+        """Another content, labels or annotations."""
+        if namespace := await self._namespace_of_copy(number):
+            await self._merge_copy(namespace, fields)
+
+    async def _disown_copy(self, number: int) -> None:
+        """A user takes a copy for his own."""
+        if namespace := await self._namespace_of_copy(number):
+            await self._merge_copy(namespace, {"metadata": {"ownerReferences": None}})
+
+    async def _delete_copy(self, number: int) -> None:
+        if namespace := await self._namespace_of_copy(number):
+            await self._client.delete(self._copied(), namespace, self._copy_name())
+
+    async def _hold_copy(self, number: int) -> None:
+        """A finalizer that somebody else has to take off."""
+        if namespace := await self._namespace_of_copy(number):
+            self._held.add(namespace)
+            await self._merge_copy(namespace, {"metadata": {"finalizers": [HELD]}})
+
+    async def _free_copies(self) -> None:
+        """Finalizers are taken off."""
+        while self._held:
+            await self._merge_copy(self._held.pop(), {"metadata": {"finalizers": None}})
+
+    def _copied(self) -> Resource:
+        return SECRETS if self._first["spec"]["resource"]["kind"] == SECRETS.kind else CONFIG_MAPS
+
+    def _copy_name(self) -> str:
+        return str(self._first["spec"]["resource"]["metadata"]["name"])
+
+    async def _merge_copy(self, namespace: str, patch: Object) -> None:
+        await self._client.patch(
+            self._copied(), namespace, self._copy_name(), patch, patch_type=PatchType.MERGE
+        )
+
+    async def _namespace_of_copy(self, number: int) -> str:
+        metas = [decode(raw)["metadata"] for raw in (await self._client.list(self._copied(), "")).items]
+        found = sorted(one["namespace"] for one in metas if one["name"] == self._copy_name())
+        return str(found[number % len(found)]) if found else ""
