@@ -25,7 +25,7 @@ def generate(seed: int) -> Script:
     length_s = rng.choice((5.0, 20.0, 60.0))
     operations = _operations(rng, document, length_s)
     operations += [
-        Operation(round(rng.uniform(0, 3), 2), "create_pod", {"name": f"pod-{number}", **_labels(rng)})
+        Operation(round(rng.uniform(0, 3), 2), "create_named_pod", {"name": f"pod-{number}", **_labels(rng)})
         for number in range(rng.choice((0, 1, 3, 5, 8)))
     ]
     faults = faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES)
@@ -86,9 +86,9 @@ def _operations(rng: random.Random, document: dict[str, Any], length_s: float) -
     ways = ("pull", "crash", "crash", "slow")
     chooser.some_of(
         [
-            lambda: add("create_pod", name=f"late-{rng.randrange(4)}", **_labels(rng)),
-            lambda: add("create_pod", name=f"late-{rng.randrange(4)}", **_labels(rng)),
-            lambda: add("create_pod", name=f"pod-{rng.randrange(8)}", **_labels(rng)),
+            lambda: add("create_named_pod", name=f"late-{rng.randrange(4)}", **_labels(rng)),
+            lambda: add("create_named_pod", name=f"late-{rng.randrange(4)}", **_labels(rng)),
+            lambda: add("create_named_pod", name=f"pod-{rng.randrange(8)}", **_labels(rng)),
             lambda: add("label_pod", pod=rng.randrange(8), labels={"app": rng.choice(("web", "third"))}),
             lambda: add("debug", pod=rng.randrange(8), container=rng.choice(("look", "mine"))),
             lambda: add("debug", pod=rng.randrange(8), container=rng.choice(("look", "dump")), job="another"),

@@ -15,6 +15,9 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
+from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -22,6 +25,7 @@ from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.resources import CONFIG_MAPS, JOBS, SECRETS, Resource
+from pykruise.pods.node_images import NODE_IMAGES
 from simulation import (
     generate_advancedcronjob,
     generate_blind,
@@ -30,6 +34,9 @@ from simulation import (
     generate_daemonset,
     generate_ephemeraljob,
     generate_handover,
+    generate_imagelistpulljob,
+    generate_imagepulljob,
+    generate_persistentpodstate,
     generate_podunavailablebudget,
     generate_resourcedistribution,
     generate_sidecarset,
@@ -47,10 +54,13 @@ from simulation.ephemeraljob_rules import EphemeralJobRules
 from simulation.further_fields import with_further_fields
 from simulation.handover_rules import HandOverRules
 from simulation.job_rules import JobRules
+from simulation.pull_list_rules import ListRules
+from simulation.pull_rules import CREATION_DELAY_S, PullRules
 from simulation.rules import WorkloadRules
 from simulation.script import Script
 from simulation.sidecar_rules import SidecarRules
 from simulation.spread_rules import SpreadRules
+from simulation.state_rules import StateRules
 from simulation.statefulset_rules import StatefulSetRules
 from simulation.uniteddeployment_rules import UnitedDeploymentRules
 
@@ -65,6 +75,7 @@ Rules = (
     | UnitedDeploymentRules
     | DistributionRules
     | EphemeralJobRules
+    | PullRules
 )
 
 
@@ -81,6 +92,10 @@ class SimulatedKind(msgspec.Struct, frozen=True):
     """What it makes that goes with it; controllers of our kinds among them run too."""
     gates: Gates = Gates()
     """Of the manager and the webhooks."""
+    flags: Mapping[str, Any] = {}
+    """Of the manager."""
+    is_made_by_script: bool = False
+    """An operation of the script creates the object: there has to be something before it."""
 
 
 def _guarded(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) -> SimulatedKind:
@@ -94,6 +109,11 @@ def _guarded(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) ->
     )
 
 
+_PULLING: Mapping[str, Any] = {
+    "gates": Gates.of(ImagePullJobGate=True),
+    "flags": {"nodeimage-creation-delay": CREATION_DELAY_S},
+    "is_made_by_script": True,
+}
 KINDS: Mapping[str, SimulatedKind] = {
     "cloneset": SimulatedKind(CLONE_SETS, CloneSetRules),
     "handover": SimulatedKind(CLONE_SETS, HandOverRules),
@@ -109,12 +129,21 @@ KINDS: Mapping[str, SimulatedKind] = {
         makes=(SECRETS, CONFIG_MAPS),
         gates=Gates.of(ResourceDistributionGate=True),
     ),
+    "imagepulljob": SimulatedKind(IMAGE_PULL_JOBS, PullRules, makes=(NODE_IMAGES,), **_PULLING),
+    "imagelistpulljob": SimulatedKind(
+        IMAGE_LIST_PULL_JOBS, ListRules, makes=(IMAGE_PULL_JOBS, NODE_IMAGES), **_PULLING
+    ),
     "workloadspread": SimulatedKind(
         CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SpreadRules), beside=WORKLOAD_SPREADS
     ),
     "uniteddeployment": SimulatedKind(UNITED_DEPLOYMENTS, UnitedDeploymentRules, makes=(CLONE_SETS,)),
     "sidecarset": SimulatedKind(
         CLONE_SETS, partial(Together, CloneSetRules, "cloneset", SidecarRules), beside=SIDECAR_SETS
+    ),
+    "persistentpodstate": SimulatedKind(
+        ADVANCED_STATEFUL_SETS,
+        partial(Together, StatefulSetRules, "statefulset", StateRules),
+        beside=PERSISTENT_POD_STATES,
     ),
     "podunavailablebudget of CloneSet": _guarded(CLONE_SETS, CloneSetRules),
     "podunavailablebudget of StatefulSet": _guarded(ADVANCED_STATEFUL_SETS, StatefulSetRules),
@@ -128,6 +157,8 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "statefulset": generate_statefulset.generate,
     "broadcastjob": generate_broadcastjob.generate,
     "advancedcronjob": generate_advancedcronjob.generate,
+    "imagepulljob": generate_imagepulljob.generate,
+    "imagelistpulljob": generate_imagelistpulljob.generate,
     "blind": generate_blind.generate,
     "handover": generate_handover.generate,
     "slots": generate_handover.generate_slots,
@@ -136,6 +167,7 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "uniteddeployment": generate_uniteddeployment.generate,
     "ephemeraljob": generate_ephemeraljob.generate,
     "resourcedistribution": generate_resourcedistribution.generate,
+    "persistentpodstate": generate_persistentpodstate.generate,
     "podunavailablebudget": generate_podunavailablebudget.generate,
 }
 """Scripts by chance: of each kind; `blind` of CloneSets whose manager is kept in the dark, `handover` of CloneSets

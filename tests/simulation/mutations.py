@@ -52,7 +52,9 @@ from simulation.kinds import generate
 from simulation.mutating import Change, always, mutated
 from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLOADSPREAD
 from simulation.mutations_copies import RESOURCEDISTRIBUTION
+from simulation.mutations_images import IMAGELISTPULLJOB, IMAGEPULLJOB
 from simulation.mutations_jobs import ADVANCEDCRONJOB, BROADCASTJOB, EPHEMERALJOB
+from simulation.mutations_states import PERSISTENTPODSTATE
 from simulation.mutations_united import UNITEDDEPLOYMENT
 from simulation.script import FOUND, from_json
 from simulation.world import run
@@ -366,6 +368,9 @@ EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **UNITEDDEPLOYMENT,
     **RESOURCEDISTRIBUTION,
     **EPHEMERALJOB,
+    **IMAGEPULLJOB,
+    **IMAGELISTPULLJOB,
+    **PERSISTENTPODSTATE,
 }
 
 
@@ -399,6 +404,9 @@ def generator_of(name: str) -> str:
         "uniteddeployment": UNITEDDEPLOYMENT,
         "resourcedistribution": RESOURCEDISTRIBUTION,
         "ephemeraljob": EPHEMERALJOB,
+        "imagepulljob": IMAGEPULLJOB,
+        "imagelistpulljob": IMAGELISTPULLJOB,
+        "persistentpodstate": PERSISTENTPODSTATE,
         "blind": UNSEEN,
     }
     return next((generator for generator, names in by_kind.items() if name in names), "cloneset")

@@ -14,12 +14,13 @@ from pykruise.kube.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, ForbiddenError
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import JOBS, NODES, PODS, Resource
+from pykruise.kube.resources import NODES, PODS, Resource
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.nodes import NodeSpec
 from simulation.operations_copies import CopyOperations
 from simulation.operations_debugging import DebuggingOperations
+from simulation.operations_of_jobs import JobOperations
 from simulation.script import Operation
 
 __all__ = ["Operations"]
@@ -32,7 +33,7 @@ REFUSED_AT_MOST = 12
 """So many times a removal of a released pod is tried: a minute long, and all is healed meanwhile."""
 
 
-class Operations(CopyOperations, DebuggingOperations):
+class Operations(JobOperations, CopyOperations, DebuggingOperations):
     """Operations on one cluster, with the user's client. `first`: the workload as it was created at the start.
 
     `beside`: what is there beside it, with its resource; None: nothing is.
@@ -139,68 +140,11 @@ class Operations(CopyOperations, DebuggingOperations):
         """Other fields of the spec."""
         await self._merge({"spec": fields})
 
-    async def _original_pod(self, node: int) -> None:
-        """A pod that the original's manager has made for a node of the BroadcastJob, before it was taken over."""
-        job = decode(await self._client.get(self._resource, self._namespace, self._name))
-        uid, template = job["metadata"]["uid"], job["spec"]["template"]
-        owner = {
-            "apiVersion": f"{self._resource.group}/v1alpha1",
-            "kind": self._resource.kind,
-            "name": self._name,
-            "uid": uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
-        field = {"key": "metadata.name", "operator": "In", "values": [self._node(node)]}
-        terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-        labels = {"broadcastjob-name": self._name, "broadcastjob-controller-uid": uid}
-        pod = {
-            "metadata": {
-                "name": f"{self._name}-original-{node}",
-                "labels": {**template["metadata"]["labels"], **labels},
-                "ownerReferences": [owner],
-            },
-            "spec": {**template["spec"], "affinity": affinity},
-        }
-        await self._client.create(PODS, self._namespace, pod)
-
-    async def _end_child(self, number: int, how: str) -> None:
-        """A Job ends, as its controller would say it: once, and it is refused when it has just ended."""
-        found = await self._job(number)
-        if found and not found.get("status", {}).get("conditions"):
-            now = found["metadata"]["creationTimestamp"]
-            status = {"startTime": now, "conditions": [{"type": how, "status": "True"}]}
-            if how == "Complete":
-                status["completionTime"] = now
-            await self._client.patch(
-                JOBS,
-                self._namespace,
-                found["metadata"]["name"],
-                {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "status": status},
-                patch_type=PatchType.MERGE,
-                subresource="status",
-            )
-
-    async def _delete_child(self, number: int) -> None:
-        if found := await self._job(number):
-            await self._client.delete(
-                JOBS, self._namespace, found["metadata"]["name"], propagation="Background"
-            )
-
-    async def _job(self, number: int) -> Object | None:
-        found = [decode(raw) for raw in (await self._client.list(JOBS, self._namespace)).items]
-        return dict(found[number % len(found)]) if found else None
-
-    async def _remove_failed(self) -> None:
-        """Pods that have failed are cleared away."""
-        for raw in (await self._client.list(PODS, self._namespace)).items:
-            pod = decode(raw)
-            if pod.get("status", {}).get("phase") == "Failed":
-                await self._client.delete(PODS, self._namespace, pod["metadata"]["name"], grace_period_s=0)
-
     async def _annotate(self, value: int) -> None:
         await self._merge({"metadata": {"annotations": {"note": str(value)}}})
+
+    async def _note(self, annotations: dict[str, str | None]) -> None:
+        await self._merge({"metadata": {"annotations": annotations}})
 
     async def _delete_set(self, policy: str = "Background") -> None:
         await self._client.delete(self._resource, self._namespace, self._name, propagation=policy)
@@ -275,6 +219,10 @@ class Operations(CopyOperations, DebuggingOperations):
     async def _sidecar_strategy(self, **fields: Any) -> None:
         await self._merge_beside({"spec": {"updateStrategy": fields}})
 
+    async def _remember(self, **fields: Any) -> None:
+        """Something else is remembered of pods."""
+        await self._merge_beside({"spec": fields})
+
     # ── users and controllers, with pods ─────────────────────────────────────
 
     async def _mark(self, pod: int) -> None:
@@ -313,6 +261,10 @@ class Operations(CopyOperations, DebuggingOperations):
                 return
             except ForbiddenError:
                 await asyncio.sleep(AGAIN_S)
+
+    async def _address(self, pod: int, value: str) -> None:
+        """Another client notes something on a pod that is remembered."""
+        await self._patch_pod(pod, {"metadata": {"annotations": {"address": value}}})
 
     async def _cost(self, pod: int, cost: int) -> None:
         annotation = {"controller.kubernetes.io/pod-deletion-cost": str(cost)}
@@ -404,6 +356,8 @@ class Operations(CopyOperations, DebuggingOperations):
             "pull": {"image_pull_error": True},
             "crash": {"exit_code": 1, "after_s": 5.0},
             "slow": {"start_s": 40.0},
+            "slow pull": {"pull_s": 40.0},
+            "endless pull": {"pull_s": 1e6},
         }
         self._rules.append(Rule(image=f"{name}:{tag}", **ways[how]))
         self._kubelets.set_rules(self._rules)

@@ -21,7 +21,7 @@ class DebuggingOperations:
     async def _pod(self, number: int) -> str:
         raise NotImplementedError
 
-    async def _create_pod(self, name: str, **labels: str) -> None:
+    async def _create_named_pod(self, name: str, **labels: str) -> None:
         containers = [{"name": "main", "image": "app:1"}]
         document = {"metadata": {"name": name, "labels": labels}, "spec": {"containers": containers}}
         await self._client.create(PODS, self._namespace, document)

@@ -37,6 +37,7 @@ from pykruise.kube.resources import (
 from pykruise.kube.transport import Transport
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
+from pykruise.pods.node_images import NODE_IMAGES
 from pykruise.runtime.reconcile import Reconciler
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
@@ -132,7 +133,15 @@ class Stage:
         self._storage = self._new_storage()
         self._storage.listen = self._on_commit
         self._network_faults = NetworkFaults(script.faults, now=self._now)
-        kubelet = msgspec.convert({"lease_s": None, "heartbeat_s": 1e9, **script.kubelet}, KubeletSettings)
+        kubelet = msgspec.convert(
+            {
+                "lease_s": None,
+                "heartbeat_s": 1e9,
+                "pulls_ahead": NODE_IMAGES in self._resources,
+                **script.kubelet,
+            },
+            KubeletSettings,
+        )
         settings = ClusterSettings(
             nodes=script.nodes,
             kubelet=kubelet,
@@ -172,7 +181,8 @@ class Stage:
                 self._start_manager()
             if script.beside:
                 await self._operations.do(Operation(0.0, "create_beside"))
-            await self._client.create(self._resource, where, script.object)
+            if not self._kind.is_made_by_script:
+                await self._client.create(self._resource, where, script.object)
             try:
                 yield
             finally:
@@ -281,7 +291,8 @@ class Stage:
         manager = Manager(
             client,
             settings=Settings(
-                gates=self._kind.gates, flags={"ws-enabled-versioned-status": self._versioned()}
+                gates=self._kind.gates,
+                flags={"ws-enabled-versioned-status": self._versioned(), **self._kind.flags},
             ),
             elector=self._elector(name, wires[1]) if len(wires) > 1 and not self._script.shares else None,
             membership=self._membership(name, wires[1]) if self._script.shares else None,

@@ -17,6 +17,8 @@ JOBS_MADE = "rules of AdvancedCronJobs know Jobs; other templates are in its uni
 WORKLOADS_MADE = "rules know CloneSets; workloads of other kinds are in scenarios"
 INJECTION = "what is injected is decided without events; unit tests of injection have it"
 
+SECRETS = "copies of secrets are in test_imagepulljob_secrets.py"
+
 REASONS: Mapping[str, Mapping[str, str]] = {
     "AdvancedCronJob": {
         "template.broadcastJobTemplate": JOBS_MADE,
@@ -42,6 +44,8 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "template.spec.readinessGates": "a DaemonSet puts its own gates in",
         "updateStrategy.rollingUpdate.selector": "rules do not know it; its unit tests do",
     },
+    "ImageListPullJob": {"pullSecrets": SECRETS},
+    "ImagePullJob": {"pullSecrets": SECRETS},
     "PodUnavailableBudget": {
         "selector": "rules find pods by targetRef",
         "ignoredPodSelector": "rules count every pod of the target",

@@ -17,6 +17,8 @@ from pykruise.admission.pods.budget import OnPrevented
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.persistentpodstate.readers import CachedStates
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.podunavailablebudget.readers import CachedBudgets
 from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
@@ -27,6 +29,7 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
+from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.quota import Quota
 from pykruise.kube.resources import PODS
 from pykruise.kube.transport import Transport, WrappedTransport
@@ -50,9 +53,11 @@ class _Later(WrappedTransport):
 
 
 class Webhooks:
-    """Two replicas: each spreads pods, puts sidecars into them, or asks budgets; any of them is asked, by chance.
+    """Two replicas: each spreads pods, puts sidecars into them, asks budgets, or has pods come back to where they were;
+    any of them is asked, by chance.
 
-    `kind` is what they are there for: the plural of WorkloadSpreads, SidecarSets or PodUnavailableBudgets.
+    `kind` is what they are there for: the plural of WorkloadSpreads, SidecarSets, PodUnavailableBudgets or
+    PersistentPodStates.
     `wire(name, transport)` makes the way to the API server; `versioned`: see the flag --ws-enabled-versioned-status.
     `revision()` is what is stored now; `on_prevented` is called for each pod that a budget kept.
     """
@@ -80,6 +85,7 @@ class Webhooks:
         self._spreads: list[CachedSpreads] = []
         self._spreadings: list[Spreading] = []
         self._sidecars: list[CachedSidecars] = []
+        self._states: list[CachedStates] = []
         for number in (1, 2):
             name = f"webhook-{number}"
             later = self._laters[name] = _Later()
@@ -90,6 +96,8 @@ class Webhooks:
             self._spreads.append(spreads)
             self._spreadings.append(Spreading(spreads, clock=clock, rng=branch(), versioned=versioned))
             self._sidecars.append(CachedSidecars(client, **common, rng=branch()))
+            if kind == PERSISTENT_POD_STATES.plural:
+                self._states.append(CachedStates(client, **common, rng=branch()))
             if kind == POD_UNAVAILABLE_BUDGETS.plural:
                 self._budgets.append(CachedBudgets(client, clock=clock, rng=branch()))
         self._clock = clock
@@ -102,6 +110,10 @@ class Webhooks:
             return reviewers(clock=self._clock, rng=self._rng, spreading=spreading)
         if self._kind == POD_UNAVAILABLE_BUDGETS.plural:
             return self._budget_rules()
+        if self._kind == PERSISTENT_POD_STATES.plural:
+            states: Any = _AnyStates(self._rng, self._states)
+            readers = {"persistentpodstate": states}
+            return reviewers(clock=self._clock, rng=self._rng, lookups=Lookups(readers=readers))
         return reviewers(clock=self._clock, rng=self._rng, lookups=Lookups(readers={"sidecarset": sidecars}))
 
     @contextmanager
@@ -109,8 +121,10 @@ class Webhooks:
         """Keep caches while the block runs."""
         for name, later in self._laters.items():
             later.connect(connect(name))
-        caches: Sequence[Any] = self._budgets or (
-            self._spreads if self._kind == WORKLOAD_SPREADS.plural else self._sidecars
+        caches: Sequence[Any] = (
+            self._budgets
+            or self._states
+            or (self._spreads if self._kind == WORKLOAD_SPREADS.plural else self._sidecars)
         )
         tasks = [asyncio.get_running_loop().create_task(one.run()) for one in caches]
         try:
@@ -194,3 +208,17 @@ class _AnySidecars:
 
     async def whitelist(self) -> str | None:
         return await self._rng.choice(self._all).whitelist()
+
+
+class _AnyStates:
+    """PersistentPodStates as whichever replica is asked knows them."""
+
+    def __init__(self, rng: random.Random, all_of_them: Sequence[CachedStates]) -> None:
+        self._rng = rng
+        self._all = all_of_them
+
+    async def states(self, namespace: str) -> Sequence[Any]:
+        return await self._rng.choice(self._all).states(namespace)
+
+    async def is_supported(self, kind: GroupKind | None) -> bool:
+        return await self._rng.choice(self._all).is_supported(kind)

@@ -77,6 +77,8 @@ KIND = Kind(
         snapshot=snapshot,
         object_of=lambda snapshot: snapshot.job,
         plan=plan_imagelistpulljob,
+        # Counts that are written late must not undo the end of a job.
+        is_status_shared=True,
     ),
     rights=(
         *workload_rights(IMAGE_LIST_PULL_JOBS),

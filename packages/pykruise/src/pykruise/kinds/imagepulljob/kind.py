@@ -54,6 +54,8 @@ KIND = Kind(
         snapshot=snapshot,
         object_of=lambda snapshot: snapshot.job,
         plan=plan_imagepulljob,
+        # Counts that are written late must not undo the end of a job.
+        is_status_shared=True,
     ),
     rights=(
         on(IMAGE_PULL_JOBS, *READ, "patch", "delete", why="ImagePullJob: to see, hold and remove them"),

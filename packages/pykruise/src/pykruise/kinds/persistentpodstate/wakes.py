@@ -1,6 +1,7 @@
 """Which events a PersistentPodState hears.
 
-itself · pods of its workload: Ready, terminating, gone · StatefulSets: what is asked for by annotations, how many pods
+itself · pods of its workload: Ready, terminating, gone, adopted, released · StatefulSets: what is asked for by
+annotations, how many pods
 
 Pure, but for what `around` shows.
 """
@@ -44,9 +45,18 @@ def further_wake(views: Views[WorkloadView]) -> Wake:
 
 
 def _of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
-    """Only what changes a record: the pod is Ready, terminates, or is gone."""
-    pod = change.new or change.old
-    if pod is None or pod.controller is None or not _matters(change.old, change.new):
+    """Only what changes a record: the pod is Ready, terminates, is gone, or has another owner."""
+    old, new = change.old, change.new
+    pod = new or old
+    if pod is None or not _matters(old, new):
+        return
+    yield from _of_owner(pod, around)
+    if old is not None and old.controller != pod.controller:
+        yield from _of_owner(old, around)
+
+
+def _of_owner(pod: PodView, around: Around[object]) -> Iterator[Key]:
+    if pod.controller is None:
         return
     name = pod.annotations.get(INJECTED_STATE_ANNOTATION)
     if name and around.get(STATE_VIEWS, Key(pod.namespace, name)) is not None:
@@ -63,6 +73,8 @@ def _matters(old: PodView | None, new: PodView | None) -> bool:
         return True
     if old is None:
         return new.is_ready
+    if new.controller != old.controller:
+        return True
     return (new.is_deleting and not old.is_deleting) or (new.is_ready and not old.is_ready)
 
 

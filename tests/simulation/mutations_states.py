@@ -1,0 +1,83 @@
+"""Rules of PersistentPodState that are broken on purpose; see mutations.py."""
+
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.persistentpodstate import injection, plan, status
+from pykruise.kinds.persistentpodstate.kind import KIND
+from pykruise.kinds.persistentpodstate.view import StateView
+from pykruise.pods.ordinals import Reserved
+from pykruise.runtime.plan import Plan
+from simulation.mutating import Change, always
+
+__all__ = ["PERSISTENTPODSTATE"]
+
+replace = msgspec.structs.replace
+
+
+def _only_active(_original: Any) -> Any:
+    def kept(records: Any, _workload: Any, *, active: Any, **_given: Any) -> Any:
+        return {name: record for name, record in records.items() if name in active}, []
+
+    return kept
+
+
+def _none_reserved(original: Any) -> Any:
+    return lambda records, workload, **given: original(
+        records, replace(workload, reserved=Reserved()), **given
+    )
+
+
+def _without_workload(original: Any) -> Any:
+    def plan_state(snapshot: Any) -> Any:
+        workload, is_there = snapshot.workload, bool(snapshot.state.uid)
+        is_gone = is_there and (workload is None or workload.is_deleting)
+        return Plan() if is_gone else original(snapshot)
+
+    return plan_state
+
+
+def _by_node(_original: Any) -> Any:
+    return lambda stored, record: stored is not None and stored.node_name == record.node_name
+
+
+def _never_goes(original: Any) -> Any:
+    def generation(snapshot: Any) -> Any:
+        steps, notes, goes = original(snapshot)
+        return ([] if goes else steps), notes, False
+
+    return generation
+
+
+def _deaf_to(kind: str) -> Change:
+    def changed(original: Any) -> Any:
+        return lambda settings: [wake for wake in original(settings) if wake.on.resource.kind != kind]
+
+    return KIND.control, "wakes", changed
+
+
+PERSISTENTPODSTATE: dict[str, tuple[Change, ...]] = {
+    "PersistentPodState: records go with their pods": ((plan, "kept", _only_active),),
+    "PersistentPodState: records of pods that are not wanted stay": (
+        (plan, "kept", lambda _original: lambda records, *_args, **_given: (records, [])),
+    ),
+    "PersistentPodState: reserved ordinals are forgotten": ((plan, "kept", _none_reserved),),
+    "PersistentPodState: WhenDeleted is ignored": ((plan, "WHEN_DELETED", lambda _original: "never"),),
+    "PersistentPodState: records outlive their workload": ((KIND.control, "plan", _without_workload),),
+    "PersistentPodState: the first record stays": (
+        (status, "_is_kept", lambda _original: lambda stored, _record: stored is not None),
+    ),
+    "PersistentPodState: other keys and annotations are not recorded": ((status, "_is_kept", _by_node),),
+    "PersistentPodState: pods are recorded on nodes without labels": (
+        (StateView, "node_keys", lambda _original: property(lambda _self: frozenset())),
+    ),
+    "PersistentPodState: required labels bind no pod": (
+        (StateView, "required_keys", lambda _original: property(lambda _self: ())),
+    ),
+    "PersistentPodState: preferred labels bind no pod": ((injection, "_preferred", always([])),),
+    "PersistentPodState: one that is asked for does not follow": ((plan, "_changes", always([])),),
+    "PersistentPodState: one that is not asked for any more stays": ((plan, "_generation", _never_goes),),
+    "PersistentPodState: pods that become ready wake none": (_deaf_to("Pod"),),
+    "PersistentPodState: StatefulSets wake none": (_deaf_to("StatefulSet"),),
+}

@@ -1,0 +1,224 @@
+"""What holds for an ImageListPullJob at every commit; its ImagePullJobs follow the rules of theirs.
+
+Commit ──▶ ListRules.on_commit() ──▶ Violations          at the end ──▶ ListRules.at_rest() ──▶ Violations
+                └── PullRules: the ImagePullJobs, and the NodeImages
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.clock import parse_time
+from simulation.history import Commit, Reconcile
+from simulation.pull_documents import PullJob, read_image, since, template_of
+from simulation.pull_rules import JOBS, PullRules
+from simulation.rules import Violation
+
+__all__ = ["ListRules"]
+
+LISTS = "imagelistpulljobs.apps.kruise.io"
+NUMBERS = ("desired", "completed", "succeeded")
+
+
+class ListJob(msgspec.Struct, frozen=True):
+    """One version of the ImageListPullJob. `revision` is the API server's."""
+
+    revision: int
+    uid: str
+    gone: bool
+    is_deleting: bool
+    images: tuple[tuple[str, str], ...]
+    template: Any
+    ends: bool
+    ttl_s: int | None
+    status: Mapping[str, Any]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return bool(self.status.get("completionTime"))
+
+    def is_for(self, job: PullJob) -> bool:
+        """Whether an ImagePullJob is one that it wants."""
+        return job.image in self.images and job.template == self.template
+
+
+def read_list(commit: Commit) -> ListJob:
+    """The list after a commit."""
+    doc: Any = commit.new if commit.new is not None else commit.old
+    meta, spec = doc["metadata"], doc["spec"]
+    return ListJob(
+        revision=commit.revision,
+        uid=meta["uid"],
+        gone=commit.new is None,
+        is_deleting="deletionTimestamp" in meta,
+        images=tuple(read_image(one) for one in spec["images"]),
+        template=template_of(spec),
+        ends=spec["completionPolicy"]["type"] != "Never",
+        ttl_s=spec["completionPolicy"].get("ttlSecondsAfterFinished"),
+        status=doc.get("status") or {},
+    )
+
+
+def _ending(job: PullJob) -> str:
+    """How an ImagePullJob stands: active, Succeeded or Failed."""
+    said = {name: job.status.get(name, 0) for name in ("desired", "succeeded", "failed")}
+    if job.started is None or said["desired"] != said["succeeded"] + said["failed"]:
+        return "active"
+    return "Failed" if said["failed"] else "Succeeded"
+
+
+class ListRules(PullRules):
+    """Of one ImageListPullJob, by its name, through its lives, and of all ImagePullJobs."""
+
+    shelves = PullRules.shelves | {LISTS}
+
+    def __init__(self, *, name: str, **given: Any) -> None:
+        super().__init__(name=name, **given)
+        self._name = name
+        self._lists: list[ListJob] = []
+        self._made_in: dict[str, Reconcile] = {}
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]:
+        """Called for each commit to `shelves`, in order."""
+        yield from super().on_commit(commit)
+        if commit.shelf == LISTS:
+            yield from self._on_list(commit)
+        reconcile = commit.reconcile
+        if commit.shelf == JOBS and reconcile is not None and reconcile.controller == "imagelistpulljob":
+            yield from self._on_child(commit, reconcile)
+
+    def _on_list(self, commit: Commit) -> Iterator[Violation]:
+        found = read_list(commit)
+        before = self._lists[-1] if self._lists and self._lists[-1].uid == found.uid else None
+        self._lists.append(found)
+        if before is None or commit.reconcile is None:
+            return
+        if found.gone or found.is_deleting:
+            ended = before.status.get("completionTime")
+            if not ended or before.ttl_s is None or parse_time(ended) + before.ttl_s > self._latest(commit):
+                yield self._broken(commit, "ttl", "the list is deleted, and its time is not over")
+        elif before.status != found.status:
+            yield from self._on_list_status(commit, commit.reconcile, before, found)
+
+    def _on_list_status(
+        self, commit: Commit, reconcile: Reconcile, before: ListJob, found: ListJob
+    ) -> Iterator[Violation]:
+        if before.is_over:
+            yield self._broken(commit, "finished", f"the status of a list that is over: {dict(found.status)}")
+            return
+        if before.status.get("startTime", found.status["startTime"]) != found.status["startTime"]:
+            yield self._broken(commit, "start", "startTime has changed")
+        lists = self._lists_since(reconcile, found.uid)
+        if not any(self._is_status_of(one, found, reconcile) for one in lists):
+            yield self._broken(commit, "counts", f"the list says {dict(found.status)}")
+
+    def _is_status_of(self, wanted: ListJob, said: ListJob, reconcile: Reconcile) -> bool:
+        """Whether that is what a version of the list, with its ImagePullJobs, may have given."""
+        counts = {name: said.status.get(name, 0) for name in NUMBERS}
+        possible = [self._endings(wanted, image, reconcile) for image in wanted.images]
+        completed = (sum("active" not in one for one in possible), sum(one != {"active"} for one in possible))
+        succeeded = (
+            sum(one == {"Succeeded"} for one in possible),
+            sum("Succeeded" in one for one in possible),
+        )
+        is_done = wanted.ends and counts["completed"] == counts["desired"]
+        return (
+            counts["desired"] == len(wanted.images)
+            and completed[0] <= counts["completed"] <= completed[1]
+            and succeeded[0] <= counts["succeeded"] <= succeeded[1]
+            and said.is_over == is_done
+        )
+
+    def _endings(self, wanted: ListJob, image: tuple[str, str], reconcile: Reconcile) -> set[str]:
+        """How the ImagePullJob of an image may stand, as far as the manager may know; without one: active."""
+        found: set[str] = set()
+        is_sure = False
+        for versions in self._children_since(wanted.uid, reconcile):
+            mine = [one for one in versions if not one.gone and not one.is_deleting]
+            fitting = [one for one in mine if one.image == image and wanted.is_for(one)]
+            found |= {_ending(one) for one in fitting}
+            is_known = versions[0].revision <= reconcile.known.get(JOBS, 0)
+            is_sure = is_sure or (is_known and len(fitting) == len(versions))
+        return found if is_sure else found | {"active"}
+
+    def _on_child(self, commit: Commit, reconcile: Reconcile) -> Iterator[Violation]:
+        versions = next(many for many in self.jobs.values() if many[-1].revision == commit.revision)
+        child = versions[-1]
+        lists = self._lists_since(reconcile, child.owner)
+        if len(versions) == 1:
+            self._made_in[child.uid] = reconcile
+            fitting = [one for one in lists if one.is_for(child) and not one.is_over and not one.is_deleting]
+            if not fitting:
+                yield self._broken(commit, "template", f"{child.name} is made, and no list wants it")
+            for many in self._children_since(child.owner, reconcile):
+                first = self.jobs[many[0].uid][0]
+                is_known = (
+                    first.revision <= reconcile.known.get(JOBS, 0)
+                    or self._made_in.get(first.uid) == reconcile
+                )
+                if (
+                    first.uid != child.uid
+                    and is_known
+                    and all(not one.gone and not one.is_deleting and one.image == child.image for one in many)
+                    and all(wanted.is_for(one) for one in many for wanted in fitting)
+                ):
+                    yield self._broken(commit, "twice", f"{child.name} is made, {first.name} is there")
+        elif (child.gone or child.is_deleting) and not versions[-2].is_deleting:
+            others = [
+                many[-1].name
+                for many in self._children_since(child.owner, reconcile)
+                if many[-1].uid != child.uid
+                and any(not one.gone and one.image == child.image for one in many)
+            ]
+            if not others and all(one.is_for(child) for one in lists):
+                yield self._broken(commit, "deletion", f"{child.name} is deleted, and wanted")
+
+    # ── at rest ──────────────────────────────────────────────────────────────
+
+    def at_rest(self, now: float) -> Iterator[Violation]:
+        """What is wrong, or still to come, although everything has gone well for long."""
+        yield from super().at_rest(now)
+        if not self._lists:
+            return
+        found = self._lists[-1]
+        children = [many[-1] for many in self.jobs.values() if not many[-1].gone]
+        mine = [one for one in children if one.owner == found.uid]
+        left = children if found.gone else [one for one in children if one.owner != found.uid]
+        if left:
+            yield Violation("gone", f"{[one.name for one in left]} are there for a list that is gone", now)
+        if found.gone:
+            return
+        if found.is_deleting or (found.is_over and found.ttl_s is not None):
+            yield Violation("ttl", "the list is over, and will go", now)
+        if found.is_over or found.is_deleting:
+            return
+        if sorted(one.image for one in mine) != sorted(found.images) or not all(map(found.is_for, mine)):
+            yield Violation("converges", f"ImagePullJobs are there for {[one.image for one in mine]}", now)
+        endings = [_ending(one) for one in mine]
+        true = {
+            "desired": len(found.images),
+            "completed": sum(one != "active" for one in endings),
+            "succeeded": endings.count("Succeeded"),
+            "active": sum(one.status.get("active", 0) > 0 for one in mine),
+        }
+        said = {name: found.status.get(name, 0) for name in true}
+        failed = {one.name for one in mine if one.status.get("failed", 0)}
+        listed = [one["imagePullJob"] for one in found.status.get("failedImageStatuses") or ()]
+        if said != true or sorted(listed) != sorted(failed):
+            yield Violation("status", f"it says {dict(found.status)}, true are {true} {sorted(failed)}", now)
+        if found.ends and "active" not in endings:
+            yield Violation("complete", "all have ended, and the list is not over", now)
+
+    # ── what is known ────────────────────────────────────────────────────────
+
+    def _lists_since(self, reconcile: Reconcile, uid: str) -> Sequence[ListJob]:
+        mine = [one for one in self._lists if one.uid == uid]
+        return [one for one in since(mine, reconcile.known.get(LISTS, 0)) if not one.gone]
+
+    def _children_since(self, owner: str, reconcile: Reconcile) -> Iterator[Sequence[PullJob]]:
+        """Of each ImagePullJob of a list: the versions that the manager may take for the present one."""
+        for many in self.jobs.values():
+            if many[-1].owner == owner:
+                yield since(many, reconcile.known.get(JOBS, 0))

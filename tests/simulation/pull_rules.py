@@ -1,0 +1,455 @@
+"""What holds for ImagePullJobs and NodeImages at every commit, whatever happens to nodes, their agents and the manager.
+
+Commit ──▶ PullRules.on_commit() ──▶ Violations          at the end ──▶ PullRules.at_rest() ──▶ Violations
+
+Jobs are told apart by uid: several may want one image. A NodeImage is written only as it was read, so what a write
+changes is judged by the version before it; jobs, nodes and pods count as the manager may have known them (rules.py).
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from pykruise.kube.clock import parse_time
+from simulation.history import Commit, Reconcile
+from simulation.pods import PodHistory
+from simulation.pull_documents import (
+    NO_NODE,
+    Entry,
+    Image,
+    Node,
+    NodeImage,
+    PullJob,
+    matches,
+    read_node,
+    read_node_image,
+    read_pull_job,
+    since,
+)
+from simulation.rules import PODS, Violation
+
+__all__ = ["CREATION_DELAY_S", "JOBS", "NODE_IMAGES", "PullRules"]
+
+JOBS, NODE_IMAGES, NODES = "imagepulljobs.apps.kruise.io", "nodeimages.apps.kruise.io", "nodes"
+CREATION_DELAY_S = 1.0
+"""After a node is ready, until its NodeImage."""
+DEFAULT_TTL_S, SPREAD_S = 300, 300
+DAY_S = 86_400
+SILENT_S = 600.0
+PATIENCE_S = 100.0
+"""So much later what is due has surely happened where nothing goes wrong."""
+FAR_S = 3000.0
+"""What is to happen later than that is not waited for."""
+NOW = 1 << 62
+"""A revision that is later than all."""
+NOT_THERE = NodeImage(0, False, {}, {}, {}, {}, {})
+
+
+class PullRules:
+    """Of all ImagePullJobs of a namespace, and of all NodeImages. See `WorkloadRules`."""
+
+    shelves = frozenset({JOBS, NODE_IMAGES, NODES, PODS})
+
+    def __init__(
+        self, *, namespace: str, name: str, start: float, skew_s: float = 0.0, is_calm: bool = False
+    ) -> None:
+        self._namespace = namespace
+        self._start, self._skew_s, self._is_calm = start, skew_s, is_calm
+        self.pods = PodHistory()
+        self.jobs: dict[str, list[PullJob]] = {}
+        """By uid."""
+        self._node_images: dict[str, list[NodeImage]] = {}
+        self._nodes: dict[str, list[Node]] = {}
+        self._asked: dict[tuple[str, int, str], int] = {}
+        """By manager, number of the reconcile and job: how many nodes it has asked."""
+
+    def hook_answer(self, state: str) -> Mapping[str, str | None]:
+        """There are no lifecycle hooks."""
+        return {}
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]:
+        """Called for each commit to `shelves`, in order."""
+        if commit.shelf == NODES:
+            self._nodes.setdefault(commit.key.name, [NO_NODE]).append(read_node(commit))
+        elif commit.shelf == NODE_IMAGES:
+            yield from self._on_node_image(commit)
+        elif commit.key.namespace == self._namespace:
+            if commit.shelf == JOBS:
+                yield from self._on_job(commit)
+            elif commit.shelf == PODS:
+                self.pods.take(commit)
+        if self._is_calm:
+            yield from self._silence_is_noticed(commit)
+
+    # ── jobs ─────────────────────────────────────────────────────────────────
+
+    def _on_job(self, commit: Commit) -> Iterator[Violation]:
+        job = read_pull_job(commit)
+        versions = self.jobs.setdefault(job.uid, [])
+        before = versions[-1] if versions else None
+        versions.append(job)
+        reconcile = commit.reconcile
+        if before is None or reconcile is None or reconcile.controller != "imagepulljob":
+            return
+        if (job.gone or job.is_deleting) and not before.is_deleting:
+            yield from self._on_removed(commit, before)
+        elif before.status != job.status:
+            yield from self._on_status(commit, reconcile, before, job)
+
+    def _on_removed(self, commit: Commit, job: PullJob) -> Iterator[Violation]:
+        """A job is deleted only when its time to live is over."""
+        if not job.is_over or job.ttl_s is None:
+            yield self._broken(commit, "ttl", f"{job.name} is deleted, and has no time to live")
+        elif parse_time(job.status["completionTime"]) + job.ttl_s > self._latest(commit):
+            yield self._broken(commit, "ttl", f"{job.name} is deleted before its time")
+
+    def _on_status(
+        self, commit: Commit, reconcile: Reconcile, before: PullJob, job: PullJob
+    ) -> Iterator[Violation]:
+        if before.is_over:
+            yield self._broken(commit, "finished", f"the status of a job that is over: {dict(job.status)}")
+            return
+        if before.started not in (None, job.started):
+            yield self._broken(commit, "start", "startTime has changed")
+        jobs = self._known(reconcile, job.uid)
+        possible = [self._possible(jobs, name, reconcile) for name in self._node_images]
+        is_late = any(
+            one.ends
+            and one.deadline_s is not None
+            and before.started is not None
+            and before.started + one.deadline_s <= self._latest(commit)
+            for one in jobs
+        )
+        if job.is_over:
+            left = [states for states in possible if not states & {"none", "Succeeded", "Failed"}]
+            if (left and not is_late) or not any(one.ends for one in jobs):
+                yield self._broken(commit, "complete", f"{job.name} is over, {len(left)} nodes are not done")
+        yield from self._counts_may_be_true(commit, job, possible, is_late=is_late and job.is_over)
+
+    def _counts_may_be_true(
+        self, commit: Commit, job: PullJob, possible: Sequence[Collection[str]], *, is_late: bool
+    ) -> Iterator[Violation]:
+        """Each number is one that some state gives that the manager may take for the present one."""
+        counts = {name: job.status.get(name, 0) for name in ("desired", "succeeded", "failed", "active")}
+        bounds = {
+            "desired": (
+                sum("none" not in states for states in possible),
+                sum(set(states) != {"none"} for states in possible),
+            )
+        }
+        names = {"succeeded": "Succeeded", "failed": "Failed", "active": "active"}
+        for name, state in names.items():
+            bounds[name] = (
+                sum(set(states) == {state} for states in possible),
+                sum(state in states for states in possible),
+            )
+        if is_late:  # what has not succeeded has failed
+            del bounds["failed"], bounds["active"]
+        wrong = {
+            name: (counts[name], least, most)
+            for name, (least, most) in bounds.items()
+            if not least <= counts[name] <= most
+        }
+        if wrong:
+            yield self._broken(commit, "counts", f"of {job.name} (said, least, most): {wrong}")
+        ended = counts["succeeded"] + counts["failed"]
+        failed = job.status.get("failedNodes") or []
+        if (job.is_over and ended != counts["desired"]) or ended + counts["active"] > counts["desired"]:
+            yield self._broken(commit, "counts", f"{job.name} says {counts}")
+        if len(failed) != counts["failed"] or failed != sorted(set(failed)):
+            yield self._broken(commit, "counts", f"{job.name} says {counts}, and failed are {failed}")
+
+    # ── NodeImages ───────────────────────────────────────────────────────────
+
+    def _on_node_image(self, commit: Commit) -> Iterator[Violation]:
+        name = commit.key.name
+        versions = self._node_images.setdefault(name, [NOT_THERE])
+        before, after = versions[-1], read_node_image(commit)
+        versions.append(after)
+        reconcile = commit.reconcile
+        if reconcile is None:
+            return
+        if reconcile.controller == "imagepulljob":
+            yield from self._on_asked(commit, reconcile, before, after)
+            return
+        nodes = since(self._nodes.get(name, [NO_NODE]), reconcile.known.get(NODES, 0))
+        if not after.is_there:
+            if before.is_there and all(one.is_there for one in nodes):
+                yield self._broken(commit, "node", f"NodeImage {name} is deleted, its node is there")
+            return
+        if not before.is_there and not any(
+            one.is_there
+            and one.ready_since is not None
+            and one.ready_since + CREATION_DELAY_S <= self._latest(commit)
+            for one in nodes
+        ):
+            yield self._broken(commit, "node", f"NodeImage {name} is made too early")
+        if after.labels != before.labels and not any(one.labels == after.labels for one in nodes):
+            yield self._broken(commit, "node", f"NodeImage {name} has labels that its node has not")
+        yield from self._on_kept(commit, reconcile, before, after)
+        yield from self._on_answered(commit, before, after)
+
+    def _on_asked(
+        self, commit: Commit, reconcile: Reconcile, before: NodeImage, after: NodeImage
+    ) -> Iterator[Violation]:
+        """A job asks one node for its own image, and touches nothing else."""
+        name = commit.key.name
+        changed = {
+            key
+            for key in {**before.entries, **after.entries}
+            if before.entries.get(key) != after.entries.get(key)
+        }
+        image = next(iter(changed)) if len(changed) == 1 else ("", "")
+        old, new = before.entries.get(image), after.entries.get(image)
+        uids = [] if new is None else [one for one in new.owners if old is None or one not in old.owners]
+        if new is None or len(uids) != 1 or before.answers != after.answers:
+            yield self._broken(commit, "touched", f"on {name}: {changed}, for {uids}")
+            return
+        jobs = [one for one in self._known(reconcile, uids[0]) if one.image == image]
+        if not jobs:
+            yield self._broken(commit, "asked", f"{name} is asked for {image} by no job that goes on")
+            return
+        if self._possible(jobs, name, reconcile) == {"none"}:
+            yield self._broken(commit, "asked", f"{name} is not one of {jobs[-1].name}'s nodes")
+        if all(self._is_surely_late(one, reconcile) for one in jobs):
+            yield self._broken(commit, "deadline", f"{name} is asked after the deadline")
+        yield from self._has_room(commit, reconcile, jobs)
+        yield from self._is_entry_right(commit, reconcile, before, image, new, jobs)
+        said = after.sandboxes.get(image[0]) or {}
+        is_shared = len(new.owners) > 1 or any(key != image and key[0] == image[0] for key in after.entries)
+        if not any(_is_said(one.template.get("sandboxConfig") or {}, said, is_shared) for one in jobs):
+            yield self._broken(commit, "entry", f"{image} has the sandbox {said}")
+
+    def _has_room(self, commit: Commit, reconcile: Reconcile, jobs: Sequence[PullJob]) -> Iterator[Violation]:
+        """Fewer nodes pull than may at once."""
+        key = (reconcile.manager, reconcile.number, jobs[0].uid)
+        active = self._asked.get(key, 0)
+        self._asked[key] = active + 1
+        active += sum(
+            self._possible(jobs, name, reconcile) == {"active"}
+            for name in self._node_images
+            if name != commit.key.name
+        )
+        limit = max(one.limit for one in jobs)
+        if active >= limit:
+            what = f"{commit.key.name} is asked, {active} pull for {jobs[0].name}, {limit} may"
+            yield self._broken(commit, "parallelism", what)
+
+    def _is_entry_right(
+        self,
+        commit: Commit,
+        reconcile: Reconcile,
+        before: NodeImage,
+        image: Image,
+        entry: Entry,
+        jobs: Sequence[PullJob],
+    ) -> Iterator[Violation]:
+        old, answer = before.entries.get(image), before.answers.get(image)
+        version = old.version + 1 if old is not None else answer.version + 1 if answer is not None else 0
+        if entry.version != version:
+            yield self._broken(commit, "version", f"{image} gets version {entry.version}, not {version}")
+        lost = [
+            uid
+            for uid in (old.owners if old is not None else ())
+            if uid not in entry.owners
+            and not any(one.gone or one.is_deleting for one in self._versions(uid, reconcile))
+        ]
+        if lost:
+            yield self._broken(commit, "shared", f"{image}: {lost} still want it")
+        if not reconcile.at - self._skew_s - 1 <= entry.created <= self._latest(commit):
+            yield self._broken(commit, "entry", f"{image} is asked for since {entry.created}")
+        if not any(_is_made_for(entry, one, is_shared=len(entry.owners) > 1) for one in jobs):
+            yield self._broken(commit, "entry", f"{image} is not pulled as {jobs[-1].name} wants it: {entry}")
+
+    def _on_kept(
+        self, commit: Commit, reconcile: Reconcile, before: NodeImage, after: NodeImage
+    ) -> Iterator[Violation]:
+        """What is asked of a node goes only when nobody wants it, or its time is over."""
+        for image, old in before.entries.items():
+            new = after.entries.get(image)
+            unwanted = [uid for uid in old.owners if self._may_be_unwanted(uid, image, reconcile)]
+            lost = [uid for uid in old.owners if new is None or uid not in new.owners]
+            if set(lost) <= set(unwanted):
+                continue
+            ended = before.ended(image)
+            is_old = ended is not None and ended + old.ttl_s <= self._latest(commit)
+            go_on = [uid for uid in old.owners if self._surely_goes_on(uid, image, reconcile)]
+            if new is not None or not is_old or go_on:
+                yield self._broken(commit, "kept", f"{image} goes on {commit.key.name}, {lost} want it")
+        for image, new in after.entries.items():
+            was = before.entries.get(image)
+            if was is None or (was.version, was.created) != (new.version, new.created):
+                yield self._broken(commit, "touched", f"{image} of {commit.key.name} is another")
+
+    def _on_answered(self, commit: Commit, before: NodeImage, after: NodeImage) -> Iterator[Violation]:
+        """In place of a node only that it is silent is said, when it is."""
+        for image, answer in after.answers.items():
+            was, entry = before.answers.get(image), after.entries.get(image)
+            if was == answer:
+                continue
+            if entry is None or answer.version != entry.version or answer.phase != "Failed":
+                yield self._broken(commit, "silent", f"{commit.key.name} is said to be {answer}")
+                continue
+            late_s = SILENT_S
+            if was is not None and was.version == entry.version:
+                late_s += 1e9 if entry.deadline_s is None or was.ended is not None else entry.deadline_s
+            if entry.created + late_s > self._latest(commit):
+                yield self._broken(commit, "silent", f"{commit.key.name} is not silent for so long")
+        for image in before.answers.keys() - after.answers.keys():
+            if image in after.entries:
+                yield self._broken(commit, "silent", f"what {commit.key.name} said of {image} is lost")
+
+    def _silence_is_noticed(self, commit: Commit) -> Iterator[Violation]:
+        """Where nothing goes wrong with the manager."""
+        for name, versions in self._node_images.items():
+            latest = versions[-1]
+            for image, entry in latest.entries.items():
+                answer = latest.answers.get(image)
+                is_silent = answer is None or answer.version != entry.version
+                if latest.is_there and is_silent and entry.created + SILENT_S + PATIENCE_S < commit.at:
+                    yield self._broken(commit, "silent", f"{name} has not answered, and nobody says so")
+
+    # ── at rest ──────────────────────────────────────────────────────────────
+
+    def at_rest(self, now: float) -> Iterator[Violation]:
+        """What is wrong, or still to come, although everything has gone well for long."""
+        for versions in self.jobs.values():
+            if not versions[-1].gone:
+                yield from self._of_job(versions[-1], now)
+        for name in self._nodes.keys() | self._node_images.keys():
+            node = self._nodes.get(name, [NO_NODE])[-1]
+            found = self._node_images.get(name, [NOT_THERE])[-1]
+            if node.is_there != found.is_there:
+                yield Violation("node", f"there is a node {name}: {node.is_there}, a NodeImage: not so", now)
+            elif found.is_there:
+                if node.labels != found.labels:
+                    yield Violation("node", f"{name} has other labels than its NodeImage", now)
+                yield from self._of_node_image(name, found, now)
+
+    def _of_job(self, job: PullJob, now: float) -> Iterator[Violation]:
+        if job.is_deleting or (job.is_over and (job.is_held or job.ttl_s is not None)):
+            yield Violation("gone", f"{job.name} is over or deleted, and still there or held", now)
+        if not job.is_active:
+            return
+        states = {name: next(iter(self._possible([job], name, None))) for name in self._node_images}
+        here = {name: state for name, state in states.items() if state != "none"}
+        pending = [name for name, state in here.items() if state == "pending"]
+        active = [name for name, state in here.items() if state == "active"]
+        if active or (pending and job.limit):
+            yield Violation("converges", f"{job.name}: {active} pull, {pending} are to pull", now)
+        if job.ends and (not pending or job.deadline_s is not None):
+            yield Violation("complete", f"{job.name} is done, or late, and not over", now)
+        failed = sorted(name for name, state in here.items() if state == "Failed")
+        true = {
+            "desired": len(here),
+            "succeeded": sum(state == "Succeeded" for state in here.values()),
+            "failed": len(failed),
+            "active": len(active),
+        }
+        said = {name: job.status.get(name, 0) for name in true}
+        if said != true or (job.status.get("failedNodes") or []) != failed:
+            yield Violation("status", f"{job.name} says {dict(job.status)}, true are {true} {failed}", now)
+
+    def _of_node_image(self, name: str, found: NodeImage, now: float) -> Iterator[Violation]:
+        for image, entry in found.entries.items():
+            jobs = [self.jobs[uid][-1] for uid in entry.owners]
+            lost = [job.name for job in jobs if job.gone or job.image != image]
+            if lost:
+                yield Violation("gone", f"{image} of {name} is there for {lost}", now)
+            if found.ended(image) is None:
+                yield Violation("converges", f"{name} does not answer about {image}", now)
+            elif entry.ttl_s < FAR_S and not any(job.ends and job.is_active for job in jobs):
+                yield Violation("ttl", f"{image} of {name} is over, and will go", now)
+        if found.answers.keys() - found.entries.keys():
+            yield Violation("status", f"{name} answers what is not asked", now)
+        phases = [answer.phase for answer in found.answers.values()]
+        true = {
+            "desired": len(found.entries),
+            "succeeded": phases.count("Succeeded"),
+            "failed": phases.count("Failed"),
+            "pulling": phases.count("Pulling"),
+        }
+        said = {key: found.status.get(key, 0) for key in true}
+        if said != true and (found.entries or found.status):
+            yield Violation("status", f"{name} says {said}, true are {true}", now)
+
+    # ── what is known ────────────────────────────────────────────────────────
+
+    def _possible(self, jobs: Sequence[PullJob], name: str, reconcile: Reconcile | None) -> set[str]:
+        """What a node may be to these versions of one job, as far as the manager may know; `none`: nothing. Without a
+        reconcile: what it is."""
+        return {state for job in jobs for state in self._possible_to(job, name, reconcile)}
+
+    def _possible_to(self, job: PullJob, name: str, reconcile: Reconcile | None) -> Iterator[str]:
+        known: Mapping[str, int] = reconcile.known if reconcile is not None else {}
+        unknown = 0 if reconcile is not None else NOW
+        is_sure, is_possible = True, True
+        if job.pods is not None:
+            is_sure, is_possible = self._has_pod(job.pods, name, known.get(PODS, unknown))
+        if not is_sure:
+            yield "none"
+        for one in since(self._node_images[name], known.get(NODE_IMAGES, unknown)):
+            is_meant = is_possible and one.is_there and job.selects(name, one.labels)
+            yield one.state(job) if is_meant else "none"
+
+    def _has_pod(self, selector: Mapping[str, Any], node: str, known: int) -> tuple[bool, bool]:
+        """Whether a pod that is meant is surely on a node, and whether one may be."""
+        is_sure = is_possible = False
+        for versions in self.pods.all_since(known, None):
+            on = [one.is_active and one.node == node and matches(selector, one.labels) for one in versions]
+            is_possible = is_possible or any(on)
+            is_sure = is_sure or (versions[0].revision <= known and all(on))
+        return is_sure, is_possible
+
+    def _versions(self, uid: str, reconcile: Reconcile) -> Sequence[PullJob]:
+        return since(self.jobs[uid], reconcile.known.get(JOBS, 0))
+
+    def _known(self, reconcile: Reconcile, uid: str) -> Sequence[PullJob]:
+        """The versions of a job that goes on that the manager may take for the present one."""
+        return [one for one in self._versions(uid, reconcile) if one.is_active]
+
+    def _may_be_unwanted(self, uid: str, image: Image, reconcile: Reconcile) -> bool:
+        """Whether a job may be gone, or for another image."""
+        return any(one.gone or one.image != image for one in self._versions(uid, reconcile))
+
+    def _surely_goes_on(self, uid: str, image: Image, reconcile: Reconcile) -> bool:
+        """Whether a job that ends has surely not ended, and wants the image."""
+        versions = self._versions(uid, reconcile)
+        return all(one.is_active and one.ends and one.image == image for one in versions)
+
+    def _is_surely_late(self, job: PullJob, reconcile: Reconcile) -> bool:
+        if not job.ends or job.deadline_s is None or job.started is None:
+            return False
+        return job.started + job.deadline_s + self._skew_s + 1 < reconcile.at
+
+    def _latest(self, commit: Commit) -> float:
+        """The latest time that a clock may have shown. Times are stored in whole seconds, cut off."""
+        return commit.at + self._skew_s + 1e-6
+
+    def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
+        return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
+
+
+def _is_made_for(entry: Entry, job: PullJob, *, is_shared: bool) -> bool:
+    """Whether an entry says how a job pulls. One that is shared has the larger of all limits."""
+    if entry.pull_policy != job.pull_policy:
+        return False
+    if is_shared:
+        return entry.timeout_s >= job.timeout_s and entry.retries >= job.retries
+    bases = (job.ttl_s, job.deadline_s, job.timeout_s * job.retries)
+    least = DEFAULT_TTL_S + next(base for base in bases if base is not None)
+    deadline_s = job.deadline_s
+    if not job.ends:
+        least, deadline_s = DAY_S - 600, max(1800, job.timeout_s)
+    spread_s = SPREAD_S if job.ends else 1200
+    return (
+        (entry.timeout_s, entry.retries) == (job.timeout_s, job.retries)
+        and entry.deadline_s == deadline_s
+        and least <= entry.ttl_s < least + spread_s
+    )
+
+
+def _is_said(wanted: Mapping[str, Any], said: Mapping[str, Any], is_shared: bool) -> bool:
+    """Whether a NodeImage says of the sandbox what a job wants, and nothing else but what others want."""
+    if not is_shared:
+        return wanted == said
+    return all(part.items() <= (said.get(name) or {}).items() for name, part in wanted.items())

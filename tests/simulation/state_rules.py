@@ -1,0 +1,333 @@
+"""What holds for a PersistentPodState over a StatefulSet, whatever happens around it.
+
+a pod is created ──▶ it is bound to where the pod of its name was recorded last, and to nothing else
+the controller writes ──▶ records that are true, and none is dropped that is still wanted
+a StatefulSet asks by its annotations ──▶ a PersistentPodState of its name comes, follows and goes
+at rest ──▶ every pod is recorded, and nothing that is not wanted any more
+
+Which version of the PersistentPodState a webhook went by is not known: where nothing goes wrong one of the last two
+seconds, else any.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from simulation.history import Commit, Reconcile
+from simulation.pods import PodHistory, Version
+from simulation.pull_documents import NO_NODE, Node, read_node, since
+from simulation.rules import PODS, Violation
+from simulation.statefulset_rules import read_workload
+
+__all__ = ["StateRules"]
+
+STATES, SETS, NODES = "persistentpodstates.apps.kruise.io", "statefulsets.apps.kruise.io", "nodes"
+INJECTED = "kruise.io/injected-persistent-pod-state"
+SEEN_S = 2.0
+"""So soon webhooks know what is new, when nothing goes wrong."""
+
+
+GENERATE = "kruise.io/auto-generate-persistent-pod-state"
+ASKED = ("required-persistent-topology", "preferred-persistent-topology", "persistent-pod-annotations")
+GENERATED_WEIGHT = 100
+
+Topology = tuple[tuple[str, ...], tuple[tuple[int, tuple[str, ...]], ...], tuple[str, ...]]
+"""Required keys, preferred ones by weight, annotations."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """Where one pod was."""
+
+    node: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+class State(msgspec.Struct, frozen=True):
+    """One version of the PersistentPodState. `revision` is the API server's."""
+
+    revision: int
+    at: float
+    is_there: bool
+    is_deleting: bool
+    name: str
+    owner: str
+    """Uid of the StatefulSet that asked for it; empty: a person wrote it."""
+    generation: int
+    required: tuple[str, ...]
+    preferred: tuple[tuple[int, tuple[str, ...]], ...]
+    annotations: tuple[str, ...]
+    keeps_all: bool
+    records: Mapping[str, Record]
+    observed: int
+
+    @property
+    def topology(self) -> Topology:
+        """What is remembered."""
+        return self.required, self.preferred, self.annotations
+
+    @property
+    def keys(self) -> set[str]:
+        """Labels of nodes that are recorded."""
+        return {*self.required, *(key for _, keys in self.preferred for key in keys)}
+
+    def binding(self, pod: str) -> tuple[Mapping[str, str], Sequence[Any], str]:
+        """What a new pod of this name gets: its node selector, preferred terms, and by whom."""
+        record = self.records.get(pod)
+        labels = record.labels if record is not None and self.is_there and not self.is_deleting else {}
+        required = {key: labels[key] for key in self.required if key in labels}
+        terms = []
+        for weight, keys in self.preferred:
+            found = [{"key": key, "operator": "In", "values": [labels[key]]} for key in keys if key in labels]
+            if found:
+                terms.append({"weight": weight, "preference": {"matchExpressions": found}})
+        return required, terms, self.name if required or terms else ""
+
+
+NO_STATE = State(0, 0.0, False, False, "", "", 0, (), (), (), False, {}, 0)
+
+
+def read_state(commit: Commit) -> State:
+    """The PersistentPodState after a commit."""
+    doc: Any = commit.new if commit.new is not None else commit.old
+    spec, status = doc["spec"], doc.get("status") or {}
+    return State(
+        revision=commit.revision,
+        at=commit.at,
+        is_there=commit.new is not None,
+        is_deleting="deletionTimestamp" in doc["metadata"],
+        name=doc["metadata"]["name"],
+        owner=next((one["uid"] for one in doc["metadata"].get("ownerReferences") or ()), ""),
+        generation=doc["metadata"]["generation"],
+        required=tuple((spec.get("requiredPersistentTopology") or {}).get("keys") or ()),
+        preferred=tuple(
+            (one["weight"], tuple(one["preference"]["keys"]))
+            for one in spec.get("preferredPersistentTopology") or ()
+        ),
+        annotations=tuple(one["key"] for one in spec.get("persistentPodAnnotations") or ()),
+        keeps_all=spec.get("persistentPodStateRetentionPolicy") == "WhenDeleted",
+        records={
+            name: Record(
+                node=one.get("nodeName", ""),
+                labels=one.get("nodeTopologyLabels") or {},
+                annotations=one.get("annotations") or {},
+            )
+            for name, one in (status.get("podStates") or {}).items()
+        },
+        observed=status.get("observedGeneration", 0),
+    )
+
+
+class Set(msgspec.Struct, frozen=True):
+    """One version of the StatefulSet."""
+
+    revision: int
+    uid: str
+    goes_on: bool
+    slots: Collection[int]
+    is_generating: bool = False
+    topology: Topology = ((), (), ())
+
+    def asks(self) -> bool:
+        """Whether there is to be a PersistentPodState of its name."""
+        return self.goes_on and self.is_generating and bool(self.topology[0] or self.topology[1])
+
+
+class StateRules:
+    """Of one PersistentPodState, through its lives. `pods`: those of its workload `name`."""
+
+    controller = "persistentpodstate"
+    shelves = frozenset({STATES, SETS, PODS, NODES})
+
+    def __init__(
+        self,
+        *,
+        pods: PodHistory,
+        namespace: str,
+        name: str,
+        start: float,
+        is_calm: bool = False,
+        skew_s: float = 0.0,
+    ) -> None:
+        self._pods = pods
+        self._namespace, self._name = namespace, name
+        self._start, self._is_calm = start, is_calm
+        self._states = [NO_STATE]
+        self._sets = [Set(0, "", False, ())]
+        self._nodes: dict[str, list[Node]] = {}
+        self._terms: Sequence[Any] = ()
+        """Preferred ones of the template; they do not change."""
+
+    def on_commit(self, commit: Commit) -> Iterator[Violation]:
+        """Called for each commit to `shelves`, in order; after the pods have taken it."""
+        if commit.shelf == NODES:
+            self._nodes.setdefault(commit.key.name, [NO_NODE]).append(read_node(commit))
+        elif commit.key.namespace != self._namespace:
+            return
+        elif commit.shelf == SETS:
+            self._on_set(commit)
+        elif commit.shelf == STATES:
+            yield from self._on_state(commit)
+        elif commit.old is None:
+            yield from self._on_created(commit)
+        elif commit.reconcile is not None:
+            yield self._broken(commit, "touched", f"{commit.key.name} is written to")
+
+    def _on_set(self, commit: Commit) -> None:
+        doc: Any = commit.new if commit.new is not None else commit.old
+        found = read_workload(doc, commit.revision)
+        goes_on = commit.new is not None and not found.is_deleting
+        annotations = doc["metadata"].get("annotations") or {}
+        required, preferred, noted = (
+            tuple(
+                dict.fromkeys(
+                    filter(None, map(str.strip, annotations.get(f"kruise.io/{one}", "").split(",")))
+                )
+            )
+            for one in ASKED
+        )
+        topology = required, ((GENERATED_WEIGHT, preferred),) if preferred else (), noted
+        is_generating = annotations.get(GENERATE) == "true"
+        self._sets.append(Set(commit.revision, found.uid, goes_on, found.slots, is_generating, topology))
+        self._terms = _terms_of(doc["spec"]["template"]["spec"])
+
+    def _on_created(self, commit: Commit) -> Iterator[Violation]:
+        pod: Any = commit.new
+        name, spec = pod["metadata"]["name"], pod["spec"]
+        by = (pod["metadata"].get("annotations") or {}).get(INJECTED, "")
+        terms = _terms_of(spec)
+        own = len(self._terms)
+        got = spec.get("nodeSelector") or {}, list(terms[own:]), by
+        states = self._states
+        if self._is_calm:
+            old = [number for number, one in enumerate(states) if one.at <= commit.at - SEEN_S]
+            states = states[old[-1] if old else 0 :]
+        if list(terms[:own]) != list(self._terms) or not any(got == one.binding(name) for one in states):
+            wanted = states[-1].binding(name)
+            yield self._broken(commit, "injected", f"{name} is bound to {got}, recorded is {wanted}")
+
+    def _on_state(self, commit: Commit) -> Iterator[Violation]:
+        after = read_state(commit)
+        before = self._states[-1]
+        self._states.append(after)
+        reconcile = commit.reconcile
+        if reconcile is None:
+            return
+        if not after.is_there or not before.is_there or before.generation != after.generation:
+            yield from self._on_generated(commit, reconcile, before, after)
+            return
+        states = [one for one in since(self._states[:-1], reconcile.known.get(STATES, 0)) if one.is_there]
+        for name, record in after.records.items():
+            if record != before.records.get(name) and not self._is_true(name, record, reconcile, states):
+                yield self._broken(commit, "record", f"{name} was never {record}")
+        for name in before.records.keys() - after.records.keys():
+            if not self._may_be_dropped(name, reconcile, states):
+                yield self._broken(commit, "dropped", f"the record of {name} is dropped")
+        if after.observed not in {one.generation for one in states}:
+            yield self._broken(commit, "generation", f"it is said to be of generation {after.observed}")
+
+    def _on_generated(
+        self, commit: Commit, reconcile: Reconcile, before: State, after: State
+    ) -> Iterator[Violation]:
+        """One comes, follows and goes as its StatefulSet asks; what a person wrote stays."""
+        known = since(self._sets, reconcile.known.get(SETS, 0))
+        sets = [one for one in known if one.goes_on and one.uid == after.owner]
+        if after.is_there:
+            is_right = any(one.asks() and one.topology == after.topology for one in sets)
+            is_right = is_right and (not before.is_there or before.records == after.records)
+        else:
+            is_right = any(not one.is_generating for one in sets)
+        if not is_right:
+            what = "is changed" if before.is_there and after.is_there else "comes or goes"
+            yield self._broken(commit, "generated", f"{after.name} {what}, and nobody asks for that")
+
+    def _is_true(self, name: str, record: Record, reconcile: Reconcile, states: Sequence[State]) -> bool:
+        """Whether a pod of this name was ready on that node, and both had these labels and annotations."""
+        owners = {one.uid for one in since(self._sets, reconcile.known.get(SETS, 0)) if one.goes_on}
+        nodes = since(self._nodes.get(record.node, [NO_NODE]), reconcile.known.get(NODES, 0))
+        for versions in self._pods.all_since(reconcile.known.get(PODS, 0), None):
+            if versions[0].name == name and any(
+                one.is_active and one.has_ready_condition and one.node == record.node and one.owner in owners
+                for one in versions
+            ):
+                for state in states:
+                    if any(record.labels == _some(one.labels, state.keys) for one in nodes) and any(
+                        record.annotations == _some(one.annotations, state.annotations) for one in versions
+                    ):
+                        return True
+        return False
+
+    def _may_be_dropped(self, name: str, reconcile: Reconcile, states: Sequence[State]) -> bool:
+        """Whether the StatefulSet may be gone, or the pod neither wanted nor there."""
+        sets = since(self._sets, reconcile.known.get(SETS, 0))
+        if any(not one.goes_on for one in sets):
+            return True
+        if all(one.keeps_all for one in states) or all(_ordinal(name) in one.slots for one in sets):
+            return False
+        if any(not one.slots for one in sets):  # then its pods do not count
+            return True
+        known = reconcile.known.get(PODS, 0)
+        return not any(
+            versions[0].revision <= known and all(one.name == name and one.is_active for one in versions)
+            for versions in self._pods.all_since(known, None)
+        )
+
+    # ── at rest ──────────────────────────────────────────────────────────────
+
+    def at_rest(self, now: float) -> Iterator[Violation]:
+        """What is wrong although everything has gone well for long."""
+        state, found = self._states[-1], self._sets[-1]
+        if found.asks() and (not state.is_there or (state.owner and state.topology != found.topology)):
+            yield Violation("generated", f"the StatefulSet asks for {found.topology}, there is {state}", now)
+        if not state.is_there:
+            return
+        if state.owner and not (found.goes_on and found.is_generating and found.uid == state.owner):
+            yield Violation("generated", "its StatefulSet does not ask for it any more", now)
+        if state.observed != state.generation:
+            what = f"it says generation {state.observed}, it is {state.generation}"
+            yield Violation("generation", what, now)
+        pods = [one for one in self._pods.latest() if one.is_active and one.owner == found.uid]
+        if not found.goes_on:
+            pods = []
+        for pod in pods:
+            if pod.has_ready_condition and found.slots:
+                yield from self._is_recorded(pod, state, now)
+        there = {pod.name for pod in pods}
+        left = [
+            name
+            for name in state.records
+            if name not in there
+            and (not found.goes_on or (not state.keeps_all and _ordinal(name) not in found.slots))
+        ]
+        if left:
+            yield Violation("dropped", f"{left} are recorded, and not wanted any more", now)
+
+    def _is_recorded(self, pod: Version, state: State, now: float) -> Iterator[Violation]:
+        """By labels that its node had at some time since the pod was made."""
+        record = state.records.get(pod.name)
+        nodes = since(self._nodes[pod.node], self._pods.created_at(pod.uid).revision)
+        if (
+            record is None
+            or record.node != pod.node
+            or record.labels.keys() != _some(nodes[-1].labels, state.keys).keys()
+            or not any(record.labels == _some(one.labels, state.keys) for one in nodes)
+            or record.annotations != _some(pod.annotations, state.annotations)
+        ):
+            yield Violation("recorded", f"{pod.name} is ready on {pod.node}, recorded is {record}", now)
+
+    def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
+        return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
+
+
+def _some(labels: Mapping[str, str], keys: Collection[str]) -> Mapping[str, str]:
+    return {key: labels[key] for key in keys if key in labels}
+
+
+def _ordinal(name: str) -> int:
+    return int(name.rpartition("-")[2])
+
+
+def _terms_of(spec: Any) -> Sequence[Any]:
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    return affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
