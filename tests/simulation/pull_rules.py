@@ -185,8 +185,9 @@ class PullRules:
             yield self._broken(commit, "node", f"NodeImage {name} is made too early")
         if after.labels != before.labels and not any(one.labels == after.labels for one in nodes):
             yield self._broken(commit, "node", f"NodeImage {name} has labels that its node has not")
-        yield from self._on_kept(commit, reconcile, before, after)
-        yield from self._on_answered(commit, before, after)
+        if before.is_there:
+            yield from self._on_kept(commit, reconcile, before, after)
+            yield from self._on_answered(commit, before, after)
 
     def _on_asked(
         self, commit: Commit, reconcile: Reconcile, before: NodeImage, after: NodeImage
