@@ -376,6 +376,20 @@ async def test_a_status_that_changes_all_the_time_is_written_later_and_the_key_c
     assert 0 < afters[-1] <= 0.25
 
 
+async def test_a_plan_that_asks_to_come_back_at_once_waits_for_its_status_where_it_writes_nothing_else(
+    world: World,
+) -> None:
+    # given a status whose turn has not come
+    reconcile = turn(world)
+    for number in range(6):
+        world.plan_now = Plan(status={"replicas": number + 1}, requeue_after_s=0.0)
+        after_s = await reconcile(KEY)
+    # then
+    assert world.stored["replicas"] < 6
+    assert after_s is not None
+    assert 0 < after_s <= 0.25
+
+
 async def test_the_status_that_says_that_nothing_is_waited_for_any_more_is_never_held_back(
     world: World,
 ) -> None:

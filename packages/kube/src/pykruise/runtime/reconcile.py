@@ -244,7 +244,10 @@ class Reconciler:
         if outcome.interrupted:
             return 0.0
         again_s = OPTIONAL_AGAIN_S if outcome.is_incomplete else None
-        return _sooner(_sooner(plan.requeue_after_s, report.due_in_s), again_s)
+        requeue_after_s = plan.requeue_after_s
+        if requeue_after_s == 0.0 and report.due_in_s and not outcome.written:
+            requeue_after_s = None  # the same plan would come of it: it waits until its status is written
+        return _sooner(_sooner(requeue_after_s, report.due_in_s), again_s)
 
     def _tell(self, owner: Owner, note: Note, count: int) -> None:
         """Record an event, unless it was recorded a short while ago."""
