@@ -208,8 +208,9 @@ async def test_stop_lets_work_in_flight_finish_and_starts_nothing_new() -> None:
         await asyncio.sleep(1)
         begin = elapsed()
         # when
-        await control.stop()
+        have_ended = await control.stop()
         # then
+        assert have_ended
         assert elapsed() - begin == pytest.approx(9)
         await task
         assert finished == ["a", "b"]
@@ -257,9 +258,10 @@ async def test_what_outlives_the_grace_is_cancelled_and_begins_again_with_the_ne
         await asyncio.sleep(1)
         begin = elapsed()
         # when
-        await control.stop(grace_s=5)
+        have_ended = await control.stop(grace_s=5)
         await task
         # then
+        assert not have_ended
         assert elapsed() - begin == pytest.approx(5)
         assert cancelled == ["a"]
         assert control.stats().cancelled == 1

@@ -125,15 +125,16 @@ class Controller(Generic[K]):
             self._busy.clear()
             self._is_running = False
 
-    async def stop(self, *, grace_s: float | None = None) -> None:
+    async def stop(self, *, grace_s: float | None = None) -> bool:
         """Start nothing new, let reconciles in flight finish for `grace_s`, then cancel them; `run()` ends.
 
-        Does nothing when it is not running. Not to be called from a reconcile.
+        False: some were cancelled, and what became of their writes is not known. Does nothing when it is not running.
+        Not to be called from a reconcile.
         """
         self._is_stopping = True
         tasks = set(self._tasks)
         if not tasks:
-            return
+            return True
         for task in tasks - self._busy:
             task.cancel()
         _, late = await asyncio.wait(tasks, timeout=self._grace_s if grace_s is None else grace_s)
@@ -142,6 +143,7 @@ class Controller(Generic[K]):
             for task in late:
                 task.cancel()
             await asyncio.wait(late)
+        return not late
 
     def stats(self) -> ControllerStats:
         """How it is now."""

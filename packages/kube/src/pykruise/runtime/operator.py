@@ -205,12 +205,13 @@ class Operator:
             await self._stop.wait()
             if self.membership is not None:
                 self.membership.retire()
-            await asyncio.gather(*(one.controller.stop(grace_s=self._stop_grace_s) for one in self._running))
+            stops = (one.controller.stop(grace_s=self._stop_grace_s) for one in self._running)
+            have_ended = all(await asyncio.gather(*stops))
             await asyncio.gather(*(recorder.flush() for recorder in self._context.recorders))
             if self.membership is not None:
                 await self.membership.leave()
             elif self.elector is not None and self._hand_over is not None and self.elector.is_leading:
-                await self.elector.release(self._hand_over.versions())
+                await self.elector.release(self._hand_over.versions() if have_ended else None)
             for task in (terms, *background):
                 task.cancel()
 
