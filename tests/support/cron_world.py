@@ -18,6 +18,7 @@ from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Memories
 from support.snapshots import read_of, taken
 
 START = parse_time("2026-01-31T10:00:00Z")
@@ -67,6 +68,7 @@ class CronWorld:
         self.made: list[str] = []
         self.events: list[str] = []
         self.settings = Settings()
+        self.memories = Memories()
         self._recorded: set[tuple[str, str]] = set()
 
     @property
@@ -92,7 +94,7 @@ class CronWorld:
                 for child in self.children.values()
                 if child["kind"] == views.resource.kind
             ]
-        read = read_of(KIND, view, objects, settings=self.settings, now=self.now)
+        read = read_of(KIND, view, objects, settings=self.settings, now=self.now, memories=self.memories)
         return plan_cronjob(taken(snapshot(view, read)))
 
     def sync(self, times: int = 3) -> Self:

@@ -12,7 +12,7 @@ from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Delete
 from pykruise.runtime.listed import Listed
 from pykruise.runtime.plan import Plan
-from pykruise.runtime.read import Read
+from pykruise.runtime.read import Memories, Read
 from pykruise.runtime.views import Views
 from support.cron_world import NAME, START, CronWorld
 from support.snapshots import Seed, taken
@@ -177,6 +177,7 @@ def test_a_child_of_its_own_with_a_garbled_time_is_no_foreign_object_case_51() -
     (child,) = world.children.values()
     child["metadata"]["annotations"]["apps.kruise.io/scheduled-at"] = "yesterday"
     del world.document["status"]["lastScheduleTime"]
+    world.memories = Memories()
     # it is made once more, which the API server refuses as it is there
     assert Purpose.CREATE_JOBS in purposes(world.plan())
 

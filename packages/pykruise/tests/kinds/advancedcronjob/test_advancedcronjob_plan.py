@@ -41,6 +41,20 @@ def test_a_killed_manager_makes_nothing_twice_case_51(writes: int) -> None:
     assert world.status["lastScheduleTime"] == "2026-01-31T10:01:00Z"
 
 
+def test_a_child_that_is_deleted_before_a_status_says_its_time_is_not_made_again() -> None:
+    # given
+    world = CronWorld()
+    world.now = START + 61
+    world.carry_out(world.plan(), writes=1)
+    world.plan()
+    # when
+    world.children.clear()
+    world.sync()
+    # then
+    assert world.ticks == ["2026-01-31T10:01:00Z"]
+    assert world.status["lastScheduleTime"] == "2026-01-31T10:01:00Z"
+
+
 def test_forbid_serves_the_latest_time_when_the_child_has_ended_case_52() -> None:
     world = CronWorld(concurrencyPolicy="Forbid").at("2026-01-31T10:01:00Z").run(200)
     assert len(world.made) == 1

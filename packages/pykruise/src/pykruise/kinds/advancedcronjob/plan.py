@@ -72,10 +72,10 @@ def schedule_of(snapshot: Snapshot) -> Schedule:
 
 
 def last_tick(snapshot: Snapshot) -> Instant | None:
-    """The latest tick that was served, by the status and by what was made; None: none was."""
-    ticks = [child.scheduled_at for child in snapshot.children if child.scheduled_at is not None]
-    stored = snapshot.cron.last_schedule_time
-    return max([*ticks, *([stored] if stored is not None else [])], default=None)
+    """The latest tick that was served, by the status, what was made, and what is remembered; None: none was."""
+    ticks = [child.scheduled_at for child in snapshot.children]
+    found = [*ticks, snapshot.cron.last_schedule_time, snapshot.remembered]
+    return max((tick for tick in found if tick is not None), default=None)
 
 
 def _serve(snapshot: Snapshot, kept: "_Plan", found: Due) -> Plan:

@@ -87,8 +87,23 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All of its kind that it controls, by name."""
     others: frozenset[str] = frozenset()
     """Names of objects of that kind that are not its own and begin as its children's do."""
+    remembered: Instant | None = None
+    """The latest tick that a child was seen for, which may be gone since; None: no child was seen."""
     now: Instant
     settings: Settings = Settings()
+
+
+class Served:
+    """The latest tick that a child was seen for: its child may be deleted before a status says it."""
+
+    def __init__(self) -> None:
+        self._latest: Instant | None = None
+
+    def latest(self, children: Sequence[ChildView]) -> Instant | None:
+        """With those that are there now."""
+        ticks = [child.scheduled_at for child in children if child.scheduled_at is not None]
+        self._latest = max([*ticks, *([] if self._latest is None else [self._latest])], default=None)
+        return self._latest
 
 
 async def snapshot(view: AdvancedCronJobView, read: Read[Settings]) -> Snapshot:
@@ -111,6 +126,7 @@ async def snapshot(view: AdvancedCronJobView, read: Read[Settings]) -> Snapshot:
         cron=view,
         children=children,
         others=others,
+        remembered=read.memory(Served).latest(children),
         now=read.now(),
         settings=read.settings,
     )
