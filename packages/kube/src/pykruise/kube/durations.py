@@ -6,7 +6,7 @@ __all__ = ["format_duration", "parse_duration", "short_duration"]
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d++\.?\d*+|\.\d++)(ns|us|µs|μs|ms|s|m|h)")
-_PARTS = re.compile(f"(?:{_PART.pattern})++")
+_PARTS = re.compile(f"(?:{_PART.pattern})+")
 
 
 def parse_duration(text: str) -> float:
