@@ -5,9 +5,8 @@ Commit ──▶ read_pull_job(), read_node_image(), read_node() ──▶ versi
 Read on the specification's terms, not with the product's projections.
 """
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -27,25 +26,11 @@ __all__ = [
     "read_node",
     "read_node_image",
     "read_pull_job",
-    "since",
     "template_of",
 ]
 
 Image = tuple[str, str]
 """Name as NodeImages have it, and tag."""
-
-
-class _Version(Protocol):
-    @property
-    def revision(self) -> int: ...
-
-
-V = TypeVar("V", bound=_Version)
-
-
-def since(versions: Sequence[V], known: float) -> Sequence[V]:
-    """Those that a manager with this knowledge may take for the present one."""
-    return versions[max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1) :]
 
 
 def read_image(text: str) -> Image:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pykruise.kube.clock import parse_time
-from simulation.history import Commit, Reconcile
+from simulation.history import Commit, Reconcile, since
 from simulation.pods import PodHistory
 from simulation.pull_documents import (
     NO_NODE,
@@ -23,7 +23,6 @@ from simulation.pull_documents import (
     read_node,
     read_node_image,
     read_pull_job,
-    since,
 )
 from simulation.rules import PODS, Violation
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from simulation.history import Commit, Reconcile
+from simulation.history import Commit, Reconcile, since
 from simulation.pods import PodHistory, Version
-from simulation.pull_documents import NO_NODE, Node, read_node, since
+from simulation.pull_documents import NO_NODE, Node, read_node
 from simulation.rules import PODS, Violation
 from simulation.statefulset_rules import read_workload
 

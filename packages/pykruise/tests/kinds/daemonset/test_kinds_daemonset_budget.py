@@ -41,6 +41,10 @@ def test_a_node_that_is_between_uses_up_the_budget(change: Any, expected: set[st
     assert deleted(plan) == expected
 
 
+def test_a_node_that_is_between_uses_up_one_place() -> None:
+    assert deleted(daemonset(5, maxUnavailable=2).all_old().held("n2").plan()) == {"n5"}
+
+
 def test_a_new_pod_that_is_leaving_counts_once() -> None:
     """and not twice, for being unavailable too"""
     builder = daemonset(5, maxUnavailable=2).all_old().with_hook()
