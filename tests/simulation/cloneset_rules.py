@@ -219,7 +219,8 @@ class CloneSetRules(WorkloadRules[Workload]):
             for template in workloads[-1].claim_templates
             if f"{template}-{pod.name}" not in self._claims_made
         ]
-        if missing and len(workloads) == 1:
+        is_taken = pod.labels.get(INSTANCE) in self._ids_without_claims
+        if missing and len(workloads) == 1 and not is_taken:
             yield self._broken(commit, "claims", f"{pod.name} is created before {missing}")
         down = sum(
             1

@@ -11,7 +11,6 @@ A write is judged by every version of the UnitedDeployment, and of the workloads
 """
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -30,7 +29,9 @@ REVISION = "apps.kruise.io/controller-revision-hash"
 TEMPLATE = "cloneSetTemplate"
 UNBOUNDED = 1_000_000
 MOST_SCALINGS = 8
-"""So often a workload may be scaled for no new reason: a zone goes, and comes back."""
+"""So often within RESTLESS_S a workload may be scaled for no new reason: a zone goes, and comes back. Subsets without
+nodes are tried again and again, but not sooner than the spec says."""
+RESTLESS_S = 60.0
 
 
 class _Seen(msgspec.Struct, frozen=True):
@@ -59,8 +60,8 @@ class UnitedDeploymentRules:
         self._versions: list[_Seen] = []
         self._workloads: dict[str, list[_Seen]] = {}
         """By uid."""
-        self._scalings: Counter[str] = Counter()
-        """How often the controller has scaled a workload since another client changed anything."""
+        self._scalings: dict[str, list[float]] = {}
+        """When the controller has scaled a workload since another client changed anything."""
 
     # ── every commit ─────────────────────────────────────────────────────────
 
@@ -91,9 +92,12 @@ class UnitedDeploymentRules:
         if not is_ours or not self._versions:
             return
         if before is not None and commit.new is not None and before.replicas != history[-1].replicas:
-            self._scalings[uid] += 1
-            if self._scalings[uid] > MOST_SCALINGS:
-                what = f"{commit.key.name} is scaled for the {self._scalings[uid]}th time, and nothing asked for it"
+            times = [at for at in self._scalings.get(uid, ()) if at > commit.at - RESTLESS_S]
+            self._scalings[uid] = [*times, commit.at]
+            if len(times) >= MOST_SCALINGS:
+                what = (
+                    f"{commit.key.name} is scaled for the {len(times) + 1}th time, and nothing asked for it"
+                )
                 yield self._broken(commit, "restless", what)
         assert commit.reconcile is not None
         united_versions = self._united_since(commit.reconcile)
