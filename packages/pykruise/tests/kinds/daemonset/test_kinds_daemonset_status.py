@@ -78,10 +78,11 @@ def test_a_pod_in_the_middle_of_an_update_in_place_is_not_available() -> None:
 
 
 def test_the_generation_of_old_makes_a_pod_updated() -> None:
-    builder = daemonset(2).all_old()
+    builder = daemonset(3).all_old()
     builder.document["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "7"}
-    builder.labelled({"pod-template-generation": "7"}, "n1").labelled({"pod-template-generation": "6"}, "n2")
-    assert status(builder)["updatedNumberScheduled"] == 1
+    builder.labelled({"pod-template-generation": "7"}, "n1", "n2")
+    builder.labelled({"pod-template-generation": "6"}, "n3")
+    assert status(builder)["updatedNumberScheduled"] == 2
 
 
 def test_a_pod_that_is_not_ready_will_not_be_available_by_time_alone() -> None:
