@@ -37,6 +37,7 @@ NOW = parse_time("2026-01-31T12:00:00Z")
 NAMESPACE = "shop"
 CLONE_SET = ("apps.kruise.io/v1beta1", "CloneSet", "web")
 DEPLOYMENT = ("apps/v1", "Deployment", "web")
+REPLICA_SET = ("apps/v1", "ReplicaSet", "web-h1")
 STATEFUL_SET = ("apps/v1", "StatefulSet", "web")
 
 Owner = tuple[str, str, str]

@@ -18,7 +18,7 @@ from pykruise.kube.resources import Resource
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = ["Later", "Wake", "adoptable", "by_owner", "is_controller", "itself"]
+__all__ = ["Later", "Wake", "adoptable", "by_owner", "is_controller", "itself", "with_each_owner"]
 
 T = TypeVar("T", bound=Projected)
 
@@ -121,19 +121,21 @@ def is_controller(owner: Owner, resource: Resource) -> bool:
     return owner.kind == resource.kind and owner.group == resource.group
 
 
-def _owners_in(change: Change[P], resource: Resource) -> tuple[Key, ...]:
-    """The workloads of this kind that control the pod, or did before the change; each once."""
+def with_each_owner(change: Change[P]) -> tuple[P, ...]:
+    """The object as it was and as it is, where it had another managing owner; else as it is, or as it was at last."""
     old, new = change.old, change.new
-    if (
-        old is not None
-        and new is not None
-        and (old.controller is new.controller or old.controller == new.controller)
-    ):
-        return _owner_in(new, resource)
-    return (*_owner_in(old, resource), *_owner_in(new, resource))
+    if old is not None and new is not None:
+        is_same = old.controller is new.controller or old.controller == new.controller
+        return (new,) if is_same else (old, new)
+    return tuple(one for one in (old, new) if one is not None)
 
 
-def _owner_in(pod: Owned | None, resource: Resource) -> tuple[Key, ...]:
-    if pod is None or pod.controller is None or not is_controller(pod.controller, resource):
+def _owners_in(change: Change[P], resource: Resource) -> list[Key]:
+    """The workloads of this kind that control the pod, or did before the change; each once."""
+    return [key for one in with_each_owner(change) for key in _owner_in(one, resource)]
+
+
+def _owner_in(pod: Owned, resource: Resource) -> tuple[Key, ...]:
+    if pod.controller is None or not is_controller(pod.controller, resource):
         return ()
     return (Key(pod.namespace, pod.controller.name),)

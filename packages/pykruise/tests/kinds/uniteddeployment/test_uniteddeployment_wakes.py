@@ -38,21 +38,22 @@ def controlled_by(template: str, name: str) -> Document:
     return controlled(name, kind=resource.kind, group=resource.api_version)
 
 
+def metadata_of(name: str, *owners: Document, **fields: Any) -> Document:
+    return {
+        "name": name,
+        "namespace": "shop",
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        "ownerReferences": list(owners),
+        **fields,
+    }
+
+
 def workload(
     *owners: Document, template: str = CLONE_SET, name: str = "web-a", **metadata: Any
 ) -> SubsetWorkload:
-    document = {
-        "metadata": {
-            "name": name,
-            "namespace": "shop",
-            "uid": f"uid-{name}",
-            "resourceVersion": "1",
-            "labels": {"app": "web", SUBSET_LABEL: "a"},
-            "ownerReferences": list(owners),
-            **metadata,
-        },
-        "spec": {"replicas": 1},
-    }
+    labelled = {"labels": {"app": "web", SUBSET_LABEL: "a"}, **metadata}
+    document = {"metadata": metadata_of(name, *owners, **labelled), "spec": {"replicas": 1}}
     return project_workload(orjson.dumps(document), template)
 
 
@@ -64,14 +65,7 @@ def united(name: str = "web", *, namespace: str = "shop", **spec: Any) -> Any:
 
 def pod(*owners: Document, status: Document | None = None, node: str = "", **metadata: Any) -> PodView:
     document = {
-        "metadata": {
-            "name": "p",
-            "namespace": "shop",
-            "uid": "uid-p",
-            "resourceVersion": "1",
-            "ownerReferences": list(owners),
-            **metadata,
-        },
+        "metadata": metadata_of("p", *owners, **metadata),
         "spec": {
             "containers": [{"name": "main", "image": "nginx:1"}],
             **({"nodeName": node} if node else {}),
@@ -82,16 +76,8 @@ def pod(*owners: Document, status: Document | None = None, node: str = "", **met
 
 
 def replica_set(name: str, deployment_uid: str) -> Any:
-    document = {
-        "metadata": {
-            "name": name,
-            "namespace": "shop",
-            "uid": f"uid-{name}",
-            "resourceVersion": "1",
-            "ownerReferences": [{**controlled_by(DEPLOYMENT, "x"), "uid": deployment_uid}],
-        },
-        "spec": {},
-    }
+    owner = {**controlled_by(DEPLOYMENT, "x"), "uid": deployment_uid}
+    document = {"metadata": metadata_of(name, owner), "spec": {}}
     return project_target(orjson.dumps(document))
 
 

@@ -15,6 +15,7 @@ from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from support.spreads import (
     CLONE_SET,
     DEPLOYMENT,
+    REPLICA_SET,
     STATEFUL_SET,
     SpreadServer,
     note,
@@ -28,7 +29,6 @@ from support.spreads import (
 
 NODE_AFFINITY = ("spec", "affinity", "nodeAffinity")
 REQUIRED = (*NODE_AFFINITY, "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-REPLICA_SET = ("apps/v1", "ReplicaSet", "web-h1")
 UNSCHEDULABLE = [
     {
         "type": "Schedulable",

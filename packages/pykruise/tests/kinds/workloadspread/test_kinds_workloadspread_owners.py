@@ -12,6 +12,7 @@ from pykruise.pods.white_list import Listed, WhiteList, WhiteListError
 from support.spreads import (
     CLONE_SET,
     DEPLOYMENT,
+    REPLICA_SET,
     SpreadServer,
     note,
     placed_in,
@@ -21,7 +22,6 @@ from support.spreads import (
     workload,
 )
 
-REPLICA_SET = ("apps/v1", "ReplicaSet", "web-h1")
 ROLLOUT = ("argoproj.io/v1alpha1", "Rollout", "web")
 STEP = ("argoproj.io/v1alpha1", "RolloutStep", "web-1")
 ROLLOUTS = Listed(

@@ -72,10 +72,9 @@ def schedule_of(snapshot: Snapshot) -> Schedule:
 
 
 def last_tick(snapshot: Snapshot) -> Instant | None:
-    """The latest tick that was served, by the status, what was made, and what is remembered; None: none was."""
-    ticks = [child.scheduled_at for child in snapshot.children]
-    found = [*ticks, snapshot.cron.last_schedule_time, snapshot.remembered]
-    return max((tick for tick in found if tick is not None), default=None)
+    """The latest tick that was served, by the status and by what was made; None: none was."""
+    ticks = (snapshot.cron.last_schedule_time, snapshot.latest_made)
+    return max((tick for tick in ticks if tick is not None), default=None)
 
 
 def _serve(snapshot: Snapshot, kept: "_Plan", found: Due) -> Plan:

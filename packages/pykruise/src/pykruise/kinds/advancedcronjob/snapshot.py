@@ -87,7 +87,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All of its kind that it controls, by name."""
     others: frozenset[str] = frozenset()
     """Names of objects of that kind that are not its own and begin as its children's do."""
-    remembered: Instant | None = None
+    latest_made: Instant | None = None
     """The latest tick that a child was seen for, which may be gone since; None: no child was seen."""
     now: Instant
     settings: Settings = Settings()
@@ -101,8 +101,8 @@ class Served:
 
     def latest(self, children: Sequence[ChildView]) -> Instant | None:
         """With those that are there now."""
-        ticks = [child.scheduled_at for child in children if child.scheduled_at is not None]
-        self._latest = max([*ticks, *([] if self._latest is None else [self._latest])], default=None)
+        ticks = (self._latest, *(child.scheduled_at for child in children))
+        self._latest = max((tick for tick in ticks if tick is not None), default=None)
         return self._latest
 
 
@@ -126,7 +126,7 @@ async def snapshot(view: AdvancedCronJobView, read: Read[Settings]) -> Snapshot:
         cron=view,
         children=children,
         others=others,
-        remembered=read.memory(Served).latest(children),
+        latest_made=read.memory(Served).latest(children),
         now=read.now(),
         settings=read.settings,
     )

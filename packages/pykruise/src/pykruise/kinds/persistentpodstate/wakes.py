@@ -24,7 +24,7 @@ from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
 from pykruise.pods.views import PodView
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import Views
-from pykruise.runtime.wakes import Wake, itself
+from pykruise.runtime.wakes import Wake, itself, with_each_owner
 
 __all__ = ["further_wake", "wakes"]
 
@@ -46,13 +46,9 @@ def further_wake(views: Views[WorkloadView]) -> Wake:
 
 def _of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
     """Only what changes a record: the pod is Ready, terminates, is gone, or has another owner."""
-    old, new = change.old, change.new
-    pod = new or old
-    if pod is None or not _matters(old, new):
-        return
-    yield from _of_owner(pod, around)
-    if old is not None and old.controller != pod.controller:
-        yield from _of_owner(old, around)
+    if _matters(change.old, change.new):
+        for one in with_each_owner(change):
+            yield from _of_owner(one, around)
 
 
 def _of_owner(pod: PodView, around: Around[object]) -> Iterator[Key]:

@@ -30,7 +30,7 @@ from pykruise.pods.views import PodView
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE
-from pykruise.runtime.wakes import Wake, itself
+from pykruise.runtime.wakes import Wake, itself, with_each_owner
 
 __all__ = ["KIND"]
 
@@ -70,9 +70,8 @@ def _of_pod(change: Change[PodView], around: Around[Settings], *, versioned: fro
         if spread is not None and (old is None or new is None or _matters(spread, old, new, versioned)):
             yield key
     elif new is None or (new.node_name and (old is None or _is_moved(old, new, versioned))):
-        yield from _of_owner(pod, around)
-        if old is not None and new is not None and old.controller != new.controller:
-            yield from _of_owner(old, around)
+        for one in with_each_owner(change):
+            yield from _of_owner(one, around)
 
 
 def _is_moved(old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
