@@ -1,10 +1,17 @@
 """What an EphemeralJob does: the numbered cases of its specification, on paper."""
 
+from typing import Any
+
 import pytest
 
 from pykruise.kinds.ephemeraljob.plan import FINALIZER
+from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS
+from pykruise.kube.clock import format_time
+from pykruise.kube.documents import encode
+from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.pods.reasons import Code
-from support.ephemeral_world import UID, EphemeralWorld, container
+from pykruise.runtime.actions import Patch
+from support.ephemeral_world import NOW, UID, EphemeralWorld, container
 
 
 def test_pods_are_handled_one_by_one_up_to_replicas_case_32() -> None:
@@ -53,6 +60,79 @@ def test_a_pod_with_a_container_of_that_name_from_another_job_is_no_target_case_
     world.sync()
     assert world.injected == ["pod-2"]
     assert world.counts("match") == (1,)
+
+
+def test_a_pod_with_other_ephemeral_containers_is_a_target() -> None:
+    world = EphemeralWorld(1)
+    world.pods["pod-1"]["spec"]["ephemeralContainers"] = [container("debugger-x7")]
+    world.sync()
+    assert world.injected == ["pod-1"]
+
+
+def test_pods_that_have_ended_or_are_going_are_no_targets() -> None:
+    world = EphemeralWorld(3)
+    world.pods["pod-1"]["status"]["phase"] = "Succeeded"
+    world.pods["pod-2"]["metadata"]["deletionTimestamp"] = "2026-05-01T12:00:00Z"
+    world.sync()
+    assert (world.injected, world.counts("match")) == (["pod-3"], (1,))
+
+
+def test_the_oldest_pods_come_first_and_of_equally_old_ones_by_name() -> None:
+    # given
+    world = EphemeralWorld(0, parallelism=9)
+    created = {"d": "12:00:02Z", "b": "12:00:02Z", "c": "12:00:01Z", "a": "12:00:03Z", "e": ""}
+    for name, time in created.items():
+        world.add_pod(name)
+        world.pods[name]["metadata"]["creationTimestamp"] = f"2026-04-30T{time}" if time else None
+    # when
+    world.sync()
+    # then
+    assert world.injected == ["e", "c", "b", "d", "a"]
+
+
+@pytest.mark.parametrize("wanted", [0, -1])
+def test_for_no_replicas_no_pod_is_a_target(wanted: int) -> None:
+    """-1: stored before anything refused it"""
+    world = EphemeralWorld(2, replicas=wanted)
+    world.sync()
+    assert (world.injected, world.counts("match"), world.status["phase"]) == ([], (0,), "Waiting")
+
+
+@pytest.mark.parametrize("wanted", [0, -1])
+def test_without_parallelism_nothing_starts(wanted: int) -> None:
+    world = EphemeralWorld(2, parallelism=wanted)
+    world.sync()
+    assert (world.injected, world.counts("match")) == ([], (2,))
+
+
+def test_a_container_that_is_called_otherwise_by_now_is_not_counted() -> None:
+    # given a pod in which the container has ended
+    world = EphemeralWorld(1)
+    world.sync()
+    world.end("pod-1")
+    # when
+    world.job["spec"]["template"]["ephemeralContainers"] = [container("other")]
+    world.sync()
+    # then
+    assert (world.injected, world.counts("succeeded")) == (["pod-1", "pod-1"], (0,))
+
+
+def test_many_pods_are_handled_in_several_turns_without_a_pause() -> None:
+    """The first of them one by one, then twice as many at once each time"""
+    world = EphemeralWorld(MOST_AT_ONCE + 1, parallelism=MOST_AT_ONCE + 1)
+    plan = world.sync()
+    assert (len(world.injected), plan.requeue_after_s) == (MOST_AT_ONCE, 0.0)
+    assert [stage.ramp for stage in plan.stages] == [True]
+    # when
+    plan = world.sync()
+    # then
+    assert (len(world.injected), plan.requeue_after_s) == (MOST_AT_ONCE + 1, None)
+
+
+def test_a_pod_that_cannot_take_containers_is_told_as_a_warning() -> None:
+    (step,) = EphemeralWorld(1).plan().steps
+    assert step.failed is not None
+    assert (step.failed.reason, step.failed.warning) == ("CreateFailed", True)
 
 
 def test_a_job_whose_pods_all_failed_has_failed_case_36() -> None:
@@ -135,6 +215,17 @@ def test_the_finalizer_of_the_original_is_taken_off_and_pods_are_left_alone_case
     world.sync()
     assert world.job["metadata"]["finalizers"] == ["x/y"]
     assert world.injected == ["pod-1"]
+    assert not world.plan().stages, "there is nothing more to do for it"
+
+
+def test_finalizers_are_taken_off_only_as_they_were_seen() -> None:
+    world = EphemeralWorld(0)
+    world.job["metadata"] |= {"deletionTimestamp": "2026-05-01T12:00:00Z", "finalizers": [FINALIZER]}
+    (step,) = world.plan().steps
+    assert isinstance(step.action, Patch)
+    assert step.action.resource_version == "7"
+    world.sync()
+    assert world.job["metadata"]["finalizers"] == []
 
 
 def test_a_success_and_a_failure_make_a_failed_job_case_42() -> None:
@@ -178,10 +269,83 @@ def test_more_replicas_than_pods_end_with_the_pods_that_there_are() -> None:
 
 
 def test_a_template_without_containers_is_an_error() -> None:
-    world = EphemeralWorld(1, containers=[])
+    for is_paused, count in ((False, 1), (True, 1), (False, 0)):
+        world = EphemeralWorld(count, containers=[], paused=is_paused)
+        plan = world.sync()
+        assert (world.status["phase"], world.conditions["JobError"]) == ("Error", "Error")
+        assert "completionTime" not in world.status
+        assert "MatchedEmpty" not in world.conditions
+        assert world.injected == []
+        assert plan.waiting is not None
+        assert plan.waiting.code is Code.INVALID_SPEC
+
+
+def test_a_selector_that_cannot_be_read_touches_no_pod_and_is_said() -> None:
+    # given one that was stored past the webhook
+    world = EphemeralWorld(2)
+    world.job["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
+    # when
+    plan = world.sync()
+    # then
+    assert (world.injected, plan.status) == ([], None)
+    assert plan.waiting is not None
+    assert (plan.waiting.code, plan.waiting.message) == (
+        Code.INVALID_SPEC,
+        "spec.selector: it cannot be read",
+    )
+    (note,) = plan.notes
+    assert (note.message, note.warning, note.again_after_s) == (plan.waiting.message, True, 600.0)
+    view = EPHEMERAL_JOB_VIEWS.project(encode(world.job))
+    assert (view.containers, view.names) == ((), frozenset())
+
+
+def test_an_end_that_cannot_be_read_counts_as_now() -> None:
+    world = EphemeralWorld(1)
+    world.job["status"] = {"phase": "Succeeded", "completionTime": "some time ago"}
+    assert world.sync().requeue_after_s == 1800
+    assert (world.is_there, world.injected) == (True, [])
+
+
+# ── what it says ─────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "phase", "said"),
+    [
+        ({}, {}, "Unknown", {}),
+        ({"waiting": {}}, {}, "Unknown", {}),
+        ({"waiting": {}}, {"waiting": {}}, "Waiting", {}),
+        ({"waiting": {}}, {"running": {}}, "Running", {}),
+        ({"terminated": {"exitCode": 1}}, {"running": {}}, "Running", {"JobFailed": "CreateFailed"}),
+    ],
+)
+def test_the_phase_says_how_far_the_containers_are(
+    first: Any, second: Any, phase: str, said: dict[str, str]
+) -> None:
+    """containers 7.2"""
+    world = EphemeralWorld(2, parallelism=2)
     world.sync()
-    assert (world.status["phase"], world.conditions["JobError"]) == ("Error", "Error")
-    assert "completionTime" not in world.status
+    world.report("pod-1", **first)
+    world.report("pod-2", **second)
+    world.sync()
+    assert (world.status["phase"], world.conditions) == (phase, {"Initialized": "Initialized", **said})
+
+
+def test_a_condition_that_says_something_else_is_replaced() -> None:
+    # given a pod in which containers failed
+    world = EphemeralWorld(2, parallelism=2)
+    world.sync()
+    world.end("pod-1", code=1)
+    world.sync()
+    assert world.conditions["JobFailed"] == "CreateFailed"
+    # when they fail in the other as well
+    world.now += 60
+    world.end("pod-2", code=1)
+    world.sync()
+    # then
+    times = {one["type"]: one["lastTransitionTime"] for one in world.status["conditions"]}
+    assert world.conditions == {"Initialized": "Initialized", "JobFailed": "JobFailed"}
+    assert times == {"Initialized": format_time(NOW), "JobFailed": format_time(NOW + 60)}
 
 
 def test_a_status_that_says_the_same_is_not_written_again() -> None:
@@ -190,4 +354,4 @@ def test_a_status_that_says_the_same_is_not_written_again() -> None:
     world.report("pod-1", running={})
     world.sync()
     world.now += 60
-    assert world.plan().status is None
+    assert (world.plan().status, world.plan().stages) == (None, ())

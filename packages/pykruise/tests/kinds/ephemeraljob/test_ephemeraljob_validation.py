@@ -23,7 +23,8 @@ def test_what_is_complete_is_allowed_and_an_empty_list_too() -> None:
 
 @pytest.mark.parametrize("missing", ["terminationMessagePolicy", "imagePullPolicy", "image", "name"])
 def test_fields_without_a_default_are_required_case_34(missing: str) -> None:
-    assert fields(container() | {missing: ""}) == [f"{PATH}[0].{missing}"]
+    for value in ("", None):
+        assert fields(container() | {missing: value}) == [f"{PATH}[0].{missing}"]
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,11 @@ def test_fields_without_a_default_are_required_case_34(missing: str) -> None:
 )
 def test_what_an_ephemeral_container_cannot_have_is_forbidden_case_34(field: str, value: Any) -> None:
     assert f"{PATH}[0].{field}" in fields(container(**{field: value}))
+
+
+def test_fields_that_nobody_knows_are_named_in_order() -> None:
+    found = fields(container(**dict.fromkeys("gbfdace", True)))
+    assert found == [f"{PATH}[0].{field}" for field in "abcdefg"]
 
 
 @pytest.mark.parametrize("field", ["subPath", "subPathExpr"])
@@ -60,8 +66,22 @@ def test_policies_images_and_names_are_judged() -> None:
 
 def test_numbers_below_zero_are_refused() -> None:
     assert fields(container(), parallelism=-1, replicas=-1) == ["spec.replicas", "spec.parallelism"]
+    assert fields(ttlSecondsAfterFinished=-1) == ["spec.ttlSecondsAfterFinished"]
+
+
+def test_numbers_are_judged_when_they_change() -> None:
+    # given one that was stored before anything refused it
+    job = EphemeralWorld(0, containers=[], replicas=-1).job
+    # then
+    assert errors_of({**job, "spec": {**job["spec"], "paused": True}}, old=job) == []
+    changed = {**job, "spec": {**job["spec"], "activeDeadlineSeconds": -1}}
+    assert [error.field for error in errors_of(changed, old=job)] == ["spec.activeDeadlineSeconds"]
 
 
 def test_containers_that_are_stored_are_not_looked_at_again() -> None:
     job = EphemeralWorld(0, containers=[{"name": "x"}]).job
     assert errors_of({**job, "spec": {**job["spec"], "paused": True}}, old=job) == []
+    # when they change
+    changed = EphemeralWorld(0, containers=[container(somethingNew=True)]).job
+    # then
+    assert [error.field for error in errors_of(changed, old=job)] == [f"{PATH}[0].somethingNew"]

@@ -9,8 +9,10 @@ import pytest
 from pykruise.kinds.launchpriority.kind import KIND, read_barrier
 from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, plan_barriers
 from pykruise.kube.documents import Document, encode
+from pykruise.kube.errors import NotFoundError, Status
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import CONFIG_MAPS, PODS
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONFIG_MAPS, PODS, Resource
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.settings import NoSettings
@@ -18,13 +20,21 @@ from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read
-from support.snapshots import control_of
+from support.snapshots import control_of, read_of
 
 COMPLETED = "apps.kruise.io/container-launch-priority-completed"
 
 
-def pod(priorities: Mapping[str, int | None], *, ready: tuple[str, ...] = (), **metadata: Any) -> PodView:
-    """Containers with the priority that each waits for (None: none); `ready`: those that are."""
+def pod(
+    priorities: Mapping[str, int | None],
+    *,
+    ready: tuple[str, ...] = (),
+    started: tuple[str, ...] = (),
+    conditions: list[Document] | None = None,
+    **metadata: Any,
+) -> PodView:
+    """Containers with the priority that each waits for (None: none); `ready`: those that are; `started`: those that
+    are reported, and not ready yet."""
 
     def container(name: str, priority: int | None) -> Document:
         reference = {"name": "web-0-barrier", "key": f"p_{priority}"}
@@ -45,8 +55,12 @@ def pod(priorities: Mapping[str, int | None], *, ready: tuple[str, ...] = (), **
                 "spec": {"containers": [container(*one) for one in priorities.items()]},
                 "status": {
                     "phase": "Pending",
-                    "conditions": [{"type": "ContainersReady", "status": all_ready}],
-                    "containerStatuses": [{"name": name, "ready": True} for name in ready],
+                    "conditions": [{"type": "ContainersReady", "status": all_ready}]
+                    if conditions is None
+                    else conditions,
+                    "containerStatuses": [
+                        {"name": name, "ready": name in ready} for name in (*ready, *started)
+                    ],
                 },
             }
         )
@@ -103,6 +117,24 @@ def test_the_next_barrier_opens_when_all_above_are_ready_and_with_the_last_the_p
     # then
     assert opened(found) == ["p_0"]
     assert is_completed(found)
+    addition = next(iter(found.steps)).action
+    assert isinstance(addition, Patch)
+    assert (addition.key.name, addition.patch_type, addition.body) == (
+        "web-0-barrier",
+        PatchType.MERGE,
+        {"data": {"p_0": "true"}},
+    )
+
+
+def test_a_pod_of_which_nothing_is_reported_yet_waits() -> None:
+    for conditions in ([], [{"type": "ContainersReady", "status": "Unknown"}]):
+        one = pod({"a": 1, "b": 0}, conditions=conditions)
+        assert is_waiting(one)
+        assert opened(plan(one, exists=False)) == ["p_1"]
+
+
+def test_a_container_that_has_started_and_is_not_ready_holds_back_those_below_it() -> None:
+    assert opened(plan(pod({"a": 1, "b": 0}, started=("a",)), "p_1")) == []
 
 
 def test_containers_of_one_level_start_together_and_the_next_level_waits_for_all_of_them() -> None:
@@ -113,9 +145,10 @@ def test_containers_of_one_level_start_together_and_the_next_level_waits_for_all
 
 
 def test_an_open_barrier_is_not_written_again_only_the_pod_is_marked() -> None:
-    found = plan(pod({"a": 1, "b": 0}, ready=("a",)), "p_1", "p_0")
-    assert opened(found) == []
-    assert is_completed(found)
+    for ready in (("a",), ()):  # one that was ready may have been restarted since
+        found = plan(pod({"a": 1, "b": 0}, ready=ready), "p_1", "p_0")
+        assert opened(found) == []
+        assert is_completed(found)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +157,11 @@ def test_an_open_barrier_is_not_written_again_only_the_pod_is_marked() -> None:
         pod({"a": 1, "b": 0}, annotations={COMPLETED: "true"}),
         pod({"a": 1, "b": 0}, deletionTimestamp="2026-01-31T12:00:00Z"),
         pod({"a": 1, "b": 0}, ready=("a", "b")),
+        pod({"a": 1, "b": 0}, conditions=[{"type": "ContainersReady", "status": "True"}]),
+        pod({"free": None, "b": 0}, ready=("b",)),
         pod({"a": None, "b": None}),
     ],
-    ids=["completed", "terminating", "ready", "without barriers"],
+    ids=["completed", "terminating", "all ready", "said to be ready", "others not ready", "without barriers"],
 )
 def test_pods_with_nothing_to_wait_for_are_not_looked_at(one: PodView) -> None:
     """case 63"""
@@ -150,28 +185,56 @@ def test_keys_of_an_earlier_pod_of_the_same_name_open_nothing() -> None:
 
 
 def test_a_config_map_that_was_taken_away_comes_back_with_all_that_was_open() -> None:
-    found = plan(pod({"a": 9, "b": 1, "c": 0}, ready=("a",)), exists=False)
-    assert sorted(opened(found)) == ["p_1", "p_9"]
+    ready = tuple("abcdef")
+    priorities = dict(zip((*ready, "g", "h"), (9, 8, 7, 6, 5, 4, 3, 0), strict=True))
+    found = plan(pod(priorities, ready=ready), exists=False)
+    assert opened(found) == ["p_3", "p_4", "p_5", "p_6", "p_7", "p_8", "p_9"]
 
 
 def test_a_config_map_is_read_with_the_pod_it_belongs_to() -> None:
-    body = {
-        "metadata": {"uid": "c1", "ownerReferences": [{"kind": "Pod", "uid": "u1"}]},
-        "data": {"p_1": "true"},
-    }
+    owners = [{"kind": "CloneSet", "uid": "u0"}, {"kind": "Pod", "uid": "u1"}]
+    body = {"metadata": {"uid": "c1", "ownerReferences": owners}, "data": {"p_1": "true"}}
     assert read_barrier(encode(body)) == Barrier(uid="c1", owner_uid="u1", keys=frozenset({"p_1"}))
     assert read_barrier(b'{"metadata": {"uid": "c2"}}') == Barrier(uid="c2")
 
 
 class Client:
-    """An API server that has the pod's ConfigMap; while it is read, `meanwhile` happens."""
+    """An API server that has the pod's ConfigMap, or has not; while it is read, `meanwhile` happens."""
 
-    def __init__(self, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, meanwhile: Callable[[], None] = lambda: None, *, exists: bool = True) -> None:
         self._meanwhile = meanwhile
+        self._exists = exists
+        self.asked: list[str] = []
 
-    async def get(self, *_: Any) -> bytes:
+    async def get(self, resource: Resource, namespace: str, name: str) -> bytes:
+        self.asked.append(f"{resource.kind} {namespace}/{name}")
         self._meanwhile()
+        if not self._exists:
+            raise NotFoundError(Status(code=404))
         return encode({"metadata": {"uid": "c1"}, "data": {"p_1": "true"}})
+
+
+async def seen(one: PodView, client: Client) -> Snapshot | None:
+    found: Snapshot | None = await control_of(KIND).snapshot(
+        one, read_of(KIND, one, {}, settings=NoSettings(), now=0.0, live=client)
+    )
+    return found
+
+
+@pytest.mark.parametrize("exists", [True, False])
+async def test_the_configmap_of_a_pod_that_waits_is_read(exists: bool) -> None:
+    one, client = pod({"a": 1, "b": 0}), Client(exists=exists)
+    found = await seen(one, client)
+    assert client.asked == ["ConfigMap shop/web-0-barrier"]
+    assert found is not None
+    assert found.pod == one
+    assert found.barrier == (Barrier(uid="c1", keys=frozenset({"p_1"})) if exists else None)
+
+
+async def test_nothing_is_read_for_a_pod_that_does_not_wait() -> None:
+    client = Client()
+    assert await seen(pod({"a": 1, "b": 0}, annotations={COMPLETED: "true"}), client) is None
+    assert client.asked == []
 
 
 @pytest.mark.parametrize("later", [pod({"a": 1, "b": 0}, ready=("a",)), None], ids=["changed", "gone"])
@@ -202,4 +265,8 @@ async def test_a_pod_that_changes_while_its_configmap_is_read_is_planned_for_as_
         live=client,
     )
     found = await control_of(KIND).snapshot(first, read)
-    assert (found.pod if found is not None else None) is later
+    if later is None:
+        assert found is None
+        return
+    assert found is not None
+    assert found.pod is later

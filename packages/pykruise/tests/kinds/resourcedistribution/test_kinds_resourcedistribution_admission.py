@@ -8,6 +8,8 @@ import pytest
 
 from pykruise.kinds.resourcedistribution.admission import Trial, validating
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
+from pykruise.kinds.resourcedistribution.validation import errors_of
+from pykruise.kinds.resourcedistribution.view import read_spec
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import UnreachableError, error_for
@@ -67,6 +69,10 @@ def test_a_namespace_in_the_resource_is_ignored() -> None:
         # rule 3
         (
             distribution({"kind": "Secret"}),
+            ["spec.resource: Internal error: apiVersion and kind say which resource it is"],
+        ),
+        (
+            distribution({**SECRET, "kind": ""}),
             ["spec.resource: Internal error: apiVersion and kind say which resource it is"],
         ),
         # rule 4, admission case 46
@@ -134,6 +140,14 @@ def test_which_resource_it_is_cannot_be_changed(change: dict[str, Any]) -> None:
     assert "v1 Secret pull" in error
 
 
+@pytest.mark.parametrize("stored", [None, "Secret", {}, {"kind": "Secret"}, {**SECRET, "apiVersion": ""}])
+def test_a_stored_resource_that_cannot_be_read_cannot_be_changed(stored: Any) -> None:
+    """rule 5"""
+    assert errors(distribution(), old=distribution(stored)) == [
+        "spec.resource: Internal error: the stored resource cannot be read"
+    ]
+
+
 def test_what_the_resource_holds_may_change() -> None:
     assert errors(distribution({**SECRET, "data": {"password": "bmV3"}}), old=distribution()) == []
 
@@ -153,6 +167,15 @@ def test_what_cannot_be_read_is_a_bad_request(spec: Any) -> None:
     answer = at_once(validating(), request(RESOURCE_DISTRIBUTIONS, doc))
     assert answer.refusal is not None
     assert answer.refusal.code == 400
+
+
+def test_a_document_without_metadata_has_no_name() -> None:
+    doc = distribution()
+    spec, _ = read_spec(doc["spec"])
+    assert spec is not None
+    for metadata in ({}, {"metadata": None}):
+        found = errors_of({"spec": doc["spec"], **metadata}, spec)
+        assert [cause.field for cause in found] == ["metadata.name"]
 
 
 def test_another_version_is_a_bad_request() -> None:

@@ -1,18 +1,14 @@
 """What a ResourceDistribution writes where, and what its status says. Cases: specification of admission, 8 and 11."""
 
-import random
 from typing import Any
 
 import msgspec
 import pytest
 
-from pykruise.kinds.resourcedistribution.kind import KIND
 from pykruise.kinds.resourcedistribution.plan import READ_AGAIN_S, plan_distribution
-from pykruise.kinds.resourcedistribution.snapshot import FailedWrite, Known, Settings, Snapshot, learn
-from pykruise.kinds.resourcedistribution.snapshot import snapshot as take_snapshot
+from pykruise.kinds.resourcedistribution.snapshot import FailedWrite, Snapshot
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.resourcedistribution.view import (
-    COPY_VIEWS,
     CopyView,
     DistributionView,
     content_of,
@@ -21,17 +17,12 @@ from pykruise.kinds.resourcedistribution.view import (
 )
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.errors import ForbiddenError, Status
-from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.plans.purposes import Purpose
-from pykruise.plans.views import NAMESPACE_VIEWS, NamespaceView
+from pykruise.plans.views import NamespaceView
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete, Patch
-from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Plan
-from pykruise.runtime.read import Memories, Read
-from support.snapshots import read_of, taken
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 TOKEN: Document = {"token": "MQ=="}
@@ -120,6 +111,11 @@ def failed_in(plan: Plan) -> dict[str, list[str]]:
     }
 
 
+def reasons(plan: Plan) -> dict[str, str]:
+    assert plan.status is not None
+    return {one["type"]: one["reason"] for one in plan.status["conditions"]}
+
+
 # ── which namespaces ─────────────────────────────────────────────────────────
 
 
@@ -143,12 +139,14 @@ def test_all_namespaces_but_the_systems_and_those_excluded() -> None:
         ({"namespaceSelector": {}}, []),
         ({"includedNamespaces": named("a"), "namespaceSelector": {"matchLabels": {"team": "x"}}}, ["a", "b"]),
         ({"includedNamespaces": named("a", "b"), "excludedNamespaces": named("a")}, ["b"]),
+        ({"allNamespaces": True, "includedNamespaces": named("late")}, ["a", "b", "c"]),
     ],
 )
 def test_targets_are_named_or_selected_and_never_excluded(targets: Document, expected: list[str]) -> None:
     """8.3 step 2; an empty selector selects nothing"""
     plan = planned(distribution(**targets), "a", "b", "c", labels={"b": {"team": "x"}})
     assert written(plan) == [f"Create {name}" for name in expected]
+    assert counts(plan) == (len(expected), 0, 0)
 
 
 def test_a_named_namespace_that_is_not_there_counts_as_failed() -> None:
@@ -168,6 +166,20 @@ def test_a_terminating_namespace_gets_nothing_and_is_not_cleaned() -> None:
 def test_a_manager_of_one_namespace_counts_no_other() -> None:
     plan = planned(distribution(includedNamespaces=named("a", "b")), "a", only_namespace="a")
     assert (written(plan), counts(plan)) == (["Create a"], (1, 0, 0))
+    # when its own namespace is not there
+    plan = planned(distribution(includedNamespaces=named("a", "b")), only_namespace="a")
+    # then
+    assert (counts(plan), failed_in(plan)) == ((1, 0, 1), {"NamespaceNotExists": ["a"]})
+
+
+def test_a_copy_in_a_namespace_that_is_not_known_yet_is_left_alone() -> None:
+    plan = planned(distribution(includedNamespaces=named("a")), "a", copies=(copy("a"), copy("new")))
+    assert (written(plan), counts(plan)) == ([], (1, 1, 0))
+
+
+def test_a_copy_that_is_being_deleted_is_not_deleted_again() -> None:
+    going = msgspec.structs.replace(copy("b"), is_deleting=True)
+    assert written(planned(distribution(includedNamespaces=named()), "b", copies=(going,))) == []
 
 
 # ── what is written ──────────────────────────────────────────────────────────
@@ -175,10 +187,12 @@ def test_a_manager_of_one_namespace_counts_no_other() -> None:
 
 def test_a_new_copy_is_the_resource_with_its_owner() -> None:
     """8.5; case 48"""
-    resource = secret(metadata={"name": "pull", "namespace": "foo", "labels": {"a": "b"}}, type="x/y")
+    metadata = {"name": "pull", "namespace": "foo", "labels": {"a": "b"}, "annotations": {"c": "d"}}
+    resource = secret(metadata=metadata, type="x/y", status={"phase": "?"})
     (step,) = planned(distribution(resource), "a").steps
     assert isinstance(step.action, Create)
     body = step.action.body
+    assert "status" not in body
     assert (body["data"], body["type"], body["metadata"]["labels"]) == (TOKEN, "x/y", {"a": "b"})
     assert (body["metadata"]["namespace"], body["metadata"]["name"]) == ("a", "pull")
     (owner,) = body["metadata"]["ownerReferences"]
@@ -186,6 +200,7 @@ def test_a_new_copy_is_the_resource_with_its_owner() -> None:
     assert owner["controller"]
     assert owner["blockOwnerDeletion"]
     assert body["metadata"]["annotations"]["kruise.io/resourcedistribution.resource.from"] == "pull"
+    assert body["metadata"]["annotations"]["c"] == "d"
 
 
 def test_a_copy_that_differs_becomes_what_is_wanted_and_keeps_its_metadata() -> None:
@@ -204,7 +219,7 @@ def test_an_equal_copy_costs_nothing() -> None:
     plan = planned(
         distribution(secret(metadata={"name": "pull", "labels": {"new": "1"}})), "a", copies=(copy("a"),)
     )
-    assert (written(plan), counts(plan)) == ([], (1, 1, 0))
+    assert (plan.stages, counts(plan)) == ((), (1, 1, 0))
 
 
 @pytest.mark.parametrize(
@@ -240,6 +255,8 @@ def test_a_copy_is_known_by_uid_whatever_the_version_of_its_owner_reference() ->
     assert view.owns(controller)
     assert view.owns(msgspec.structs.replace(controller, uid=""))
     assert not view.owns(msgspec.structs.replace(controller, uid="", name="other"))
+    assert not view.owns(msgspec.structs.replace(controller, uid="", kind="CloneSet"))
+    assert msgspec.structs.replace(view, uid="").owns(controller)
 
 
 def test_a_distribution_that_is_deleted_writes_nothing() -> None:
@@ -248,11 +265,13 @@ def test_a_distribution_that_is_deleted_writes_nothing() -> None:
 
 
 def test_a_resource_that_cannot_be_read_writes_nothing() -> None:
-    """8.3 step 1"""
-    plan = planned(distribution(secret(kind="Deployment")), "a")
+    """8.3 step 1: it is said, as a warning"""
+    plan = planned(distribution(secret(kind="Deployment")), "a", copies=(copy("a"),))
     assert (written(plan), plan.status, plan.requeue_after_s) == ([], None, None)
     assert plan.waiting is not None
     assert plan.waiting.code is Code.INVALID_SPEC
+    (note,) = plan.notes
+    assert (note.warning, note.message) == (True, plan.waiting.message)
 
 
 # ── what goes wrong ──────────────────────────────────────────────────────────
@@ -260,9 +279,24 @@ def test_a_resource_that_cannot_be_read_writes_nothing() -> None:
 
 def test_namespaces_do_not_wait_for_each_other() -> None:
     """8.3 step 3: all are written to, in batches that double, whatever fails"""
-    plan = planned(distribution(), "a", "b", copies=())
-    (stage,) = plan.stages
-    assert (stage.purpose, stage.ramp, stage.is_independent) == (Purpose.DISTRIBUTE, True, True)
+    view = distribution(includedNamespaces=named("a", "b"))
+    old = secret(data={"token": "Mg=="})
+    plan = planned(view, "a", "b", "c", copies=(copy("b", old), copy("c")))
+    assert written(plan) == ["Create a", "Patch b", "Delete c"]
+    assert [stage.purpose for stage in plan.stages] == [Purpose.DISTRIBUTE, Purpose.DELETE_COPIES]
+    for stage in plan.stages:
+        assert (stage.ramp, stage.is_independent, stage.regardless) == (True, True, True)
+
+
+def test_a_write_that_is_refused_is_told_as_a_warning() -> None:
+    old = secret(data={"token": "Mg=="})
+    view = distribution(includedNamespaces=named("a", "b"))
+    told = [step.failed for step in planned(view, "a", "b", "c", copies=(copy("b", old), copy("c"))).steps]
+    assert [(one.reason, one.warning) for one in told if one is not None] == [
+        ("CreateResourceFailed", True),
+        ("UpdateResourceFailed", True),
+        ("DeleteResourceFailed", True),
+    ]
 
 
 def test_a_copy_that_cannot_be_read_is_not_written_to() -> None:
@@ -276,6 +310,7 @@ def test_a_copy_that_cannot_be_read_is_not_written_to() -> None:
 def test_a_copy_of_which_only_metadata_is_known_is_waited_for() -> None:
     plan = planned(distribution(), "a", copies=(copy("a", metadata_only=True),))
     assert (written(plan), counts(plan)) == ([], (1, 0, 0))
+    assert plan.requeue_after_s == READ_AGAIN_S, "should its event get lost"
 
 
 def failed_write(name: str, *, retry_in_s: float, condition: str = "CreateResourceFailed") -> FailedWrite:
@@ -291,6 +326,13 @@ def test_a_failed_write_is_reported_and_tried_again_only_after_its_backoff() -> 
     assert written(plan) == ["Create b", "Create c"]
     assert (counts(plan), failed_in(plan)) == ((3, 0, 2), {"CreateResourceFailed": ["a", "b"]})
     assert plan.requeue_after_s == 4
+
+
+def test_of_several_failed_writes_the_next_is_waited_for() -> None:
+    failed = {
+        name: failed_write(name, retry_in_s=after_s) for name, after_s in zip("abc", (9, 4, 6), strict=True)
+    }
+    assert planned(distribution(), "a", "b", "c", failed=failed).requeue_after_s == 4
 
 
 def test_a_failed_deletion_is_reported_and_is_no_failed_target() -> None:
@@ -325,64 +367,35 @@ def test_what_another_manager_could_not_write_is_said_until_it_is_written() -> N
     # then
     assert written(plan) == ["Patch a", "Patch b"]
     assert (counts(plan), failed_in(plan)) == ((2, 0, 1), {"UpdateResourceFailed": ["a"]})
+    assert reasons(plan)["UpdateResourceFailed"] == "immutable"
     # when the spec is another one since
     plan = planned(distribution(status={**stored, "observedGeneration": 2}), "a", copies=(copy("a", old),))
     # then
     assert failed_in(plan) == {}
 
 
-def test_a_failure_is_forgotten_when_the_write_has_gone_well() -> None:
-    # given writes that failed once
-    view, memories = distribution(includedNamespaces=named("a", "b")), Memories()
-    namespaces = [NamespaceView(name=name, uid=f"n-{name}", resource_version=1) for name in "abc"]
-    conditions = {"a": "CreateResourceFailed", "b": "UpdateResourceFailed", "c": "DeleteResourceFailed"}
-
-    def seen(*copies: CopyView) -> Snapshot:
-        found: dict[Any, Any] = {NAMESPACE_VIEWS: namespaces, COPY_VIEWS["Secret"]: copies}
-        read = read_of(KIND, view, found, settings=Settings(), now=NOW, memories=memories)
-        known = read.memory(Known)
-        known.generation = view.generation
-        known.failed = known.failed or {
-            name: failed_write(name, retry_in_s=4, condition=one) for name, one in conditions.items()
-        }
-        world = taken(take_snapshot(view, read))
-        assert world is not None
-        return world
-
-    # when nothing has come of them, then all is remembered
-    assert seen(copy("b", secret(data={})), copy("c")).failed.keys() == {"a", "b", "c"}
-    # when they have gone well, then nothing is
-    assert seen(copy("a"), copy("b")).failed == {}
-
-
-def test_each_failure_of_a_namespace_is_tried_again_later_than_the_one_before() -> None:
-    # given
-    view = distribution()
-    plan = planned(view, "a")
-    (chain,) = plan.stages[0].chains
-    error = ForbiddenError(Status(code=403, message="quota"))
-    failure = Failure(Purpose.DISTRIBUTE, "a", chain.steps[0], error)
-    read: Read[Settings] = Read(
-        {},
-        key=Key("", "pull"),
-        uid="d1",
-        now=lambda: NOW,
-        rng=random.Random(1),
-        settings=Settings(),
-        live=None,
-        memories=Memories(),
-    )
-    snapshot = Snapshot(
-        distribution=view, namespaces={"a": NamespaceView(name="a", uid="n-a", resource_version=1)}, now=NOW
-    )
-    # when it fails again and again
-    waits = []
-    for _ in range(12):
-        learn(read, snapshot, [failure])
-        waits.append(read.memory(Known).failed["a"].retry_at - NOW)
-    # then
-    assert waits[:4] == [1, 2, 4, 8]
-    assert waits[-1] == 300
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        (None, {}),
+        ([None], {}),
+        ([{"type": "UpdateResourceFailed", "status": "False", "failedNamespaces": None}], {}),
+        ([{"type": "CreateResourceFailed", "status": "True", "failedNamespaces": ["a"]}], {}),
+        (
+            [{"type": "UpdateResourceFailed", "status": "True", "reason": None, "failedNamespaces": ["a"]}],
+            {"UpdateResourceFailed": ["a"]},
+        ),
+    ],
+    ids=["none", "null", "no namespaces", "another write", "no reason"],
+)
+def test_a_stored_status_says_only_what_it_says_of_the_write(
+    conditions: Any, expected: dict[str, list[str]]
+) -> None:
+    stored = {"observedGeneration": 3, "conditions": conditions}
+    copies = (copy("a", secret(data={"token": "Mg=="})),)
+    plan = planned(distribution(status=stored), "a", copies=copies)
+    assert (written(plan), failed_in(plan)) == (["Patch a"], expected)
+    assert reasons(plan)["UpdateResourceFailed"] == ("" if expected else "Succeeded")
 
 
 # ── status ───────────────────────────────────────────────────────────────────
@@ -413,6 +426,35 @@ def test_there_are_six_conditions_in_their_order_and_times_change_with_the_statu
     assert found["ConflictOccurred"] == ("False", then)
     assert found["GetResourceFailed"] == ("False", format_time(NOW))
     assert plan.status["observedGeneration"] == 3
+    # when the namespace has come
+    plan = planned(distribution(status=stored, includedNamespaces=named("late")), "late")
+    # then
+    assert plan.status is not None
+    found = {one["type"]: (one["status"], one["lastTransitionTime"]) for one in plan.status["conditions"]}
+    assert found["NamespaceNotExists"] == ("False", format_time(NOW))
+
+
+def test_a_condition_names_all_namespaces_sorted_and_the_last_reason() -> None:
+    """8.4"""
+    failed = {
+        name: failed_write(name, retry_in_s=4, condition=one)
+        for name, one in (("a", "UpdateResourceFailed"), ("b", "CreateResourceFailed"))
+    }
+    failed["c"] = msgspec.structs.replace(failed_write("c", retry_in_s=4), message="quota")
+    plan = planned(distribution(), "b", "a", "c", "d", copies=(copy("a", secret(data={})),), failed=failed)
+    assert failed_in(plan) == {"CreateResourceFailed": ["b", "c"], "UpdateResourceFailed": ["a"]}
+    assert reasons(plan) == {
+        "GetResourceFailed": "Succeeded",
+        "CreateResourceFailed": "quota",
+        "UpdateResourceFailed": "no",
+        "DeleteResourceFailed": "Succeeded",
+        "ConflictOccurred": "Succeeded",
+        "NamespaceNotExists": "Succeeded",
+    }
+    assert plan.status is not None
+    assert [one["type"] for one in plan.status["conditions"] if "failedNamespaces" in one] == list(
+        failed_in(plan)
+    )
 
 
 def test_a_delete_carries_the_uid() -> None:

@@ -69,7 +69,7 @@ def plan_ephemeraljob(snapshot: Snapshot) -> Plan:
 def _policy_of(spec: EphemeralJobSpec) -> Policy:
     ttl_s = spec.ttl_seconds_after_finished
     return Policy(
-        parallelism=1 if spec.parallelism is None else max(spec.parallelism, 0),
+        parallelism=1 if spec.parallelism is None else spec.parallelism,
         is_paused=spec.paused,
         deadline_s=spec.active_deadline_seconds,
         ttl_s=DEFAULT_TTL_S if ttl_s is None else ttl_s,
@@ -113,8 +113,8 @@ _PROGRESS: Final[Mapping[EphemeralState | None, State]] = {
 
 
 def _state_in(job: EphemeralJobView, pod: PodView) -> EphemeralState | None:
-    """How far the job's containers are in a pod; None: it has none of them."""
-    own = [one for one in pod.ephemeral if one.job == job.uid and one.name in job.names]
+    """How far the job's containers are in a target; None: it has none of them."""
+    own = [one for one in pod.ephemeral if one.name in job.names]
     return _state_of(own, len(job.names)) if own else None
 
 
@@ -212,7 +212,7 @@ def _release(job: EphemeralJobView) -> tuple[Stage, ...]:
     patch = patch_object(
         EPHEMERAL_JOBS,
         job,
-        {"metadata": {"finalizers": [one for one in job.finalizers if one != FINALIZER] or None}},
+        {"metadata": {"finalizers": [one for one in job.finalizers if one != FINALIZER]}},
         unchanged=True,
     )
     step = Step(action=patch, because="the job is deleted; what it put into pods stays")

@@ -41,7 +41,8 @@ def status_of(
     is_late: bool,
     has_containers: bool,
 ) -> EphemeralJobStatus:
-    """What is. `is_over`: all pods have ended; `is_late`: the deadline has passed before they had."""
+    """What is. `is_over`: all pods have ended; `is_late`: the deadline has passed before they had. Neither is judged
+    while the job is paused."""
     phase = _phase(tally, is_over=is_over, is_late=is_late, has_containers=has_containers)
     said = [("Initialized", "Initialized", "the job has been seen")]
     if not has_containers:
@@ -59,7 +60,7 @@ def status_of(
     ends = phase in ("Succeeded", "Failed")
     return msgspec.structs.replace(
         known,
-        phase="Paused" if is_paused and not ends and has_containers else phase,
+        phase="Paused" if is_paused and has_containers else phase,
         start_time=known.start_time or format_time(now),
         completion_time=format_time(now) if ends else known.completion_time,
         conditions=_conditions(known.conditions or (), said, now),
@@ -75,8 +76,6 @@ def _phase(tally: Tally, *, is_over: bool, is_late: bool, has_containers: bool) 
         return "Failed" if tally.failed else "Succeeded"
     if is_late:
         return "Failed"
-    if not tally.match:
-        return "Waiting"
     if tally.running:
         return "Running"
     return "Waiting" if tally.waiting == tally.match else "Unknown"

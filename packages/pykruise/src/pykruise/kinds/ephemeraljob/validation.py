@@ -30,21 +30,22 @@ _MAY_BE_SET: Final = frozenset(
 
 def errors_of(doc: Mapping[str, Any], *, old: Mapping[str, Any] | None = None) -> list[Cause]:
     """All field errors of a document; `old` is the stored one on an update."""
-    spec: Mapping[str, Any] = doc.get("spec") or {}
-    containers = get_path(spec, "template", "ephemeralContainers", default=[])
-    if old is not None and same(
-        containers, get_path(old, "spec", "template", "ephemeralContainers", default=[])
-    ):
-        return []
-    return [*_amount_errors(spec), *_container_errors(containers)]
+    return [*_amount_errors(doc, old), *_container_errors(doc, old)]
 
 
-def _amount_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+def _amount_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Cause]:
     for field in ("replicas", "parallelism", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
-        yield from check_not_negative(spec.get(field), f"spec.{field}")
+        amount = get_path(doc, "spec", field)
+        if amount != get_path(old, "spec", field):
+            yield from check_not_negative(amount, f"spec.{field}")
 
 
-def _container_errors(containers: list[Any]) -> Iterator[Cause]:
+def _container_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Cause]:
+    containers, stored = (
+        get_path(one, "spec", "template", "ephemeralContainers", default=[]) for one in (doc, old)
+    )
+    if same(containers, stored):
+        return
     names: set[str] = set()
     for index, container in enumerate(containers):
         path, name = f"{_PATH}[{index}]", container.get("name")

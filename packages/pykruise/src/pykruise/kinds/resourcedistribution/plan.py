@@ -22,6 +22,7 @@ from pykruise.kinds.resourcedistribution.status import (
     UPDATE_FAILED,
     Failed,
     status_of,
+    stored_conditions,
 )
 from pykruise.kinds.resourcedistribution.targets import NEVER, is_target, target_names
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
@@ -105,7 +106,7 @@ def _unreadable(view: DistributionView) -> Plan:
 
 def _is_known(name: str, snapshot: Snapshot) -> bool:
     """Whether it counts: a manager of one namespace knows nothing of the others."""
-    return name in snapshot.namespaces or not snapshot.only_namespace or name == snapshot.only_namespace
+    return snapshot.only_namespace in ("", name)
 
 
 def _stages(verdicts: _Verdicts) -> Iterator[Stage]:
@@ -182,12 +183,11 @@ def _is_held(name: str, condition: str, snapshot: Snapshot, verdicts: _Verdicts)
 
 def _keep_failure(name: str, condition: str, view: DistributionView, verdicts: _Verdicts) -> None:
     """What the manager before this one could not write is said until it is written."""
-    stored = view.stored_status
-    if stored.get("observedGeneration") != view.generation:
+    if view.stored_status.get("observedGeneration") != view.generation:
         return
-    for one in stored.get("conditions") or ():
-        if one.get("type") == condition and name in (one.get("failedNamespaces") or ()):
-            verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, one.get("reason") or ""))
+    one = stored_conditions(view).get(condition, {})
+    if name in (one.get("failedNamespaces") or ()):
+        verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, one.get("reason") or ""))
 
 
 # ── what is written ──────────────────────────────────────────────────────────
@@ -248,7 +248,7 @@ def _update(view: DistributionView, copy: CopyView) -> Document:
 def _metadata(view: DistributionView) -> Document:
     """What the metadata of every copy has."""
     assert view.spec is not None
-    written = view.spec.resource.get("metadata") or {}
+    written = view.spec.resource["metadata"]
     found: Document = {
         "annotations": {
             **(written.get("annotations") or {}),

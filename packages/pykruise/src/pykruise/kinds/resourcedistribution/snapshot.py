@@ -171,7 +171,7 @@ def _copies(view: DistributionView, read: Read[Settings]) -> Iterable[CopyView]:
 def _whole(copy: CopyView, known: Known) -> CopyView:
     """The copy with its digest, if it was read at that version or, the cache being behind, at a later one."""
     read = known.read.get(copy.namespace)
-    if copy.content or read is None:
+    if read is None:
         return copy
     is_current = read.uid == copy.uid and read.resource_version >= copy.resource_version
     return read if is_current else copy

@@ -2,13 +2,13 @@
 
 counts, failures, stored status ──▶ status_of() ──▶ the whole status
 
-Pure. There are always six conditions, in OpenKruise's order; each is found by its type. Namespaces are sorted, so
+Pure. There are always six conditions, in OpenKruise's order; each is found by its type. Namespaces come sorted, so
 that the same failures are the same status. While writes are under way, `succeeded` and `failed` are less than
 `desired` together.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -26,6 +26,7 @@ __all__ = [
     "UPDATE_FAILED",
     "Failed",
     "status_of",
+    "stored_conditions",
 ]
 
 GET_FAILED: Final = "GetResourceFailed"
@@ -56,8 +57,9 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
 def status_of(
     view: DistributionView, *, desired: int, succeeded: int, failed: Sequence[Failed], now: Instant
 ) -> Document:
-    """The status as it should be. What could not be deleted is in its condition, and no target that failed."""
-    stored = _by_type(view.stored_status.get("conditions"))
+    """The status as it should be. What could not be deleted is in its condition, and no target that failed. `failed`:
+    those of a condition by namespace."""
+    stored = stored_conditions(view)
     return {
         "observedGeneration": view.generation,
         "desired": desired,
@@ -70,20 +72,23 @@ def status_of(
     }
 
 
-def _by_type(conditions: Any) -> Mapping[str, Document]:
-    found = conditions if isinstance(conditions, list) else []
-    return {one.get("type", ""): one for one in found if isinstance(one, dict)}
+def stored_conditions(view: DistributionView) -> Mapping[str, Document]:
+    """Those that its status has, by type."""
+    found = view.stored_status.get("conditions")
+    return {one.get("type", ""): one for one in found or () if isinstance(one, dict)}
 
 
 def _condition(type_: str, failed: Sequence[Failed], stored: Document | None, now: Instant) -> Document:
     status = "True" if failed else "False"
-    is_same = stored is not None and stored.get("status") == status and stored.get("lastTransitionTime")
+    since = (
+        stored.get("lastTransitionTime") if stored is not None and stored.get("status") == status else None
+    )
     condition: Document = {
         "type": type_,
         "status": status,
-        "lastTransitionTime": stored["lastTransitionTime"] if is_same and stored else format_time(now),
+        "lastTransitionTime": since or format_time(now),
         "reason": failed[-1].message if failed else "Succeeded",
     }
     if failed:
-        condition["failedNamespaces"] = sorted(one.namespace for one in failed)
+        condition["failedNamespaces"] = [one.namespace for one in failed]
     return condition

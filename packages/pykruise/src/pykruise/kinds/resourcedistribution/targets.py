@@ -21,16 +21,14 @@ def is_target(view: DistributionView, name: str, labels: Mapping[str, str]) -> b
     """Whether a namespace of this name with these labels gets the resource."""
     if view.spec is None or name in NEVER or name in view.excluded:
         return False
-    return (
-        view.spec.targets.all_namespaces
-        or name in view.included
-        or (view.selector is not None and view.selector.matches(labels))
-    )
+    return view.spec.targets.all_namespaces or name in view.included or view.selector.matches(labels)
 
 
 def target_names(view: DistributionView, namespaces: Iterable[NamespaceView]) -> list[str]:
-    """Names of all that are to have it, sorted: those that are there, and those that are named."""
+    """Names of all that are to have it, sorted: those that are there, and those that are named. Of one that can be
+    read."""
+    assert view.spec is not None
     found = {one.name for one in namespaces if is_target(view, one.name, one.labels)}
-    if view.spec is not None and not view.spec.targets.all_namespaces:
+    if not view.spec.targets.all_namespaces:
         found |= view.included - view.excluded - NEVER
     return sorted(found)

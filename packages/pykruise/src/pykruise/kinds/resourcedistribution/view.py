@@ -19,7 +19,7 @@ from pykruise.kinds.resourcedistribution.types import (
     ResourceDistributionSpec,
 )
 from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.selectors import Selector, SelectorError, selector_from
+from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
 from pykruise.kube.typed_documents import read
 from pykruise.plans.views import CONFIG_MAP_VIEWS, SECRET_VIEWS
 from pykruise.pods.secrets import COPIED, CopyView, content_of, contents, project_copy
@@ -71,8 +71,8 @@ class DistributionView(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     included: frozenset[str] = frozenset()
     excluded: frozenset[str] = frozenset()
-    selector: Selector | None = None
-    """Of namespaces; None: it selects none."""
+    selector: Selector = NOTHING
+    """Of namespaces."""
     resource_hash: str = ""
     """SHA-256 of the text of spec.resource, as copies are annotated with."""
     content: str = ""
@@ -130,11 +130,12 @@ def project_distribution(raw: bytes | msgspec.Raw) -> DistributionView:
     meta = found.metadata
     document = decode(found.spec)
     spec, problem = read_spec(document)
-    selector: Selector | None = None
+    selector = NOTHING
     if spec is not None:
         selector, problem = _selector(document)
         problem = problem or _resource_problem(spec.resource)
-    is_readable = spec is not None and not problem
+    if problem:
+        spec = None
     return DistributionView(
         name=meta.name,
         uid=meta.uid,
@@ -142,13 +143,13 @@ def project_distribution(raw: bytes | msgspec.Raw) -> DistributionView:
         generation=meta.generation,
         is_deleting=meta.deletion_timestamp is not None,
         stored_status=found.status or {},
-        spec=spec if is_readable else None,
+        spec=spec,
         problem=problem,
         included=_names(spec.targets.included_namespaces) if spec is not None else frozenset(),
         excluded=_names(spec.targets.excluded_namespaces) if spec is not None else frozenset(),
         selector=selector,
         resource_hash=hashlib.sha256(_decode_raw_spec(found.spec).resource).hexdigest(),
-        content=content_of(spec.resource["kind"], spec.resource) if spec is not None and is_readable else "",
+        content=content_of(spec.resource["kind"], spec.resource) if spec is not None else "",
     )
 
 
@@ -156,13 +157,13 @@ def _names(listed: NamespaceList | None) -> frozenset[str]:
     return frozenset(one.name for one in (listed.items if listed is not None else None) or ())
 
 
-def _selector(spec: Mapping[str, Any]) -> tuple[Selector | None, str]:
-    document = get_path(spec, "targets", "namespaceSelector")
+def _selector(spec: Mapping[str, Any]) -> tuple[Selector, str]:
+    """An empty one selects none."""
     try:
-        found = selector_from(document)
+        found = selector_from(get_path(spec, "targets", "namespaceSelector"))
     except SelectorError as error:
-        return None, f"spec.targets.namespaceSelector: {error}"
-    return (None if document is None or found.is_empty else found), ""
+        return NOTHING, f"spec.targets.namespaceSelector: {error}"
+    return (NOTHING if found.is_empty else found), ""
 
 
 def _resource_problem(resource: Mapping[str, Any]) -> str:
@@ -177,7 +178,7 @@ def _resource_problem(resource: Mapping[str, Any]) -> str:
 
 
 def _resource_index(view: DistributionView) -> tuple[tuple[str, str], ...]:
-    return ((view.kind, view.copy_name),) if view.spec is not None and not view.is_deleting else ()
+    return () if view.is_deleting else ((view.kind, view.copy_name),)
 
 
 DISTRIBUTION_VIEWS: Final = Views[DistributionView](

@@ -1,0 +1,433 @@
+"""What a ResourceDistribution learns of its copies from the API server, and what it remembers of them.
+
+Caches have metadata alone: copies of which nobody knows what they hold are read.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kinds.resourcedistribution.kind import KIND
+from pykruise.kinds.resourcedistribution.plan import READ_AGAIN_S, plan_distribution
+from pykruise.kinds.resourcedistribution.snapshot import Known, Settings, Snapshot, learn
+from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTION_VIEWS
+from pykruise.kube.documents import Document, encode
+from pykruise.kube.errors import ForbiddenError, KubeError, NotFoundError, Status
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.plans.purposes import Purpose
+from pykruise.plans.views import NAMESPACE_VIEWS
+from pykruise.runtime.assemble import views_of
+from pykruise.runtime.execute import Failure
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Memories, Read
+from support.snapshots import control_of, listed
+
+NOW = 1_000.0
+TOKEN: Document = {"token": "MQ=="}
+REFUSED = ForbiddenError(Status(code=403, message="no right to read it"))
+GONE = NotFoundError(Status(code=404, message="not found"))
+NINE = tuple("abcdefghi")
+"""More than are read one by one."""
+
+
+def secret(namespace: str, *, version: int = 9, uid: str = "", owner: str = "d1", **fields: Any) -> Document:
+    """A copy as it is stored."""
+    reference = {"kind": "ResourceDistribution", "name": "pull", "uid": owner, "controller": True}
+    return {
+        "kind": "Secret",
+        "metadata": {
+            "name": "pull",
+            "namespace": namespace,
+            "uid": uid or f"c-{namespace}",
+            "resourceVersion": str(version),
+            "ownerReferences": [{"apiVersion": "apps.kruise.io/v1beta1", **reference}],
+        },
+        "data": TOKEN,
+        **fields,
+    }
+
+
+class World:
+    """A distribution to all namespaces, with what caches show (`show()`), what is stored, and what was asked for."""
+
+    def __init__(self, *names: str, only: str = "") -> None:
+        self.settings = Settings(namespace=only)
+        self.stored: dict[str, Document | KubeError] = {name: secret(name) for name in names}
+        self.list_error: KubeError | None = None
+        self.expires_once = False
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.asked: list[str] = []
+        self.resource: Document = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pull"}}
+        self.distribution: Document = {
+            "metadata": {"name": "pull", "uid": "d1", "resourceVersion": "7", "generation": 3},
+            "spec": {"resource": {**self.resource, "data": TOKEN}, "targets": {"allNamespaces": True}},
+        }
+        self.memories = Memories()
+        self.mirrors = listed(views_of(control_of(KIND), self.settings), {})
+        self.show(DISTRIBUTION_VIEWS, self.distribution)
+        self.show_namespaces({name: f"n-{name}" for name in names})
+        self.show_copies(*(secret(name) for name in names))
+
+    def show(self, views: Any, *documents: Document) -> None:
+        project = views.projector()
+        self.mirrors |= listed([views], {views: [project(encode(one)) for one in documents]})
+
+    def show_namespaces(self, uids: Mapping[str, str]) -> None:
+        metadata = [{"name": name, "uid": uid, "resourceVersion": "1"} for name, uid in uids.items()]
+        self.show(NAMESPACE_VIEWS, *({"metadata": one} for one in metadata))
+
+    def show_copies(self, *documents: Document) -> None:
+        """As caches see them: their metadata."""
+        self.show(
+            COPY_VIEWS["Secret"],
+            *({"kind": "PartialObjectMetadata", "metadata": one["metadata"]} for one in documents),
+        )
+
+    def read(self) -> Read[Settings]:
+        return Read(
+            self.mirrors,
+            key=Key("", "pull"),
+            uid="d1",
+            now=lambda: NOW,
+            rng=random.Random(1),
+            settings=self.settings,
+            live=self,  # type: ignore[arg-type]
+            memories=self.memories,
+        )
+
+    async def snapshot(self) -> Snapshot | None:
+        view = DISTRIBUTION_VIEWS.projector()(encode(self.distribution))
+        found: Snapshot | None = await control_of(KIND).snapshot(view, self.read())
+        return found
+
+    async def seen(self) -> Snapshot:
+        found = await self.snapshot()
+        assert found is not None
+        return found
+
+    async def known(self) -> list[str]:
+        """Namespaces whose copy is known to hold what is wanted."""
+        found = await self.seen()
+        return sorted(name for name, one in found.copies.items() if one.content == found.distribution.content)
+
+    # ── as a client ──────────────────────────────────────────────────────────
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> bytes:
+        self.asked.append(f"{resource.kind} {namespace}/{name}")
+        self.meanwhile()
+        found = self.stored.get(namespace, GONE)
+        if isinstance(found, KubeError):
+            raise found
+        return encode(found)
+
+    async def read_list(
+        self, resource: Resource, namespace: str, on_page: Any, on_restart: Any, **how: Any
+    ) -> str:
+        self.asked.append(f"{resource.kind}s {namespace}/ {how['field_selector']}, {how['limit']} in a page")
+        if self.list_error is not None:
+            raise self.list_error
+        items = [
+            msgspec.Raw(encode({key: value for key, value in one.items() if key != "kind"}))
+            for one in self.stored.values()
+            if not isinstance(one, KubeError)
+        ]
+        if self.expires_once:
+            await on_page([msgspec.Raw(encode(secret("gone-meanwhile")))])
+            on_restart()
+        await on_page(items)
+        return "20"
+
+
+# ── what copies hold ─────────────────────────────────────────────────────────
+
+
+async def test_copies_that_nobody_knows_are_read_once_one_by_one() -> None:
+    world = World("a", "b")
+    assert await world.known() == ["a", "b"]
+    assert await world.known() == ["a", "b"]
+    assert world.asked == ["Secret a/pull", "Secret b/pull"]
+
+
+async def test_what_others_made_is_not_read() -> None:
+    world = World("a", "b")
+    world.show_copies(secret("a"), secret("b", owner="another"))
+    assert await world.known() == ["a"]
+    assert world.asked == ["Secret a/pull"]
+
+
+@pytest.mark.parametrize(
+    ("then", "is_read_again"),
+    [
+        (secret("a", version=10), True),
+        (secret("a", version=9, uid="made-again"), True),
+        (secret("a", version=8), False),
+    ],
+    ids=["changed since", "another of that name", "the cache is behind"],
+)
+async def test_a_copy_is_read_again_when_the_cache_shows_another_than_was_read(
+    then: Document, is_read_again: bool
+) -> None:
+    # given a copy that was read
+    world = World("a")
+    await world.known()
+    world.asked.clear()
+    # when
+    world.stored["a"] = then if is_read_again else world.stored["a"]
+    world.show_copies(then)
+    # then
+    assert await world.known() == ["a"]
+    assert world.asked == ["Secret a/pull"] * is_read_again
+    assert await world.known() == ["a"]
+    assert world.asked == ["Secret a/pull"] * is_read_again
+
+
+async def test_a_read_that_is_older_than_what_the_cache_shows_by_then_does_not_count() -> None:
+    world = World("a")
+    world.meanwhile = lambda: world.show_copies(secret("a", version=10))
+    assert await world.known() == []
+
+
+async def test_the_answer_to_ones_own_write_counts_more_than_what_was_read_before() -> None:
+    """A cache that has the answer itself knows what the copy holds"""
+    # given a copy that was read, and held something else
+    world = World("a")
+    world.stored["a"] = secret("a", data={"token": "Mg=="})
+    assert await world.known() == []
+    # when the cache has the answer to its update
+    world.show(COPY_VIEWS["Secret"], secret("a", version=10))
+    # then
+    assert await world.known() == ["a"]
+    assert world.asked == ["Secret a/pull"]
+    assert world.read().memory(Known).read == {}, "it is not kept any longer"
+
+
+async def test_what_was_read_is_forgotten_with_the_copy() -> None:
+    world = World("a", "b")
+    await world.known()
+    world.show_copies(secret("b"))
+    await world.known()
+    assert list(world.read().memory(Known).read) == ["b"]
+
+
+async def test_a_copy_that_is_gone_by_then_is_no_failure() -> None:
+    # given
+    world = World("a")
+    world.stored.clear()
+    # when
+    found = await world.seen()
+    # then its event is waited for, but not for ever
+    assert found.unread == {}
+    plan = plan_distribution(found)
+    assert (list(plan.steps), plan.requeue_after_s) == ([], READ_AGAIN_S)
+
+
+async def test_a_copy_that_cannot_be_read_is_said_with_the_reason_and_read_again_the_next_time() -> None:
+    # given
+    world = World("a", "b")
+    world.stored["a"] = REFUSED
+    # when
+    found = await world.seen()
+    # then
+    assert found.unread == {"a": str(REFUSED)}
+    assert found.copies["b"].content
+    # when
+    world.stored["a"] = secret("a")
+    # then
+    assert (await world.seen()).unread == {}
+    assert world.asked.count("Secret b/pull") == 1
+
+
+async def test_a_copy_that_could_not_be_read_but_is_gone_or_known_by_then_is_no_failure() -> None:
+    for later in ([], [secret("a", version=10)]):
+        world = World("a")
+        world.stored["a"] = REFUSED
+        world.meanwhile = lambda world=world, later=later: world.show(  # type: ignore[misc]
+            COPY_VIEWS["Secret"], *later
+        )
+        assert (await world.seen()).unread == {}
+
+
+@pytest.mark.parametrize("only", ["", "a"])
+async def test_many_copies_are_read_by_one_list_of_their_name(only: str) -> None:
+    # given nine own copies, and one that another distribution made
+    world = World(*NINE, "other", only=only)
+    copies = [*(secret(name) for name in NINE), secret("other", owner="another")]
+    world.stored = {one["metadata"]["namespace"]: one for one in copies}
+    world.show_copies(*copies)
+    # then
+    assert await world.known() == list(NINE)
+    assert await world.known() == list(NINE)
+    assert world.asked == [f"Secrets {only}/ metadata.name=pull, 50 in a page"]
+    assert "other" not in world.read().memory(Known).read
+
+
+async def test_eight_copies_are_read_one_by_one() -> None:
+    world = World(*NINE[:8])
+    assert await world.known() == list(NINE[:8])
+    assert world.asked == [f"Secret {name}/pull" for name in NINE[:8]]
+
+
+async def test_a_list_that_begins_again_has_only_what_came_after() -> None:
+    world = World(*NINE)
+    world.expires_once = True
+    assert await world.known() == list(NINE)
+    assert sorted(world.read().memory(Known).read) == list(NINE)
+
+
+async def test_a_list_that_is_refused_is_said_of_each_copy_that_was_to_be_read() -> None:
+    world = World(*NINE)
+    world.list_error = REFUSED
+    assert (await world.seen()).unread == dict.fromkeys(NINE, str(REFUSED))
+
+
+# ── which world it is ────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec"),
+    [({"deletionTimestamp": "2026-01-31T12:00:00Z"}, {}), ({}, {"resource": {"kind": "Deployment"}})],
+    ids=["it goes", "its spec cannot be read"],
+)
+async def test_nothing_is_read_for_a_distribution_that_writes_nothing(
+    metadata: Document, spec: Document
+) -> None:
+    world = World("a")
+    world.distribution["metadata"] |= metadata
+    world.distribution["spec"] |= spec
+    found = await world.seen()
+    assert (found.copies, world.asked) == ({}, [])
+    assert not list(plan_distribution(found).steps)
+
+
+async def test_a_distribution_that_is_gone_by_then_has_no_world() -> None:
+    world = World("a")
+    world.meanwhile = lambda: world.show(DISTRIBUTION_VIEWS)
+    assert await world.snapshot() is None
+
+
+async def test_a_manager_of_one_namespace_writes_to_no_other() -> None:
+    # given copies in namespaces that are not the manager's, one of them no target
+    world = World("a", "b", "c", only="b")
+    world.distribution["spec"]["targets"]["excludedNamespaces"] = {"list": [{"name": "c"}]}
+    world.show(DISTRIBUTION_VIEWS, world.distribution)
+    world.show_copies(secret("a"), secret("c"))
+    world.stored["a"] = secret("a", data={})
+    # then
+    plan = plan_distribution(await world.seen())
+    assert [step.action.key.namespace for step in plan.steps] == ["b"]
+    assert plan.status is not None
+    assert plan.status["desired"] == 1
+
+
+# ── writes that failed ───────────────────────────────────────────────────────
+
+
+def failures(plan: Plan) -> Sequence[Failure]:
+    """The API server refuses every write of the plan."""
+    return [
+        Failure(Purpose.DISTRIBUTE, chain.subject, chain.steps[0], REFUSED)
+        for stage in plan.stages
+        for chain in stage.chains
+    ]
+
+
+async def refused(world: World) -> Snapshot:
+    """Every write that is planned now fails."""
+    found = await world.seen()
+    learn(world.read(), found, failures(plan_distribution(found)))
+    return await world.seen()
+
+
+async def three_refused() -> tuple[World, Snapshot]:
+    """A namespace without a copy, one whose copy differs, and one that is to have none."""
+    world = World("a", "b", "c")
+    world.distribution["spec"]["targets"]["excludedNamespaces"] = {"list": [{"name": "c"}]}
+    world.show(DISTRIBUTION_VIEWS, world.distribution)
+    world.show_copies(secret("b"), secret("c"))
+    world.stored["b"] = secret("b", data={})
+    return world, await refused(world)
+
+
+async def test_a_write_that_fails_is_shown_by_the_condition_of_its_kind() -> None:
+    _, found = await three_refused()
+    plan = plan_distribution(found)
+    assert plan.status is not None
+    assert {
+        one["type"]: (one["failedNamespaces"], one["reason"])
+        for one in plan.status["conditions"]
+        if one["status"] == "True"
+    } == {
+        "CreateResourceFailed": (["a"], str(REFUSED)),
+        "UpdateResourceFailed": (["b"], str(REFUSED)),
+        "DeleteResourceFailed": (["c"], str(REFUSED)),
+    }
+
+
+async def test_a_failure_is_forgotten_when_the_write_has_gone_well() -> None:
+    # given writes that failed
+    world, found = await three_refused()
+    assert list(found.failed) == ["a", "b", "c"]
+    # when they go well
+    world.show(COPY_VIEWS["Secret"], secret("a"), secret("b", version=10))
+    # then
+    assert (await world.seen()).failed == {}
+
+
+async def test_each_failure_of_a_namespace_is_tried_again_later_than_the_one_before() -> None:
+    # given a copy that cannot be made
+    world = World("a")
+    world.show_copies()
+    found = await world.seen()
+    plan = plan_distribution(found)
+    # when it fails again and again
+    waits = []
+    for _ in range(12):
+        learn(world.read(), found, failures(plan))
+        waits.append((await world.seen()).failed["a"].retry_at - NOW)
+    # then
+    assert waits[:4] == [1, 2, 4, 8]
+    assert waits[-1] == 300
+
+
+async def test_another_kind_of_write_begins_with_the_shortest_wait() -> None:
+    # given a copy that could not be made, three times
+    world = World("a")
+    world.show_copies()
+    plan = plan_distribution(await world.seen())
+    for _ in range(3):
+        learn(world.read(), await world.seen(), failures(plan))
+    assert (await world.seen()).failed["a"].tries == 3
+    # when one has come, and cannot be updated
+    world.show_copies(secret("a"))
+    world.stored["a"] = secret("a", data={})
+    found = await refused(world)
+    # then
+    assert (found.failed["a"].tries, found.failed["a"].retry_at) == (1, NOW + 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda world: world.show_namespaces({}),
+        lambda world: world.show_namespaces({"a": "made-again"}),
+        lambda world: world.show(
+            DISTRIBUTION_VIEWS,
+            {**world.distribution, "metadata": {**world.distribution["metadata"], "generation": 4}},
+        ),
+    ],
+    ids=["namespace gone", "another namespace of that name", "another spec"],
+)
+async def test_a_failure_is_forgotten_when_the_write_would_be_another_one(
+    change: Callable[[World], None],
+) -> None:
+    world = World("a")
+    world.show_copies()
+    assert list((await refused(world)).failed) == ["a"]
+    # when
+    change(world)
+    # then
+    assert (await world.seen()).failed == {}
