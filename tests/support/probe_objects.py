@@ -58,10 +58,12 @@ def pod(
     conditions: Sequence[Mapping[str, Any]] = (),
     ports: Sequence[Mapping[str, Any]] = (),
     phase: str = "Running",
-    is_initialized: bool = True,
+    is_initialized: bool | None = True,
     uid: str = "",
+    others: Sequence[Mapping[str, Any]] = (),
 ) -> PodView:
-    """A pod of the namespace shop with app=web."""
+    """A pod of the namespace shop with app=web. `others`: containers before its main one. `is_initialized`: None:
+    nobody has said yet."""
     initialized = {"type": "Initialized", "status": "True" if is_initialized else "False"}
     return project_pod(
         encode(
@@ -75,9 +77,13 @@ def pod(
                 },
                 "spec": {
                     "nodeName": node,
-                    "containers": [{"name": "main", "image": "a", "ports": list(ports)}],
+                    "containers": [*others, {"name": "main", "image": "a", "ports": list(ports)}],
                 },
-                "status": {"phase": phase, "podIP": ip, "conditions": [initialized, *conditions]},
+                "status": {
+                    "phase": phase,
+                    "podIP": ip,
+                    "conditions": [*([] if is_initialized is None else [initialized]), *conditions],
+                },
             }
         )
     )

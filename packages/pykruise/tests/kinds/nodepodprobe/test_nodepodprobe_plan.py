@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kinds.nodepodprobe.kind import KIND
@@ -11,9 +12,10 @@ from pykruise.kinds.nodepodprobe.snapshot import Settings, absent
 from pykruise.kube.documents import encode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import MARKER_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.nodes import NodeView
-from pykruise.pods.probes import MarkerView, NodeProbesView
+from pykruise.pods.probes import MarkerView, NodeProbesView, project_node_probes
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
@@ -23,6 +25,7 @@ from support.probe_objects import NOW, entry, marker, node, node_probes, pod, pr
 from support.snapshots import control_of, read_of
 
 IDLE = {"state": "Succeeded", "labels": {"idle": "yes"}, "annotations": {"cost": "-10"}}
+LABELS = {"state": "Failed", "labels": {"busy": "yes"}}
 BUSY = {"state": "Failed", "labels": {"busy": "yes"}, "annotations": {"cost": "10"}}
 
 
@@ -88,6 +91,40 @@ def test_other_nodes_get_none(on: NodeView | None) -> None:
     assert not planned(absent(Key("", "n1")), on=on).stages
 
 
+def test_one_that_goes_is_not_written_to() -> None:
+    view = msgspec.structs.replace(
+        node_probes(
+            "n1", entry(pod("gone"), "game#idle"), results=[result(pod("gone"), game__idle="Failed")]
+        ),
+        is_deleting=True,
+    )
+    assert planned(view, on=node(), markers=[marker()]) == Plan()
+    assert planned(view, on=None) == Plan(), "nor deleted again"
+
+
+def test_one_that_cannot_be_read_is_not_written_to_and_says_so() -> None:
+    # given one that was stored past its schema
+    view = project_node_probes(
+        encode({"metadata": {"name": "n1", "uid": "u", "resourceVersion": "9"}, "spec": {"podProbes": "x"}})
+    )
+    # when
+    plan = planned(view, on=node(), pods=[pod()])
+    # then
+    assert not plan.stages
+    assert plan.waiting is not None
+    assert plan.waiting.code is Code.INVALID_SPEC
+    (note,) = plan.notes
+    assert (note.warning, note.message) == (True, view.problem)
+
+
+def test_while_nodes_have_not_been_read_nothing_is_decided() -> None:
+    """Or every NodePodProbe would go"""
+    view = node_probes("n1")
+    objects: dict[Any, Any] = {NODE_VIEWS: None, POD_VIEWS: [], MARKER_VIEWS: []}
+    read = read_of(KIND, view, objects, settings=Settings(), now=NOW)
+    assert asyncio.run(control_of(KIND).snapshot(view, read)) is None  # type: ignore[arg-type]
+
+
 def test_it_goes_with_its_node() -> None:
     """containers case 52"""
     (action,) = actions(planned(node_probes("n1")))
@@ -104,6 +141,9 @@ def test_pods_that_are_gone_have_ended_or_are_others_are_taken_out() -> None:
     assert isinstance(action, Patch)
     assert action.resource_version == "9"
     assert [one["name"] for one in action.body["spec"]["podProbes"]] == ["here"]
+    # when none is left
+    (action,) = actions(planned(view, on=node()))
+    assert action.body == {"spec": {"podProbes": None}}
 
 
 def test_a_manager_of_one_namespace_leaves_entries_of_others_alone() -> None:
@@ -121,6 +161,42 @@ def shown(
     found = {f"game__{'idle' if number == 0 else number}": state for number, state in enumerate(states)}
     view = node_probes("n1", entry(one, "game#idle"), results=[result(one, **found)])
     return planned(view, on=node(), pods=[one], markers=[by], server=server, **more)
+
+
+def test_pods_do_not_wait_for_each_other_or_for_entries_that_are_taken_out() -> None:
+    view = node_probes(
+        "n1",
+        entry(pod("gone"), "game#idle"),
+        entry(pod(), "game#idle"),
+        results=[result(pod(), game__idle="Succeeded")],
+    )
+    plan = planned(view, on=node(), pods=[pod()], markers=[marker()])
+    assert [stage.purpose for stage in plan.stages] == [Purpose.KEEP_NODE_PROBES, Purpose.MARK_PODS]
+    assert (plan.stages[1].is_independent, plan.stages[1].regardless) == (True, True)
+
+
+def test_results_of_pods_that_are_gone_or_others_by_now_show_nowhere() -> None:
+    """containers case 51; policies that set annotations"""
+    now = pod(uid="now")
+    by = marker("game", probe(podConditionType="game.io/idle", markerPolicy=[IDLE]))
+    server = Server()
+    for said_of in (pod("gone"), pod(), now):
+        view = node_probes("n1", entry(pod(), "game#idle"), results=[result(said_of, game__idle="Succeeded")])
+        plan = planned(view, on=node(), pods=[now], markers=[by], server=server)
+        assert [stage.purpose for stage in plan.stages] == [Purpose.KEEP_NODE_PROBES]
+    assert server.asked == 0
+
+
+def test_a_pod_without_results_or_with_an_empty_one_stays_as_it_is() -> None:
+    by = marker("game", probe(podConditionType="game.io/idle", markerPolicy=[IDLE]))
+    assert not shown("", by=by).stages
+    nothing = {**result(pod()), "probeStates": None}
+    view = node_probes("n1", entry(pod(), "game#idle"), results=[nothing])
+    assert not planned(view, on=node(), pods=[pod()], markers=[by]).stages
+
+
+def test_nothing_is_shown_for_a_marker_that_cannot_be_read() -> None:
+    assert not shown("Succeeded", by=marker(probes="x")).stages
 
 
 def test_an_outcome_becomes_a_condition_written_to_the_status() -> None:
@@ -174,6 +250,35 @@ def test_annotations_are_asked_for_once_for_each_version_of_a_pod() -> None:
     assert server.asked == 1
 
 
+@pytest.mark.parametrize(
+    ("policies", "names", "asked"),
+    [
+        ([IDLE], ["game#idle"], 1),
+        ([LABELS, IDLE], ["game#idle"], 1),
+        ([LABELS], ["game#idle"], 0),
+        ([IDLE], ["game#idle", "plain#idle"], 1),
+        ([IDLE], ["plain#idle"], 0),
+    ],
+    ids=["annotations", "of one state", "labels alone", "of one marker", "of a marker of other pods"],
+)
+def test_annotations_of_a_pod_are_asked_for_only_where_a_policy_of_its_results_sets_any(
+    policies: list[Any], names: list[str], asked: int
+) -> None:
+    # given a pod with results of these probes, and another one of all
+    server, other = Server(), pod("web-1", phase="Failed")
+    view = node_probes(
+        "n1",
+        entry(pod(), *names),
+        entry(other, "game#idle", "plain#idle"),
+        results=[result(pod(), **dict.fromkeys((name.replace("#", "__") for name in names), "Succeeded"))],
+    )
+    markers = [marker("game", probe(markerPolicy=policies)), marker("plain")]
+    # when
+    planned(view, on=node(), pods=[pod(), other], markers=markers, server=server)
+    # then
+    assert server.asked == asked
+
+
 def test_nothing_is_shown_for_markers_and_probes_that_are_gone() -> None:
     going = marker(metadata={"deletionTimestamp": "2026-03-01T11:00:00Z"})
     other = marker("game", probe("other"))
@@ -202,6 +307,18 @@ def test_of_two_with_one_condition_the_first_is_shown_and_the_other_gets_an_even
     assert note.about is not None
     assert note.about.key.name == "b"
     assert plan.skipped["web-0"].code is Code.CONFLICT
+
+
+def test_of_several_conflicts_the_first_is_the_reason_and_all_are_warned_of() -> None:
+    one = pod()
+    results = [result(one, a__idle="Succeeded", b__idle="Failed", c__idle="Failed")]
+    view = node_probes("n1", entry(one, "a#idle", "b#idle", "c#idle"), results=results)
+    plan = planned(view, on=node(), pods=[one], markers=[marker(name) for name in "abc"])
+    assert plan.skipped["web-0"].message.endswith("PodProbeMarker a, and not that of b")
+    assert [(note.about.key.name, note.warning) for note in plan.notes if note.about is not None] == [
+        ("b", True),
+        ("c", True),
+    ]
 
 
 def test_a_condition_that_belongs_to_the_kubelet_is_never_written() -> None:

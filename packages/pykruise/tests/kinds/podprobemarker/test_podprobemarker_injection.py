@@ -45,6 +45,7 @@ def test_a_pod_gets_the_probes_of_all_that_select_it_without_policies() -> None:
     ]
     found = annotations(inject(POD, markers))
     assert found["kept"] == "yes"
+    assert (inject(POD, markers) or {})["metadata"]["name"] == "web-0"
     assert found[MARKERS_ANNOTATION] == "a,b"
     assert json.loads(found[PROBES_ANNOTATION]) == [
         {"name": "idle", "containerName": "main", "probe": EXEC, "podConditionType": "a"},
@@ -68,10 +69,35 @@ def test_a_pod_without_a_probe_to_make_stays_as_it_is(left_out: Any) -> None:
 
 
 def test_of_two_with_one_condition_or_one_name_the_first_is_taken() -> None:
-    markers = [marker("a"), marker("b"), marker("c", probe(podConditionType="other"))]
+    markers = [
+        marker("a"),
+        marker("b"),
+        marker("c", probe(podConditionType="other")),
+        marker("d", probe("more")),
+    ]
     assert [one["name"] for one in json.loads(annotations(inject(POD, markers))[PROBES_ANNOTATION])] == [
         "idle"
     ]
+
+
+def test_a_marker_that_goes_is_not_asked_about() -> None:
+    going = marker("a", metadata={"deletionTimestamp": "2026-03-01T11:00:00Z"})
+    assert inject(POD, [going]) is None
+
+
+def test_a_pod_without_metadata_has_no_labels() -> None:
+    """admission pitfall 7"""
+    unlabelled = marker("a", selector={"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]})
+    for metadata in ({}, {"metadata": None}):
+        found = inject(
+            {"spec": {"initContainers": None, "containers": [{"name": "main"}]}, **metadata}, [unlabelled]
+        )
+        assert annotations(found)[MARKERS_ANNOTATION] == "a"
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"initContainers": None, "containers": None}])
+def test_a_pod_without_containers_has_nothing_to_check(spec: Any) -> None:
+    assert inject({**POD, "spec": spec}, [marker()]) is None
 
 
 class Markers:

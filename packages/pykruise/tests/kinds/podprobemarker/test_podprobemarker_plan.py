@@ -1,8 +1,11 @@
 """What is done for a PodProbeMarker, as values."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import msgspec
+import pytest
 
 from pykruise.kinds.podprobemarker.kind import KIND
 from pykruise.kinds.podprobemarker.plan import FINALIZER
@@ -23,12 +26,14 @@ VIRTUAL = {"type": "virtual-kubelet"}
 
 
 class Annotations:
-    """An API server whose pods have these annotations."""
+    """An API server whose pods have these annotations; it counts questions."""
 
     def __init__(self, **annotations: str) -> None:
         self._annotations = annotations
+        self.asked = 0
 
     async def get(self, _resource: object, _namespace: str, name: str) -> bytes:
+        self.asked += 1
         return encode({"metadata": {"name": name, "uid": f"uid-{name}", "annotations": self._annotations}})
 
 
@@ -39,6 +44,7 @@ def planned(
     nodes: Iterable[NodeView] | None = None,
     asked: Iterable[NodeProbesView] = (),
     on_virtual_nodes: bool = False,
+    server: Annotations | None = None,
 ) -> Plan:
     objects: dict[Any, Any] = {
         POD_VIEWS: list(pods),
@@ -46,7 +52,8 @@ def planned(
         NODE_PROBES_VIEWS: list(asked),
     }
     settings = Settings(on_virtual_nodes=on_virtual_nodes)
-    read = read_of(KIND, view, objects, settings=settings, now=NOW, live=Annotations(kept="yes", old="x"))
+    live = server or Annotations(kept="yes", old="x")
+    read = read_of(KIND, view, objects, settings=settings, now=NOW, live=live)
     control = control_of(KIND)
     return control.plan(asyncio.run(control.snapshot(view, read)))  # type: ignore[arg-type]
 
@@ -75,11 +82,29 @@ def test_an_initialized_pod_is_asked_for_on_its_node() -> None:
     plan = planned(marker(), pods=[pod()], asked=[node_probes("n1")])
     assert entries_of(plan) == {"n1": [entry(pod(), "game#idle")]}
     assert plan.status == {"observedGeneration": 3, "matchedPods": 1}
+    assert plan.skipped == {}
+
+
+def test_pods_are_asked_for_by_name_and_nodes_do_not_wait_for_each_other() -> None:
+    plan = planned(
+        marker(),
+        pods=[pod("c", node="n1"), pod("b", node="n2"), pod("a", node="n1")],
+        nodes=[node("n2"), node("n1")],
+        asked=[node_probes(name) for name in ("n3", "n2", "n1")],
+    )
+    found = entries_of(plan)
+    assert list(found) == ["n1", "n2"]
+    assert [one["name"] for one in found["n1"]] == ["a", "c"]
+    (stage,) = plan.stages
+    assert stage.is_independent
 
 
 def test_a_marker_is_held_before_anything_is_asked_for_it() -> None:
-    plan = planned(marker(metadata={"finalizers": []}), pods=[pod()], asked=[node_probes("n1")])
+    plan = planned(marker(metadata={"finalizers": ["x"]}), pods=[pod()], asked=[node_probes("n1")])
     assert [stage.purpose for stage in plan.stages] == [Purpose.HOLD_MARKER, Purpose.ASK_TO_PROBE]
+    (held,) = patches(plan, Purpose.HOLD_MARKER).values()
+    assert held.body == {"metadata": {"finalizers": ["x", FINALIZER]}}
+    assert held.resource_version == "7", "finalizers that came meanwhile are not lost"
 
 
 def test_pods_that_are_not_so_far_or_not_selected_are_left_alone() -> None:
@@ -89,6 +114,7 @@ def test_pods_that_are_not_so_far_or_not_selected_are_left_alone() -> None:
         pod("c", node=""),
         pod("d", node="unknown"),
         pod("e", labels={"app": "other"}),
+        pod("f", is_initialized=None),
     ]
     plan = planned(marker(), pods=others, asked=[node_probes("n1")])
     assert (plan.stages, plan.status) == ((), {"observedGeneration": 3, "matchedPods": 0})
@@ -96,8 +122,36 @@ def test_pods_that_are_not_so_far_or_not_selected_are_left_alone() -> None:
 
 def test_what_is_as_it_should_be_is_not_written() -> None:
     view = marker()
-    plan = planned(view, pods=[pod()], asked=[node_probes("n1", entry(pod(), "other#x", "game#idle"))])
+    there = entry(pod(), "other#x", "game#idle", "third#y")
+    plan = planned(view, pods=[pod()], asked=[node_probes("n1", there)])
     assert not plan.stages
+
+
+def test_pods_of_other_namespaces_are_left_to_the_markers_there() -> None:
+    far = entry(pod(), "game#idle", ip="10.9.9.9", namespace="elsewhere")
+    plan = planned(marker(), pods=[pod()], asked=[node_probes("n1", far)])
+    assert entries_of(plan) == {"n1": [far, entry(pod(), "game#idle")]}
+
+
+def test_an_entry_that_asks_for_nothing_is_taken_out() -> None:
+    empty = {**entry(pod("empty")), "probes": None}
+    assert entries_of(planned(marker(), asked=[node_probes("n1", empty)], pods=[pod()])) == {
+        "n1": [entry(pod(), "game#idle")]
+    }
+
+
+def test_nothing_is_asked_of_a_nodepodprobe_that_goes_or_cannot_be_read() -> None:
+    for changed in ({"is_deleting": True}, {"problem": "spec.podProbes: Expected `array`, got `str`"}):
+        there = msgspec.structs.replace(node_probes("n1"), **changed)
+        plan = planned(marker(), pods=[pod()], asked=[there])
+        assert (plan.stages, plan.skipped) == ((), {})
+
+
+def test_while_nodepodprobes_have_not_been_read_nothing_is_decided() -> None:
+    view = marker()
+    objects: dict[Any, Any] = {NODE_PROBES_VIEWS: None, POD_VIEWS: [pod()], NODE_VIEWS: [node()]}
+    read = read_of(KIND, view, objects, settings=Settings(), now=NOW)
+    assert asyncio.run(control_of(KIND).snapshot(view, read)) is None  # type: ignore[arg-type]
 
 
 def test_a_port_is_stored_by_its_number_and_one_without_is_left_out() -> None:
@@ -108,7 +162,8 @@ def test_a_port_is_stored_by_its_number_and_one_without_is_left_out() -> None:
         probe("lost", on={"httpGet": {"path": "/", "port": "lost"}}, podConditionType="b"),
         probe("text", on={"httpGet": {"path": "/", "port": "81"}}, podConditionType="c"),
     )
-    one = pod(ports=[{"name": "web", "containerPort": 8080}])
+    other = {"name": "beside", "image": "b", "ports": [{"name": "web", "containerPort": 1}]}
+    one = pod(ports=[{"name": "web", "containerPort": 8080}], others=[other])
     plan = planned(view, pods=[one], asked=[node_probes("n1")])
     ((found,),) = entries_of(plan).values()
     assert [(probe["name"], probe["probe"]) for probe in found["probes"]] == [
@@ -116,6 +171,13 @@ def test_a_port_is_stored_by_its_number_and_one_without_is_left_out() -> None:
         ("game#text", {"httpGet": {"path": "/", "port": 81}}),
     ]
     assert plan.skipped["web-0"].code is Code.PROBE_PORT
+
+
+@pytest.mark.parametrize("port", ["lost", "8o", "٨٠"])
+def test_a_pod_of_which_no_probe_can_be_asked_gets_no_entry(port: str) -> None:
+    view = marker("game", probe("web", on={"tcpSocket": {"port": port}}))
+    plan = planned(view, pods=[pod()], asked=[node_probes("n1")])
+    assert (plan.stages, plan.skipped["web-0"].code) == ((), Code.PROBE_PORT)
 
 
 def test_an_address_that_comes_later_or_changes_is_filled_in() -> None:
@@ -146,6 +208,12 @@ def test_a_marker_that_goes_takes_back_its_probes_wherever_they_are_and_no_other
     assert entries_of(plan) == {"n1": [entry(pod(), "xa#idle")], "n2": None}
     assert [stage.purpose for stage in plan.stages] == [Purpose.ASK_TO_PROBE, Purpose.RELEASE_MARKER]
     assert patches(plan, Purpose.RELEASE_MARKER)["a"].body == {"metadata": {"finalizers": ["x"]}}
+    assert plan.stages[0].is_independent, "one node does not wait for another"
+
+
+def test_a_marker_that_was_let_go_takes_back_nothing() -> None:
+    view = marker("a", metadata={"deletionTimestamp": "2026-03-01T11:00:00Z", "finalizers": ["x"]})
+    assert not planned(view, pods=[pod()], asked=[node_probes("n1", entry(pod(), "a#idle"))]).stages
 
 
 def test_a_node_without_nodepodprobe_is_said() -> None:
@@ -153,17 +221,31 @@ def test_a_node_without_nodepodprobe_is_said() -> None:
     assert plan.skipped["web-0"].code is Code.NO_AGENT
 
 
+IDLE = {"state": "Succeeded", "labels": {"idle": "yes"}}
 POLICIES = [
     {"state": "Succeeded", "labels": {"idle": "yes"}, "annotations": {"cost": "-10"}},
     {"state": "Failed", "labels": {"busy": "yes"}, "annotations": {"old": "x"}},
 ]
 
 
-def on_virtual(status: str, *, gate: bool = True, **more: Any) -> Plan:
-    view = marker("game", probe(podConditionType="game.io/idle", markerPolicy=POLICIES))
+def on_virtual(
+    status: str,
+    *others: Mapping[str, Any],
+    gate: bool = True,
+    policies: Sequence[Mapping[str, Any]] = POLICIES,
+    server: Annotations | None = None,
+    **more: Any,
+) -> Plan:
+    """`others`: further probes of the marker."""
+    view = marker("game", probe(podConditionType="game.io/idle", markerPolicy=policies), *others)
     one = pod(conditions=[{"type": "game.io/idle", "status": status}], **more)
     return planned(
-        view, pods=[one], nodes=[node(labels=VIRTUAL)], asked=[node_probes("n1")], on_virtual_nodes=gate
+        view,
+        pods=[one],
+        nodes=[node(labels=VIRTUAL)],
+        asked=[node_probes("n1")],
+        on_virtual_nodes=gate,
+        server=server,
     )
 
 
@@ -184,15 +266,49 @@ def test_a_pod_on_a_virtual_node_is_marked_by_its_condition_and_asked_for_nowher
     assert plan.status == {"observedGeneration": 3, "matchedPods": 1}
 
 
+def test_pods_on_virtual_nodes_do_not_wait_for_each_other_or_for_an_agent() -> None:
+    (stage,) = on_virtual("True").stages
+    assert (stage.is_independent, stage.regardless) == (True, True)
+
+
+def test_a_pod_on_a_virtual_node_that_has_its_marks_is_not_written() -> None:
+    assert not on_virtual("False", labels={"busy": "yes"}).stages
+
+
+def test_a_condition_of_a_probe_without_policy_or_that_is_not_there_marks_nothing() -> None:
+    without = probe("other", podConditionType="game.io/idle")
+    absent = probe("absent", podConditionType="game.io/absent", markerPolicy=[IDLE])
+    unnamed = probe("unnamed", markerPolicy=[IDLE])
+    assert not on_virtual("False", without, absent, unnamed, labels={"busy": "yes"}).stages
+
+
 def test_without_the_gate_a_pod_on_a_virtual_node_is_not_marked() -> None:
     assert not on_virtual("True", gate=False).stages
 
 
-def test_a_spec_that_cannot_be_read_touches_nothing_and_says_so() -> None:
-    plan = planned(marker(probes="x"), pods=[pod()], asked=[node_probes("n1")])
+@pytest.mark.parametrize(
+    ("gate", "policies", "asked"),
+    [(True, POLICIES, 1), (True, [IDLE, POLICIES[1]], 1), (True, [IDLE], 0), (False, POLICIES, 0)],
+    ids=["annotations", "annotations of one state", "labels alone", "without the gate"],
+)
+def test_annotations_of_pods_are_asked_for_only_where_a_policy_sets_any(
+    gate: bool, policies: list[Mapping[str, Any]], asked: int
+) -> None:
+    server, plain = Annotations(), probe("plain", podConditionType="game.io/plain")
+    on_virtual("True", plain, gate=gate, policies=policies, server=server)
+    assert server.asked == asked
+
+
+@pytest.mark.parametrize("on_virtual_nodes", [True, False])
+def test_a_spec_that_cannot_be_read_touches_nothing_and_says_so(on_virtual_nodes: bool) -> None:
+    plan = planned(
+        marker(probes="x"), pods=[pod()], asked=[node_probes("n1")], on_virtual_nodes=on_virtual_nodes
+    )
     assert not plan.stages
     assert plan.waiting is not None
     assert plan.waiting.code is Code.INVALID_SPEC
+    (note,) = plan.notes
+    assert (note.warning, note.message) == (True, plan.waiting.message)
 
 
 def test_the_example_of_a_probe_is_stored_as_it_was_given() -> None:

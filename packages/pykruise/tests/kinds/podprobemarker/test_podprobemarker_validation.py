@@ -31,14 +31,39 @@ def test_a_whole_marker_is_accepted() -> None:
         probe(on={**EXEC, "periodSeconds": 5}),
         probe("b", on=http, podConditionType="b"),
         probe("c", on={"tcpSocket": {"port": 80}}, markerPolicy=[{"state": "Succeeded", **LABELS}, policy]),
+        probe("d", on={"httpGet": {"path": "/", "port": 80, "scheme": "HTTPS"}}, podConditionType="d"),
     ]
     assert errors(*probes, old=SELECTOR) == []
+    by_expression = {"matchExpressions": [{"key": "app", "operator": "Exists"}]}
+    assert errors(*probes, selector=by_expression) == []
 
 
 @pytest.mark.parametrize("selector", [{}, {"matchLabels": {}}])
 def test_a_selector_must_select_something(selector: Any) -> None:
     """containers case 53"""
     assert errors(probe(), selector=selector) == [("spec.selector", "Invalid")]
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        ({}, "map[string]interface {}{}"),
+        ({"selector": None}, "map[string]interface {}{}"),
+        (
+            {"selector": {"matchLabels": {}}},
+            'map[string]interface {}{"matchLabels":map[string]interface {}{}}',
+        ),
+    ],
+)
+def test_a_selector_that_selects_nothing_is_shown_as_it_is(given: Any, value: str) -> None:
+    """containers case 53"""
+    spec, _ = read_marker_spec({"probes": [probe()], "selector": {}})
+    assert spec is not None
+    (cause,) = errors_of({"spec": {"probes": [probe()], **given}}, spec)
+    assert (cause.field, cause.message) == (
+        "spec.selector",
+        f"Invalid value: {value}: must select something",
+    )
 
 
 def test_a_grpc_health_check_is_a_probe() -> None:
@@ -61,6 +86,7 @@ def test_there_must_be_a_probe() -> None:
         (probe(on={"grpc": {"port": 0}}), "probe.grpc.port", "Invalid"),
         (probe(on={**EXEC, "grpc": {"port": 80}}), "probe.grpc", "Forbidden"),
         (probe(on={**EXEC, "tcpSocket": {"port": 80}}), "probe.tcpSocket", "Forbidden"),
+        (probe(on={**EXEC, "tcpSocket": {"port": 0}}), "probe.tcpSocket", "Forbidden"),
         (probe(on={"exec": {}}), "probe.exec.command", "Required"),
         (probe(on={**EXEC, "periodSeconds": -1}), "probe.periodSeconds", "Invalid"),
         (probe(podConditionType=""), "podConditionType", "Required"),
@@ -90,6 +116,8 @@ def test_a_probe_is_named_with_what_is_wrong(given: Any, field: str, reason: str
     [
         ({"path": "/", "port": 80, "host": "a.io"}, "host", "Invalid"),
         ({"port": 80}, "path", "Required"),
+        ({"path": "http://[", "port": 80}, "path", "Invalid"),
+        ({"path": "/\x00", "port": 80}, "path", "Invalid"),
         ({"path": "/", "port": 0}, "port", "Invalid"),
         ({"path": "/", "port": "80"}, "port", "Invalid"),
         ({"path": "/", "port": 80, "scheme": "FTP"}, "scheme", "NotSupported"),

@@ -23,6 +23,7 @@ from support.snapshots import control_of, listed
 MARKERS = [marker("one"), marker("two", selector={"matchLabels": {"app": "other"}})]
 ONE, TWO = Key("shop", "one"), Key("shop", "two")
 N1 = Key("", "n1")
+IDLE = {"type": "game.io/idle", "status": "True"}
 
 
 def woken(
@@ -58,9 +59,6 @@ def markers_of(old: PodView | None, new: PodView | None, **more: Any) -> set[Any
     return woken(KIND, POD_VIEWS, old, new, settings=Settings(**more))
 
 
-IDLE = {"type": "game.io/idle", "status": "True"}
-
-
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
@@ -72,13 +70,45 @@ IDLE = {"type": "game.io/idle", "status": "True"}
         (pod(), pod(labels={"app": "other"}), {ONE, TWO}),
         (pod(), pod(labels={"more": "x"}), set()),
         (pod(), pod(conditions=[IDLE]), set()),
+        (pod(), pod(labels={"more": "x"}, conditions=[IDLE]), set()),
         (pod(node=""), pod(node="", labels={"x": "y"}), set()),
+        (None, pod(node=""), set()),
+        (None, pod(is_initialized=False), set()),
+        (pod(is_initialized=False), None, set()),
+        (pod(is_initialized=None), None, set()),
     ],
 )
 def test_a_pod_wakes_markers_only_when_something_is_to_be_asked_anew(
     old: PodView | None, new: PodView | None, expected: set[Key]
 ) -> None:
     assert markers_of(old, new) == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "on", "expected"),
+    [
+        (pod(), pod(conditions=[{"type": "other", "status": "True"}]), True, set()),
+        (pod(conditions=[IDLE]), pod(conditions=[{**IDLE, "status": "False"}]), True, {ONE}),
+        (pod(conditions=[IDLE]), pod(), True, {ONE}),
+        (pod(), pod(labels={"more": "x"}), True, set()),
+        (pod(), pod(conditions=[IDLE]), False, set()),
+        (pod(), pod(conditions=[IDLE]), None, set()),
+        (None, pod(conditions=[IDLE], is_initialized=False), True, set()),
+        (pod(conditions=[IDLE], is_initialized=False), None, True, set()),
+    ],
+    ids=["another", "status", "gone", "labels", "has an agent", "unknown node", "pod comes", "pod goes"],
+)
+def test_only_conditions_of_probes_on_virtual_nodes_wake_a_marker(
+    old: PodView | None, new: PodView | None, on: bool | None, expected: set[Key]
+) -> None:
+    """containers 6.3. `on`: whether the node is virtual; None: nobody knows it"""
+    labels = {"type": "virtual-kubelet"} if on else {}
+    there = {
+        NODE_VIEWS: [] if on is None else [node(labels=labels)],
+        MARKER_VIEWS: [marker("one", probe("busy", podConditionType="game.io/busy"), probe()), MARKERS[1]],
+    }
+    settings = Settings(on_virtual_nodes=True)
+    assert woken(KIND, POD_VIEWS, old, new, settings=settings, objects=there) == expected
 
 
 @pytest.mark.parametrize("is_on", [True, False])
@@ -97,13 +127,30 @@ def test_a_new_nodepodprobe_wakes_all_markers_and_a_changed_one_those_of_its_ent
     assert of(None, node_probes("n1")) == {ONE, TWO}
     assert of(asked, node_probes("n1", entry(pod("b"), "two#idle"))) == {ONE}
     assert of(asked, msgspec.structs.replace(asked, resource_version=10)) == set()
+    assert of(asked, msgspec.structs.replace(asked, uid="made-again")) == {ONE, TWO}
+    assert of(asked, None) == set(), "it comes again, or its node is gone"
+    empty = {**entry(pod()), "probes": None}
+    assert of(node_probes("n1", empty), node_probes("n1", entry(pod(), "one#idle"))) == {ONE}
 
 
-def test_heartbeats_of_nodes_wake_nothing() -> None:
-    beat = msgspec.structs.replace(node(), resource_version=2)
-    assert woken(KIND, NODE_VIEWS, node(), beat, settings=Settings()) == set()
+def test_a_node_that_comes_goes_or_changes_its_kind_wakes_all_markers() -> None:
+    """Which of its pods are checked by an agent"""
+
+    def of(old: Any, new: Any) -> set[Any]:
+        return woken(KIND, NODE_VIEWS, old, new, settings=Settings())
+
+    assert of(None, node()) == of(node(), None) == {ONE, TWO}
+    assert of(node(), node(labels={"type": "virtual-kubelet"})) == {ONE, TWO}
+    assert of(node(), msgspec.structs.replace(node(), uid="made-again")) == {ONE, TWO}
+
+
+@pytest.mark.parametrize("is_ready", [True, False])
+def test_heartbeats_of_nodes_wake_nothing(is_ready: bool) -> None:
+    first = node(is_ready=is_ready)
+    beat = msgspec.structs.replace(first, resource_version=2)
+    assert woken(KIND, NODE_VIEWS, first, beat, settings=Settings()) == set()
     there = {NODE_PROBES_VIEWS: [node_probes("n1")]}
-    assert woken(NODE_KIND, NODE_VIEWS, node(), beat, settings=NodeSettings(), objects=there) == set()
+    assert woken(NODE_KIND, NODE_VIEWS, first, beat, settings=NodeSettings(), objects=there) == set()
 
 
 def test_a_node_wakes_its_nodepodprobe_when_it_is_ready_and_when_it_goes() -> None:
@@ -114,13 +161,20 @@ def test_a_node_wakes_its_nodepodprobe_when_it_is_ready_and_when_it_goes() -> No
     assert of(node(is_ready=False), node()) == {N1}
     assert of(None, node(is_ready=False)) == set()
     assert of(node(), None, objects=there) == {N1}
+    assert of(node(), node(is_deleting=True), objects=there) == {N1}
+    assert of(node(), None) == of(node(), node(is_deleting=True)) == set()
+    assert of(None, node(labels={"type": "virtual-kubelet"})) == set(), "it has no agent"
 
 
 def test_only_pods_that_it_names_wake_a_nodepodprobe_when_they_end() -> None:
     def of(old: Any, new: Any) -> set[Any]:
-        there = {NODE_PROBES_VIEWS: [node_probes("n1", entry(pod(), "one#idle"))]}
+        view = node_probes("n1", entry(pod(), "one#idle"), entry(pod("web-1"), "one#idle"))
+        there = {NODE_PROBES_VIEWS: [view]}
         return woken(NODE_KIND, POD_VIEWS, old, new, settings=NodeSettings(), objects=there)
 
+    assert of(None, pod()) == set()
+    assert of(pod(), pod(uid="made-again")) == {N1}
+    assert of(pod(node=""), None) == of(pod(node="n2"), None) == set()
     assert of(pod(), pod(phase="Succeeded")) == {N1}
     assert of(pod(), None) == {N1}
     assert of(pod(), pod(labels={"a": "b"})) == set()
@@ -138,3 +192,5 @@ def test_another_spec_of_a_marker_wakes_the_nodes_that_have_its_results() -> Non
     assert of(marker("one"), changed) == {N1}
     assert of(marker("one"), msgspec.structs.replace(marker("one"), resource_version=8)) == set()
     assert of(marker("two"), None) == set()
+    assert of(None, marker("one")) == of(marker("one"), None) == {N1}
+    assert of(marker("one"), msgspec.structs.replace(marker("one"), uid="made-again")) == {N1}

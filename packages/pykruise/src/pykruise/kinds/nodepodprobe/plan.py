@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.nodepodprobe.snapshot import Snapshot, is_about
+from pykruise.kinds.nodepodprobe.snapshot import Snapshot
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -94,7 +94,7 @@ def _kept(snapshot: Snapshot) -> list[PodProbe]:
     return [
         entry
         for entry in snapshot.node_probes.pods
-        if not snapshot.is_known(entry.namespace) or is_about(entry, snapshot.checked.get(entry.uid))
+        if not snapshot.is_known(entry.namespace) or entry.uid in snapshot.checked
     ]
 
 
@@ -121,7 +121,7 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
 def _results(snapshot: Snapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:
     for status in snapshot.node_probes.statuses:
         pod = snapshot.checked.get(status.uid)
-        if pod is not None and is_about(status, pod):
+        if pod is not None:
             yield pod, status
 
 

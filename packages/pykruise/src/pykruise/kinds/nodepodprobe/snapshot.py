@@ -16,13 +16,12 @@ from pykruise.kube.ids import Key
 from pykruise.plans.pod_annotations import annotations_of
 from pykruise.plans.views import MARKER_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.nodes import NodeView
-from pykruise.pods.probe_api import PodProbe, PodProbeStatus
 from pykruise.pods.probes import MarkerView, NodeProbesView, marker_keys, split_name
 from pykruise.pods.settings import FromManager
 from pykruise.pods.views import PodView
 from pykruise.runtime.read import Read
 
-__all__ = ["Settings", "Snapshot", "absent", "is_about", "snapshot"]
+__all__ = ["Settings", "Snapshot", "absent", "snapshot"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,11 +55,6 @@ def absent(key: Key) -> NodeProbesView:
     return NodeProbesView(name=key.name, uid="", resource_version=0)
 
 
-def is_about(entry: PodProbe | PodProbeStatus, pod: PodView | None) -> bool:
-    """Whether the pod of that name is the one that is meant, and has not ended."""
-    return pod is not None and pod.uid == entry.uid and pod.is_active
-
-
 async def snapshot(view: NodeProbesView, read: Read[Settings]) -> Snapshot | None:
     """A NodePodProbe with its node, its pods and their markers. None: which nodes there are is not known."""
     if not read.is_read(NODE_VIEWS):
@@ -83,9 +77,10 @@ async def snapshot(view: NodeProbesView, read: Read[Settings]) -> Snapshot | Non
 
 
 def _pods(view: NodeProbesView, read: Read[Settings]) -> Iterator[PodView]:
+    """Those that are meant, and have not ended."""
     for entry in view.pods:
         pod = read.get(POD_VIEWS, Key(entry.namespace, entry.name))
-        if pod is not None and is_about(entry, pod):
+        if pod is not None and pod.uid == entry.uid and pod.is_active:
             yield pod
 
 

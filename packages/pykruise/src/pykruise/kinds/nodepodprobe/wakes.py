@@ -32,16 +32,20 @@ def wakes(_: Settings) -> Sequence[Wake]:
 
 
 def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
-    node = change.new
-    key = Key("", change.key.name)
+    """One that goes takes it along; one that is ready, and has an agent, is to have it."""
+    node, key = change.new, Key("", change.key.name)
     is_there = around.get(NODE_PROBES_VIEWS, key) is not None
-    if is_there != (node is not None and not node.is_deleting and (node.ready_since is not None or is_there)):
+    if node is None or node.is_deleting:
+        is_due = is_there
+    else:
+        is_due = not is_there and node.ready_since is not None and not node.is_virtual
+    if is_due:
         yield key
 
 
 def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
     old, new = change.old, change.new
-    if old is None or not old.node_name:
+    if old is None:
         return
     if new is not None and new.uid == old.uid and new.is_active:
         return

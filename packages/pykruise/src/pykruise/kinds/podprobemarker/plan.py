@@ -153,6 +153,6 @@ def _policies(snapshot: Snapshot, pod: PodView) -> Iterator[tuple[list[MarkerPol
     """Policies of the probes whose condition the pod has, with their state."""
     assert snapshot.marker.spec is not None
     for probe in snapshot.marker.spec.probes:
-        condition = pod.condition(probe.pod_condition_type) if probe.pod_condition_type else None
+        condition = pod.condition(probe.pod_condition_type)
         if condition is not None and probe.marker_policy:
             yield probe.marker_policy, _STATES.get(condition.status, UNKNOWN)

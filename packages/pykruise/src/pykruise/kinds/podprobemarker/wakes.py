@@ -6,7 +6,7 @@ condition · NodePodProbe: comes, goes, has lost or got its probes · node: come
 Pure, but for what `around` shows. Other news of pods and heartbeats of nodes enqueue nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from pykruise.kinds.podprobemarker.snapshot import Settings, is_probed
 from pykruise.kube.cache import Change
@@ -36,13 +36,13 @@ def wakes(_: Settings) -> Sequence[Wake]:
 def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
     old, new = change.old, change.new
     before, after = _seen(old), _seen(new)
-    shows_more = _has_another_condition(old, new, around)
-    if before == after and not shows_more and (old is None or new is None or old.labels == new.labels):
+    changed = _changed_conditions(old, new, around)
+    if before == after and not changed and (old is None or new is None or old.labels == new.labels):
         return
     for marker in around.by_index(MARKER_VIEWS, BY_NAMESPACE, change.key.namespace):
         was = before if old is not None and marker.selects(old.labels) else None
         is_ = after if new is not None and marker.selects(new.labels) else None
-        if was != is_ or (is_ is not None and shows_more and _shows(marker, old, new)):
+        if was != is_ or (is_ is not None and _shows(marker, changed)):
             yield marker.key
 
 
@@ -51,30 +51,31 @@ def _seen(pod: PodView | None) -> tuple[str, str, str] | None:
     return (pod.uid, pod.node_name, pod.ip) if pod is not None and is_probed(pod) else None
 
 
-def _has_another_condition(old: PodView | None, new: PodView | None, around: Around[Settings]) -> bool:
-    """On a virtual node, where markers go by conditions."""
+def _changed_conditions(
+    old: PodView | None, new: PodView | None, around: Around[Settings]
+) -> Collection[str]:
+    """Their types, on a virtual node, where markers go by them."""
     if old is None or new is None or not around.settings.on_virtual_nodes:
-        return False
-    if old.conditions == new.conditions:
-        return False
+        return ()
     node = around.get(NODE_VIEWS, Key("", new.node_name))
-    return node is not None and node.is_virtual
+    if node is None or not node.is_virtual:
+        return ()
+    return {one.type for one in {*old.conditions} ^ {*new.conditions}}
 
 
-def _shows(marker: MarkerView, old: PodView | None, new: PodView | None) -> bool:
-    """Whether a condition of one of the marker's probes has changed."""
-    if marker.spec is None or old is None or new is None:
-        return False
-    types = {probe.pod_condition_type for probe in marker.spec.probes if probe.pod_condition_type}
-    return any(old.condition(one) != new.condition(one) for one in types)
+def _shows(marker: MarkerView, changed: Collection[str]) -> bool:
+    """Whether one of these conditions is of one of the marker's probes."""
+    return any(probe.pod_condition_type in changed for probe in (marker.spec.probes if marker.spec else ()))
 
 
 def _of_node_probes(change: Change[NodeProbesView], around: Around[Settings]) -> Iterator[Key]:
     """All when there is a new one, for it is empty; those of pods whose entry is not as it was."""
     old, new = change.old, change.new
-    if new is not None and (old is None or old.uid != new.uid):
+    if new is None:
+        return
+    if old is None or old.uid != new.uid:
         yield from (marker.key for marker in around.all(MARKER_VIEWS))
-    elif old is not None and new is not None and old.pods != new.pods:
+    elif old.pods != new.pods:
         before, after = ({pod.uid: pod for pod in view.pods} for view in (old, new))
         changed = [uid for uid in {**before, **after} if before.get(uid) != after.get(uid)]
         yield from {
