@@ -250,6 +250,11 @@ def test_the_mode_of_a_secret_survives_a_write_through_v1alpha1() -> None:
     assert found["spec"]["images"]["nginx"] == {"pullSecrets": secrets[1:], "tags": [{"tag": "1"}]}
 
 
+def test_a_nodeimage_that_asks_for_nothing_changes_its_version_only() -> None:
+    doc = document("NodeImage", NEW, spec=None)
+    assert to_old(doc) == {**doc, "apiVersion": OLD}
+
+
 # ContainerRecreateRequest
 
 SNAPSHOT = [{"name": "main", "ready": True, "restartCount": 1, "containerID": "x://1"}]

@@ -47,6 +47,32 @@ def test_what_is_said_is_kept_and_tags_of_the_status_are_sorted_too() -> None:
     assert [one["tag"] for one in found["status"]["imageStatuses"]["nginx"]["tags"]] == ["a", "b"]
 
 
+def test_limits_that_an_entry_says_are_kept_and_a_null_counts_as_left_out() -> None:
+    given = {"timeoutSeconds": 5, "backoffLimit": None, "ttlSecondsAfterFinished": 1}
+    found = with_defaults(document(nginx={"tags": [{**TAG, "pullPolicy": given}]}), now=NOW)
+    (tag,) = found["spec"]["images"]["nginx"]["tags"]
+    assert tag["pullPolicy"] == {"timeoutSeconds": 5, "backoffLimit": 3, "ttlSecondsAfterFinished": 1}
+
+
+WHOLE = {**TAG, "pullPolicy": {"timeoutSeconds": 1, "backoffLimit": 1}}
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        None,
+        [],
+        {"nginx": None},
+        {"nginx": {}},
+        {"nginx": {"tags": None}},
+        {"nginx": {"tags": [WHOLE, None]}},
+    ],
+)
+def test_what_is_no_entry_is_left_for_the_schema_to_refuse(images: object) -> None:
+    doc = {"metadata": {"name": "n1"}, "spec": {"images": images}, "status": {"imageStatuses": images}}
+    assert with_defaults(doc, now=NOW) == doc
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -74,3 +100,7 @@ async def test_a_tag_stands_once_and_an_image_has_a_name() -> None:
     """images case 11"""
     assert await problems(document(nginx={"tags": [TAG, TAG]})) == ["spec.images[nginx].tags[1].tag"]
     assert await problems(document(**{"": {"tags": [TAG]}})) == ["spec.images"]
+
+
+async def test_a_node_may_be_asked_for_nothing() -> None:
+    assert await problems({"metadata": {"name": "n1"}, "spec": {}}) == []

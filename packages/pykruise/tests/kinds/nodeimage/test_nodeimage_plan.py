@@ -28,8 +28,10 @@ class Secrets:
     def __init__(self, *there: str, error: KubeError | None = None) -> None:
         self._there = there
         self._error = error
+        self.asked: list[str] = []
 
     async def get(self, _resource: object, _namespace: str, name: str) -> bytes:
+        self.asked.append(name)
         if self._error is not None:
             raise self._error
         if name not in self._there:
@@ -91,6 +93,13 @@ def test_a_node_that_is_ready_for_less_is_looked_at_when_the_delay_is_over() -> 
     assert plan.requeue_after_s == pytest.approx(20)
 
 
+def test_at_the_end_of_the_delay_it_is_made_and_not_sooner() -> None:
+    (step,) = planned(absent(Key("", "n1")), on=node(ready_s=30)).steps
+    assert isinstance(step.action, Create)
+    assert step.action.body["metadata"] == {"name": "n1"}
+    assert planned(absent(Key("", "n1")), on=node(ready_s=29.5)) == Plan(requeue_after_s=0.5)
+
+
 @pytest.mark.parametrize(
     "other", [node(ready_s=None), node(labels={"type": "virtual-kubelet"}), node(is_deleting=True), None]
 )
@@ -104,6 +113,21 @@ def test_it_goes_with_its_node_unless_it_is_a_fake() -> None:
     (step,) = planned(node_image()).steps
     assert isinstance(step.action, Delete)
     assert not planned(node_image(labels={"apps.kruise.io/fake-nodeimage": "x"})).stages
+
+
+def test_a_fake_keeps_its_labels_when_a_node_of_its_name_goes() -> None:
+    fake = node_image(labels={"apps.kruise.io/fake-nodeimage": "x"})
+    assert not planned(fake, on=node(labels={"a": "b"}, is_deleting=True)).stages
+
+
+@pytest.mark.parametrize("on", [None, node(labels={"a": "b"})])
+def test_one_that_is_being_deleted_is_left_alone(on: NodeView | None) -> None:
+    assert planned(node_image("n1", entry(), metadata={"deletionTimestamp": at(0)}), on=on) == Plan()
+
+
+def test_whether_there_is_a_node_is_not_known_before_nodes_have_been_read() -> None:
+    read = read_of(KIND, node_image(), {NODE_VIEWS: None}, settings=Settings(), now=NOW)
+    assert asyncio.run(control_of(KIND).snapshot(node_image(), read)) is None  # type: ignore[arg-type]
 
 
 def test_its_labels_are_exactly_those_of_the_node() -> None:
@@ -139,10 +163,36 @@ def test_owners_that_are_no_jobs_are_kept() -> None:
     assert not planned(node_image("n1", entry(ownerReferences=[other])), on=node()).stages
 
 
+def other_owner(name: str) -> dict[str, Any]:
+    """Something else that wants an entry, and has the name of a job."""
+    return {**reference(job(name)), "apiVersion": "example.com/v1", "kind": "Puller", "uid": "z"}
+
+
+def test_an_owner_that_is_no_job_is_not_taken_for_the_job_of_its_name() -> None:
+    # given one that is gone, and one that goes on
+    wants = job("on", image="nginx:2")
+    owners = [reference(job("gone")), other_owner("gone")]
+    view = node_image("n1", entry(ownerReferences=owners), entry("2", jobs=[wants]))
+    # then
+    tags = spec_patch(planned(view, on=node(), jobs=[wants]))["nginx"]["tags"]
+    assert tags[0]["ownerReferences"] == [other_owner("gone")]
+    # and
+    view = node_image(
+        "n1", entry(ownerReferences=[other_owner("on")]), entry("2", jobs=[wants]), statuses=[said()]
+    )
+    tags = spec_patch(planned(view, on=node(), jobs=[wants], after_s=301))["nginx"]["tags"]
+    assert [tag["tag"] for tag in tags] == ["2"]
+
+
 @pytest.mark.parametrize(("namespace", "jobs"), [("other", ()), ("", None)])
 def test_jobs_of_which_nothing_is_known_are_kept(namespace: str, jobs: tuple[()] | None) -> None:
     view = node_image("n1", entry(jobs=[job()]))
     assert not planned(view, on=node(), jobs=jobs, namespace=namespace).stages
+    # but they hold nothing beyond its time to live
+    view = node_image("n1", entry(jobs=[job()]), statuses=[said()])
+    assert spec_patch(planned(view, on=node(), jobs=jobs, namespace=namespace, after_s=300)) == {
+        "nginx": None
+    }
 
 
 def test_a_job_that_is_for_another_image_now_wants_the_entry_no_more() -> None:
@@ -161,10 +211,64 @@ def test_an_entry_that_does_not_say_since_when_goes() -> None:
 def test_an_entry_written_by_hand_goes_when_its_time_to_live_is_over() -> None:
     """images case 15"""
     view = node_image("n1", entry(ttl=300), statuses=[said()])
-    assert spec_patch(planned(view, on=node(), after_s=301)) == {"nginx": None}
+    assert spec_patch(planned(view, on=node(), after_s=300)) == {"nginx": None}
     early = planned(view, on=node(), after_s=299)
     assert not early.stages
     assert early.requeue_after_s == 3.0
+
+
+def test_the_entry_that_goes_first_is_looked_at_when_it_does() -> None:
+    view = node_image("n1", entry("a", ttl=500), entry("b", ttl=300), statuses=[said(tag="a"), said(tag="b")])
+    assert planned(view, on=node(), after_s=10).requeue_after_s == pytest.approx(290)
+
+
+@pytest.mark.parametrize(
+    ("stored", "status"),
+    [
+        (entry(pullPolicy=None), said()),
+        (entry(pullPolicy=None), said("Pulling")),
+        (entry(policy={"ttlSecondsAfterFinished": None}), said()),
+        (entry(), said(ended_s=None, completionTime="some day")),
+        (entry(createdAt="some day"), said("Pulling", version=5)),
+        (entry(), said("Pulling")),
+        (entry(ttl=10**6, policy={"activeDeadlineSeconds": 5}), said()),
+    ],
+)
+def test_an_entry_without_a_time_at_which_something_happens_stays(
+    stored: dict[str, Any], status: dict[str, Any]
+) -> None:
+    """also one that was stored past admission, or says a time that is none"""
+    assert not planned(node_image("n1", stored, statuses=[status]), on=node(), after_s=10_000).stages
+
+
+def test_tags_that_are_stored_in_another_order_are_put_in_order() -> None:
+    """images, 6.1 step 5"""
+    plan = planned(node_image("n1", entry("b"), entry("a")), on=node())
+    assert [tag["tag"] for tag in spec_patch(plan)["nginx"]["tags"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("view", "because"),
+    [
+        (
+            node_image("n1", entry("a"), entry("b", createdAt=None)),
+            "nginx:b does not say since when it is asked for",
+        ),
+        (node_image("n1", entry(jobs=[job("gone")])), "its jobs want nginx:1.9 no more"),
+        (node_image("n1", entry(jobs=[job("gone"), job("here")])), "a job wants nginx:1.9 no more"),
+        (
+            node_image("n1", entry(ttl=0), statuses=[said()]),
+            "nginx:1.9 was pulled ttlSecondsAfterFinished ago",
+        ),
+        (node_image(spec={"images": {"nginx": {"tags": []}}}), "nothing wants image nginx any more"),
+        (node_image("n1", entry(), secrets=[{"namespace": "shop", "name": "gone"}]), "a secret is gone"),
+        (node_image("n1", entry("b"), entry("a")), "its tags are put in order"),
+        (node_image("n1", entry(), labels={"a": "b"}), "the node has other labels"),
+    ],
+)
+def test_a_change_says_why(view: NodeImageView, because: str) -> None:
+    (step,) = planned(view, on=node(), jobs=[job("here")]).steps
+    assert step.because == because
 
 
 def test_what_an_older_version_did_does_not_end_the_entry() -> None:
@@ -199,6 +303,25 @@ def test_a_secret_that_is_gone_is_not_named_any_more_unless_it_is_a_copy() -> No
     assert not planned(view, on=node(), secrets=Secrets("legacy")).stages
 
 
+def test_the_last_secret_takes_the_field_with_it() -> None:
+    view = node_image("n1", entry(), secrets=[LEGACY])
+    assert spec_patch(planned(view, on=node()))["nginx"] == {"pullSecrets": None}
+
+
+def test_a_copy_is_not_asked_for_and_stays_where_the_same_secret_is_named_by_hand_too() -> None:
+    # given
+    images = {
+        "nginx": {"tags": [entry()], "pullSecrets": [LEGACY]},
+        "redis": {"tags": [entry()], "pullSecrets": [BATCH, {**LEGACY, "mode": "batch"}]},
+    }
+    secrets = Secrets()
+    # then
+    assert set(spec_patch(planned(node_image(spec={"images": images}), on=node(), secrets=secrets))) == {
+        "nginx"
+    }
+    assert secrets.asked == ["legacy"]
+
+
 def test_a_secret_that_cannot_be_read_is_kept() -> None:
     """images case 20"""
     broken = Secrets(error=InternalError(Status(code=500, reason="InternalError")))
@@ -226,6 +349,22 @@ def test_an_agent_that_never_answers_is_reported_after_ten_minutes() -> None:
         ("PullImageFailed", "NodeImage"),
         ("PullImageFailed", "ImagePullJob"),
     }
+    assert all(note.warning for note in plan.notes)
+
+
+@pytest.mark.parametrize("owners", [{}, {"ownerReferences": [other_owner("x")]}])
+def test_an_entry_that_no_job_wants_is_reported_on_the_nodeimage_alone(owners: dict[str, Any]) -> None:
+    (note,) = planned(node_image("n1", entry(**owners)), on=node(), after_s=600).notes
+    assert note.about is None
+
+
+def test_what_an_agent_said_of_an_older_version_is_no_answer_and_goes() -> None:
+    earlier = said(version=0, startTime=at(-50), imageID="nginx@sha256:x")
+    plan = planned(node_image("n1", entry(version=1), statuses=[earlier]), on=node(), after_s=600)
+    (tag,) = status_of(plan)["imageStatuses"]["nginx"]["tags"]
+    assert (tag["phase"], tag["version"]) == ("Failed", 1)
+    assert "startTime" not in tag
+    assert "imageID" not in tag
 
 
 def test_a_pull_that_does_not_end_is_reported_ten_minutes_after_the_deadline() -> None:
@@ -237,6 +376,28 @@ def test_a_pull_that_does_not_end_is_reported_ten_minutes_after_the_deadline() -
     assert not planned(view, on=node(), jobs=[wants], after_s=649).stages
     (tag,) = status_of(planned(view, on=node(), jobs=[wants], after_s=650))["imageStatuses"]["nginx"]["tags"]
     assert tag["message"] == "pulling exceeds the activeDeadlineSeconds"
+
+
+def test_since_when_an_agent_has_pulled_is_kept_when_it_is_too_late() -> None:
+    view = node_image(
+        "n1", entry(policy={"activeDeadlineSeconds": 50}), statuses=[said("Pulling", startTime=at(5))]
+    )
+    (tag,) = status_of(planned(view, on=node(), after_s=650))["imageStatuses"]["nginx"]["tags"]
+    assert (tag["phase"], tag["startTime"]) == ("Failed", at(5))
+
+
+def test_a_status_that_is_written_counts_all_entries_and_has_them_in_order() -> None:
+    view = node_image(
+        "n1", entry("a"), entry("b", ttl=10**6), statuses=[said(tag="b")], status={"desired": 0}
+    )
+    status = status_of(planned(view, on=node(), after_s=600))
+    assert [tag["tag"] for tag in status["imageStatuses"]["nginx"]["tags"]] == ["a", "b"]
+    assert (status["desired"], status["succeeded"], status["failed"]) == (2, 1, 1)
+
+
+def test_the_last_status_takes_the_field_with_it() -> None:
+    view = node_image(statuses=[said()], status={"desired": 1, "succeeded": 1})
+    assert status_of(planned(view, on=node())) == {"desired": 0, "succeeded": None, "imageStatuses": None}
 
 
 def test_the_status_of_what_is_not_asked_for_any_more_goes_and_the_first_sync_stays() -> None:
@@ -255,6 +416,30 @@ def test_a_nodeimage_that_cannot_be_read_is_left_alone() -> None:
     assert not plan.stages
     assert plan.waiting is not None
     assert plan.waiting.message.startswith("spec.images")
+    assert [note.warning for note in plan.notes] == [True]
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ([], (Code.IMAGE_PULLING, "asked for, for shop/job")),
+        ([said("Pulling")], (Code.IMAGE_PULLING, "Pulling, for shop/job")),
+        ([said()], None),
+        ([said("Failed")], (Code.IMAGE_PULL, "it could not be pulled")),
+        ([said("Failed", message="no such image")], (Code.IMAGE_PULL, "no such image")),
+    ],
+)
+def test_what_a_node_has_not_got_has_a_reason(
+    status: list[dict[str, Any]], reason: tuple[Code, str] | None
+) -> None:
+    wants = job()
+    plan = planned(node_image("n1", entry(jobs=[wants]), statuses=status), on=node(), jobs=[wants])
+    found = {image: (why.code, why.message) for image, why in plan.skipped.items()}
+    assert found == ({"nginx:1.9": reason} if reason else {})
+
+
+def test_of_an_entry_that_nobody_wants_the_reason_names_none() -> None:
+    assert planned(node_image("n1", entry()), on=node()).skipped["nginx:1.9"].message == "asked for"
 
 
 def test_references_are_read_as_they_are_stored() -> None:

@@ -12,6 +12,7 @@ from support.image_objects import at, entry, job, node, node_image
 from support.wakes import Woken
 
 MINE = job("mine")
+THIS_NODE = node()
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,7 @@ MINE = job("mine")
         (None, node(), False, True),
         (node(ready_s=None), node(), False, True),
         (node(labels={"type": "virtual-kubelet"}), node(), False, True),
+        (THIS_NODE, THIS_NODE, False, True),  # all are told anew
         (node(), node(), False, False),
         (node(), node(), True, False),
         (node(), node(labels={"a": "b"}), True, True),
@@ -43,6 +45,7 @@ def test_a_node_wakes_its_nodeimage_when_something_is_to_be_done(
         (None, True),
         (job("mine", uid="another"), True),
         (job("mine", image="nginx:2"), True),
+        (job("mine", completionPolicy={"type": "Never"}), True),
         (job("mine", status={"completionTime": at(0)}), True),
         (job("mine", status={"active": 1}), False),
         (job("mine", parallelism=5), False),
@@ -53,3 +56,8 @@ def test_a_job_wakes_the_nodes_that_it_asked_when_their_entries_may_go(new: Any,
     stored = [node_image("n1", entry(jobs=[MINE])), node_image("n2", entry(jobs=[job("other")]))]
     found = Woken(KIND, {NODE_IMAGE_VIEWS: stored}, settings=Settings()).by(PULL_JOB_VIEWS, MINE, new)
     assert found == (["n1"] if wakes else [])
+
+
+def test_a_job_that_comes_wakes_no_nodeimage() -> None:
+    woken = Woken(KIND, {NODE_IMAGE_VIEWS: [node_image("n1", entry(jobs=[MINE]))]}, settings=Settings())
+    assert woken.by(PULL_JOB_VIEWS, None, MINE) == []

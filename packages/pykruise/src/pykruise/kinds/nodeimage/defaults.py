@@ -53,4 +53,4 @@ def _with_tags_in_order(image: Any) -> Any:
     tags = image.get("tags") if isinstance(image, Mapping) else None
     if not isinstance(tags, list) or not all(isinstance(tag, Mapping) for tag in tags):
         return image
-    return {**image, "tags": sorted(tags, key=lambda tag: str(tag.get("tag") or ""))}
+    return {**image, "tags": sorted(tags, key=lambda tag: str(tag.get("tag")))}

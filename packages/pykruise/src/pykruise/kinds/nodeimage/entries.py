@@ -30,7 +30,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     look_again: Sequence[float] = ()
     """Seconds until something more goes."""
     because: str = ""
-    """Why something goes; empty: all stays."""
+    """Why something changes; empty: all stays."""
 
 
 def kept_images(snapshot: Snapshot) -> Kept:
@@ -47,13 +47,13 @@ def kept_images(snapshot: Snapshot) -> Kept:
         if not tags:
             reasons.append(f"nothing wants image {name} any more")
             continue
-        secrets = _kept_secrets(image.pull_secrets or (), snapshot)
         tags.sort(key=lambda tag: tag.tag)
-        if tags == image.tags and secrets == list(image.pull_secrets or ()):
+        named = list(image.pull_secrets or ())
+        secrets = _kept_secrets(named, snapshot)
+        if tags == image.tags and secrets == named:
             images[name] = image
             continue
-        if secrets != list(image.pull_secrets or ()):
-            reasons.append("a secret is gone")
+        reasons.append("a secret is gone" if secrets != named else "its tags are put in order")
         images[name] = msgspec.structs.replace(image, tags=tags, pull_secrets=secrets or None)
     return Kept(images=images, look_again=look_again, because=reasons[0] if reasons else "")
 

@@ -48,8 +48,8 @@ def plan_node_image(snapshot: Snapshot) -> Plan:
         if FAKE_LABEL not in view.labels:
             return _deletion(view)
         node = None
-    if not view.uid:
-        return _creation(snapshot, node) if node is not None else Plan()
+    elif not view.uid:
+        return _creation(snapshot, node)
     if view.is_deleting:
         return Plan()
     if view.problem:
@@ -141,7 +141,7 @@ def _status_plan(snapshot: Snapshot, kept: Kept) -> Plan:
             because = "its agent is silent" if found.silent else "it shows what is not asked for any more"
             chain = Chain(subject=view.name, steps=(Step(action=patch, because=because),))
             stages.append(Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,)))
-    candidates = [one for one in (*kept.look_again, *found.look_again) if one > 0]
+    candidates = (*kept.look_again, *found.look_again)
     return Plan(
         stages=tuple(stages),
         requeue_after_s=max(min(candidates), SOONEST_S) if candidates else None,

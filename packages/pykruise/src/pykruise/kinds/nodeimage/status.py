@@ -81,10 +81,10 @@ def _time_left(entry: TagSpec, status: TagStatus | None, snapshot: Snapshot) -> 
 def _failed(
     image: ImageName, entry: TagSpec, status: TagStatus | None, message: str, snapshot: Snapshot
 ) -> TagStatus:
-    is_same = status is not None and status.version == entry.version
-    before = status if is_same and status is not None else TagStatus(tag=image.tag, phase=FAILED)
+    if status is None or status.version != entry.version:
+        status = TagStatus(tag=image.tag, phase=FAILED)
     return msgspec.structs.replace(
-        before,
+        status,
         phase=FAILED,
         completion_time=format_time(snapshot.now),
         version=entry.version,

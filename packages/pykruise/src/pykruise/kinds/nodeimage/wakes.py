@@ -1,6 +1,7 @@
 """Which events a NodeImage hears.
 
-NodeImage: any · node: comes, goes, is ready, has other labels · ImagePullJob: is gone, has ended, is for another image
+NodeImage: any · node: comes, goes, is ready, has other labels · ImagePullJob: is gone, has ended, is for another image,
+goes on for ever now
 
 Pure, but for what `around` shows. A heartbeat enqueues nothing.
 """
@@ -43,8 +44,8 @@ def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key
 
 
 def _may_get_one(node: NodeView) -> tuple[bool, float | None]:
-    """Whether, and since when."""
-    return not node.is_virtual, node.ready_since
+    """What decides whether, and when."""
+    return node.is_virtual, node.ready_since
 
 
 def _of_job(change: Change[PullJobView], around: Around[Settings]) -> Iterator[Key]:
@@ -52,6 +53,11 @@ def _of_job(change: Change[PullJobView], around: Around[Settings]) -> Iterator[K
     old, new = change.old, change.new
     if old is None:
         return
-    if new is None or new.uid != old.uid or new.image != old.image or new.is_active != old.is_active:
+    if new is None or _wants(new) != _wants(old):
         for view in around.by_index(NODE_IMAGE_VIEWS, BY_PULL_JOB, old.uid):
             yield Key("", view.name)
+
+
+def _wants(job: PullJobView) -> tuple[object, ...]:
+    """What decides whether an entry of the job stays, and beyond its time to live."""
+    return job.uid, job.image, job.is_active, job.ends
