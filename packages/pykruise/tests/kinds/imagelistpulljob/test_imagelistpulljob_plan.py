@@ -3,19 +3,26 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kinds.imagelistpulljob.admission import mutate_imagelistpulljob, validate_imagelistpulljob
+from pykruise.kinds.imagelistpulljob.kind import KIND
 from pykruise.kinds.imagelistpulljob.plan import plan_imagelistpulljob
 from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, ListJobView, Snapshot
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import encode
+from pykruise.plans.purposes import Purpose
+from pykruise.plans.views import PULL_JOB_VIEWS
+from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.reasons import Code
-from pykruise.runtime.actions import Create, Delete
+from pykruise.pods.settings import NoSettings
+from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.image_objects import NOW, at, job
+from support.snapshots import snapshot_of
 
 ALWAYS = {"type": "Always"}
 DONE = {"startTime": at(0), "desired": 2, "succeeded": 2}
@@ -65,6 +72,13 @@ def gone(plan: Plan) -> set[str]:
     return {step.action.key.name for step in plan.steps if isinstance(step.action, Delete)}
 
 
+def chains_of(plan: Plan) -> list[str]:
+    """Names of the ImagePullJobs that are made."""
+    stages = [stage for stage in plan.stages if stage.purpose is Purpose.CREATE_JOBS]
+    assert all(chain.has_random_name for stage in stages for chain in stage.chains)
+    return [chain.subject for stage in stages for chain in stage.chains]
+
+
 def status_of(plan: Plan) -> dict[str, Any]:
     assert plan.status is not None
     return plan.status
@@ -79,6 +93,37 @@ def test_each_image_gets_a_job_that_the_list_controls() -> None:
     assert (owner["uid"], owner["controller"]) == ("uid-list", True)
     assert body["spec"]["parallelism"] == 5
     assert body["metadata"]["labels"]["controller-revision-hash"]
+
+
+def test_jobs_are_made_a_few_at_first_and_each_write_that_fails_is_said() -> None:
+    plan = planned(list_job("a"), child("b"))
+    ramps = {stage.purpose: stage.ramp for stage in plan.stages}
+    assert ramps == {Purpose.LABEL_JOB: False, Purpose.CREATE_JOBS: True, Purpose.DELETE_JOBS: False}
+    failures = [(step.failed.reason, step.failed.warning) for step in plan.steps if step.failed is not None]
+    assert failures == [("FailedCreate", True), ("FailedDelete", True)]
+
+
+def test_names_of_jobs_are_the_list_s_with_a_random_end() -> None:
+    # given a name that leaves no room
+    long = list_job("a", metadata={"name": "x" * 63})
+    (name,) = chains_of(planned(long))
+    assert name.startswith("x" * 58)
+    assert len(name) == 63
+    # and an end that is taken
+    (name,) = chains_of(planned(list_job("a")))
+    (other,) = chains_of(planned(list_job("a"), child("b", name)))
+    assert name != other
+    assert name.startswith("list-")
+
+
+def test_a_list_says_by_a_label_which_template_it_has() -> None:
+    """images, 6.6 step 2"""
+    one = list_job("a")
+    (step,) = planned(one, child("a", status=GOING)).steps
+    assert isinstance(step.action, Patch)
+    label = {keys.REVISION_LABEL: one.template_hash}
+    assert step.action.body == {"metadata": {"labels": label}}
+    assert planned(list_job("a", metadata={"labels": label}), child("a", status=GOING)).stages == ()
 
 
 def test_an_image_that_is_added_gets_one_and_one_that_is_removed_loses_it() -> None:
@@ -98,6 +143,40 @@ def test_a_job_of_the_same_template_is_kept_whatever_its_label_says() -> None:
     other = child("a", parallelism=None, completionPolicy={**ALWAYS, "ttlSecondsAfterFinished": 5})
     assert planned(list_job("a", completionPolicy={**ALWAYS, "ttlSecondsAfterFinished": 5}), other)
     assert not made(planned(list_job("a", completionPolicy={**ALWAYS, "ttlSecondsAfterFinished": 5}), other))
+
+
+def test_an_empty_list_of_secrets_is_the_same_template_as_none() -> None:
+    assert not made(planned(list_job("a", pullSecrets=[]), child("a")))
+
+
+def test_a_job_that_is_being_deleted_has_one_in_its_place_already() -> None:
+    going = msgspec.structs.replace(child("a"), is_deleting=True)
+    plan = planned(list_job("a"), going)
+    assert (made(plan), gone(plan)) == (["a"], set())
+
+
+def test_a_job_that_cannot_be_read_is_replaced() -> None:
+    odd = msgspec.structs.replace(child("a"), spec=None, problem="spec.parallelism: no")
+    plan = planned(list_job("a"), odd)
+    assert (made(plan), gone(plan)) == (["a"], {"list-a"})
+
+
+def test_a_list_that_cannot_be_read_is_left_alone() -> None:
+    odd = list_job("a", images=5)
+    plan = planned(odd, child("a"))
+    assert not plan.stages
+    assert plan.waiting is not None
+    assert plan.waiting.code is Code.INVALID_SPEC
+    assert [(note.warning, note.message) for note in plan.notes] == [(True, odd.problem)]
+
+
+@pytest.mark.parametrize("names", [["list-1", "list-2"], ["list-2", "list-1"]])
+def test_of_two_jobs_for_an_image_the_first_by_name_is_the_one(names: list[str]) -> None:
+    one = list_job("a")
+    children = [child("a", name) for name in names]
+    stranger = job("stranger", image="a")
+    seen = snapshot_of(KIND, one, {PULL_JOB_VIEWS: [*children, stranger]}, settings=NoSettings(), now=NOW)
+    assert gone(plan_imagelistpulljob(seen)) == {"list-2"}
 
 
 def test_a_second_job_for_an_image_goes() -> None:
@@ -124,6 +203,47 @@ def test_a_list_is_not_over_while_a_job_goes_on_or_when_it_never_ends() -> None:
     assert "completionTime" not in status_of(plan)
 
 
+def test_since_when_a_list_runs_is_kept() -> None:
+    assert status_of(planned(list_job("a"), after_s=5))["startTime"] == at(5)
+    assert status_of(planned(list_job("a", status={"startTime": at(0)}), after_s=5))["startTime"] == at(0)
+
+
+def test_a_job_that_has_not_begun_is_not_over() -> None:
+    plan = planned(list_job("a"), child("a"))
+    assert "completionTime" not in status_of(plan)
+    assert plan.skipped["a"].message == "ImagePullJob list-a: not started"
+
+
+@pytest.mark.parametrize(
+    ("children", "message"),
+    [
+        ({}, "2 images are not everywhere yet"),
+        ({"a": DONE}, "1 image is not everywhere yet"),
+        ({"a": DONE, "b": GOING}, "1 image is not everywhere yet"),
+        ({"a": PARTLY, "b": GOING}, "1 image is not everywhere yet"),
+        ({"a": PARTLY, "b": DONE}, ""),
+    ],
+)
+def test_a_list_says_how_many_images_it_waits_for(children: dict[str, Any], message: str) -> None:
+    never = {"type": "Never"}
+    jobs = [child(image, status=status, completionPolicy=never) for image, status in children.items()]
+    waiting = planned(list_job("a", "b", completionPolicy=never), *jobs).waiting
+    assert (waiting.message if waiting else "") == message
+
+
+def test_an_image_that_is_not_everywhere_has_a_reason() -> None:
+    children = [
+        child("a", status=DONE),
+        child("b", status={**PARTLY, "message": "job has completed"}),
+        child("c", status={**GOING, "message": "job is running, progress 0.0%"}),
+    ]
+    found = planned(list_job("a", "b", "c", "d"), *children).skipped
+    assert {image: (why.code, why.message) for image, why in found.items()} == {
+        "b": (Code.IMAGE_PULL, "ImagePullJob list-b: job has completed"),
+        "c": (Code.IMAGE_PULLING, "ImagePullJob list-c: job is running, progress 0.0%"),
+    }
+
+
 def test_only_jobs_that_stay_are_counted() -> None:
     status = status_of(planned(list_job("a"), child("b", status=PARTLY), child("a", status=GOING)))
     assert status.get("completed", 0) == 0
@@ -139,10 +259,20 @@ def test_a_list_that_is_being_deleted_makes_nothing() -> None:
 def test_a_list_that_is_over_is_deleted_at_its_time() -> None:
     policy = {**ALWAYS, "ttlSecondsAfterFinished": 10}
     over = list_job("a", completionPolicy=policy, status={"completionTime": at(0), "desired": 1})
-    assert planned(over, after_s=4).requeue_after_s == pytest.approx(6)
+    early = planned(over, after_s=4)
+    assert early.requeue_after_s == pytest.approx(6)
+    assert early.waiting is not None
+    assert early.waiting.code is Code.JOB_OVER
     assert gone(planned(over, after_s=10)) == {"list"}
     kept = list_job("a", status={"completionTime": at(0), "desired": 1})
     assert planned(kept, after_s=1e6) == Plan()
+
+
+def test_a_list_whose_end_cannot_be_read_has_just_ended() -> None:
+    policy = {**ALWAYS, "ttlSecondsAfterFinished": 10}
+    plan = planned(list_job("a", completionPolicy=policy, status={"completionTime": "some day"}))
+    assert not plan.stages
+    assert plan.requeue_after_s == 10
 
 
 def test_jobs_of_a_list_do_not_go_before_it() -> None:
@@ -155,10 +285,24 @@ def test_jobs_of_a_list_do_not_go_before_it() -> None:
 # ── reviews ──────────────────────────────────────────────────────────────────
 
 
-def request(doc: dict[str, Any]) -> AdmissionRequest:
+def request(doc: dict[str, Any], old: dict[str, Any] | None = None) -> AdmissionRequest:
     return AdmissionRequest(
-        uid="1", operation="CREATE", resource=IMAGE_LIST_PULL_JOBS, name="list", object=doc
+        uid="1",
+        operation="CREATE" if old is None else "UPDATE",
+        resource=IMAGE_LIST_PULL_JOBS,
+        name="list",
+        object=doc,
+        old_object=old,
     )
+
+
+async def problems(doc: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
+    """Fields that are refused."""
+    refusal = (await validate_imagelistpulljob(request(doc, old))).refusal
+    if refusal is None:
+        return []
+    assert refusal.details is not None
+    return [cause.field for cause in refusal.details.causes]
 
 
 async def test_what_is_left_out_gets_its_default_but_for_the_pull_policy() -> None:
@@ -188,12 +332,36 @@ async def test_what_is_left_out_gets_its_default_but_for_the_pull_policy() -> No
 )
 async def test_what_can_never_work_is_refused(images: list[str], fields: dict[str, Any], field: str) -> None:
     """images case 61"""
-    refusal = (await validate_imagelistpulljob(request(document(*images, **fields)))).refusal
-    assert refusal is not None
-    assert refusal.details is not None
-    assert [cause.field for cause in refusal.details.causes] == [field]
+    assert await problems(document(*images, **fields)) == [field]
+
+
+async def test_a_list_that_is_stored_can_be_changed_elsewhere_whatever_its_spec_says() -> None:
+    bad = document("B/b")
+    changed = {**bad, "metadata": {**bad["metadata"], "labels": {"a": "b"}}}
+    assert await problems(changed, bad) == []
+    changed["metadata"]["labels"] = {"a": "no value!"}
+    assert await problems(changed, bad) == ["metadata.labels"]
+    assert await problems(document("B/b", parallelism=2), bad) == ["spec.images[0]"]
+
+
+@pytest.mark.parametrize(("part", "field"), [("metadata", "metadata.name"), ("spec", "spec.images")])
+async def test_what_is_missing_altogether_is_asked_for(part: str, field: str) -> None:
+    doc = document("a")
+    del doc[part]
+    assert await problems(doc) == [field]
+    assert await problems(document("a"), doc) == []
+
+
+async def test_an_object_without_a_spec_gets_defaults_too_and_a_null_counts_as_left_out() -> None:
+    bare = document()
+    del bare["spec"]
+    answer = await mutate_imagelistpulljob(request(bare))
+    assert answer.object is not None
+    assert answer.object["spec"]["completionPolicy"] == ALWAYS
+    answer = await mutate_imagelistpulljob(request(document("a", parallelism=None)))
+    assert answer.object is not None
+    assert "parallelism" not in answer.object["spec"]
 
 
 async def test_255_images_are_accepted() -> None:
-    found = await validate_imagelistpulljob(request(document(*(f"x:{number}" for number in range(255)))))
-    assert found.refusal is None
+    assert await problems(document(*(f"x:{number}" for number in range(255)))) == []

@@ -55,6 +55,27 @@ async def test_what_is_left_out_gets_its_default() -> None:
     assert again.object is None
 
 
+async def test_an_object_without_a_spec_gets_defaults_too_and_a_null_counts_as_left_out() -> None:
+    bare = document()
+    del bare["spec"]
+    answer = await mutate_imagepulljob(request(bare))
+    assert answer.object is not None
+    assert answer.object["spec"]["imagePullPolicy"] == "IfNotPresent"
+    nulls = document()
+    nulls["spec"]["parallelism"] = None
+    answer = await mutate_imagepulljob(request(nulls))
+    assert answer.object is not None
+    assert "parallelism" not in answer.object["spec"]
+
+
+@pytest.mark.parametrize(("part", "field"), [("metadata", "metadata.name"), ("spec", "spec.image")])
+async def test_what_is_missing_altogether_is_asked_for(part: str, field: str) -> None:
+    doc = document()
+    del doc[part]
+    assert await problems(doc) == [field]
+    assert await problems(document(), doc) == []
+
+
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
@@ -119,9 +140,12 @@ async def test_secrets_cannot_be_changed_and_none_equals_an_empty_list() -> None
     assert await problems(document(pullSecrets=["b"]), old) == ["spec.pullSecrets"]
     assert await problems(document(pullSecrets=["a"], parallelism=5), old) == []
     assert await problems(document(pullSecrets=[], parallelism=5), document()) == []
+    assert await problems(document(parallelism=5), document()) == []
 
 
 async def test_a_job_that_is_stored_can_be_cleaned_up_whatever_its_spec_says() -> None:
     bad = document(image="UPPER/case")
     changed = {**bad, "metadata": {**bad["metadata"], "labels": {"a": "b"}}}
     assert await problems(changed, bad) == []
+    changed["metadata"]["labels"] = {"a": "no value!"}
+    assert await problems(changed, bad) == ["metadata.labels"]

@@ -8,7 +8,7 @@ from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.views import ControllerView, PodView
 
 
-def pod(name: str, **labels: str) -> PodView:
+def pod(name: str, *, phase: str = "Running", **labels: str) -> PodView:
     return project_pod(
         encode(
             {
@@ -20,7 +20,7 @@ def pod(name: str, **labels: str) -> PodView:
                     "labels": labels,
                 },
                 "spec": {"nodeName": f"node-of-{name}", "containers": [{"name": "c", "image": "i"}]},
-                "status": {"phase": "Running"},
+                "status": {"phase": phase},
             }
         )
     )
@@ -34,6 +34,19 @@ def test_pods_of_a_statefulset_go_from_the_highest_number_down() -> None:
     """images, lifted limit b"""
     found = in_update_order([pod("a-1"), pod("a-10"), pod("a-2")], {"spec": {}}, kind="StatefulSet")
     assert names(found) == ["a-10", "a-2", "a-1"]
+
+
+def test_pods_of_a_cloneset_go_as_it_updates_them() -> None:
+    """images, lifted limit b: those whose loss is least felt first"""
+    found = in_update_order([pod("a-2"), pod("a-1", phase="Pending")], {"spec": {}}, kind="CloneSet")
+    assert names(found) == ["a-1", "a-2"]
+
+
+def test_pods_are_scattered_as_their_workload_scatters_them() -> None:
+    strategy = {"scatterStrategy": [{"key": "t", "value": "x"}]}
+    workload = {"spec": {"updateStrategy": {"rollingUpdate": strategy}}}
+    pods = [pod("a", t="x"), pod("b", t="x"), pod("c"), pod("d")]
+    assert names(in_update_order(pods, workload, kind="CloneSet")) == ["a", "c", "d", "b"]
 
 
 def test_priorities_of_the_workload_come_first() -> None:

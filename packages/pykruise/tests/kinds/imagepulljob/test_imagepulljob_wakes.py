@@ -57,13 +57,36 @@ def test_other_secrets_of_an_image_wake_the_jobs_for_all_its_tags() -> None:
     assert woken(NODE_IMAGE_VIEWS, before, after) == {"mine", "tag"}
 
 
+def test_a_status_wakes_no_job_for_other_nodes() -> None:
+    elsewhere = job("elsewhere", selector={"names": ["n2"]})
+    before, after = node_image("n1", entry()), node_image("n1", entry(), statuses=[said("Pulling")])
+    assert woken(NODE_IMAGE_VIEWS, before, after, (MINE, elsewhere)) == {"mine"}
+
+
+def test_a_job_for_pods_is_woken_whatever_else_it_selects() -> None:
+    """Which nodes have its pods is found out when it is looked at; one with both was stored past admission."""
+    both = job("both", selector={"matchLabels": {"zone": "b"}}, podSelector={"matchLabels": {"app": "x"}})
+    before, after = node_image("n1", entry()), node_image("n1", entry(), statuses=[said("Pulling")])
+    assert woken(NODE_IMAGE_VIEWS, before, after, [both]) == {"both"}
+    assert woken(NODE_IMAGE_VIEWS, None, after, [both]) == {"both"}
+    assert woken(NODE_IMAGE_VIEWS, node_image(), node_image(labels={"zone": "b"}), [both]) == set()
+
+
 def test_an_unchanged_status_wakes_no_job() -> None:
     before = node_image("n1", entry())
     after = node_image("n1", entry(), metadata={"resourceVersion": "10"})
     assert woken(NODE_IMAGE_VIEWS, before, after) == set()
 
 
-@pytest.mark.parametrize(("old", "new"), [(None, node_image()), (node_image(), None)])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (None, node_image()),
+        (node_image(), None),
+        (node_image(), node_image(metadata={"uid": "another"})),
+        (node_image(), node_image(metadata={"deletionTimestamp": at(0)})),
+    ],
+)
 def test_a_nodeimage_that_comes_or_goes_wakes_all_that_go_on(old: Any, new: Any) -> None:
     """also a job with an empty selector (lifted limit f)"""
     empty = job("empty", selector={})
@@ -117,8 +140,22 @@ def test_a_pod_wakes_the_jobs_for_which_it_makes_a_difference(
     assert woken(POD_VIEWS, old, new, (*JOBS, by_pods, other)) == ({"by-pods"} if wakes else set())
 
 
+SECRET = CopyView(namespace="shop", name="s1", uid="u", resource_version=1)
+
+
 def test_a_secret_wakes_the_jobs_that_go_on_and_pull_with_it() -> None:
-    secret = CopyView(namespace="shop", name="s1", uid="u", resource_version=1)
     uses = job("uses", pullSecrets=["s1"])
     over = job("over", pullSecrets=["s1"], status={"completionTime": at(0)})
-    assert woken(SECRET_VIEWS, None, secret, (uses, over, MINE)) == {"uses"}
+    assert woken(SECRET_VIEWS, None, SECRET, (uses, over, MINE)) == {"uses"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (SECRET, None),
+        (SECRET, SECRET),  # all are told anew, jobs too
+        (SECRET, CopyView(namespace="shop", name="s1", uid="u", resource_version=2, is_deleting=True)),
+    ],
+)
+def test_a_secret_that_goes_or_stays_as_it_is_wakes_no_job(old: CopyView, new: CopyView | None) -> None:
+    assert woken(SECRET_VIEWS, old, new, [job("uses", pullSecrets=["s1"])]) == set()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pykruise.kinds.imagelistpulljob.admission import mutate_imagelistpulljob, validate_imagelistpulljob
 from pykruise.kinds.imagelistpulljob.insight import INSIGHT
-from pykruise.kinds.imagelistpulljob.plan import plan_imagelistpulljob
+from pykruise.kinds.imagelistpulljob.plan import plan_imagelistpulljob, state_of
 from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, snapshot
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageListPullJob
 from pykruise.kube.cache import Change
@@ -44,18 +44,16 @@ def _owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
     if old is not None and new is not None and old is not new and _summary(old) == _summary(new):
         return
     child = new or old
-    owner = child.controller if child is not None else None
-    if child is not None and owner is not None and is_controller(owner, IMAGE_LIST_PULL_JOBS):
+    assert child is not None
+    owner = child.controller
+    if owner is not None and is_controller(owner, IMAGE_LIST_PULL_JOBS):
         yield Key(child.namespace, owner.name)
 
 
 def _summary(child: PullJobView) -> tuple[object, ...]:
-    status = child.status
-    ended = status.desired == status.succeeded + status.failed
-    return (
-        *(child.uid, child.generation, child.is_deleting, bool(status.start_time)),
-        *(status.active > 0, ended, status.failed > 0, status.desired == status.succeeded),
-    )
+    """What its list looks at."""
+    is_active, has_failed = child.status.active > 0, child.status.failed > 0
+    return child.uid, child.generation, child.is_deleting, state_of(child), is_active, has_failed
 
 
 KIND = Kind(

@@ -36,6 +36,8 @@ __all__ = ["plan_imagelistpulljob", "state_of"]
 LONGEST_PREFIX: Final = 58
 """Characters of a name that is generated, without its random end."""
 
+_WARN_AGAIN_S: Final = 600.0
+
 _OVER: Final = Reason(Code.JOB_OVER, "the job is over")
 
 
@@ -73,16 +75,17 @@ def _policy_of(spec: ImageListPullJobSpec) -> Policy:
 
 
 def _run_of(snapshot: Snapshot) -> Run:
-    status = snapshot.job.status
-    started_at, finished_at = instant_of(status.start_time), instant_of(status.completion_time)
-    if status.completion_time and finished_at is None:
+    """Since when it runs is asked for a deadline only, which it has not."""
+    ended = snapshot.job.status.completion_time
+    finished_at = instant_of(ended)
+    if ended and finished_at is None:
         finished_at = snapshot.now
-    return Run(started_at=snapshot.now if started_at is None else started_at, finished_at=finished_at)
+    return Run(started_at=snapshot.now, finished_at=finished_at)
 
 
 def _refused(problem: str) -> Plan:
     """Nothing is touched; an event says which field is in the way."""
-    note = Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=600.0)
+    note = Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=_WARN_AGAIN_S)
     return Plan(waiting=Reason(Code.INVALID_SPEC, problem, "correct the field"), notes=(note,))
 
 
@@ -99,16 +102,17 @@ def _sorted_out(
     for child in snapshot.children:
         if child.is_deleting:
             continue
-        image = child.spec.image if child.spec is not None else ""
-        if image in listed and image not in own and _is_current(child, snapshot.job):
-            own[image] = child
+        made = child.spec
+        if (
+            made is not None
+            and made.image in listed
+            and made.image not in own
+            and same(template_of(made), snapshot.job.template)
+        ):
+            own[made.image] = child
         else:
             surplus.append(child)
     return own, surplus
-
-
-def _is_current(child: PullJobView, job: ListJobView) -> bool:
-    return child.spec is not None and same(template_of(child.spec), job.template)
 
 
 def state_of(child: PullJobView | None) -> State:
@@ -233,8 +237,6 @@ def _status(
 
 
 def _waiting(decision: Decision) -> Reason | None:
-    if decision.finish is not None:
-        return None
     left = decision.counts.wanted - decision.counts.succeeded - decision.counts.failed
     if left == 0:
         return None

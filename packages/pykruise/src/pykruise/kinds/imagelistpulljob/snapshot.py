@@ -51,11 +51,6 @@ class ListJobView(WorkloadView, frozen=True, kw_only=True):
         """Of the template, as a label's value."""
         return hash_text(fnv32a(canonical(self.template)))
 
-    @property
-    def ends(self) -> bool:
-        """Whether its completion policy lets it end."""
-        return self.spec is None or self.spec.completion_policy.type != "Never"
-
 
 read_spec: Final = spec_reader(ImageListPullJobSpec)
 

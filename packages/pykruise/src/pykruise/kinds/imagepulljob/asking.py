@@ -30,6 +30,9 @@ from pykruise.runtime.plan import Chain, Step
 __all__ = ["entry_patch", "lacks_secrets", "policy_of", "secrets_patch"]
 
 DAY_S: Final = 86_400
+SPREAD_S: Final = 300
+DAILY_SPREAD_S: Final = 1200
+"""Of a job that never ends. So long after the first the last of its entries goes."""
 LARGEST: Final = 2**31 - 1
 LEAST_DEADLINE_S: Final = 1800
 """Of a job that never ends: so long its pulls may take at least."""
@@ -56,9 +59,9 @@ def entry_patch(
 
 
 def lacks_secrets(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> bool:
-    """Whether a NodeImage does not name all secrets yet."""
-    before = node.images.get(image.name)
-    return before is not None and len(_joined(before, secrets) or ()) > len(before.pull_secrets or ())
+    """Whether a NodeImage that has the image does not name all secrets yet."""
+    before = node.images[image.name]
+    return len(_joined(before, secrets) or ()) > len(before.pull_secrets or ())
 
 
 def secrets_patch(node: NodeImageView, image: ImageName, secrets: Sequence[SecretReference]) -> Chain:
@@ -142,12 +145,12 @@ def policy_of(spec: ImagePullJobSpec, snapshot: Snapshot, *, seed: str) -> TagPu
     done = spec.completion_policy
     fraction = crc32(seed.encode()) / 2**32
     if done.type == "Never":
-        ttl_s = DAY_S - 600 + int(1200 * fraction)
+        ttl_s = DAY_S - DAILY_SPREAD_S // 2 + int(DAILY_SPREAD_S * fraction)
         deadline_s: int | None = max(LEAST_DEADLINE_S, timeout_s)
     else:
         bases = (done.ttl_seconds_after_finished, done.active_deadline_seconds, timeout_s * max(retries, 0))
         base_s = next(base for base in bases if base is not None)
-        ttl_s = base_s + snapshot.settings.default_ttl_s + int(300 * fraction)
+        ttl_s = base_s + snapshot.settings.default_ttl_s + int(SPREAD_S * fraction)
         deadline_s = done.active_deadline_seconds
     return TagPullPolicy(
         timeout_seconds=timeout_s,
@@ -161,15 +164,16 @@ def _larger(one: TagPullPolicy, other: TagPullPolicy) -> TagPullPolicy:
     """What is enough for both; no deadline is the largest."""
     deadlines = (one.active_deadline_seconds, other.active_deadline_seconds)
     return TagPullPolicy(
-        timeout_seconds=max(one.timeout_seconds or 0, other.timeout_seconds or 0),
-        backoff_limit=max(one.backoff_limit or 0, other.backoff_limit or 0),
-        ttl_seconds_after_finished=max(
-            one.ttl_seconds_after_finished or 0, other.ttl_seconds_after_finished or 0
-        ),
-        active_deadline_seconds=max(one for one in deadlines if one is not None)
-        if None not in deadlines
-        else None,
+        timeout_seconds=_largest(one.timeout_seconds, other.timeout_seconds),
+        backoff_limit=_largest(one.backoff_limit, other.backoff_limit),
+        ttl_seconds_after_finished=_largest(one.ttl_seconds_after_finished, other.ttl_seconds_after_finished),
+        active_deadline_seconds=None if None in deadlines else _largest(*deadlines),
     )
+
+
+def _largest(*amounts: int | None) -> int | None:
+    """Of those that are said."""
+    return max((one for one in amounts if one is not None), default=None)
 
 
 # ── the image ────────────────────────────────────────────────────────────────

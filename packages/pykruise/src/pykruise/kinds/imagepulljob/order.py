@@ -56,4 +56,4 @@ def in_update_order(pods: Sequence[PodView], workload: Document, *, kind: str) -
     priorities, _ = read(strategy.get("priorityStrategy") or {}, PriorityStrategy, path="priorityStrategy")
     ordered = by_priority(ordered, priorities)
     terms = [Term(one.get("key", ""), one.get("value", "")) for one in strategy.get("scatterStrategy") or ()]
-    return scatter(ordered, pods, terms) if terms else ordered
+    return scatter(ordered, pods, terms)

@@ -58,7 +58,7 @@ def plan_imagepulljob(snapshot: Snapshot) -> Plan:
     decision = fan_out(targets, policy, _run_of(snapshot), now=snapshot.now)
     if decision.finish is not None:
         return Plan(status=_document(finished(snapshot, targets, decision, decision.finish)))
-    return _on_the_way(snapshot, job.image, targets, decision)
+    return _on_the_way(snapshot, job.image, targets, policy, decision)
 
 
 def policy_of(spec: ImagePullJobSpec) -> Policy:
@@ -90,7 +90,9 @@ def _refused(problem: str) -> Plan:
 # ── on the way ───────────────────────────────────────────────────────────────
 
 
-def _on_the_way(snapshot: Snapshot, image: ImageName, targets: Sequence[Target], decision: Decision) -> Plan:
+def _on_the_way(
+    snapshot: Snapshot, image: ImageName, targets: Sequence[Target], policy: Policy, decision: Decision
+) -> Plan:
     job = snapshot.job
     status = _document(status_now(snapshot, targets, decision.counts))
     if not snapshot.has_shared_namespace:
@@ -112,8 +114,8 @@ def _on_the_way(snapshot: Snapshot, image: ImageName, targets: Sequence[Target],
         stages=stages,
         status=status,
         requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
-        waiting=_waiting(decision),
-        skipped_nodes=dict(_skipped(snapshot, image, targets, decision)),
+        waiting=_waiting(policy, decision),
+        skipped_nodes=dict(_skipped(snapshot, image, targets, policy, decision)),
         notes=tuple(_notes(secrets)),
     )
 
@@ -221,13 +223,17 @@ def _document(status: ImagePullJobStatus) -> Document:
 # ── reasons ──────────────────────────────────────────────────────────────────
 
 
-def _waiting(decision: Decision) -> Reason | None:
+def _held(hold: Hold, policy: Policy) -> Reason:
+    return _HOLDS[Hold.PAUSED if policy.parallelism == 0 else hold]
+
+
+def _waiting(policy: Policy, decision: Decision) -> Reason | None:
     if decision.counts.wanted == 0:
         return Reason(Code.NO_NODE_IMAGE, "no node is selected; the job waits for one")
     if decision.counts.active or decision.start:
         return Reason(Code.IMAGE_PULLING, _pulled_by(decision.counts.active + len(decision.start)))
     if decision.waiting:
-        return _HOLDS[next(iter(decision.waiting.values()))]
+        return _held(next(iter(decision.waiting.values())), policy)
     return None
 
 
@@ -236,14 +242,13 @@ def _pulled_by(count: int) -> str:
 
 
 def _skipped(
-    snapshot: Snapshot, image: ImageName, targets: Sequence[Target], decision: Decision
+    snapshot: Snapshot, image: ImageName, targets: Sequence[Target], policy: Policy, decision: Decision
 ) -> Iterator[tuple[str, Reason]]:
     """Which nodes wait for what."""
-    is_paused = snapshot.job.spec is not None and parallelism_of(snapshot.job.spec.parallelism) == 0
     for node, target in zip(snapshot.nodes, targets, strict=True):
         hold = decision.waiting.get(target.name)
         if hold is not None:
-            yield target.name, _HOLDS[Hold.PAUSED if is_paused else hold]
+            yield target.name, _held(hold, policy)
         elif target.state is State.ACTIVE:
             yield target.name, _pulling(node, image)
         elif target.state is State.FAILED:
@@ -255,8 +260,8 @@ def _skipped(
 
 def _pulling(node: NodeImageView, image: ImageName) -> Reason:
     entry, status = node.entry(image), node.statuses.get(image)
-    if entry is None or status is None or status.version != entry.version:
-        since = entry.created_at if entry is not None else ""
-        return Reason(Code.IMAGE_PULLING, f"asked at {since}; its agent has not answered yet")
+    assert entry is not None
+    if status is None or status.version != entry.version:
+        return Reason(Code.IMAGE_PULLING, f"asked at {entry.created_at}; its agent has not answered yet")
     said = f": {status.message}" if status.message else ""
     return Reason(Code.IMAGE_PULLING, f"{status.phase}{said}")

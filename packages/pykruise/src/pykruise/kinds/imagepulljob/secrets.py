@@ -8,7 +8,8 @@ its source, so that no two are made of one. What secrets hold is read when it ha
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, Final
 
 import msgspec
@@ -75,8 +76,8 @@ def references_of(copy: CopyView) -> list[Key]:
     """The jobs that use a copy. What cannot be read is no reference."""
     found = []
     for item in copy.annotations.get(REFERENCES, "").split(","):
-        namespace, slash, name = item.strip().partition("/")
-        if slash and namespace and name and "/" not in name:
+        namespace, _, name = item.strip().partition("/")
+        if namespace and name and "/" not in name:
             found.append(Key(namespace, name))
     return found
 
@@ -96,18 +97,7 @@ def sync_of(
         return SecretSync(
             references=tuple(SecretReference(namespace=namespace, name=name) for name in sources)
         )
-    wanted = {str(Key(job.namespace, name)): name for name in sources}
-    chosen: dict[str, CopyView] = {}
-    releases: list[CopyView] = []
-    for copy in copies:
-        if copy.is_deleting:
-            continue
-        is_used = job.key in references_of(copy)
-        name = wanted.get(copy.annotations.get(SOURCE_KEY, ""))
-        if name is None:
-            releases += [copy] if is_used else []
-        elif name not in chosen or (is_used and job.key not in references_of(chosen[name])):
-            chosen[name] = copy
+    chosen, surplus = _sorted_out(job, copies, sources)
     writes: list[Chain] = []
     references: list[SecretReference] = []
     for name, source in sources.items():
@@ -124,20 +114,37 @@ def sync_of(
             references.append(SecretReference(namespace=namespace, name=known.name, mode=mode))
     return SecretSync(
         writes=tuple(writes),
-        releases=tuple(_release(copy, job) for copy in releases),
+        releases=tuple(_release(copy, job) for copy in surplus),
         references=tuple(references),
         missing=tuple(name for name, source in sources.items() if source is None),
     )
 
 
+def _sorted_out(
+    job: PullJobView, copies: Iterable[CopyView], names: Iterable[str]
+) -> tuple[Mapping[str, CopyView], Sequence[CopyView]]:
+    """The copy of each secret, by the secret's name: of several the first that the job uses, else the first. And those
+    that it uses for none of these secrets."""
+    wanted = {str(Key(job.namespace, name)): name for name in names}
+    chosen: dict[str, CopyView] = {}
+    surplus: list[CopyView] = []
+    for copy in copies:
+        if copy.is_deleting:
+            continue
+        is_used = job.key in references_of(copy)
+        name = wanted.get(copy.annotations.get(SOURCE_KEY, ""))
+        if name is None:
+            surplus += [copy] if is_used else []
+        elif name not in chosen or (is_used and job.key not in references_of(chosen[name])):
+            chosen[name] = copy
+    return chosen, surplus
+
+
 def _copy_name(source: Key, *, taken: Sequence[str]) -> str:
     """`<source>-<six hexadecimal digits>`: the same for the same source, unless something else has that name."""
-    for salt in range(1000):
-        digits = hashlib.sha256(f"{source}#{salt}".encode()).hexdigest()[:6]
-        name = f"{source.name[: LONGEST_NAME - 7]}-{digits}"
-        if name not in taken:
-            return name
-    raise ValueError(f"there is no name for a copy of {source}")
+    digits = (hashlib.sha256(f"{source}#{salt}".encode()).hexdigest()[:6] for salt in count())
+    names = (f"{source.name[: LONGEST_NAME - 7]}-{end}" for end in digits)
+    return next(name for name in names if name not in taken)
 
 
 # ── writes ───────────────────────────────────────────────────────────────────
@@ -146,7 +153,7 @@ def _copy_name(source: Key, *, taken: Sequence[str]) -> str:
 def _creation(source: Source, key: Key, job: PullJobView) -> Chain:
     document = source.document
     assert document is not None, "what is not copied yet is read"
-    given = document.get("metadata") or {}
+    given = document["metadata"]
     annotations = {
         name: value for name, value in (given.get("annotations") or {}).items() if name != LAST_APPLIED
     }
@@ -230,13 +237,12 @@ async def read_sources(
 ) -> dict[str, Source | None]:
     """What each of the job's secrets holds. Raises KubeError for one that cannot be read."""
     digests = read.memory_of_kind(_Digests, _Digests)
-    by_source = {one.annotations.get(SOURCE_KEY, ""): one for one in reversed(copies) if not one.is_deleting}
+    chosen, _ = _sorted_out(job, copies, job.secrets)
     found: dict[str, Source | None] = {}
     for name in job.secrets:
-        key = Key(job.namespace, name)
-        copy = by_source.get(str(key))
+        copy = chosen.get(name)
         copied = await _digest(copy, read, digests) if copy is not None else ""
-        found[name] = await _source(key, read, digests, copied=copied)
+        found[name] = await _source(Key(job.namespace, name), read, digests, copied=copied)
     return found
 
 

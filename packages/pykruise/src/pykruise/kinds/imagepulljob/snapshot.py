@@ -97,7 +97,7 @@ async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
             settings=read.settings,
         )
     sources: Mapping[str, Source | None] = {}
-    if uses_secrets and has_home:
+    if has_home:
         sources = await read_sources(view, read, copies=copies)
         copies = copies_in(namespace, read)
     elif view.namespace == namespace:
@@ -176,13 +176,13 @@ def _others(
     view: PullJobView, nodes: Iterable[NodeImageView], read: Read[Settings]
 ) -> Mapping[str, PullJobView]:
     """Looked up once for each job, however many nodes it is on."""
-    keys: dict[Key, str] = {}
+    keys: dict[str, Key] = {}
     for node in nodes:
         entry = node.entry(view.image) if view.image is not None else None
         for ref in (entry.owner_references if entry is not None else None) or ():
             if ref.uid != view.uid and is_pull_job(ref):
-                keys[Key(ref.namespace, ref.name)] = ref.uid
-    found = {uid: read.get(PULL_JOB_VIEWS, key) for key, uid in keys.items()}
+                keys[ref.uid] = Key(ref.namespace, ref.name)
+    found = {uid: read.get(PULL_JOB_VIEWS, key) for uid, key in keys.items()}
     return {
         uid: job for uid, job in found.items() if job is not None and job.uid == uid and not job.is_deleting
     }

@@ -5,7 +5,7 @@ Snapshot + Decision ──▶ status_now(), finished() ──▶ ImagePullJobSta
 Pure.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -29,7 +29,7 @@ def status_now(snapshot: Snapshot, targets: Iterable[Target], counts: Counts) ->
         active=counts.active,
         succeeded=counts.succeeded,
         failed=counts.failed,
-        failed_nodes=sorted(one.name for one in targets if one.state is State.FAILED) or None,
+        failed_nodes=sorted(one.name for one in targets if one.state is State.FAILED),
         message=_progress(counts),
     )
 
@@ -41,15 +41,12 @@ def _progress(counts: Counts) -> str:
 
 
 def finished(
-    snapshot: Snapshot, targets: Iterable[Target], decision: Decision, finish: Finish
+    snapshot: Snapshot, targets: Sequence[Target], decision: Decision, finish: Finish
 ) -> ImagePullJobStatus:
     """The last status. After the deadline every node that has not succeeded has failed, each once."""
-    targets = tuple(targets)
     status = status_now(snapshot, targets, decision.counts)
     over = msgspec.structs.replace(status, completion_time=format_time(snapshot.now), message=COMPLETED)
     if finish is Finish.COMPLETE:
         return over
     failed = sorted(one.name for one in targets if one.state is not State.SUCCEEDED)
-    return msgspec.structs.replace(
-        over, active=0, failed=len(failed), failed_nodes=failed or None, message=EXCEEDED
-    )
+    return msgspec.structs.replace(over, active=0, failed=len(failed), failed_nodes=failed, message=EXCEEDED)

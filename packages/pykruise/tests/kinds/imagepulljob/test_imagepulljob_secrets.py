@@ -1,0 +1,264 @@
+"""What becomes of an ImagePullJob's secrets, as values."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.imagepulljob.secrets import MODE, REFERENCES, SOURCE_KEY, Source
+from pykruise.kube.ids import Key
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
+from pykruise.pods.secrets import CopyView
+from pykruise.runtime.actions import Create, Delete, Patch
+from pykruise.runtime.plan import Plan
+from support.image_objects import at, entry, job, node_image
+from support.pull_job_plans import HELD, asked, done, held, nodes, planned
+
+HOME = "kruise-daemon-config"
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def source(name: str = "s1", *, read: bool = True) -> Source:
+    """A secret of the job's namespace; `read`: its copy, if there is one, holds something else."""
+    document = {
+        "metadata": {"name": name, "labels": {"a": "b"}, "annotations": {"x": "y", LAST_APPLIED: "{}"}},
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": {".dockerconfigjson": "e30="},
+    }
+    return Source(key=Key("shop", name), content="new", document=document if read else None)
+
+
+def copy(
+    name: str = "s1-abcdef", *, of: str = "shop/s1", used_by: str = "", mode: str = "batch", **more: Any
+) -> CopyView:
+    """A copy in the shared namespace."""
+    notes = {SOURCE_KEY: of, REFERENCES: used_by, **({MODE: mode} if mode else {})}
+    return CopyView(
+        namespace=HOME, name=name, uid=f"uid-{name}", resource_version=3, annotations=notes, **more
+    )
+
+
+def secret_writes(plan: Plan) -> list[Any]:
+    """Writes to secrets."""
+    return [step.action for step in plan.steps if step.action.resource.plural == "secrets"]
+
+
+def test_a_secret_is_copied_and_says_its_source_before_a_node_is_asked() -> None:
+    """images case 41"""
+    plan = planned(held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": source()})
+    (made,) = secret_writes(plan)
+    assert isinstance(made, Create)
+    meta = made.body["metadata"]
+    assert meta["name"].startswith("s1-")
+    assert len(meta["name"]) == len("s1-") + 6
+    assert meta["annotations"] == {"x": "y", SOURCE_KEY: "shop/s1", REFERENCES: "shop/job", MODE: "batch"}
+    assert meta["labels"] == {"a": "b"}
+    assert (made.body["type"], made.body["data"]) == (
+        "kubernetes.io/dockerconfigjson",
+        {".dockerconfigjson": "e30="},
+    )
+    assert [stage.purpose for stage in plan.stages] == [Purpose.COPY_SECRETS, Purpose.ASK_NODES]
+    (image,) = asked(plan).values()
+    assert image["pullSecrets"] == [{"namespace": HOME, "name": meta["name"], "mode": "batch"}]
+
+
+BARE = Source(key=Key("shop", "s1"), content="new", document={"metadata": {"name": "s1"}})
+
+
+def test_a_secret_that_says_nothing_is_copied_as_it_is() -> None:
+    (made,) = secret_writes(planned(held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": BARE}))
+    assert (made.body["type"], made.body["data"]) == ("Opaque", {})
+    assert "labels" not in made.body["metadata"]
+
+
+def test_a_name_that_another_copy_has_is_not_taken_again() -> None:
+    # given
+    plan = planned(held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": source()})
+    (made,) = secret_writes(plan)
+    # when
+    taken = copy(made.key.name, of="elsewhere/s1")
+    plan = planned(held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": source()}, copies=[taken])
+    # then
+    (other,) = secret_writes(plan)
+    assert other.key.name != made.key.name
+
+
+def test_copies_for_other_jobs_are_left_alone() -> None:
+    others = [copy("other-1", of="shop/other", used_by="shop/other"), copy("s1-1", of="away/s1")]
+    wants = held(pullSecrets=["s1"])
+    plan = planned(wants, *nodes("a"), sources={"s1": source()}, copies=others)
+    assert [type(write) for write in secret_writes(plan)] == [Create]
+    over = held(pullSecrets=["s1"], status={"completionTime": at(0)})
+    assert not secret_writes(planned(over, copies=others))
+
+
+def test_the_name_of_a_copy_follows_from_its_source() -> None:
+    """Two managers, or one that was killed, do not make two."""
+    names = {
+        secret_writes(planned(held(one, pullSecrets=["s1"]), *nodes("a"), sources={"s1": source()}))[0].key
+        for one in ("a", "b")
+    }
+    assert len(names) == 1
+
+
+def test_a_second_job_shares_the_copy() -> None:
+    """images case 42"""
+    plan = planned(
+        held("job2", pullSecrets=["s1"]),
+        *nodes("a"),
+        sources={"s1": source(read=False)},
+        copies=[copy(used_by="shop/job")],
+    )
+    (write,) = secret_writes(plan)
+    assert isinstance(write, Patch)
+    assert write.resource_version == "3"
+    assert write.body == {"metadata": {"annotations": {REFERENCES: "shop/job,shop/job2"}}}
+
+
+def test_a_job_that_is_over_lets_go_and_the_last_one_deletes() -> None:
+    """images case 43"""
+    over = held(pullSecrets=["s1"], status={"completionTime": at(0)})
+    (write,) = secret_writes(planned(over, copies=[copy(used_by="shop/job,shop/job2")]))
+    assert isinstance(write, Patch)
+    assert write.body == {"metadata": {"annotations": {REFERENCES: "shop/job2"}}}
+    (write,) = secret_writes(planned(over, copies=[copy(used_by="shop/job")]))
+    assert isinstance(write, Delete)
+    assert write.resource_version == "3"  # another job may have begun to use it
+    assert not secret_writes(planned(over, copies=[copy(used_by="shop/job", is_deleting=True)]))
+
+
+def test_a_copy_follows_its_source() -> None:
+    """images case 44"""
+    plan = planned(
+        held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": source()}, copies=[copy(used_by="shop/job")]
+    )
+    (write,) = secret_writes(plan)
+    assert isinstance(write, Patch)
+    assert write.body == [
+        {"op": "test", "path": "/type", "value": "kubernetes.io/dockerconfigjson"},
+        {"op": "add", "path": "/data", "value": {".dockerconfigjson": "e30="}},
+    ]
+    assert write.resource_version == "3"
+
+
+def test_the_first_change_of_a_source_that_a_job_sees_names_the_job_too() -> None:
+    plan = planned(
+        held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": BARE}, copies=[copy(used_by="shop/first")]
+    )
+    (write,) = secret_writes(plan)
+    path = "/metadata/annotations/imagepulljobs.kruise.io~1references"
+    assert write.body == [
+        {"op": "test", "path": "/type", "value": "Opaque"},
+        {"op": "add", "path": "/data", "value": {}},
+        {"op": "add", "path": path, "value": "shop/first,shop/job"},
+    ]
+
+
+def test_a_job_goes_on_without_a_secret_that_is_missing() -> None:
+    """images case 45"""
+    plan = planned(
+        held(pullSecrets=["gone", "s1"]), *nodes("a"), sources={"gone": None, "s1": source(read=True)}
+    )
+    assert [type(write) for write in secret_writes(plan)] == [Create]
+    assert set(asked(plan)) == {"a"}
+    assert [(note.reason, note.warning) for note in plan.notes] == [("PullSecretMissing", True)]
+    assert "secret gone " in plan.notes[0].message
+
+
+def test_secrets_of_a_job_in_the_shared_namespace_are_named_as_they_are() -> None:
+    """images case 46"""
+    own = held(namespace=HOME, pullSecrets=["s1"])
+    plan = planned(own, *nodes("a"), sources={"s1": Source(key=Key(HOME, "s1"), content="")})
+    assert not secret_writes(plan)
+    (image,) = asked(plan).values()
+    assert image["pullSecrets"] == [{"namespace": HOME, "name": "s1"}]
+
+
+@pytest.mark.parametrize(
+    ("used_by", "chosen"),
+    [(("", "shop/job"), "s1-b"), (("", ""), "s1-a"), (("shop/job", "shop/job"), "s1-a")],
+)
+def test_of_two_copies_the_first_that_the_job_uses_is_taken_else_the_first(
+    used_by: tuple[str, str], chosen: str
+) -> None:
+    """images case 47"""
+    copies = [copy(name, used_by=jobs, mode="") for name, jobs in zip(("s1-a", "s1-b"), used_by, strict=True)]
+    plan = planned(held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": source(read=False)}, copies=copies)
+    (image,) = asked(plan).values()
+    assert image["pullSecrets"] == [{"namespace": HOME, "name": chosen}]
+
+
+def test_without_the_shared_namespace_no_node_is_asked() -> None:
+    """images case 48"""
+    plan = planned(held(pullSecrets=["s1"]), *nodes("a"), has_shared_namespace=False)
+    assert not plan.stages
+    assert plan.requeue_after_s is not None
+    assert plan.waiting is not None
+    assert plan.waiting.code is Code.NO_NAMESPACE
+    assert [note.warning for note in plan.notes] == [True]
+
+
+def test_without_the_shared_namespace_a_job_can_be_deleted() -> None:
+    """images, lifted limit e"""
+    going = job(metadata={**HELD, "deletionTimestamp": at(0)}, pullSecrets=["s1"])
+    (step,) = planned(going, has_shared_namespace=False, copies=[copy(used_by="shop/job")]).steps
+    assert isinstance(step.action, Patch)
+    assert step.action.body == {"metadata": {"finalizers": []}}
+
+
+def test_a_secret_that_is_new_is_named_to_nodes_that_pull_and_the_version_stays() -> None:
+    """images case 49"""
+    wants = held(pullSecrets=["s1"])
+    plan = planned(
+        wants,
+        done("a", wants, "Pulling"),
+        done("b", wants),
+        sources={"s1": source(read=False)},
+        copies=[copy(used_by="shop/job")],
+    )
+    assert asked(plan) == {"a": {"pullSecrets": [{"namespace": HOME, "name": "s1-abcdef", "mode": "batch"}]}}
+    assert plan.status is not None
+    assert (plan.status["active"], plan.status["succeeded"]) == (1, 1)
+    assert not secret_writes(plan)
+
+
+NAMED = {"namespace": HOME, "name": "s1-abcdef", "mode": "batch"}
+
+
+def test_a_job_that_never_ends_names_new_secrets_to_all_that_were_asked() -> None:
+    """They pull again some day."""
+    wants = held(pullSecrets=["s1"], completionPolicy={"type": "Never"}, parallelism=0)
+    plan = planned(
+        wants,
+        done("a", wants),
+        node_image("b", entry("1.8")),
+        sources={"s1": source(read=False)},
+        copies=[copy(used_by="shop/job")],
+    )
+    assert asked(plan) == {"a": {"pullSecrets": [NAMED]}}
+
+
+def test_secrets_that_others_named_stay_and_none_is_named_twice() -> None:
+    # given
+    other = {"namespace": "shop", "name": "other"}
+    wants = held(pullSecrets=["s1"])
+    secrets: dict[str, Any] = {
+        "sources": {"s1": source(read=False)},
+        "copies": [copy(used_by="shop/job")],
+    }
+    # then
+    (image,) = asked(planned(wants, node_image("a", entry("1.8"), secrets=[other]), **secrets)).values()
+    assert image["pullSecrets"] == [other, NAMED]
+    # and
+    pulling = node_image("a", entry(jobs=[wants]), secrets=[other, NAMED])
+    assert asked(planned(wants, pulling, **secrets)) == {}
+
+
+def test_references_that_cannot_be_read_are_none() -> None:
+    odd = copy(used_by="x,,/y,z/,shop/job,a/b/c")
+    (write,) = secret_writes(
+        planned(held(pullSecrets=["s1"], status={"completionTime": at(0)}), copies=[odd])
+    )
+    assert isinstance(write, Delete)

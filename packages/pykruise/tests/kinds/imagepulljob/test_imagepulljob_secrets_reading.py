@@ -1,0 +1,323 @@
+"""What is seen of an ImagePullJob's secrets and of their copies: contents are read where they may differ."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.imagepulljob.kind import KIND
+from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
+from pykruise.kinds.imagepulljob.secrets import MODE, REFERENCES, SOURCE_KEY
+from pykruise.kinds.imagepulljob.snapshot import Settings, Snapshot
+from pykruise.kube.documents import Document, encode
+from pykruise.kube.errors import ForbiddenError, InternalError, KubeError, NotFoundError, Status
+from pykruise.kube.ids import Key
+from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, SECRET_VIEWS, NamespaceView
+from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.secrets import CopyView, project_copy
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.assemble import views_of
+from pykruise.runtime.listed import Listed
+from pykruise.runtime.read import Memories, Mirror, Read
+from pykruise.runtime.views import Views
+from support.image_objects import NOW, at, job, node_image
+from support.pull_job_plans import HELD
+from support.snapshots import Seed, control_of, listed, read_of
+
+HOME = "kruise-daemon-config"
+IS_THERE = NamespaceView(name=HOME, uid="h", resource_version=1)
+USES = job("job", pullSecrets=["s1"], metadata=HELD)
+
+
+def secret(
+    name: str, *, of: str = "", used_by: str = "", holds: str = "e30=", version: int = 1, **more: Any
+) -> Document:
+    """A secret of the job's namespace; `of`: a copy of that one, in the shared namespace."""
+    notes = {SOURCE_KEY: of, REFERENCES: used_by, MODE: "batch"} if of else {}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": HOME if of else "shop",
+            "uid": f"uid-{name}",
+            "resourceVersion": str(version),
+            "annotations": notes,
+        },
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": {".dockerconfigjson": holds},
+        **more,
+    }
+
+
+def seen_of(document: Document, **more: Any) -> CopyView:
+    """What a watch of metadata shows."""
+    return project_copy(encode({"metadata": {**document["metadata"], **more}}))
+
+
+class Cluster:
+    """Secrets, and how often each was read."""
+
+    def __init__(self, *secrets: Document) -> None:
+        self.secrets = {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in secrets}
+        self.asked: list[str] = []
+        self.error: KubeError | None = None
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.memories = Memories()
+
+    async def get(self, _resource: object, namespace: str, name: str) -> bytes:
+        self.asked.append(name)
+        self.meanwhile()
+        if self.error is not None:
+            raise self.error
+        if f"{namespace}/{name}" not in self.secrets:
+            raise NotFoundError(Status(code=404, reason="NotFound"))
+        return encode(self.secrets[f"{namespace}/{name}"])
+
+    def read(
+        self,
+        one: PullJobView = USES,
+        *,
+        home: NamespaceView | None = IS_THERE,
+        namespace: str = "",
+        views: Sequence[CopyView] | None = None,
+    ) -> Snapshot:
+        """The job's snapshot. `views`: what is seen of secrets, where that is not what there is."""
+        found = [seen_of(document) for document in self.secrets.values()] if views is None else views
+        objects: dict[Any, Any] = {
+            SECRET_VIEWS: found,
+            NAMESPACE_VIEWS: [home] if home is not None else [],
+            NODE_IMAGE_VIEWS: [node_image("a")],
+        }
+        settings = Settings(namespace=namespace)
+        read = read_of(KIND, one, objects, settings=settings, now=NOW, live=self, memories=self.memories)
+        return snapshot_of(one, read)
+
+
+def snapshot_of(one: PullJobView, read: Read[Any]) -> Snapshot:
+    found: Snapshot = asyncio.run(control_of(KIND).snapshot(one, read))  # type: ignore[arg-type]
+    return found
+
+
+def read_with(mirrors: Mapping[Views[Any], Mirror[Any]], one: PullJobView, *, live: Any = None) -> Read[Any]:
+    """What the job's snapshot reads from these."""
+    return Read(
+        mirrors,
+        key=one.key,
+        uid=one.uid,
+        now=lambda: NOW,
+        rng=Seed(1),
+        settings=Settings(),
+        live=live,
+    )
+
+
+def read_again(snapshot: Snapshot) -> list[str]:
+    """Secrets whose copies are to be written."""
+    return [name for name, one in snapshot.sources.items() if one is not None and one.document is not None]
+
+
+# ── which ones are looked at ─────────────────────────────────────────────────
+
+
+def test_for_a_job_without_secrets_none_is_looked_at() -> None:
+    """and the shared namespace need not be there"""
+    cluster = Cluster(secret("s1-1", of="shop/s1"))
+    snapshot = cluster.read(job(), home=None)
+    assert (snapshot.copies, dict(snapshot.sources), snapshot.has_shared_namespace) == ([], {}, True)
+    assert cluster.asked == []
+
+
+def test_who_plans_a_job_without_secrets_need_not_be_allowed_to_see_any() -> None:
+    forbidden = ForbiddenError(Status(code=403, reason="Forbidden"))
+    mirrors = listed(views_of(control_of(KIND), Settings()), {NODE_IMAGE_VIEWS: [node_image("a")]})
+    mirrors[SECRET_VIEWS] = Listed(SECRET_VIEWS, (), error=forbidden)
+    mirrors[NAMESPACE_VIEWS] = Listed(NAMESPACE_VIEWS, (), error=forbidden)
+    snapshot = snapshot_of(job(), read_with(mirrors, job()))
+    assert [node.name for node in snapshot.nodes] == ["a"]
+
+
+def test_copies_are_seen_by_name_and_other_secrets_of_that_namespace_are_not() -> None:
+    plain = secret("plain")
+    plain["metadata"]["namespace"] = HOME
+    cluster = Cluster(secret("s1-b", of="shop/s1"), plain, secret("s1-a", of="shop/s1"), secret("s1"))
+    assert [one.name for one in cluster.read().copies] == ["s1-a", "s1-b"]
+
+
+@pytest.mark.parametrize(
+    ("home", "namespace", "is_there"),
+    [
+        (IS_THERE, "", True),
+        (IS_THERE, HOME, True),
+        (IS_THERE, "shop", False),
+        (None, "", False),
+        (NamespaceView(name=HOME, uid="h", resource_version=1, is_deleting=True), "", False),
+    ],
+)
+def test_secrets_are_read_where_their_copies_can_be_made(
+    home: NamespaceView | None, namespace: str, is_there: bool
+) -> None:
+    """images case 48"""
+    cluster = Cluster(secret("s1"))
+    snapshot = cluster.read(home=home, namespace=namespace)
+    assert snapshot.has_shared_namespace is is_there
+    assert list(snapshot.sources) == cluster.asked == (["s1"] if is_there else [])
+
+
+def test_of_a_job_that_is_over_the_copies_are_seen_and_nothing_is_read() -> None:
+    cluster = Cluster(secret("s1"), secret("s1-1", of="shop/s1"))
+    over = job(pullSecrets=["s1"], status={"completionTime": at(0)})
+    snapshot = cluster.read(over)
+    assert [one.name for one in snapshot.copies] == ["s1-1"]
+    assert snapshot.has_shared_namespace
+    assert (dict(snapshot.sources), cluster.asked) == ({}, [])
+
+
+def test_secrets_of_a_job_in_the_shared_namespace_need_no_copies() -> None:
+    """images case 46"""
+    cluster = Cluster(secret("s1-1", of="shop/s1"))
+    snapshot = cluster.read(job(namespace=HOME, pullSecrets=["s1"]), home=None)
+    assert {name: one.key if one else None for name, one in snapshot.sources.items()} == {
+        "s1": Key(HOME, "s1")
+    }
+    assert (snapshot.copies, snapshot.has_shared_namespace, cluster.asked) == ([], True, [])
+
+
+# ── what they hold ───────────────────────────────────────────────────────────
+
+
+def test_a_secret_without_a_copy_is_read_and_one_that_is_not_there_is_missing() -> None:
+    """images cases 41 and 45"""
+    cluster = Cluster(secret("s1"))
+    snapshot = cluster.read(job(pullSecrets=["s1", "gone"]))
+    assert read_again(snapshot) == ["s1"]
+    assert snapshot.sources["gone"] is None
+    assert cluster.asked == ["s1"]
+
+
+def test_a_copy_that_holds_the_same_is_not_written_and_both_are_read_once() -> None:
+    # given
+    cluster = Cluster(secret("s1", immutable=True), secret("s1-1", of="shop/s1"))
+    # then
+    assert read_again(cluster.read()) == []
+    assert sorted(cluster.asked) == ["s1", "s1-1"]
+    assert read_again(cluster.read()) == []
+    assert len(cluster.asked) == 2
+    assert cluster.read().sources["s1"] is not None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        secret("s1", holds="e319", version=2),
+        {**secret("s1", holds="e319"), "metadata": {**secret("s1")["metadata"], "uid": "another"}},
+    ],
+)
+def test_a_secret_that_changes_is_read_again_until_its_copy_holds_the_same(changed: Document) -> None:
+    """images case 44"""
+    # given
+    cluster = Cluster(secret("s1"), secret("s1-1", of="shop/s1"))
+    cluster.read()
+    # when
+    cluster.secrets["shop/s1"] = changed
+    cluster.asked.clear()
+    # then
+    assert [read_again(cluster.read()), read_again(cluster.read())] == [["s1"], ["s1"]]
+    assert cluster.asked == ["s1", "s1"]
+    # and
+    cluster.secrets[f"{HOME}/s1-1"] = secret("s1-1", of="shop/s1", holds="e319", version=2)
+    cluster.asked.clear()
+    assert [read_again(cluster.read()), read_again(cluster.read())] == [[], []]
+    assert cluster.asked == ["s1-1"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        secret("s1-1", of="shop/s1", holds="e319", version=2),
+        {
+            **secret("s1-1", of="shop/s1", holds="e319"),
+            "metadata": {**secret("s1-1", of="shop/s1")["metadata"], "uid": "another"},
+        },
+    ],
+)
+def test_a_copy_that_someone_changes_is_written_again(changed: Document) -> None:
+    cluster = Cluster(secret("s1"), secret("s1-1", of="shop/s1"))
+    cluster.read()
+    cluster.secrets[f"{HOME}/s1-1"] = changed
+    assert read_again(cluster.read()) == ["s1"]
+
+
+def test_what_a_copy_holds_is_not_read_where_the_answer_of_a_write_has_said_it() -> None:
+    copied = secret("s1-1", of="shop/s1")
+    cluster = Cluster(secret("s1"), copied)
+    written = project_copy(encode({"kind": "Secret", **copied}))
+    assert read_again(cluster.read(views=[seen_of(secret("s1")), written])) == []
+    assert cluster.asked == ["s1"]
+
+
+def test_of_several_copies_the_one_that_the_job_uses_is_compared() -> None:
+    """images case 47"""
+    # given
+    cluster = Cluster(
+        secret("s1", holds="e319"),
+        secret("s1-a", of="shop/s1", holds="e319"),
+        secret("s1-b", of="shop/s1", used_by="shop/job"),
+    )
+    # when
+    plan = plan_imagepulljob(cluster.read())
+    # then
+    written = [step.action for step in plan.steps if step.action.resource.plural == "secrets"]
+    assert [action.key.name for action in written] == ["s1-b"]
+
+
+def test_a_copy_that_is_being_deleted_is_none() -> None:
+    cluster = Cluster(secret("s1"), secret("s1-1", of="shop/s1"))
+    views = [
+        seen_of(secret("s1")),
+        seen_of(secret("s1-1", of="shop/s1"), deletionTimestamp=at(0)),
+    ]
+    assert read_again(cluster.read(views=views)) == ["s1"]
+    assert cluster.asked == ["s1"]
+
+
+@pytest.mark.parametrize(("gone", "again"), [("shop/s1", []), (f"{HOME}/s1-1", ["s1"])])
+def test_a_secret_may_go_while_it_is_read(gone: str, again: list[str]) -> None:
+    cluster = Cluster(secret("s1"), secret("s1-1", of="shop/s1"))
+    views = [seen_of(document) for document in cluster.secrets.values()]
+    del cluster.secrets[gone]
+    snapshot = cluster.read(views=views)
+    assert read_again(snapshot) == again
+    assert (snapshot.sources["s1"] is None) is (gone == "shop/s1")
+
+
+def test_a_secret_that_cannot_be_read_stops_the_job() -> None:
+    """images, 6.3 step 6: else nodes would pull without it"""
+    cluster = Cluster(secret("s1"))
+    cluster.error = InternalError(Status(code=500, reason="InternalError"))
+    with pytest.raises(InternalError):
+        cluster.read()
+
+
+def test_what_another_job_writes_into_a_copy_while_secrets_are_read_is_kept() -> None:
+    # given
+    cluster = Cluster(secret("s1"), secret("s1-1", of="shop/s1", used_by="shop/first"))
+    objects: dict[Any, Any] = {
+        SECRET_VIEWS: [seen_of(document) for document in cluster.secrets.values()],
+        NAMESPACE_VIEWS: [IS_THERE],
+        NODE_IMAGE_VIEWS: [node_image("a")],
+    }
+    mirrors = listed(views_of(control_of(KIND), Settings()), objects)
+    read = read_with(mirrors, USES, live=cluster)
+    later = secret("s1-1", of="shop/s1", used_by="shop/first,shop/second", version=2)
+
+    def meanwhile() -> None:
+        mirrors[SECRET_VIEWS] = Listed(SECRET_VIEWS, [seen_of(secret("s1")), seen_of(later)])
+
+    cluster.meanwhile = meanwhile
+    # when
+    plan = plan_imagepulljob(snapshot_of(USES, read))
+    # then
+    (write,) = [step.action for step in plan.steps if step.action.resource.plural == "secrets"]
+    assert isinstance(write, Patch)
+    assert write.resource_version == "2"
+    assert write.body == {"metadata": {"annotations": {REFERENCES: "shop/first,shop/job,shop/second"}}}

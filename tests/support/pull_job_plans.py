@@ -1,0 +1,70 @@
+"""Plans of ImagePullJobs on paper, and what they ask of nodes.
+
+planned(held(parallelism=2), *nodes("a", "b")) ──▶ Plan ──asked()──▶ node → what becomes of its entry for nginx
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pykruise.kinds.imagepulljob.defaults import FINALIZER
+from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
+from pykruise.kinds.imagepulljob.snapshot import Snapshot
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.node_images import NodeImageView
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Plan
+from support.image_objects import NOW, entry, job, node_image, said
+
+HELD = {"finalizers": [FINALIZER]}
+
+
+def held(name: str = "job", **fields: Any) -> PullJobView:
+    """A job that has its finalizer."""
+    return job(name, metadata=HELD, **fields)
+
+
+def planned(
+    one: PullJobView,
+    *nodes: NodeImageView,
+    after_s: float = 0.0,
+    others: Sequence[PullJobView] = (),
+    **more: Any,
+) -> Plan:
+    """The plan so long after NOW."""
+    return plan_imagepulljob(
+        Snapshot(
+            job=one, nodes=nodes, others={other.uid: other for other in others}, now=NOW + after_s, **more
+        )
+    )
+
+
+def asked(plan: Plan) -> dict[str, Any]:
+    """By node: what the entry for nginx becomes."""
+    found: dict[str, Any] = {}
+    for stage in plan.stages:
+        if stage.purpose is Purpose.ASK_NODES:
+            for chain in stage.chains:
+                (step,) = chain.steps
+                assert isinstance(step.action, Patch)
+                assert step.action.resource_version == "9"
+                found[chain.subject] = step.action.body["spec"]["images"]["nginx"]
+    return found
+
+
+def the_entry(plan: Plan) -> dict[str, Any]:
+    """Of a plan that asks one node for one tag."""
+    (image,) = asked(plan).values()
+    (tag,) = image["tags"]
+    assert isinstance(tag, dict)
+    return tag
+
+
+def nodes(*names: str) -> list[NodeImageView]:
+    """Nodes that are asked for nothing."""
+    return [node_image(name) for name in names]
+
+
+def done(name: str, wants: PullJobView, phase: str = "Succeeded") -> NodeImageView:
+    """A node that has been asked, and is that far."""
+    return node_image(name, entry(jobs=[wants]), statuses=[said(phase)])
