@@ -339,6 +339,7 @@ async def test_a_list_that_is_stored_can_be_changed_elsewhere_whatever_its_spec_
     bad = document("B/b")
     changed = {**bad, "metadata": {**bad["metadata"], "labels": {"a": "b"}}}
     assert await problems(changed, bad) == []
+    assert await problems({"metadata": changed["metadata"]}, {"metadata": bad["metadata"]}) == []
     changed["metadata"]["labels"] = {"a": "no value!"}
     assert await problems(changed, bad) == ["metadata.labels"]
     assert await problems(document("B/b", parallelism=2), bad) == ["spec.images[0]"]

@@ -147,5 +147,6 @@ async def test_a_job_that_is_stored_can_be_cleaned_up_whatever_its_spec_says() -
     bad = document(image="UPPER/case")
     changed = {**bad, "metadata": {**bad["metadata"], "labels": {"a": "b"}}}
     assert await problems(changed, bad) == []
+    assert await problems({"metadata": changed["metadata"]}, {"metadata": bad["metadata"]}) == []
     changed["metadata"]["labels"] = {"a": "no value!"}
     assert await problems(changed, bad) == ["metadata.labels"]

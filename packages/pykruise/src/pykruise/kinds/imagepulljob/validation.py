@@ -24,7 +24,7 @@ def errors_of(
     """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
     errors = [*metadata_errors(doc.get("metadata") or {})]
     given: Mapping[str, Any] = doc.get("spec") or {}
-    before: Mapping[str, Any] | None = old.get("spec") if old is not None else None
+    before: Mapping[str, Any] | None = (old.get("spec") or {}) if old is not None else None
     if same(given, before):
         return errors
     if before is not None and list(before.get("pullSecrets") or ()) != list(spec.pull_secrets or ()):
