@@ -278,8 +278,8 @@ def test_annotations_of_a_v1alpha1_request_are_parts_of_its_status() -> None:
     assert to_old(found) == doc
 
 
-@pytest.mark.parametrize("text", ["", "{", "7", '[{"name":1}]', "null"])
-def test_an_annotation_that_cannot_be_read_is_left_alone(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "{", "7", '[{"name":1}]', "null", 7, None, {}])
+def test_an_annotation_that_cannot_be_read_is_left_alone(text: Any) -> None:
     """containers case 29"""
     annotations = {SYNC: text, UNREADY: text}
     doc = document("ContainerRecreateRequest", OLD, {"annotations": annotations}, status={"phase": "Pending"})
@@ -311,6 +311,21 @@ def test_the_grace_of_a_request_is_an_annotation_in_v1alpha1(status: str, annota
     assert shown["metadata"]["annotations"].get(UNREADY) == annotation
     assert json.loads(shown["metadata"]["annotations"][SYNC]) == SNAPSHOT
     assert to_new(shown)["status"] == doc["status"]
+
+
+@pytest.mark.parametrize("stored", ["2026-01-31T12:00:00Z", "soon"])
+def test_the_annotation_goes_with_the_grace(stored: str) -> None:
+    """containers case 30"""
+    status = {"phase": "Recreating", "conditions": [grace("False")]}
+    doc = document("ContainerRecreateRequest", NEW, {"annotations": {UNREADY: stored}}, status=status)
+    assert UNREADY not in to_old(doc)["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("stored", ["[]", json.dumps(SNAPSHOT), "{"])
+def test_an_annotation_stays_while_the_status_says_nothing_else(stored: str) -> None:
+    annotations = {SYNC: stored, UNREADY: "2026-01-31T12:00:00Z"}
+    doc = document("ContainerRecreateRequest", NEW, {"annotations": annotations}, status={"phase": "Pending"})
+    assert to_old(doc)["metadata"]["annotations"] == annotations
 
 
 def test_an_annotation_that_was_written_without_a_status_stays() -> None:

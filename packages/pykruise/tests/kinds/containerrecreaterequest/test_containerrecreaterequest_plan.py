@@ -18,6 +18,8 @@ from pykruise.runtime.plan import Plan
 from support.snapshots import read_of, taken
 
 NOW = parse_time("2026-05-01T12:00:00Z")
+HOLDER = '[{"userAgent":"ContainerRecreateRequest","key":"default/again"}]'
+OVER = {"phase": "Completed", "completionTime": format_time(NOW - 5)}
 HELD = {
     "type": "PreRecreateGrace",
     "status": "True",
@@ -80,6 +82,9 @@ def end_of(found: Plan) -> str:
 
 def test_a_pod_that_is_gone_or_another_one_ends_the_request_case_21() -> None:
     assert end_of(plan(request(), None)) == "pod has gone"
+    going = pod()
+    going["metadata"]["deletionTimestamp"] = format_time(NOW)
+    assert end_of(plan(request(), going)) == "pod has gone"
     assert end_of(plan(request(), pod(uid="pod-2"))) == "pod has gone"
 
 
@@ -91,6 +96,7 @@ def test_an_agent_that_does_not_begin_ends_the_request_case_22(phase: str) -> No
     assert waiting.requeue_after_s == pytest.approx(40)
     assert waiting.waiting is not None
     assert waiting.waiting.code is Code.NO_AGENT
+    assert "node n " in waiting.waiting.message
     found = plan(request(status=status, age_s=60), pod())
     assert end_of(found) == "daemon has not responded for a long time"
 
@@ -98,10 +104,56 @@ def test_an_agent_that_does_not_begin_ends_the_request_case_22(phase: str) -> No
 def test_one_that_waits_behind_another_is_given_its_time_case_24() -> None:
     waits = request(status={"phase": "Pending"}, age_s=3600)
     busy = request("busy", status={"phase": "Recreating"}, age_s=3600)
-    assert plan(waits, pod(), busy).requeue_after_s is None
+    found = plan(waits, pod(), busy)
+    assert (found.stages, found.requeue_after_s) == ((), None)
+    assert found.waiting is not None
+    assert found.waiting.code is Code.PARALLELISM
     # and once the other is over, a minute from then
     done = request("busy", status={"phase": "Completed", "completionTime": format_time(NOW - 10)})
     assert plan(waits, pod(), done).requeue_after_s == pytest.approx(50)
+
+
+@pytest.mark.parametrize(
+    ("status", "metadata"),
+    [
+        (None, {}),
+        ({"phase": "Pending"}, {}),
+        ({"phase": "Recreating"}, {"deletionTimestamp": format_time(NOW)}),
+        ({"phase": "Recreating", "completionTime": "soon"}, {}),
+        ({"phase": "Completed", "completionTime": format_time(NOW - 3600)}, {}),
+    ],
+)
+def test_only_one_that_is_carried_out_is_waited_for(status: Any, metadata: dict[str, Any]) -> None:
+    other = request("other", status=status, age_s=3600)
+    other["metadata"] |= metadata
+    found = plan(request(age_s=20), pod(), other)
+    assert found.requeue_after_s == pytest.approx(40)
+    assert found.waiting is not None
+    assert found.waiting.code is Code.NO_AGENT
+
+
+def test_the_first_of_several_ends_is_looked_at() -> None:
+    assert plan(request(age_s=20, activeDeadlineSeconds=30), pod()).requeue_after_s == pytest.approx(10)
+    assert plan(request(age_s=20, activeDeadlineSeconds=300), pod()).requeue_after_s == pytest.approx(40)
+
+
+def test_a_request_that_cannot_be_read_says_so() -> None:
+    """Admission was bypassed"""
+    doc = request()
+    doc["spec"]["containers"] = "main"
+    found = plan(doc, pod())
+    assert found.stages == ()
+    assert found.waiting is not None
+    assert found.waiting.code is Code.INVALID_SPEC
+    assert "containers" in found.waiting.message
+    (note,) = found.notes
+    assert (note.reason, note.warning, note.again_after_s) == (Code.INVALID_SPEC, True, 600)
+
+
+def test_a_request_knows_the_others_for_its_pod() -> None:
+    views = [REQUEST_VIEWS.project(orjson.dumps(request(name))) for name in ("again", "other")]
+    read = read_of(KIND, views[0], {POD_VIEWS: [], REQUEST_VIEWS: views}, settings=None, now=NOW)
+    assert [one.name for one in taken(snapshot(views[0], read)).others] == ["other"]
 
 
 def test_a_deadline_ends_the_request_case_23() -> None:
@@ -128,19 +180,103 @@ def test_containers_that_run_anew_are_mirrored_and_nothing_replaces_that() -> No
     assert plan(known, ended).status is None
 
 
+@pytest.mark.parametrize(
+    ("status", "is_new"),
+    [
+        ({"containerID": "containerd://2"}, True),
+        ({"restartCount": 1}, True),
+        ({"containerID": "", "restartCount": 1}, False),
+        ({"restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}, False),
+        ({"restartCount": 1, "state": {"terminated": {"exitCode": 0}}}, False),
+    ],
+)
+def test_a_container_runs_anew_when_it_runs_and_is_not_the_one_of_before(
+    status: dict[str, Any], is_new: bool
+) -> None:
+    """pitfalls 1 and 3"""
+    found = plan(request(status={"phase": "Recreating"}), pod(**status))
+    assert (found.status is not None) is is_new
+
+
+def test_of_a_container_of_which_nothing_was_noted_any_run_counts() -> None:
+    doc = request(status={"phase": "Recreating"})
+    del doc["spec"]["containers"][0]["statusContext"]
+    assert plan(doc, pod()).status is not None
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [
+        ([], "container main: waits"),
+        ([{"name": "main", "phase": "Recreating"}], "container main: Recreating"),
+        (
+            [{"name": "main", "phase": "Pending", "message": "not found container on Node"}],
+            "container main: Pending: not found container on Node",
+        ),
+        (
+            [{"name": "main", "phase": "Succeeded"}, {"name": "side", "phase": "Recreating"}],
+            "container side: Recreating",
+        ),
+        (
+            [{"name": "main", "phase": "Failed"}, {"name": "side", "phase": "Succeeded"}],
+            "the agent has still to say that it is done",
+        ),
+    ],
+)
+def test_a_request_names_the_container_that_it_waits_for(states: list[Any], message: str) -> None:
+    """pitfall i"""
+    doc = request(status={"phase": "Recreating", "containerRecreateStates": states})
+    doc["spec"]["containers"].append({"name": "side"})
+    found = plan(doc, pod())
+    assert found.waiting is not None
+    assert found.waiting.message == message
+
+
 def test_a_pod_is_held_back_before_the_grace_period_counts_case_16() -> None:
     grace = {"unreadyGracePeriodSeconds": 3}
     doc = request(status={"phase": "Recreating"}, strategy=grace)
     # first the finalizer, so that the pod is not forgotten
-    (first,) = patches(plan(doc, pod()))
+    found = plan(doc, pod(restartCount=1))
+    (first,) = patches(found)
     assert first == {"metadata": {"finalizers": [FINALIZER]}}
+    assert found.status is not None
+    assert found.requeue_after_s == 3.0
     # then the pod, then the condition
     doc["metadata"]["finalizers"] = [FINALIZER]
-    on_pod, on_request = patches(plan(doc, pod()))
+    found = plan(doc, pod(restartCount=1))
+    on_pod, on_request = patches(found)
     (condition, *_) = on_pod["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("KruisePodReady", "False")
     assert "default/again" in condition["message"]
     assert on_request["status"]["conditions"][0]["lastTransitionTime"] == format_time(NOW)
+    # and what else there is to say, at once after that
+    assert (found.status, found.requeue_after_s) == (None, 0.0)
+
+
+def test_each_write_is_for_what_was_seen() -> None:
+    doc = request(status={"phase": "Recreating"}, strategy={"unreadyGracePeriodSeconds": 3})
+    doc["metadata"]["finalizers"] = [FINALIZER]
+    versions = [
+        (step.action.key.name, step.action.resource_version)
+        for found in (plan(doc, pod()), plan(request(), None), plan(request(status=OVER), None))
+        for step in found.steps
+        if isinstance(step.action, Patch)
+    ]
+    assert versions == [("web", "3"), *[("again", "5")] * 3]
+
+
+def test_other_conditions_stay_and_one_that_is_not_true_holds_nothing() -> None:
+    other = {**HELD, "type": "Other"}
+    held = {"phase": "Recreating", "conditions": [{**HELD, "status": "False"}, other]}
+    doc = request(status=held, strategy={"unreadyGracePeriodSeconds": 3})
+    (body,) = patches(plan(doc, pod(gated=False)))
+    found = [(one["type"], one["status"]) for one in body["status"]["conditions"]]
+    assert found == [("Other", "True"), ("PreRecreateGrace", "True")]
+
+
+@pytest.mark.parametrize("strategy", [{}, {"unreadyGracePeriodSeconds": None, "orderedRecreate": True}])
+def test_without_a_grace_period_no_pod_is_held_back(strategy: dict[str, Any]) -> None:
+    assert patches(plan(request(status={"phase": "Recreating"}, strategy=strategy), pod())) == []
 
 
 def test_a_pod_without_the_gate_is_waited_for_and_not_held_case_17() -> None:
@@ -171,6 +307,68 @@ def test_a_pod_stays_held_back_while_another_holds_it_case_18() -> None:
         "finalizers": ["x/y"],
         "labels": {"crr.apps.kruise.io/active": None},
     }
+
+
+GONE = {"deletionTimestamp": format_time(NOW)}
+
+
+@pytest.mark.parametrize(
+    "the_pod",
+    [
+        None,
+        pod(uid="pod-2", message=HOLDER),
+        pod(message=HOLDER) | {"metadata": {**pod()["metadata"], **GONE}},
+        pod(message=HOLDER.replace("again", "other")),
+        pod(),
+    ],
+    ids=["none", "another", "going", "held by another", "not held"],
+)
+def test_a_pod_that_is_not_held_for_the_request_is_left_alone(the_pod: Any) -> None:
+    doc = request(status=OVER)
+    doc["metadata"]["finalizers"] = [FINALIZER]
+    (body,) = patches(plan(doc, the_pod))
+    assert body == {"metadata": {"finalizers": None, "labels": {"crr.apps.kruise.io/active": None}}}
+
+
+def test_a_request_that_is_deleted_gives_the_pod_back_and_goes_case_20() -> None:
+    doc = request(
+        status={"phase": "Recreating", "conditions": [HELD]}, strategy={"unreadyGracePeriodSeconds": 3}
+    )
+    doc["metadata"] |= {"finalizers": [FINALIZER], **GONE}
+    on_pod, on_request = patches(plan(doc, pod(message=HOLDER)))
+    assert [one["status"] for one in on_pod["status"]["conditions"]] == ["True"]
+    assert on_request == {"metadata": {"finalizers": None}}
+    # and is not deleted again for its time to live
+    doc = request(status=OVER, ttlSecondsAfterFinished=0)
+    doc["metadata"] |= {"finalizers": ["x/y"], **GONE}
+    found = plan(doc, pod())
+    assert (found.stages, found.waiting) == ((), None)
+
+
+def over(message: str = "", **spec: Any) -> dict[str, Any]:
+    """A request that is over, and no agent sees it any more."""
+    found = request(status={**OVER, "message": message}, **spec)
+    del found["metadata"]["labels"]["crr.apps.kruise.io/active"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"), [("pod has gone", "pod has gone"), ("", "the request is over")]
+)
+def test_a_request_that_is_over_says_why(message: str, shown: str) -> None:
+    waiting = plan(over(message), pod()).waiting
+    assert waiting is not None
+    assert (waiting.code, waiting.message) == (Code.JOB_OVER, shown)
+
+
+def test_the_time_to_live_counts_from_the_end_as_far_as_that_can_be_read() -> None:
+    assert plan(over(ttlSecondsAfterFinished=6), pod()).requeue_after_s == pytest.approx(1)
+    unreadable = over(ttlSecondsAfterFinished=6)
+    unreadable["status"]["completionTime"] = "soon"
+    assert plan(unreadable, pod()).requeue_after_s == pytest.approx(6)
+    without = over()
+    without["spec"] = {"containers": "main"}
+    assert plan(without, pod()).requeue_after_s is None
 
 
 def test_a_request_that_is_over_is_kept_without_a_time_to_live_case_25() -> None:

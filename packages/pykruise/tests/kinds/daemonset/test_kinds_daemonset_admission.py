@@ -123,13 +123,16 @@ def test_only_v1alpha1_has_surging() -> None:
     # and where it is accepted, it has no unavailable pods
     assert fields(old_document(**rolling(**block)), resource=V1ALPHA1) == []
     block = {"rollingUpdateType": "Surging", "maxUnavailable": 1}
+    assert fields(document(**rolling(**block))) == [(f"{BLOCK}.rollingUpdateType", "NotSupported")]
+    assert fields(old_document(**rolling(maxUnavailable=1)), resource=V1ALPHA1) == []
     found = fields(old_document(**rolling(**block)), resource=V1ALPHA1)
     assert found == [(f"{BLOCK}.maxUnavailable", "Required")]
 
 
-def test_one_limit_that_is_given_leaves_the_other_absent() -> None:
-    block = defaulted(document(**rolling(maxSurge=0)))["spec"]["updateStrategy"]["rollingUpdate"]
-    assert block == {"rollingUpdateType": "Standard", "maxSurge": 0}
+@pytest.mark.parametrize("given", [{"maxSurge": 0}, {"maxUnavailable": 3}])
+def test_one_limit_that_is_given_leaves_the_other_absent(given: dict[str, int]) -> None:
+    block = defaulted(document(**rolling(**given)))["spec"]["updateStrategy"]["rollingUpdate"]
+    assert block == {"rollingUpdateType": "Standard", **given}
 
 
 def test_on_delete_gets_no_block() -> None:
@@ -164,10 +167,17 @@ def test_a_plain_one_is_allowed() -> None:
             {"rollingUpdateType": "InPlaceIfPossible", "maxSurge": "20%"},
             [("maxSurge", "Required")],
         ),  # case 5
+        ({"rollingUpdateType": "InPlaceIfPossible", "maxSurge": 1}, [("maxSurge", "Required")]),
+        ({"rollingUpdateType": "InPlaceIfPossible", "maxSurge": 0, "maxUnavailable": 1}, []),
         ({"maxUnavailable": "101%"}, [("maxUnavailable", "Invalid")]),  # case 7
         ({"maxUnavailable": "100%"}, []),  # case 7
         ({"maxUnavailable": -1}, [("maxUnavailable", "Invalid")]),
         ({"maxUnavailable": "5"}, [("maxUnavailable", "Invalid")]),
+        ({"maxUnavailable": "5%"}, []),
+        ({"maxUnavailable": "0%", "maxSurge": "1%"}, []),
+        ({"maxUnavailable": "00%", "maxSurge": 0}, [("maxUnavailable", "Required")]),
+        ({"maxUnavailable": "9" * 5000}, [("maxUnavailable", "Invalid")]),
+        ({"maxUnavailable": "٥"}, [("maxUnavailable", "Invalid"), ("maxUnavailable", "Required")]),
         ({"maxSurge": "101%"}, [("maxSurge", "Invalid")]),
         ({"maxSurge": 1, "maxUnavailable": "-5%"}, [("maxUnavailable", "Invalid")]),
         ({"maxSurge": "abc", "maxUnavailable": 1}, [("maxSurge", "Invalid")]),
@@ -240,6 +250,18 @@ def test_all_errors_come_at_once() -> None:
     ]
 
 
+def test_a_document_with_nothing_in_it_says_what_it_misses() -> None:
+    missing = [
+        ("metadata.name", "Required"),
+        ("spec.selector", "Required"),
+        ("spec.template", "Required"),
+        ("spec.updateStrategy", "NotSupported"),
+    ]
+    assert fields({}) == missing
+    assert fields({"metadata": None, "spec": None}) == missing
+    assert fields({"spec": {}}, old={"spec": None, "metadata": {"name": "web"}}) == missing[:1]
+
+
 @pytest.mark.parametrize("tolerated", [{"lifecycle": {"preNormal": {}}}, {"revisionHistoryLimit": 0}])
 def test_fields_without_an_effect_are_accepted(tolerated: dict[str, Any]) -> None:
     assert fields(document(**tolerated)) == []
@@ -278,10 +300,12 @@ def test_the_templates_labels_must_go_on_matching() -> None:
         {"minReadySeconds": 9},
         {"revisionHistoryLimit": 3},
         {"scaleStrategy": {"partitionedScaling": True}},
+        rolling(maxUnavailable=1, selector={"matchLabels": {"canary": "1"}}),
     ],
 )
 def test_everything_else_can_be_changed(change: dict[str, Any]) -> None:
     assert fields(document(**change), old=document()) == []
+    assert fields(document(), old=document(**change)) == []
 
 
 def test_a_stored_bad_value_does_not_prevent_another_change() -> None:
@@ -298,6 +322,12 @@ def test_a_spec_that_did_not_change_is_not_looked_at() -> None:
     new = copy.deepcopy(stored)
     new["metadata"]["finalizers"] = []
     assert fields(new, old=stored) == []
+
+
+def test_metadata_is_looked_at_also_where_the_spec_did_not_change() -> None:
+    new = document()
+    new["metadata"]["annotations"] = {"no key": "x"}
+    assert fields(new, old=document()) == [("metadata.annotations", "Invalid")]
 
 
 def mismatched() -> dict[str, Any]:

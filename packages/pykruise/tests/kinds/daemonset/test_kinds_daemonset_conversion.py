@@ -36,13 +36,20 @@ def test_the_annotation_is_the_field_and_stays() -> None:
     assert "scaleStrategy" not in back["spec"]
 
 
+def test_the_annotation_adds_to_a_scale_strategy_that_is_there() -> None:
+    doc = document(V1ALPHA1, annotations={PROGRESSIVE: "true"}, scaleStrategy={"other": 1})
+    assert to(V1BETA1, doc)["spec"]["scaleStrategy"] == {"other": 1, "partitionedScaling": True}
+
+
 def test_switched_off_it_does_not_come_back_by_the_annotation_that_is_stored() -> None:
     """daemonset case 15"""
     # given a v1beta1 object whose field was switched off, and that still has the annotation
     stored = document(V1BETA1, annotations={PROGRESSIVE: "true"}, scaleStrategy={"partitionedScaling": False})
     # when a v1alpha1 client reads and writes it
     read = to(V1ALPHA1, stored)
-    assert PROGRESSIVE not in read["metadata"].get("annotations", {})
+    assert read["metadata"]["annotations"] == {
+        "pykruise.io/conversion-v1beta1": '{"spec":{"scaleStrategy":{"partitionedScaling":false}}}'
+    }
     written = to(V1BETA1, read)
     # then
     assert written["spec"].get("scaleStrategy", {}).get("partitionedScaling") is not True

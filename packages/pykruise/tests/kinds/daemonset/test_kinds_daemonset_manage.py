@@ -74,7 +74,17 @@ def test_pods_that_are_to_be_updated_in_place_get_the_gates_for_it_once() -> Non
     assert created(builder.plan())[0]["spec"]["readinessGates"] == gates
 
 
-@pytest.mark.parametrize(("text", "expected"), [("7", "7"), ("x", None), ("", None)])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("7", "7"),
+        ("+07", "7"),
+        ("-7", "-7"),
+        (str(2**63 - 1), str(2**63 - 1)),
+        (str(-(2**63)), str(-(2**63))),
+        *((text, None) for text in ("x", "", str(2**63), str(-(2**63) - 1), "1_000", " 7", "٧", "7.0")),
+    ],
+)
 def test_the_template_generation_of_old_is_a_label_when_it_is_a_number(
     text: str, expected: str | None
 ) -> None:
@@ -92,6 +102,16 @@ def test_the_names_of_new_pods_are_free_and_never_too_long() -> None:
     assert {len(name) for name in names} == {63}
 
 
+def test_a_name_that_a_pod_has_is_not_given_again() -> None:
+    # given a pod with the name that is drawn first
+    builder = daemonset(1, pods=False)
+    first = created(builder.plan())[0]["metadata"]["name"]
+    builder.node("n2").on("n2", called=first.removeprefix("web-"))
+    # then
+    (pod,) = created(builder.plan())
+    assert pod["metadata"]["name"] != first
+
+
 def test_the_revision_is_stored_before_the_first_pod() -> None:
     builder = daemonset(1, pods=False).with_revisions()
     assert stages(builder.plan()) == ["store revision", "create pods"]
@@ -105,13 +125,25 @@ def test_a_template_that_is_refused_costs_one_request() -> None:
     assert len(stage.chains) == 100
 
 
-def test_burst_replicas_bounds_what_one_plan_creates() -> None:
+def test_a_pod_may_get_another_name_and_a_failure_is_a_warning() -> None:
+    (stage,) = daemonset(1, pods=False).plan().stages
+    (chain,) = stage.chains
+    (step,) = chain.steps
+    assert chain.has_random_name
+    assert step.done is not None
+    assert step.failed is not None
+    assert (step.done.reason, step.done.warning) == ("SuccessfulCreate", False)
+    assert (step.failed.reason, step.failed.warning) == ("FailedCreate", True)
+
+
+@pytest.mark.parametrize(("burst", "expected"), [(3, [3, 3, 3, 1, 0]), (5, [5, 5, 0])])
+def test_burst_replicas_bounds_what_one_plan_creates(burst: int, expected: list[int]) -> None:
     """daemonset case 30"""
     # given ten empty nodes
-    builder = daemonset(10, pods=False).with_spec(burstReplicas=3)
+    builder = daemonset(10, pods=False).with_spec(burstReplicas=burst)
     counts = []
     # when each plan is carried out before the next is made
-    for _ in range(5):
+    for _ in expected:
         plan = builder.plan()
         nodes = created_on(plan)
         counts.append(len(nodes))
@@ -119,7 +151,7 @@ def test_burst_replicas_bounds_what_one_plan_creates() -> None:
         assert plan.requeue_after_s == (0.0 if len(builder.pods) + len(nodes) < 10 else None)
         builder.on(*nodes)
     # then
-    assert counts == [3, 3, 3, 1, 0]
+    assert counts == expected
 
 
 @pytest.mark.parametrize(("burst", "expected"), [("10%", 1), ("50%", 2), ("0%", 1), ("abc", 1), (-4, 1)])

@@ -5,8 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from pykruise.kinds.daemonset.kind import KIND
 from pykruise.kinds.daemonset.plan import plan_daemonset
+from pykruise.kinds.daemonset.snapshot import Settings
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.views import PULL_JOB_VIEWS
 from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.runtime.actions import Delete
@@ -14,6 +17,7 @@ from pykruise.runtime.plan import Plan
 from support.daemonset_builder import DaemonSetBuilder, daemonset, revision, template
 from support.plan_views import left, steps_named
 from support.pulling_ahead import created_jobs, job, labels_given
+from support.snapshots import snapshot_of
 
 CREATED, IGNORED = keys.PRE_DOWNLOAD_CREATED_LABEL, keys.PRE_DOWNLOAD_IGNORED_LABEL
 PARALLELISM, TIMEOUT, THRESHOLD = (
@@ -105,6 +109,43 @@ def test_the_threshold_is_waited_for(threshold: str, ready: int, is_due: bool) -
     assert bool(labels_given(plan)) is is_due
 
 
+def partly_ready() -> DaemonSetBuilder:
+    """Five nodes, of which two run updated pods that are ready: one for long, one only just. Of the others one is
+    going, and two are old, one only just ready."""
+    builder = daemonset().with_spec(minReadySeconds=60)
+    return builder.ready_for(10, "n2", "n3", "n4").deleted("n3").old("n4", "n5")
+
+
+@pytest.mark.parametrize(("threshold", "is_due"), [("2", True), ("3", False)])
+def test_updated_pods_that_are_ready_count_for_the_threshold_available_or_not(
+    threshold: str, is_due: bool
+) -> None:
+    plan = plan_of(annotated(partly_ready(), threshold=threshold))
+    assert bool(created_jobs(plan)) is is_due
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        daemonset().old("n3").not_ready("n3"),
+        # with surge, while the new pod of a node is not ready yet
+        daemonset().surging().old("n3").on("n3", called="n3b").born(10, "n3b").not_ready("n3b"),
+    ],
+    ids=["one old pod that is not ready", "an old pod with a new one beside it"],
+)
+def test_a_rollout_lasts_until_its_last_pod(builder: DaemonSetBuilder) -> None:
+    assert created_jobs(plan_of(builder))
+
+
+def test_an_old_pod_where_no_new_one_is_to_run_needs_no_image() -> None:
+    # given a node that keeps its pod, and would get no other
+    builder = daemonset().old("n3").taint("n3", "x:NoSchedule")
+    plan = plan_of(builder, job("web-1-main"))
+    assert created_jobs(plan) == []
+    gone = [step.action for step in steps_named(plan, Purpose.PRE_DOWNLOAD)]
+    assert [one.key.name for one in gone if isinstance(one, Delete)] == ["web-1-main"]
+
+
 @pytest.mark.parametrize(
     "builder",
     [
@@ -122,6 +163,11 @@ def test_what_would_not_help_is_left_out_once_and_for_all(builder: DaemonSetBuil
     assert labels_given(plan) == [IGNORED]
 
 
+def test_without_a_block_one_node_is_updated_at_a_time() -> None:
+    for builder in (rollout(2), rollout(2).with_spec(updateStrategy={"type": "RollingUpdate"})):
+        assert created_jobs(plan_of(builder))
+
+
 @pytest.mark.parametrize("rolling", [{"maxUnavailable": "100%", "partition": 1}, {"paused": True}])
 def test_what_does_not_go_at_once_is_pulled_ahead(rolling: dict[str, Any]) -> None:
     """inplace-update case 69; also while updates are paused"""
@@ -132,7 +178,12 @@ def test_a_limit_that_cannot_be_read_decides_nothing() -> None:
     assert not steps_named(plan_of(rollout(partition="abc")), Purpose.PRE_DOWNLOAD)
 
 
-def test_only_images_that_pods_of_older_revisions_do_not_have_count() -> None:
+@pytest.mark.parametrize(
+    ("updated", "not_ready"), [((), ()), (("n5",), ("n5",)), ((), ("n1", "n2", "n3", "n4", "n5"))]
+)
+def test_only_images_that_pods_of_older_revisions_do_not_have_count(
+    updated: tuple[str, ...], not_ready: tuple[str, ...]
+) -> None:
     # given pods of nginx:0 with a container that stays, and a history that had another image for it
     stays = {"name": "same", "image": "same:2"}
     history = template("nginx:0")
@@ -140,7 +191,9 @@ def test_only_images_that_pods_of_older_revisions_do_not_have_count() -> None:
     builder = daemonset()
     builder.old_template["spec"]["containers"].append(stays)
     builder.spec["template"]["spec"]["containers"].append(stays)
-    builder.all_old().with_revisions(
+    builder.all_old().not_ready(*not_ready)
+    builder.labelled({keys.REVISION_LABEL: builder.update_hash}, *updated)
+    builder.with_revisions(
         revision(history, 1), revision(builder.old_template, 2), revision(builder.spec["template"], 3)
     )
     # then
@@ -186,6 +239,16 @@ def test_a_node_that_joins_later_starts_no_pulling() -> None:
     builder.with_revisions(revision(builder.old_template, 1), revision(builder.spec["template"], 2))
     plan = plan_of(builder)
     assert created_jobs(plan) == []
+
+
+@pytest.mark.parametrize(("is_on", "known"), [(True, ["web-1-main"]), (False, None)])
+def test_jobs_are_looked_at_while_the_gate_is_on(is_on: bool, known: list[str] | None) -> None:
+    view = daemonset().view()
+    own = job("web-1-main", controller_uid=view.uid)
+    found = snapshot_of(
+        KIND, view, {PULL_JOB_VIEWS: [own]}, settings=Settings(pre_download=is_on), now=daemonset().now
+    )
+    assert (found.pull_jobs and [one.name for one in found.pull_jobs]) == known
 
 
 def test_where_image_pull_jobs_are_not_served_nothing_is_written() -> None:

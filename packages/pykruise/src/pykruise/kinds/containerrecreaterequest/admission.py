@@ -31,6 +31,7 @@ from pykruise.kube.field_rules import check_not_negative, check_one_of
 from pykruise.plans.review import Lookups
 from pykruise.pods.nodes import VIRTUAL_NODE, is_virtual_node
 from pykruise.pods.views import is_active
+from pykruise.pods.workload_admission import name_of
 
 __all__ = ["filled_in", "mutating"]
 
@@ -52,8 +53,7 @@ def mutating(lookups: Lookups) -> Reviewer:
         if request.object is None:
             return AdmissionAnswer(refusal=bad_request("the request has no object"))
         if request.operation == "UPDATE":
-            refused = _changed(request)
-            return AdmissionAnswer(refusal=refused) if refused is not None else ALLOWED
+            return AdmissionAnswer(refusal=_changed(request.object, request.old_object or {}))
         spec, problem = read_spec({"podName": "", "containers": [], **(request.object.get("spec") or {})})
         if spec is None:
             return AdmissionAnswer(refusal=bad_request(problem))
@@ -76,13 +76,11 @@ def mutating(lookups: Lookups) -> Reviewer:
 
 
 def _refused(request: AdmissionRequest, errors: list[Cause]) -> AdmissionAnswer:
-    name = get_path(request.object, "metadata", "name") or request.name
-    return AdmissionAnswer(refusal=refusal(CONTAINER_RECREATE_REQUESTS, name, errors))
+    return AdmissionAnswer(refusal=refusal(CONTAINER_RECREATE_REQUESTS, name_of(request), errors))
 
 
-def _changed(request: AdmissionRequest) -> Status | None:
+def _changed(new: Document, old: Document) -> Status | None:
     """The 403 for a request that means something else now."""
-    new, old = request.object or {}, request.old_object or {}
     what = ""
     if not same(new.get("spec"), old.get("spec")):
         what = "spec is immutable"
@@ -150,7 +148,7 @@ def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[C
 
 def _containers_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Those that can be recreated: regular ones, and init containers that run beside them."""
-    spec = pod.get("spec") or {}
+    spec = pod["spec"]
     sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     return {one["name"]: one for one in (*sidecars, *(spec.get("containers") or ()))}
 

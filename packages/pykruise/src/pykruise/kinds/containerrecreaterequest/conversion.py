@@ -72,14 +72,14 @@ def to_spoke(doc: Document) -> Document:
     return doc
 
 
-def _snapshot(text: object) -> list[Any] | None:
-    """The items of the annotation; None when they are not what they should be."""
+def _snapshot(text: Any) -> list[Any] | None:
+    """The items of the annotation; None when there is none, or they are not what they should be."""
     try:
-        items = orjson.loads(text) if isinstance(text, str) and text else None
+        items: list[Any] = orjson.loads(text)
         msgspec.convert(items, list[ContainerStatusSnapshot])
     except (orjson.JSONDecodeError, msgspec.ValidationError):
         return None
-    return items if isinstance(items, list) else None
+    return items
 
 
 def _time(text: object) -> str | None:

@@ -46,7 +46,8 @@ def _requests_for(change: Change[RequestView], around: Around[Any]) -> Iterator[
     """Itself, and when it ends those that wait behind it."""
     yield change.key
     request = change.new or change.old
-    if request is not None and request.pod_uid and (change.new is None or change.new.is_over):
+    assert request is not None
+    if change.new is None or change.new.is_over:
         for other in around.by_index(REQUEST_VIEWS, BY_POD, request.pod_uid):
             if not other.is_over:
                 yield other.key

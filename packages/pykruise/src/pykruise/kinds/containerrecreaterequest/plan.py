@@ -63,7 +63,7 @@ def plan_request(snapshot: Snapshot) -> Plan:
             return _ending(snapshot, message)
     again_s = min(looks.values(), default=None)
     if request.status.phase != _RECREATING:
-        return Plan(requeue_after_s=again_s, waiting=_not_begun(snapshot))
+        return Plan(requeue_after_s=again_s, waiting=_not_begun(snapshot, pod))
     return _during(snapshot, pod, again_s)
 
 
@@ -96,11 +96,11 @@ def _time(text: str | None) -> Instant | None:
         return None
 
 
-def _not_begun(snapshot: Snapshot) -> Reason:
+def _not_begun(snapshot: Snapshot, pod: PodView) -> Reason:
     if _is_behind_another(snapshot):
         return Reason(Code.PARALLELISM, "another request for the pod is carried out first")
-    node = snapshot.pod.node_name if snapshot.pod else ""
-    return Reason(Code.NO_AGENT, f"the agent of node {node} has not begun", "look at the agent's pod there")
+    what = f"the agent of node {pod.node_name} has not begun"
+    return Reason(Code.NO_AGENT, what, "look at the agent's pod there")
 
 
 # While the agent is at work
@@ -170,7 +170,8 @@ def _unfinished(request: RequestView) -> Reason:
 def _hold_back(snapshot: Snapshot, pod: PodView) -> tuple[Stage, ...]:
     """The pod out of service, once; then the condition from which the agent counts the grace period."""
     request = snapshot.request
-    strategy = request.spec.strategy if request.spec else None
+    assert request.spec is not None
+    strategy = request.spec.strategy
     if strategy is None or strategy.unready_grace_period_seconds is None or _is_held(request):
         return ()
     stages: list[Stage] = []
@@ -225,12 +226,10 @@ def _after_end(snapshot: Snapshot) -> Plan:
     metadata: dict[str, Any] = {}
     if FINALIZER in request.finalizers:
         metadata["finalizers"] = [one for one in request.finalizers if one != FINALIZER] or None
-        if pod is None or pod.is_deleting or pod.uid != request.pod_uid:
-            conditions = []
-        else:
+        if pod is not None and not pod.is_deleting and pod.uid == request.pod_uid:
             conditions = without_message(pod, _message(request), now=snapshot.now)
-        if pod is not None and conditions:
-            stages.append(_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
+            if conditions:
+                stages.append(_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
     if not request.is_deleting and ACTIVE_LABEL in request.labels:
         metadata["labels"] = {ACTIVE_LABEL: None}
     if metadata:

@@ -84,10 +84,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 async def snapshot(view: RequestView, read: Read[Any]) -> Snapshot:
     """The request with its pod and the pod's other requests, as they are known now."""
     name = view.spec.pod_name if view.spec is not None else ""
-    others = read.by_index(REQUEST_VIEWS, BY_POD, view.pod_uid) if view.pod_uid else ()
+    others = read.by_index(REQUEST_VIEWS, BY_POD, view.pod_uid)
     return Snapshot(
         request=view,
-        pod=read.get(POD_VIEWS, Key(view.namespace, name)) if name else None,
+        pod=read.get(POD_VIEWS, Key(view.namespace, name)),
         others=tuple(one for one in others if one.uid != view.uid),
         now=read.now(),
     )

@@ -50,10 +50,9 @@ def normalize(doc: Document) -> Document:
 
 
 def _replace_surging(doc: Document) -> Document:
-    strategy = section(doc, "spec", "updateStrategy")
     block = section(doc, "spec", "updateStrategy", "rollingUpdate")
-    if strategy is not None and block is not None:
-        strategy["rollingUpdate"] = with_surging_replaced(block)
+    if block is not None:
+        doc["spec"]["updateStrategy"]["rollingUpdate"] = with_surging_replaced(block)
     return doc
 
 

@@ -30,7 +30,7 @@ def with_defaults(doc: Mapping[str, Any]) -> Document:
 
 def has_surging(doc: Mapping[str, Any]) -> bool:
     """Whether the document is of the version that has the type Surging."""
-    return str(doc.get("apiVersion") or "").endswith("/v1alpha1")
+    return str(doc.get("apiVersion")).endswith("/v1alpha1")
 
 
 def _update_strategy(strategy: Document, *, has_surging: bool) -> Document:

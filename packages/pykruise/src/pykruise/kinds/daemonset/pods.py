@@ -71,7 +71,7 @@ def come_and_go(ws: WorkingSet, *, nodes: Sequence[str], why: str, going: Sequen
         *stage_of(Purpose.CREATE_PODS, created, ramp=True),
         *stage_of(Purpose.DELETE_PODS, chains, regardless=True),
     )
-    return Phase(stages=stages, skipped=skipped, is_partial=is_partial and bool(stages))
+    return Phase(stages=stages, skipped=skipped, is_partial=is_partial)
 
 
 def _creation(document: Document, node: str, why: str) -> Chain:

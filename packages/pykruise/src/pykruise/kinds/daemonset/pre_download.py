@@ -59,7 +59,7 @@ def _not_needed(ws: WorkingSet) -> str:
         return "there is no older revision"
     block, desired = ws.spec.rolling_update, ws.limits.desired
     given = 1 if block is None or block.max_unavailable is None else block.max_unavailable
-    if ws.limits.problems or ws.limits.partition > 0:
+    if ws.limits.partition > 0:
         return ""
     at_once = resolve(given, of=desired, rounding=Rounding.UP)
     return "all pods are updated at once" if at_once >= desired else ""

@@ -7,6 +7,7 @@ DaemonSetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 The snapshot carries time, ids and settings, so that the same snapshot always gives the same plan.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
@@ -52,8 +53,7 @@ __all__ = [
 
 TEMPLATE_GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 
-
-_LONGEST_NUMBER: Final = 20
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _OUT_OF_RANGE: Final = 2**63
 
 
@@ -91,10 +91,7 @@ class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
     def template_generation(self) -> str:
         """The number in an annotation of old, as pods carry it in a label; empty: none that can be read."""
         text = self.annotations.get(TEMPLATE_GENERATION_ANNOTATION, "")
-        try:
-            number = int(text) if len(text) <= _LONGEST_NUMBER else _OUT_OF_RANGE
-        except ValueError:
-            return ""
+        number = int(text) if _WHOLE_NUMBER.fullmatch(text) else _OUT_OF_RANGE
         return str(number) if -_OUT_OF_RANGE <= number < _OUT_OF_RANGE else ""
 
 

@@ -85,7 +85,7 @@ def _strategy_errors(spec: DaemonSetSpec, stored: Mapping[str, Any], *, has_surg
         return
     if kind == UpdateType.ON_DELETE:
         return
-    block = strategy.rolling_update if strategy else None
+    block = spec.rolling_update
     if block is None:
         yield required(BLOCK)
         return
@@ -93,26 +93,23 @@ def _strategy_errors(spec: DaemonSetSpec, stored: Mapping[str, Any], *, has_surg
     yield from _budget_errors(block, old)
     yield from _type_errors(block, has_surging=has_surging)
     yield from _amount_errors(block.partition, f"{BLOCK}.partition")  # rule 19
-    if block.selector is not None:  # rule 22
-        selector = msgspec.to_builtins(block.selector)
-        if not same(selector, old.get("selector")):
-            yield from label_selector_errors(selector, f"{BLOCK}.selector")
+    selector = msgspec.to_builtins(block.selector)
+    if not same(selector, old.get("selector")):  # rule 22
+        yield from label_selector_errors(selector, f"{BLOCK}.selector")
 
 
 def _budget_errors(block: RollingUpdate, old: Mapping[str, Any]) -> Iterator[Cause]:
     """Rules 11 to 15."""
-    down, surge = _number(block.max_unavailable), _number(block.max_surge)
-    for name, value, number in (
-        ("maxUnavailable", block.max_unavailable, down),
-        ("maxSurge", block.max_surge, surge),
+    is_down, is_surging = _is_some(block.max_unavailable), _is_some(block.max_surge)
+    for name, value, is_some in (
+        ("maxUnavailable", block.max_unavailable, is_down),
+        ("maxSurge", block.max_surge, is_surging),
     ):
-        field = f"{BLOCK}.{name}"
-        is_new_text = isinstance(value, str) and not is_whole_percent(value) and value != old.get(name)
-        if number != 0 or is_new_text:
-            yield from _amount_errors(value, field)
-    if down != 0 and surge != 0:
+        if is_some or value != old.get(name):
+            yield from _amount_errors(value, f"{BLOCK}.{name}")
+    if is_down and is_surging:
         yield invalid(f"{BLOCK}.maxSurge", block.max_surge, "may not be set when maxUnavailable is non-zero")
-    if down == 0 and surge == 0:
+    if not is_down and not is_surging:
         yield required(f"{BLOCK}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
@@ -121,21 +118,18 @@ def _type_errors(block: RollingUpdate, *, has_surging: bool) -> Iterator[Cause]:
     kind = block.rolling_update_type
     if kind not in ("", *((SURGING,) if has_surging else ()), *RollingUpdateType):
         yield not_supported(f"{BLOCK}.rollingUpdateType", kind, [*RollingUpdateType])
-    if kind == RollingUpdateType.IN_PLACE_IF_POSSIBLE and _number(block.max_surge) != 0:
+    if kind == RollingUpdateType.IN_PLACE_IF_POSSIBLE and _is_some(block.max_surge):
         yield required(f"{BLOCK}.maxSurge", "must be 0 for InPlaceIfPossible")
-    if has_surging and kind == SURGING and _number(block.max_unavailable) != 0:
+    if has_surging and kind == SURGING and _is_some(block.max_unavailable):
         yield required(f"{BLOCK}.maxUnavailable", "must be 0 for Surging")
 
 
-def _number(value: IntOrPercent | None) -> int:
-    """The number of a percentage, or the number itself; a text that is neither counts as 0."""
-    if value is None:
-        return 0
-    if isinstance(value, int):
-        return value
-    if is_whole_percent(value):
-        return int(value[:-1])
-    return int(value) if len(value) <= 18 and value.isascii() and value.isdecimal() else 0
+def _is_some(value: IntOrPercent | None) -> bool:
+    """Whether it is another number than 0, or a percentage of another; a text that is neither counts as 0."""
+    if isinstance(value, str):
+        digits = value.removesuffix("%")
+        return digits.isascii() and digits.isdecimal() and digits.strip("0") != ""
+    return bool(value)
 
 
 def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:

@@ -1,0 +1,436 @@
+"""Reviews of ContainerRecreateRequests: what is refused, and what is filled in from the pod and its node."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.containerrecreaterequest.admission import mutating
+from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest
+from pykruise.kube.documents import Document
+from pykruise.plans.review import Lookups
+
+POD_UID, NODE_NAME = "crr.apps.kruise.io/pod-uid", "crr.apps.kruise.io/node-name"
+SINCE = "crr.apps.kruise.io/unready-acquired"
+ACTIVE = {"crr.apps.kruise.io/active": "true"}
+MAIN = {"name": "main"}
+
+
+def asked(
+    doc: Document | None, old: Document | None = None, *, operation: str = "", **parts: Any
+) -> AdmissionRequest:
+    return AdmissionRequest(
+        uid="1",
+        operation=operation or ("CREATE" if old is None else "UPDATE"),
+        resource=CONTAINER_RECREATE_REQUESTS,
+        namespace="shop",
+        object=doc,
+        old_object=old,
+        **parts,
+    )
+
+
+def document(*containers: Document, **spec: Any) -> Document:
+    return {
+        "apiVersion": CONTAINER_RECREATE_REQUESTS.api_version,
+        "kind": CONTAINER_RECREATE_REQUESTS.kind,
+        "metadata": {"name": "again", "namespace": "shop"},
+        "spec": {"podName": "web", "containers": list(containers or (MAIN,)), **spec},
+    }
+
+
+def pod(*containers: Document, **parts: Any) -> Document:
+    """One that runs, with these containers."""
+    found = containers or (MAIN,)
+    return {
+        "metadata": {"namespace": "shop", "name": "web", "uid": "uid-web", **parts.pop("metadata", {})},
+        "spec": {"nodeName": "n1", "containers": list(found), **parts.pop("spec", {})},
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [
+                {"name": one["name"], "containerID": f"containerd://{one['name']}", "restartCount": 2}
+                for one in found
+            ],
+            **parts.pop("status", {}),
+        },
+    }
+
+
+def cluster(the_pod: Document | None, node: Document | None) -> Lookups:
+    """With one pod and one node at most."""
+
+    async def pods(namespace: str, name: str) -> Document | None:
+        assert (namespace, name) == ("shop", "web")
+        return the_pod
+
+    async def nodes(name: str) -> Document | None:
+        assert name == "n1"
+        return node
+
+    return Lookups(pods=pods, nodes=nodes)
+
+
+NODE: Document = {"metadata": {"name": "n1"}}
+
+
+async def review(
+    doc: Document, the_pod: Document | None = None, *, node: Document | None = NODE
+) -> AdmissionAnswer:
+    return await mutating(cluster(the_pod, node))(asked(doc))
+
+
+async def problems(doc: Document, the_pod: Document | None = None, **around: Any) -> list[tuple[str, str]]:
+    """Fields that are refused, and why."""
+    refusal = (await review(doc, the_pod, **around)).refusal
+    assert refusal is not None
+    assert refusal.code == 422
+    assert refusal.details is not None
+    assert refusal.details.name == "again"
+    return [(cause.field, cause.reason) for cause in refusal.details.causes]
+
+
+async def stored(doc: Document, the_pod: Document, **around: Any) -> Document:
+    answer = await review(doc, the_pod, **around)
+    assert answer.refusal is None
+    assert answer.object is not None
+    return answer.object
+
+
+# What is filled in
+
+
+async def test_a_request_gets_what_its_agent_needs_to_know_of_the_pod() -> None:
+    """containers case 1"""
+    # given
+    given = document(activeDeadlineSeconds=3)
+    # when
+    found = await stored(given, pod(spec={"terminationGracePeriodSeconds": 0}))
+    # then
+    assert found["metadata"] == {
+        "name": "again",
+        "namespace": "shop",
+        "labels": {**ACTIVE, POD_UID: "uid-web", NODE_NAME: "n1"},
+    }
+    assert found["spec"] == {
+        "podName": "web",
+        "containers": [
+            {"name": "main", "statusContext": {"containerID": "containerd://main", "restartCount": 2}}
+        ],
+        "activeDeadlineSeconds": 3,
+        "strategy": {"failurePolicy": "Fail", "terminationGracePeriodSeconds": 0},
+    }
+    # and what was given is as it was
+    assert given == document(activeDeadlineSeconds=3)
+
+
+async def test_what_is_said_is_kept_and_labels_that_are_not_the_pods_are_replaced() -> None:
+    given = document(
+        strategy={
+            "failurePolicy": "Ignore",
+            "terminationGracePeriodSeconds": 0,
+            "unreadyGracePeriodSeconds": 0,
+            "minStartedSeconds": 0,
+            "orderedRecreate": True,
+        }
+    )
+    given["metadata"]["labels"] = {"team": "a", POD_UID: "other", NODE_NAME: "other"}
+    found = await stored(given, pod(spec={"terminationGracePeriodSeconds": 30}))
+    assert found["spec"]["strategy"] == given["spec"]["strategy"]
+    assert found["metadata"]["labels"] == {"team": "a", **ACTIVE, POD_UID: "uid-web", NODE_NAME: "n1"}
+
+
+@pytest.mark.parametrize("strategy", [None, {}, {"failurePolicy": ""}, {"failurePolicy": None}])
+async def test_a_pod_that_says_nothing_has_no_grace_and_has_not_been_restarted(strategy: Any) -> None:
+    the_pod = pod()
+    del the_pod["status"]["containerStatuses"][0]["restartCount"]
+    found = await stored(document(strategy=strategy), the_pod)
+    assert found["spec"]["strategy"] == {"failurePolicy": "Fail"}
+    assert found["spec"]["containers"][0]["statusContext"]["restartCount"] == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "copied"),
+    [
+        ({"type": "virtual-kubelet", "a": "b"}, {"type": "virtual-kubelet"}),
+        ({"type": "metal"}, {}),
+        (None, {}),
+    ],
+)
+async def test_the_label_of_a_virtual_node_is_copied(labels: Any, copied: dict[str, str]) -> None:
+    found = await stored(document(), pod(), node={"metadata": {"name": "n1", "labels": labels}})
+    assert found["metadata"]["labels"] == {**ACTIVE, POD_UID: "uid-web", NODE_NAME: "n1", **copied}
+
+
+PORTS = [{"name": "http", "containerPort": 80}]
+GET = {"path": "/bye", "port": "http"}
+COMMAND = {"command": ["bye"]}
+
+
+@pytest.mark.parametrize(
+    ("container", "copied"),
+    [
+        (
+            {"ports": PORTS, "lifecycle": {"preStop": {"httpGet": GET}}},
+            {"preStop": {"httpGet": GET}, "ports": PORTS},
+        ),
+        ({"ports": [], "lifecycle": {"preStop": {"httpGet": GET}}}, {"preStop": {"httpGet": GET}}),
+        ({"lifecycle": {"preStop": {"httpGet": GET}}}, {"preStop": {"httpGet": GET}}),
+        # ports are for the names in an httpGet alone
+        ({"ports": PORTS, "lifecycle": {"preStop": {"exec": COMMAND}}}, {"preStop": {"exec": COMMAND}}),
+        ({"lifecycle": {"preStop": {"tcpSocket": {"port": 1}}}}, {"preStop": {"tcpSocket": {"port": 1}}}),
+        # what an agent cannot do is not copied
+        ({"lifecycle": {"preStop": {"sleep": {"seconds": 1}}}}, {}),
+        ({"lifecycle": {"preStop": {"exec": None, "sleep": {"seconds": 1}}}}, {}),
+        ({"ports": PORTS, "lifecycle": {"postStart": {"exec": COMMAND}}}, {}),
+        ({"lifecycle": None}, {}),
+    ],
+)
+async def test_the_stop_hook_of_a_container_is_copied(container: Document, copied: Document) -> None:
+    found = await stored(document(), pod({"name": "main", **container}))
+    (target,) = found["spec"]["containers"]
+    assert {key: value for key, value in target.items() if key not in ("name", "statusContext")} == copied
+
+
+def with_init(restart_policy: str | None, name: str = "mesh") -> Document:
+    """A pod with an init container, and no other."""
+    container = {"name": name, **({"restartPolicy": restart_policy} if restart_policy else {})}
+    statuses = [{"name": name, "containerID": "containerd://i", "restartCount": 1}]
+    return pod(spec={"initContainers": [container]}, status={"initContainerStatuses": statuses})
+
+
+async def test_a_sidecar_among_the_init_containers_is_recreated_like_any_other() -> None:
+    found = await stored(document(MAIN, {"name": "mesh"}), with_init("Always"))
+    contexts = [one["statusContext"]["containerID"] for one in found["spec"]["containers"]]
+    assert contexts == ["containerd://main", "containerd://i"]
+
+
+async def test_without_a_cluster_only_the_request_itself_is_judged() -> None:
+    reviewer = mutating(Lookups())
+    answer = await reviewer(asked(document()))
+    assert answer.object is not None
+    assert answer.object["metadata"]["labels"] == ACTIVE
+    assert answer.object["spec"] == {**document()["spec"], "strategy": {"failurePolicy": "Fail"}}
+    assert (await reviewer(asked(document(activeDeadlineSeconds=2)))).refusal is not None
+
+
+@pytest.mark.parametrize("missing", ["pods", "nodes"])
+async def test_where_one_of_pods_and_nodes_cannot_be_asked_for_neither_is(missing: str) -> None:
+    known = cluster(None, None)
+    some = Lookups(pods=known.pods) if missing == "nodes" else Lookups(nodes=known.nodes)
+    answer = await mutating(some)(asked(document()))
+    assert answer.refusal is None
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ({"podName": ""}, [("spec.podName", "FieldValueRequired")]),
+        ({"containers": []}, [("spec.containers", "FieldValueRequired")]),
+        ({"activeDeadlineSeconds": 2}, [("spec.activeDeadlineSeconds", "FieldValueInvalid")]),
+        ({"activeDeadlineSeconds": 0}, [("spec.activeDeadlineSeconds", "FieldValueInvalid")]),
+        ({"ttlSecondsAfterFinished": -1}, [("spec.ttlSecondsAfterFinished", "FieldValueInvalid")]),
+        (
+            {
+                "strategy": {
+                    "terminationGracePeriodSeconds": -1,
+                    "unreadyGracePeriodSeconds": -1,
+                    "minStartedSeconds": -1,
+                    "failurePolicy": "Retry",
+                }
+            },
+            [
+                ("spec.strategy.terminationGracePeriodSeconds", "FieldValueInvalid"),
+                ("spec.strategy.unreadyGracePeriodSeconds", "FieldValueInvalid"),
+                ("spec.strategy.minStartedSeconds", "FieldValueInvalid"),
+                ("spec.strategy.failurePolicy", "FieldValueNotSupported"),
+            ],
+        ),
+    ],
+)
+async def test_a_request_that_cannot_be_meant_is_refused(
+    spec: Document, found: list[tuple[str, str]]
+) -> None:
+    """containers cases 5 and 6"""
+    assert await problems(document(**spec), pod()) == found
+
+
+async def test_a_refusal_names_the_request_as_it_is_to_be_called() -> None:
+    given = document(podName="")
+    del given["metadata"]["name"]
+    refusal = (await mutating(Lookups())(asked(given, name="again-x"))).refusal
+    assert refusal is not None
+    assert refusal.details is not None
+    assert refusal.details.name == "again-x"
+
+
+async def test_a_request_without_a_spec_misses_both_of_its_fields() -> None:
+    given = document()
+    del given["spec"]
+    missing = [("spec.podName", "FieldValueRequired"), ("spec.containers", "FieldValueRequired")]
+    assert await problems(given) == missing
+    assert await problems({**given, "spec": None}) == missing
+
+
+async def test_a_field_of_another_type_is_named() -> None:
+    refusal = (await review(document(podName=7), pod())).refusal
+    assert refusal is not None
+    assert (refusal.code, "podName" in refusal.message) == (400, True)
+
+
+async def test_a_review_without_an_object_is_refused() -> None:
+    refusal = (await mutating(Lookups())(asked(None))).refusal
+    assert refusal is not None
+    assert refusal.code == 400
+
+
+GONE: Any = {"deletionTimestamp": "2026-05-01T12:00:00Z"}
+LEFT_TO_IT = {"conditions": [{"type": "Ready"}, {"type": "SidecarTerminated", "status": "False"}]}
+
+
+@pytest.mark.parametrize(
+    ("the_pod", "field", "reason"),
+    [
+        (None, "spec.podName", "FieldValueNotFound"),
+        (pod(status={"phase": "Succeeded"}), "spec.podName", "FieldValueInvalid"),
+        (pod(status={"phase": "Failed", "conditions": None}), "spec.podName", "FieldValueInvalid"),
+        (pod(metadata=GONE, status={"conditions": [{"type": "Ready"}]}), "spec.podName", "FieldValueInvalid"),
+        (pod(spec={"nodeName": None}), "spec.podName", "FieldValueInvalid"),
+        (pod(spec={"nodeName": ""}), "spec.podName", "FieldValueInvalid"),
+        (pod({"name": "other"}), "spec.containers[0].name", "FieldValueNotFound"),
+        (
+            with_init(None, name="x") | {"spec": {"nodeName": "n1"}},
+            "spec.containers[0].name",
+            "FieldValueNotFound",
+        ),
+        (pod(status={"containerStatuses": None}), "spec.containers[0].name", "FieldValueInvalid"),
+        (pod(status={"containerStatuses": []}), "spec.containers[0].name", "FieldValueInvalid"),
+        (
+            pod(status={"containerStatuses": [{"name": "main", "containerID": ""}]}),
+            "spec.containers[0].name",
+            "FieldValueInvalid",
+        ),
+    ],
+)
+async def test_a_pod_whose_containers_cannot_be_recreated_is_refused(
+    the_pod: Document | None, field: str, reason: str
+) -> None:
+    """containers cases 2 and 3"""
+    assert await problems(document(), the_pod) == [(field, reason)]
+
+
+async def test_a_pod_without_a_status_has_started_nothing() -> None:
+    bare = pod()
+    del bare["status"]
+    assert await problems(document(), bare) == [("spec.containers[0].name", "FieldValueInvalid")]
+
+
+@pytest.mark.parametrize("over", [{"status": {"phase": "Succeeded", **LEFT_TO_IT}}, {"metadata": GONE}])
+async def test_the_sidecars_of_a_pod_that_are_left_may_be_recreated(over: Document) -> None:
+    """containers case 2 and pitfall 9: whatever the condition says"""
+    await stored(document(), pod(**{"status": LEFT_TO_IT, **over}))
+
+
+async def test_a_pod_whose_node_is_gone_is_refused_with_the_nodes_name() -> None:
+    refusal = (await review(document(), pod(), node=None)).refusal
+    assert refusal is not None
+    assert refusal.code == 422
+    assert "spec.podName" in refusal.message
+    assert "n1 is not there" in refusal.message
+
+
+async def test_an_init_container_that_ends_is_not_recreated() -> None:
+    """containers case 3"""
+    assert await problems(document({"name": "mesh"}), with_init(None)) == [
+        ("spec.containers[0].name", "FieldValueNotFound")
+    ]
+
+
+async def test_each_container_says_all_that_is_wrong_with_it() -> None:
+    """containers cases 3 and 4"""
+    hook = {
+        "preStop": {"exec": COMMAND},
+        "ports": [],
+        "statusContext": {"containerID": "", "restartCount": 0},
+    }
+    found = await problems(document(MAIN, {"name": "main", **hook}, {"name": "other"}), pod())
+    assert found == [
+        ("spec.containers[1].name", "FieldValueDuplicate"),
+        ("spec.containers[1].preStop", "FieldValueForbidden"),
+        ("spec.containers[1].ports", "FieldValueForbidden"),
+        ("spec.containers[1].statusContext", "FieldValueForbidden"),
+        ("spec.containers[2].name", "FieldValueNotFound"),
+    ]
+
+
+# Updates
+
+
+def as_stored(
+    *, labels: Document | None = None, annotations: Document | None = None, **spec: Any
+) -> Document:
+    found = document(**spec)
+    found["metadata"]["labels"] = (
+        {POD_UID: "uid-web", NODE_NAME: "n1", **ACTIVE} if labels is None else labels
+    )
+    found["metadata"]["annotations"] = annotations or {}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (as_stored(), as_stored(podName="x"), "spec is immutable"),
+        (as_stored(), {"metadata": as_stored()["metadata"]}, "spec is immutable"),
+        (as_stored(), as_stored(labels={NODE_NAME: "n1"}), f"label {POD_UID} is immutable"),
+        (
+            as_stored(),
+            as_stored(labels={POD_UID: "uid-web", NODE_NAME: "n2"}),
+            f"label {NODE_NAME} is immutable",
+        ),
+        (as_stored(labels={}), as_stored(), f"label {NODE_NAME} is immutable"),
+        (as_stored(annotations={SINCE: "a"}), as_stored(), f"annotation {SINCE} is immutable"),
+        (
+            as_stored(annotations={SINCE: "a"}),
+            as_stored(annotations={SINCE: "b"}),
+            f"annotation {SINCE} is immutable",
+        ),
+    ],
+)
+async def test_a_stored_request_stays_for_what_it_was_made_for(
+    old: Document, new: Document, message: str
+) -> None:
+    """containers case 7"""
+    refusal = (await mutating(Lookups())(asked(new, old))).refusal
+    assert refusal is not None
+    assert (refusal.status, refusal.code, refusal.reason) == ("Failure", 403, "Forbidden")
+    assert refusal.message == message
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (as_stored(), as_stored()),
+        (as_stored(), as_stored(labels={POD_UID: "uid-web", NODE_NAME: "n1", "a": "b"})),
+        (as_stored(annotations={SINCE: ""}), as_stored(annotations={SINCE: "a"})),
+        (as_stored(annotations={SINCE: "a"}), as_stored(annotations={SINCE: "a", "b": "c"})),
+        # what was stored before a rule came is not looked at again
+        (as_stored(activeDeadlineSeconds=1), as_stored(activeDeadlineSeconds=1, annotations={"b": "c"})),
+    ],
+)
+async def test_everything_else_of_a_stored_request_may_change(old: Document, new: Document) -> None:
+    """containers case 7; and nothing is filled in"""
+    assert await mutating(cluster(None, None))(asked(new, old)) == AdmissionAnswer()
+
+
+async def test_an_update_that_does_not_say_of_what_is_refused() -> None:
+    refusal = (await mutating(Lookups())(asked(as_stored(), operation="UPDATE"))).refusal
+    assert refusal is not None
+    assert refusal.code == 403
+
+
+async def test_writes_of_the_status_are_not_looked_at() -> None:
+    other = as_stored(podName="other")
+    assert await mutating(Lookups())(asked(other, as_stored(), subresource="status")) == AdmissionAnswer()

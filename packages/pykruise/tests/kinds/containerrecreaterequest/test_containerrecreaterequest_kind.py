@@ -1,0 +1,119 @@
+"""Which events wake which ContainerRecreateRequests, and what is said of one in a line."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kinds.containerrecreaterequest.kind import KIND
+from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, RequestView
+from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.views import PodView
+from support.wakes import Woken
+
+OVER = {"phase": "Completed", "completionTime": "2026-05-01T12:00:00Z"}
+NOW = "2026-05-01T12:00:00Z"
+
+
+def request(name: str, *, pod: str = "pod-1", status: Any = None, **metadata: Any) -> RequestView:
+    doc = {
+        "metadata": {
+            "namespace": "default",
+            "name": name,
+            "uid": name,
+            "resourceVersion": "1",
+            "labels": {"crr.apps.kruise.io/pod-uid": pod} if pod else {},
+            **metadata,
+        },
+        "spec": {"podName": "web", "containers": [{"name": "main"}]},
+        "status": status or {},
+    }
+    return REQUEST_VIEWS.project(orjson.dumps(doc))
+
+
+BUSY = request("busy", status={"phase": "Recreating"})
+DONE = request("busy", status=OVER)
+STORED = (
+    BUSY,
+    request("waits"),
+    request("over", status=OVER),
+    request("going", deletionTimestamp=NOW),
+    request("other", pod="pod-2"),
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "woken"),
+    [
+        (None, request("waits"), ["waits"]),
+        (request("waits"), request("waits", status={"phase": "Pending"}), ["waits"]),
+        # when one ends, those that wait behind it
+        (BUSY, DONE, ["busy", "going", "waits"]),
+        (None, DONE, ["busy", "going", "waits"]),
+        (BUSY, None, ["busy", "going", "waits"]),
+        # one that was stored without its pod is behind none
+        (request("bare", pod=""), None, ["bare"]),
+    ],
+)
+def test_a_request_wakes_itself_and_at_its_end_those_behind_it(
+    old: RequestView | None, new: RequestView | None, woken: list[str]
+) -> None:
+    """containers case 24"""
+    assert Woken(KIND, {REQUEST_VIEWS: STORED}, settings=None).by(REQUEST_VIEWS, old, new) == woken
+
+
+def pod(uid: str = "pod-1", *, restarts: int = 0, init_restarts: int = 0, **metadata: Any) -> PodView:
+    doc = {
+        "metadata": {"namespace": "default", "name": "web", "uid": uid, "resourceVersion": "1", **metadata},
+        "spec": {
+            "containers": [{"name": "main"}],
+            "initContainers": [{"name": "mesh", "restartPolicy": "Always"}],
+        },
+        "status": {
+            "containerStatuses": [{"name": "main", "restartCount": restarts}],
+            "initContainerStatuses": [{"name": "mesh", "restartCount": init_restarts}],
+        },
+    }
+    return project_pod(orjson.dumps(doc))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "woken"),
+    [
+        (None, pod(), ["busy", "waits"]),
+        (pod(), None, ["busy", "waits"]),
+        (pod(), pod(deletionTimestamp=NOW), ["busy", "waits"]),
+        (pod(), pod(restarts=1), ["busy", "waits"]),
+        (pod(), pod(init_restarts=1), ["busy", "waits"]),
+        (pod(), pod(labels={"a": "b"}), []),
+        (pod("pod-3"), None, []),
+        # another pod took the name while nobody watched
+        (pod(), pod("pod-2"), ["busy", "other", "waits"]),
+    ],
+)
+def test_a_pod_wakes_its_requests_when_it_comes_or_goes_or_its_containers_change(
+    old: PodView | None, new: PodView | None, woken: list[str]
+) -> None:
+    assert Woken(KIND, {REQUEST_VIEWS: STORED}, settings=None).by(POD_VIEWS, old, new) == woken
+
+
+@pytest.mark.parametrize(
+    ("status", "headline"),
+    [
+        ({}, "not begun: 0 of 0 containers are recreated"),
+        (
+            {
+                "phase": "Recreating",
+                "containerRecreateStates": [{"phase": "Succeeded"}, {"phase": "Pending"}],
+            },
+            "Recreating: 1 of 2 containers are recreated",
+        ),
+        (
+            {"phase": "Completed", "containerRecreateStates": None, "message": "pod has gone"},
+            "Completed: 0 of 0 containers are recreated; pod has gone",
+        ),
+    ],
+)
+def test_a_request_says_in_a_line_how_far_it_is(status: dict[str, Any], headline: str) -> None:
+    assert KIND.insight.headline(status) == headline

@@ -1,0 +1,77 @@
+"""What a DaemonSet remembers of nodes whose pods fail, from one reconcile to the next."""
+
+import pytest
+
+from pykruise.kinds.daemonset.kind import KIND
+from pykruise.kinds.daemonset.plan import plan_daemonset
+from pykruise.kinds.daemonset.snapshot import Settings, snapshot
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Memories
+from support.daemonset_builder import DaemonSetBuilder, daemonset
+from support.plan_views import deleted
+from support.snapshots import OnPaper, control_of, read_of, taken
+
+
+class Reconciled:
+    """A DaemonSet that is reconciled again and again; what its plans write is left to the test."""
+
+    def __init__(self, builder: DaemonSetBuilder) -> None:
+        self.builder = builder
+        self._memories = Memories()
+
+    def at(self, seconds_later: float) -> Plan:
+        """The plan of that instant, which is carried out."""
+        builder = self.builder.at(seconds_later)
+        view = builder.view()
+        objects: OnPaper = {
+            NODE_VIEWS: builder.node_views(),
+            POD_VIEWS: builder.pod_views(),
+            REVISION_VIEWS: builder.revision_views(),
+        }
+        read = read_of(KIND, view, objects, settings=Settings(), now=builder.now, memories=self._memories)
+        found = taken(snapshot(view, read))
+        plan = plan_daemonset(found)
+        remember = control_of(KIND).remember
+        assert remember is not None
+        remember(read, found, plan)
+        return plan
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_ends_again_at_once_waits_twice_as_long_each_time(phase: str) -> None:
+    """daemonset case 26"""
+    # given a node whose pods end at once
+    reconciled = Reconciled(daemonset(3).phase(phase, "n2"))
+    # then the first is replaced at once, the second after a second, the third two seconds later
+    replaced = [seconds for seconds in range(5) if deleted(reconciled.at(seconds)) == {"n2"}]
+    assert replaced == [0, 1, 3]
+    # and other nodes do not wait for that
+    reconciled.builder.phase("Failed", "n3")
+    assert deleted(reconciled.at(4.5)) == {"n3"}
+
+
+def test_another_spec_is_another_try() -> None:
+    reconciled = Reconciled(daemonset(3).phase("Failed", "n2"))
+    assert deleted(reconciled.at(0)) == {"n2"}
+    assert deleted(reconciled.at(0.5)) == set()
+    reconciled.builder.document["metadata"]["generation"] += 1
+    assert deleted(reconciled.at(0.5)) == {"n2"}
+
+
+def test_a_pod_that_goes_while_it_runs_has_its_node_wait_for_nothing() -> None:
+    # given a pod that goes for a taint, and one that has failed
+    reconciled = Reconciled(daemonset(3).taint("n1", "x:NoExecute").phase("Failed", "n2"))
+    assert deleted(reconciled.at(0)) == {"n1", "n2"}
+    # when the next pod of the first node fails
+    reconciled.builder.taint("n1").phase("Failed", "n1")
+    # then it is replaced at once
+    assert deleted(reconciled.at(0.5)) == {"n1"}
+
+
+def test_a_pod_that_a_hook_holds_has_not_been_replaced_yet() -> None:
+    reconciled = Reconciled(daemonset(3).with_hook().hooked("n2").phase("Failed", "n2"))
+    assert deleted(reconciled.at(0)) == set()
+    # when the hook lets go
+    reconciled.builder.pods["n2"]["metadata"]["finalizers"].clear()
+    assert deleted(reconciled.at(0.5)) == {"n2"}
