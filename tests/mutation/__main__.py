@@ -81,12 +81,14 @@ def main() -> int:
         listed = {line.partition("  ")[2] for line in Path(options.source).read_text().splitlines()}
         cases = [case for case in cases if f"{case.file}: {case.mutant.name}" in listed]
     kinds = sorted({one.split("/")[1] for one in (case.file for case in cases) if one.startswith("kinds/")})
-    is_all = options.all or any(not case.file.startswith("kinds/") for case in cases)
+    is_all = options.all or any(not case.file.startswith(("kinds/", "admission/")) for case in cases)
+    is_admission = any(case.file.startswith("admission/") for case in cases)
 
     def go_on(tests: list[Proof]) -> None:
         _judge(cases, paths, tests, kinds, seeds=options.seeds, processes=options.processes)
 
-    collect(_tests(kinds, is_all=is_all, with_scenarios=options.scenarios), go_on)
+    tests = _tests(kinds, is_all=is_all, with_scenarios=options.scenarios)
+    collect(_of_admission() if is_admission and not (is_all or kinds) else tests, go_on)
     survivors = list(_report(cases))
     print(*survivors, sep="\n")
     if options.out:
@@ -104,6 +106,14 @@ def _files(name: str) -> Iterator[Path]:
 
 def _short(path: Path) -> str:
     return str(path.relative_to(SOURCE if path.is_relative_to(SOURCE) else RUNTIME))
+
+
+def _of_admission() -> list[str]:
+    """What speaks of it, wherever it is, but for what starts processes."""
+    tests = sorted((ROOT / "packages/pykruise/tests").rglob("test_*.py"))
+    found = [path for path in tests if "pykruise.admission" in path.read_text()]
+    found.append(ROOT / "tests/properties/test_admission_properties.py")
+    return [str(path) for path in found if not path.stem.endswith("_process")]
 
 
 def _tests(kinds: Sequence[str], *, is_all: bool, with_scenarios: bool) -> list[str]:

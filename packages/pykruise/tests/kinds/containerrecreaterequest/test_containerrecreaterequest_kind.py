@@ -98,6 +98,9 @@ def test_a_pod_wakes_its_requests_when_it_comes_or_goes_or_its_containers_change
     assert Woken(KIND, {REQUEST_VIEWS: STORED}, settings=None).by(POD_VIEWS, old, new) == woken
 
 
+DONE_ONE = {"phase": "Succeeded"}
+
+
 @pytest.mark.parametrize(
     ("status", "headline"),
     [
@@ -105,9 +108,9 @@ def test_a_pod_wakes_its_requests_when_it_comes_or_goes_or_its_containers_change
         (
             {
                 "phase": "Recreating",
-                "containerRecreateStates": [{"phase": "Succeeded"}, {"phase": "Pending"}],
+                "containerRecreateStates": [DONE_ONE, DONE_ONE, {"phase": "Pending"}],
             },
-            "Recreating: 1 of 2 containers are recreated",
+            "Recreating: 2 of 3 containers are recreated",
         ),
         (
             {"phase": "Completed", "containerRecreateStates": None, "message": "pod has gone"},
@@ -116,4 +119,6 @@ def test_a_pod_wakes_its_requests_when_it_comes_or_goes_or_its_containers_change
     ],
 )
 def test_a_request_says_in_a_line_how_far_it_is(status: dict[str, Any], headline: str) -> None:
+    assert KIND.insight is not None
+    assert KIND.insight.headline is not None
     assert KIND.insight.headline(status) == headline

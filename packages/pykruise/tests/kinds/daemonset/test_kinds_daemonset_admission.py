@@ -315,6 +315,14 @@ def test_a_stored_bad_value_does_not_prevent_another_change() -> None:
     assert fields(document(minReadySeconds=3, **bad), old=document(**bad)) == []
 
 
+@pytest.mark.parametrize("amount", [-1, "101%"])
+def test_an_amount_that_the_original_refuses_each_time_is_refused_each_time(amount: int | str) -> None:
+    """rules 11 and 12"""
+    bad = rolling(maxUnavailable=amount)
+    found = fields(document(minReadySeconds=3, **bad), old=document(**bad))
+    assert found == [(f"{BLOCK}.maxUnavailable", "Invalid")]
+
+
 def test_a_spec_that_did_not_change_is_not_looked_at() -> None:
     """daemonset case 68: finalizers come off a set whose selector was changed past admission"""
     stored = document(selector={"matchLabels": {"app": "other"}})

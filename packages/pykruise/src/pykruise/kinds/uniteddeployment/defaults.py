@@ -33,8 +33,7 @@ def with_defaults(
     spec["updateStrategy"] = strategy
     template = spec.get("template")
     stored = ((old or {}).get("spec") or {}).get("template")
-    is_new = stored is None or not same(stored, template)
-    if template and is_new and not settings.template_no_defaults:
+    if template and not same(stored, template) and not settings.template_no_defaults:
         spec["template"] = _template(template)
     topology = spec.get("topology")
     if isinstance(topology, Mapping) and topology.get("subsets"):

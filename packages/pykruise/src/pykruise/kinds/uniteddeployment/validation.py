@@ -106,15 +106,16 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     templates = given_templates(spec)
     if mode_of(spec) is Mode.RESERVE and {STATEFUL_SET, ADVANCED_STATEFUL_SET} & set(templates):
         detail = "pods can only be kept in reserve with a CloneSet or a Deployment template"
-        yield invalid("spec.topology.scheduleStrategy", _json(_strategy_of(spec)), detail)
+        assert spec.topology is not None
+        yield invalid("spec.topology.scheduleStrategy", _json(spec.topology.schedule_strategy), detail)
     if not templates:
         yield required("spec.template", f"one of {', '.join(TEMPLATES)} must be given")
     elif len(templates) > 1:
-        yield invalid("spec.template", sorted(templates), "only one of the templates may be given")
+        yield invalid("spec.template", [*templates], "only one of the templates may be given")
     selector = _selector(spec)
     for name, template in templates.items():
         path = f"spec.template.{name}"
-        inner: Mapping[str, Any] = template.get("spec") or {}
+        inner: Mapping[str, Any] = template["spec"]
         if name == CLONE_SET:
             continue
         yield from _matched(selector, template, f"{path}.metadata.labels")
@@ -127,17 +128,12 @@ def _template_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
             yield from _pod_errors(pod, f"{path}.spec.template.spec")
 
 
-def _strategy_of(spec: UnitedDeploymentSpec) -> Any:
-    return spec.topology.schedule_strategy if spec.topology is not None else None
-
-
 def _selector(spec: UnitedDeploymentSpec) -> Selector | None:
     """None: what is wrong with it is an error elsewhere."""
     try:
-        found = selector_from(msgspec.to_builtins(spec.selector))
+        return selector_from(msgspec.to_builtins(spec.selector))
     except SelectorError:
         return None
-    return None if found.is_empty else found
 
 
 def _matched(selector: Selector | None, holder: Mapping[str, Any], path: str) -> Iterator[Cause]:
@@ -220,18 +216,11 @@ def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iter
 
 
 def _bounds_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
+    """Minimums that are together above all maximums are above the maximum of a subset, which is an error there."""
     if spec.replicas is None:
         yield _of_subsets(spec, "minReplicas and maxReplicas need spec.replicas")
-        return
-    if all(one.max_replicas is not None for one in subsets):
+    elif all(one.max_replicas is not None for one in subsets):
         yield _of_subsets(spec, "one subset at least must have no maxReplicas")
-    least = sum(scaled(one.min_replicas or 0, of=spec.replicas) for one in subsets)
-    most = sum(
-        UNBOUNDED if one.max_replicas is None else scaled(one.max_replicas, of=spec.replicas)
-        for one in subsets
-    )
-    if least > most:
-        yield _of_subsets(spec, f"minReplicas are {least} together, and maxReplicas {most}")
 
 
 def _replicas_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
@@ -313,7 +302,7 @@ def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterat
 def _immutable_errors(
     name: str, new: Mapping[str, Any], old: Mapping[str, Any], mutable: Sequence[str]
 ) -> Iterator[Cause]:
-    after, before = (_said(one.get("spec") or {}) for one in (new, old))
+    after, before = (_said(one["spec"]) for one in (new, old))
     fields = {*after, *before} - {*mutable, "selector"}
     if any(not same(after.get(field), before.get(field)) for field in fields):
         allowed = ", ".join(f"'{field}'" for field in mutable)
@@ -332,14 +321,11 @@ def _said(spec: Mapping[str, Any]) -> Document:
 
 def warnings_of(spec: UnitedDeploymentSpec) -> list[str]:
     """What is admitted, and of which no workload or no pod can be made."""
-    templates = given_templates(spec)
-    if len(templates) != 1:
-        return []
-    ((name, template),) = templates.items()
+    ((name, template),) = given_templates(spec).items()
     path = f"spec.template.{name}.spec.template"
-    inner: Mapping[str, Any] = template.get("spec") or {}
-    found = list(_doubts(inner.get("template") or {}, path, inner))
-    found += unknown_field_warnings(inner.get("template") or {}, path)
+    inner: Mapping[str, Any] = template["spec"]
+    pod = inner.get("template") or {}
+    found = [*_doubts(pod, path, inner), *unknown_field_warnings(pod, path)]
     if found:
         return found[:MOST_TRIED]
     for index, subset in enumerate(_subsets(spec)[:MOST_TRIED]):
@@ -353,7 +339,7 @@ def warnings_of(spec: UnitedDeploymentSpec) -> list[str]:
 
 
 def _doubts(template: Mapping[str, Any], path: str, spec: Mapping[str, Any]) -> Iterator[str]:
-    claims = [(one.get("metadata") or {}).get("name") or "" for one in spec.get("volumeClaimTemplates") or ()]
+    claims = [(one.get("metadata") or {}).get("name") for one in spec.get("volumeClaimTemplates") or ()]
     own = {one.get("name") for one in (template.get("spec") or {}).get("volumes") or ()}
     further = [one for one in dict.fromkeys(claims) if one and one not in own]
     for error in template_errors(template, path, further_volumes=further):
@@ -365,8 +351,8 @@ def _doubts(template: Mapping[str, Any], path: str, spec: Mapping[str, Any]) -> 
 def _wanted(name: str, template: Document, spec: UnitedDeploymentSpec, subset: Subset) -> Wanted:
     return Wanted(
         template=name,
-        metadata=template.get("metadata") or {},
-        spec=template.get("spec") or {},
+        metadata={},
+        spec=template["spec"],
         selector=msgspec.to_builtins(spec.selector),
         subset=subset,
         revision="revision",

@@ -1,0 +1,91 @@
+"""UnitedDeployments between v1alpha1 and v1beta1: statuses in part, flat strategies, and values of other types."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds import conversions
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
+from pykruise.kube.conversion import convert
+from pykruise.kube.documents import Document
+
+OLD, NEW = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
+
+
+def document(version: str, **parts: Any) -> Document:
+    return {"apiVersion": version, "kind": UNITED_DEPLOYMENTS.kind, "metadata": {"name": "web"}, **parts}
+
+
+def to_new(**parts: Any) -> Document:
+    return convert(document(OLD, **parts), NEW, conversions())
+
+
+def to_old(**parts: Any) -> Document:
+    return convert(document(NEW, **parts), OLD, conversions())
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ({"updatedRevision": "r2"}, {"updateStatus": {"updatedRevision": "r2"}}),
+        (
+            {"subsetStatuses": [{"name": "a", "replicas": 1, "partition": 2}]},
+            {
+                "subsetStatuses": [{"name": "a", "replicas": 1, "partition": 2}],
+                "subsetReplicas": {"a": 1},
+                "updateStatus": {"updatedRevision": "", "currentPartitions": {"a": 2}},
+            },
+        ),
+        # the first status of all
+        ({"replicas": 0}, {"replicas": 0}),
+    ],
+)
+def test_a_status_of_which_only_a_part_is_known_comes_back_as_it_was(new: Document, old: Document) -> None:
+    assert to_old(status=new)["status"] == old
+    assert to_new(status=old)["status"] == new
+
+
+@pytest.mark.parametrize("update", [{}, {"updatedRevision": ""}, {"currentPartitions": {}}])
+def test_an_update_status_that_says_nothing_is_none(update: Document) -> None:
+    assert to_new(status={"updateStatus": update, "subsetReplicas": {}})["status"] == {}
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {"type": "OnDelete"},
+        {"type": "RollingUpdate"},
+        {"type": "RollingUpdate", "rollingUpdate": None},
+        # what is no block stays where it is, and so does what would go into it
+        {"type": "InPlaceOnly", "partition": 1, "rollingUpdate": "x"},
+    ],
+)
+def test_a_strategy_with_nothing_flat_in_it_stays_as_it_is(strategy: Document) -> None:
+    spec = {"template": {"cloneSetTemplate": {"spec": {"updateStrategy": strategy}}}}
+    assert to_new(spec=spec)["spec"] == spec
+
+
+def test_entries_that_are_none_are_left_alone() -> None:
+    """No API server sends them"""
+    entries = ["x", {"name": 7}, {"name": ""}, {"name": "a", "replicas": 1}]
+    shown = to_old(status={"subsetStatuses": entries})["status"]
+    assert shown["subsetStatuses"] == entries
+    assert shown["subsetReplicas"] == {"a": 1}
+    numbers = to_new(status={"subsetStatuses": entries, "subsetReplicas": {"a": 2, "b": 3}})["status"]
+    assert numbers["subsetStatuses"] == [
+        *entries[:3],
+        {"name": "a", "replicas": 2},
+        {"name": "b", "replicas": 3},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [
+        ({"updateStatus": "x"}, {"updateStatus": "x"}),
+        ({"updateStatus": {"currentPartitions": 1}, "subsetReplicas": "x"}, {}),
+        ({"subsetStatuses": "x", "subsetReplicas": {"a": 1}}, {"subsetStatuses": "x"}),
+    ],
+)
+def test_values_of_other_types_stop_no_conversion(status: Document, found: Document) -> None:
+    assert to_new(status=status)["status"] == found

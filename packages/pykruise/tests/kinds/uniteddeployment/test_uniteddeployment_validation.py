@@ -1,0 +1,389 @@
+"""What is refused of a UnitedDeployment as it is stored, defaults or not; and what is only doubted."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.uniteddeployment.admission import mutating, validate_united
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
+from pykruise.kinds.uniteddeployment.workloads import (
+    ADVANCED_STATEFUL_SET,
+    CLONE_SET,
+    DEPLOYMENT,
+    STATEFUL_SET,
+)
+from pykruise.kube.admission import AdmissionAnswer
+from pykruise.kube.errors import Cause
+from pykruise.pods.template_defaults import DefaultingSettings
+from support.reviews import request
+from support.uniteddeployments import ALL_TEMPLATES, template_of, united_document
+
+Document = dict[str, Any]
+SUBSETS = "spec.topology.subsets"
+WITH_LABELS = [STATEFUL_SET, ADVANCED_STATEFUL_SET, DEPLOYMENT]
+
+
+def united(*subsets: Document, kind: str = CLONE_SET, **spec: Any) -> Document:
+    found = united_document(kind, list(subsets), **{"replicas": 4, **spec})
+    found["spec"] = {name: value for name, value in found["spec"].items() if value is not None}
+    return found
+
+
+def subset(name: str = "a", **fields: Any) -> Document:
+    return {"name": name, **fields}
+
+
+def of(kind: str, *subsets: Document, pod: Document | None = None, **inner: Any) -> Document:
+    """With a template of this kind, which says this."""
+    return united(*(subsets or (subset(),)), template=template_of(kind, pod=pod, **inner))
+
+
+def reviewed(document: Document, old: Document | None = None) -> AdmissionAnswer:
+    async def review() -> AdmissionAnswer:
+        return await validate_united(
+            request(UNITED_DEPLOYMENTS, document, operation="UPDATE" if old else "CREATE", old=old)
+        )
+
+    return asyncio.run(review())
+
+
+def causes(document: Document, old: Document | None = None) -> tuple[Cause, ...]:
+    refusal = reviewed(document, old).refusal
+    if refusal is None:
+        return ()
+    assert refusal.code == 422
+    assert refusal.details is not None
+    return refusal.details.causes
+
+
+def fields(document: Document, old: Document | None = None) -> list[str]:
+    return [cause.field for cause in causes(document, old)]
+
+
+def warnings(document: Document) -> list[str]:
+    answer = reviewed(document)
+    assert answer.refusal is None, answer.refusal
+    return list(answer.warnings)
+
+
+# ── what is left out ─────────────────────────────────────────────────────
+
+
+def test_a_document_with_nothing_in_it_says_what_it_misses() -> None:
+    missing = ["metadata.name", "spec.selector", "spec.template"]
+    assert fields({}) == missing
+    assert fields({"metadata": None, "spec": None}) == missing
+    assert fields({"spec": {}}, {"metadata": {"name": "web"}, "spec": None}) == missing
+
+
+@pytest.mark.parametrize("topology", [None, {}, {"subsets": None}, {"subsets": []}])
+def test_no_subsets_are_taken(topology: Document | None) -> None:
+    assert fields(united(topology=topology)) == []
+
+
+def test_what_cannot_be_read_is_a_bad_request() -> None:
+    refusal = reviewed(united(subset(), replicas="many")).refusal
+    assert refusal is not None
+    assert (refusal.code, refusal.reason) == (400, "BadRequest")
+    assert "spec.replicas" in refusal.message
+
+
+# ── defaults ─────────────────────────────────────────────────────────────
+
+
+def mutated(document: Document, old: Document | None = None) -> Document:
+    async def review() -> AdmissionAnswer:
+        return await mutating(DefaultingSettings())(
+            request(UNITED_DEPLOYMENTS, document, operation="UPDATE" if old else "CREATE", old=old)
+        )
+
+    found: Document = (asyncio.run(review()).object or document)["spec"]
+    return found
+
+
+def test_a_changed_template_of_a_built_in_stateful_set_gets_pod_defaults_too() -> None:
+    """case 3"""
+    found = mutated(of(STATEFUL_SET, image="nginx:2"), of(STATEFUL_SET))
+    pod = found["template"][STATEFUL_SET]["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == 30
+
+
+@pytest.mark.parametrize("inner", [{}, {"template": None}, {"volumeClaimTemplates": None}])
+def test_a_workload_without_a_pod_template_gets_none(inner: Document) -> None:
+    template = {STATEFUL_SET: {"spec": inner}}
+    assert mutated(united(subset(), template=template))["template"] == template
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ([subset("a", minReplicas=1), subset("b")], [subset("a", minReplicas=1), subset("b", minReplicas=0)]),
+        (
+            [subset("a", maxReplicas=0), subset("b")],
+            [subset("a", maxReplicas=0, minReplicas=0), subset("b", minReplicas=0)],
+        ),
+        ([subset("a"), subset("b")], [subset("a"), subset("b")]),
+        (
+            [subset("a", replicas=0), subset("b", minReplicas=1)],
+            [subset("a", replicas=0), subset("b", minReplicas=1)],
+        ),
+        (
+            [subset("a", minReplicas=None, maxReplicas=None)],
+            [subset("a", minReplicas=None, maxReplicas=None)],
+        ),
+    ],
+)
+def test_minimums_are_spelled_out_where_a_subset_has_a_bound(
+    given: list[Document], stored: list[Document]
+) -> None:
+    """case 2"""
+    assert mutated(united(*given))["topology"]["subsets"] == stored
+
+
+@pytest.mark.parametrize("topology", [{}, {"subsets": None}, {"subsets": []}])
+def test_a_topology_without_subsets_stays_as_it_is(topology: Document) -> None:
+    assert mutated(united(topology=topology))["topology"] == topology
+    assert "topology" not in mutated(united(topology=None))
+
+
+def test_only_the_manual_strategy_gets_its_block() -> None:
+    assert mutated(united(subset(), updateStrategy={"type": "Auto"}))["updateStrategy"] == {"type": "Auto"}
+
+
+# ── the template ─────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", [CLONE_SET, DEPLOYMENT])
+def test_pods_of_these_can_be_kept_in_reserve(kind: str) -> None:
+    """case 5"""
+    strategy = {"type": "Adaptive", "adaptive": {"reserveUnschedulablePods": True}}
+    topology = {"subsets": [subset()], "scheduleStrategy": strategy}
+    assert fields(united(kind=kind, topology=topology)) == []
+    (cause,) = causes(united(kind=STATEFUL_SET, topology=topology))
+    assert '"reserveUnschedulablePods":true' in cause.message
+
+
+def test_the_templates_that_are_too_many_are_named() -> None:
+    both = {**template_of(DEPLOYMENT), **template_of(CLONE_SET)}
+    (cause,) = causes(united(subset(), template=both))
+    assert CLONE_SET in cause.message
+    assert DEPLOYMENT in cause.message
+
+
+@pytest.mark.parametrize("kind", WITH_LABELS)
+@pytest.mark.parametrize("operator", ["Near", "In"])
+def test_of_a_selector_that_cannot_be_read_no_label_is_asked_for(kind: str, operator: str) -> None:
+    selector = {"matchExpressions": [{"key": "a", "operator": operator}]}
+    assert fields(united(subset(), kind=kind, selector=selector)) == ["spec.selector"]
+    assert fields(united(subset(), kind=kind, selector={})) == ["spec.selector"]
+
+
+@pytest.mark.parametrize("pod", [None, {}, {"metadata": None, "spec": None}])
+@pytest.mark.parametrize("kind", WITH_LABELS)
+def test_a_workload_without_pods_lacks_their_labels(kind: str, pod: Document | None) -> None:
+    template = template_of(kind)
+    template[kind]["spec"]["template"] = pod
+    assert fields(united(subset(), template=template)) == [
+        f"spec.template.{kind}.spec.template.metadata.labels"
+    ]
+    template[kind]["spec"] = None
+    assert fields(united(subset(), template=template)) == [
+        f"spec.template.{kind}.spec.template.metadata.labels"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "is_taken"),
+    [
+        ({"rollingUpdate": {"partition": 0}}, False),
+        ({"type": "", "rollingUpdate": {"partition": 1}}, False),
+        ({"type": "OnDelete", "rollingUpdate": {"partition": 1}}, True),
+        ({"type": "RollingUpdate", "rollingUpdate": {"partition": None}}, True),
+        ({"type": "RollingUpdate", "rollingUpdate": None}, True),
+        (None, True),
+    ],
+)
+@pytest.mark.parametrize("kind", [STATEFUL_SET, ADVANCED_STATEFUL_SET])
+def test_a_partition_is_not_the_templates_to_say_where_it_counts(
+    kind: str, strategy: Document | None, is_taken: bool
+) -> None:
+    """rule 8"""
+    path = f"spec.template.{kind}.spec.updateStrategy.rollingUpdate.partition"
+    assert fields(of(kind, updateStrategy=strategy)) == ([] if is_taken else [path])
+
+
+def test_a_deployment_has_no_update_strategy_to_look_at() -> None:
+    assert fields(of(DEPLOYMENT, updateStrategy={"rollingUpdate": {"partition": 1}})) == []
+
+
+@pytest.mark.parametrize(
+    ("inner", "field"),
+    [
+        ({"updateStrategy": {"type": "Sometimes"}}, "updateStrategy"),
+        ({"podManagementPolicy": "Backwards"}, "podManagementPolicy"),
+        ({"minReadySeconds": -1}, "minReadySeconds"),
+        ({"revisionHistoryLimit": -1}, "revisionHistoryLimit"),
+        ({"updateStrategy": {"type": "OnDelete"}}, ""),
+        ({"podManagementPolicy": None}, ""),
+        ({"podManagementPolicy": "OrderedReady"}, ""),
+        ({"minReadySeconds": 0, "revisionHistoryLimit": "x"}, ""),
+    ],
+)
+def test_a_built_in_stateful_set_must_be_one_that_kubernetes_takes(inner: Document, field: str) -> None:
+    """rule 9; types of fields are the API server's to look at"""
+    path = f"spec.template.{STATEFUL_SET}.spec"
+    assert fields(of(STATEFUL_SET, **inner)) == ([f"{path}.{field}"] if field else [])
+    assert fields(of(ADVANCED_STATEFUL_SET, **inner)) == []
+
+
+def test_pods_of_an_advanced_stateful_set_that_end_are_doubted_only() -> None:
+    """rule 10"""
+    document = of(ADVANCED_STATEFUL_SET, pod={"restartPolicy": "Never", "activeDeadlineSeconds": 5})
+    path = f"spec.template.{ADVANCED_STATEFUL_SET}.spec.template.spec"
+    assert [one.partition(": ")[0] for one in warnings(document)] == [
+        f"{path}.restartPolicy",
+        f"{path}.activeDeadlineSeconds",
+    ]
+
+
+# ── sizes ────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("subsets", "replicas", "found"),
+    [
+        # bounds
+        ([subset("a", minReplicas=2, maxReplicas=2), subset("b")], 4, []),
+        ([subset("a", minReplicas="50%", maxReplicas="50%"), subset("b")], 4, []),
+        ([subset("a", maxReplicas=0), subset("b", minReplicas=9)], 4, []),
+        ([subset("a", minReplicas=1), subset("b")], None, [SUBSETS]),
+        ([subset("a", maxReplicas=1), subset("b", maxReplicas=9)], None, [SUBSETS]),
+        ([subset("a", maxReplicas=1), subset("b", maxReplicas=9)], 4, [SUBSETS]),
+        (
+            [subset("a", minReplicas=9, maxReplicas=1), subset("b", maxReplicas=1)],
+            4,
+            [f"{SUBSETS}[0].minReplicas"],
+        ),
+        ([subset("a", minReplicas="50%"), subset("b")], None, [f"{SUBSETS}[0].minReplicas"]),
+        # replicas
+        ([subset("a", replicas=1), subset("b")], None, [SUBSETS]),
+        ([subset("a", replicas=1), subset("b", replicas=9)], None, []),
+        ([subset("a", replicas=5), subset("b")], 4, [SUBSETS]),
+        ([subset("a", replicas=4), subset("b")], 4, []),
+        ([subset("a", replicas=4), subset("b", replicas=1)], 4, [SUBSETS, SUBSETS]),
+        ([subset("a", replicas=1), subset("b", replicas=1)], 4, [SUBSETS]),
+    ],
+)
+def test_the_sizes_of_subsets_must_be_possible(
+    subsets: list[Document], replicas: int | None, found: list[str]
+) -> None:
+    """cases 6 and 9; rules 13 and 15 to 17"""
+    assert fields(united(*subsets, replicas=replicas)) == found
+
+
+def test_a_subset_without_a_name_lacks_it_and_has_none_that_is_a_label() -> None:
+    """rules 18 and 20"""
+    reasons = [(cause.field, cause.reason) for cause in causes(united(subset("")))]
+    assert reasons == [
+        (f"{SUBSETS}[0].name", "FieldValueRequired"),
+        (f"{SUBSETS}[0].name", "FieldValueInvalid"),
+    ]
+
+
+def test_partitions_of_no_subset_are_named_in_order() -> None:
+    partitions = dict.fromkeys("gcafbed", 1)
+    strategy = {"type": "Manual", "manualUpdate": {"partitions": partitions}}
+    found = [cause.message.split('"')[1] for cause in causes(united(subset(), updateStrategy=strategy))]
+    assert found == list("bcdefg")
+
+
+# ── updates ──────────────────────────────────────────────────────────────
+
+
+def test_a_stored_spec_that_cannot_be_read_hinders_no_correction() -> None:
+    assert fields(of(STATEFUL_SET), {"spec": {**of(STATEFUL_SET)["spec"], "replicas": "many"}}) == []
+
+
+@pytest.mark.parametrize("kind", [STATEFUL_SET, ADVANCED_STATEFUL_SET])
+def test_the_kind_of_template_may_become_one_with_fixed_fields(kind: str) -> None:
+    """case 15"""
+    assert fields(of(kind), of(CLONE_SET)) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_taken"),
+    [
+        ([], None, True),
+        (None, [], True),
+        ([{"operator": "Exists"}], None, False),
+        ([{"operator": "Exists"}], [{"operator": "Exists"}], True),
+    ],
+)
+def test_tolerations_of_a_subset_stay(old: Any, new: Any, is_taken: bool) -> None:
+    """case 12"""
+    found = fields(united(subset(tolerations=new)), united(subset(tolerations=old)))
+    assert found == ([] if is_taken else [f"{SUBSETS}[0].tolerations"])
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        {"volumeClaimTemplates": []},
+        {"volumeClaimTemplates": None},
+        {"podManagementPolicy": "Parallel", "revisionHistoryLimit": None},
+        {"unheardOf": ""},
+        {"unheardOf": {}},
+    ],
+)
+def test_what_says_nothing_is_no_change(nothing: Document) -> None:
+    assert fields(of(STATEFUL_SET, **nothing), of(STATEFUL_SET)) == []
+    assert fields(of(STATEFUL_SET), of(STATEFUL_SET, **nothing)) == []
+
+
+# ── doubts ───────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("pod", [None, {}, {"metadata": None, "spec": None}])
+def test_a_clone_set_without_pods_is_doubted(pod: Document | None) -> None:
+    template = {CLONE_SET: {"spec": {"template": pod}}}
+    assert any(
+        one.startswith(f"spec.template.{CLONE_SET}.spec.template.spec.containers: ")
+        for one in warnings(united(subset(), template=template))
+    )
+    assert warnings(united(subset(), template={CLONE_SET: {"spec": None}}))
+
+
+def test_a_field_that_kubernetes_does_not_know_is_doubted() -> None:
+    (found,) = warnings(of(DEPLOYMENT, pod={"nodeNaem": "n1"}))
+    assert f"spec.template.{DEPLOYMENT}.spec.template.spec.nodeNaem" in found
+
+
+@pytest.mark.parametrize("kind", ALL_TEMPLATES)
+def test_claims_of_the_workload_are_volumes_of_its_pods(kind: str) -> None:
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    pod: Document = {"containers": [{"name": "main", "image": "nginx:1", "volumeMounts": mounts}]}
+    claims = [{"metadata": {"name": "data"}}, {"metadata": None}, {"metadata": {"name": "data"}}]
+    assert warnings(of(kind, pod=pod, volumeClaimTemplates=claims)) == []
+    # also where a volume has that name
+    pod["volumes"] = [{"name": "data", "emptyDir": {}}]
+    assert warnings(of(kind, pod=pod, volumeClaimTemplates=claims)) == []
+    # and without them the mount has none
+    del pod["volumes"]
+    assert warnings(of(kind, pod=pod)) != []
+
+
+BAD: Document = {"spec": {"containers": [{"name": name, "image": ""} for name in ("x", "y")]}}
+
+
+def test_doubts_are_as_many_as_people_read() -> None:
+    containers = [{"name": f"c{number}", "image": ""} for number in range(20)]
+    assert len(warnings(of(CLONE_SET, pod={"containers": containers}))) == 16
+    patched = [subset(f"s{number}", patch=BAD) for number in range(16)]
+    assert len(warnings(united(*patched))) == 16
+
+
+def test_the_patches_of_the_first_sixteen_subsets_are_tried() -> None:
+    subsets = [subset(f"s{number}") for number in range(18)]
+    subsets[15]["patch"] = subsets[16]["patch"] = BAD
+    assert {one.partition(".patch")[0] for one in warnings(united(*subsets))} == {f"{SUBSETS}[15]"}

@@ -1,0 +1,43 @@
+"""What the two versions of UnitedDeployments take as templates."""
+
+from pykruise.kinds.uniteddeployment.kind import KIND
+from pykruise.kube.crds import Version
+from pykruise.kube.documents import Document
+from pykruise.pods.flat_strategy import FLAT_FIELDS
+
+ROLLING: Document = {field: {"description": field} for field in (*FLAT_FIELDS, "podUpdatePolicy")}
+CLONE_SET: Document = {
+    "properties": {
+        "replicas": {"type": "integer"},
+        "updateStrategy": {"properties": {"type": {}, "rollingUpdate": {"properties": ROLLING}}},
+    }
+}
+STATEFUL_SET: Document = {"properties": {"replicas": {"type": "integer"}}}
+
+
+def versions() -> tuple[Version, ...]:
+    assert callable(KIND.versions)
+    return KIND.versions({"CloneSet": CLONE_SET, "StatefulSet": STATEFUL_SET}.__getitem__)
+
+
+def test_v1beta1_is_stored_and_both_can_be_scaled() -> None:
+    assert [(one.name, one.storage, one.scale is not None) for one in versions()] == [
+        ("v1alpha1", False, True),
+        ("v1beta1", True, True),
+    ]
+
+
+def test_templates_have_the_schemas_of_their_workloads_and_the_older_takes_a_flat_strategy_too() -> None:
+    old, new = (one.embeds for one in versions())
+    clone_set, stateful_set = (
+        "spec.template.cloneSetTemplate.spec",
+        "spec.template.advancedStatefulSetTemplate.spec",
+    )
+    assert new == {clone_set: CLONE_SET, stateful_set: STATEFUL_SET}
+    assert old[stateful_set] == STATEFUL_SET
+    # everything of a CloneSet, and in its strategy what is under rollingUpdate
+    found = old[clone_set]["properties"]
+    strategy = found["updateStrategy"]["properties"]
+    nested = CLONE_SET["properties"]["updateStrategy"]["properties"]
+    assert {**found, "updateStrategy": CLONE_SET["properties"]["updateStrategy"]} == CLONE_SET["properties"]
+    assert strategy == {**nested, **{field: ROLLING[field] for field in FLAT_FIELDS}}
