@@ -38,6 +38,7 @@ class Reader:
         self.sets = [view(one) for one in sets]
         self.broken = broken
         self.asked: list[str] = []
+        self.namespaces: list[str] = []
 
     def _ask(self, what: str) -> None:
         self.asked.append(what)
@@ -50,6 +51,7 @@ class Reader:
 
     async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
         self._ask("namespace")
+        self.namespaces.append(name)
         return {"tier": "gold"}
 
     async def revisions(self, name: str) -> Sequence[RevisionView]:
@@ -60,11 +62,19 @@ class Reader:
         return None
 
 
+PLAIN = AdmissionSettings(workload_spread=False)
+
+
 def answer(
-    reader: Reader | None, doc: Document, *, refused: list[Refusal] | None = None, **asked: Any
+    reader: Reader | None,
+    doc: Document,
+    *,
+    refused: list[Refusal] | None = None,
+    settings: AdmissionSettings = PLAIN,
+    **asked: Any,
 ) -> AdmissionAnswer:
     steps = chain.changing_steps(
-        AdmissionSettings(workload_spread=False),
+        settings,
         rng=random.Random(1),
         clock=lambda: NOW,
         sidecars=reader,
@@ -96,6 +106,38 @@ def test_the_namespace_is_asked_for_only_where_it_matters() -> None:
 def test_only_creation_injects(asked: dict[str, Any]) -> None:
     """case 35"""
     assert answer(Reader(LOG), pod(), **asked).object is None
+
+
+def test_revisions_are_asked_for_only_where_one_of_before_is_injected() -> None:
+    given = {"revision": {"revisionName": "log-1", "policy": "Always"}}
+    before = sidecarset("before", container("before"), injectionStrategy=given)
+    reader = Reader(LOG, before, sidecarset("not-paused", container("x"), injectionStrategy={"paused": False}))
+    refused: list[Refusal] = []
+    refusal = answer(reader, pod(), refused=refused).refusal
+    assert reader.asked == ["sets", "revisions"]
+    # and one that is not there is named, with the set that wants it
+    assert refusal is not None
+    assert [one.sidecarset and one.sidecarset.name for one in refused] == ["before"]
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "namespace"), [("own", "asked", "own"), ("", "asked", "asked"), ("", "", "default")]
+)
+def test_the_namespace_is_the_pods_or_the_requests(own: str, asked: str, namespace: str) -> None:
+    reader = Reader(GOLD)
+    doc = pod(metadata={"labels": {"app": "web"}, "namespace": own})
+    assert answer(reader, doc, namespace=asked).object is not None
+    assert reader.namespaces == [namespace]
+
+
+@pytest.mark.parametrize(("is_sorted", "order"), [(False, ["z", "e", "main"]), (True, ["e", "z", "main"])])
+def test_sidecars_are_sorted_where_the_gate_says_so(is_sorted: bool, order: list[str]) -> None:
+    """case 32"""
+    reader = Reader(sidecarset("one", container("z")), sidecarset("two", container("e")))
+    settings = AdmissionSettings(workload_spread=False, sort_sidecars=is_sorted)
+    found = answer(reader, pod(), settings=settings).object
+    assert found is not None
+    assert names(found) == order
 
 
 def test_without_a_reader_nothing_is_done() -> None:

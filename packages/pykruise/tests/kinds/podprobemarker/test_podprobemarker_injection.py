@@ -113,17 +113,28 @@ class Markers:
         return [one for one in self._found if one.namespace == namespace]
 
 
-def created(step: ProbeInjection, namespace: str) -> Any:
+def created(step: ProbeInjection, namespace: str, pod: dict[str, Any] = POD) -> Any:
     request = AdmissionRequest(
-        uid="u", operation="CREATE", resource=PODS, namespace=namespace, name="web-0", object=POD
+        uid="u", operation="CREATE", resource=PODS, namespace=namespace, name="web-0", object=pod
     )
-    return asyncio.run(step.change(POD, request))
+    return asyncio.run(step.change(pod, request))
 
 
 def test_only_markers_of_the_pods_namespace_count() -> None:
     step = ProbeInjection(Markers(marker()))
     assert created(step, "shop") is not None
     assert created(step, "elsewhere") is None
+    # the pod itself knows best
+    said = {**POD, "metadata": {**POD["metadata"], "namespace": "shop"}}
+    assert created(step, "elsewhere", said) is not None
+
+
+def test_pods_without_labels_are_selected_by_none() -> None:
+    assert created(ProbeInjection(Markers(marker())), "shop", {**POD, "metadata": None}) is None
+
+
+def test_without_a_reader_no_pod_gets_anything() -> None:
+    assert created(ProbeInjection(None), "shop") is None
 
 
 def test_a_pod_is_not_made_without_what_is_to_be_checked() -> None:

@@ -109,6 +109,10 @@ def test_a_changed_template_of_a_built_in_stateful_set_gets_pod_defaults_too() -
     assert pod["terminationGracePeriodSeconds"] == 30
 
 
+def test_a_template_that_is_taken_away_gets_nothing() -> None:
+    assert "template" not in mutated(united(subset(), template=None), of(STATEFUL_SET))
+
+
 @pytest.mark.parametrize("inner", [{}, {"template": None}, {"volumeClaimTemplates": None}])
 def test_a_workload_without_a_pod_template_gets_none(inner: Document) -> None:
     template = {STATEFUL_SET: {"spec": inner}}

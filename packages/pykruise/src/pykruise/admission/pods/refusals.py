@@ -66,9 +66,9 @@ class RefusalEvents:
             message = f"a pod of {refusal.namespace} is refused ({refusal.pod}): {refusal.message}"
             self._record(SIDECAR_SETS, "", one.name, one.uid, message)
         if owner is not None:
-            group, slash, version = owner.api_version.rpartition("/")
+            group, _, version = owner.api_version.rpartition("/")
             # The plural is not known here and not needed: an event names kind and version.
-            resource = Resource(group if slash else "", version, owner.kind.lower(), owner.kind)
+            resource = Resource(group, version, owner.kind.lower(), owner.kind)
             message = f"pods cannot be created: {refusal.message}"
             self._record(resource, refusal.namespace, owner.name, owner.uid, message)
 

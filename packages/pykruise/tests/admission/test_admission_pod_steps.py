@@ -1,0 +1,182 @@
+"""Steps of pod admission: pods that lack what most pods have, and the ends of what they take."""
+
+import random
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.admission.pods.launch_priority import LaunchPriority
+from pykruise.admission.pods.liveness import with_probes_moved
+from pykruise.admission.pods.readiness_gate import ReadinessGate
+from pykruise.admission.pods.steps import PodStep, StepError, is_dry
+from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.resources import PODS
+from support.reviews import request
+
+PRIORITY, BARRIER = "KRUISE_CONTAINER_PRIORITY", "KRUISE_CONTAINER_BARRIER"
+ORDERED = {"apps.kruise.io/container-launch-priority": "Ordered"}
+
+
+async def changed(step: PodStep, pod: Document) -> Document | None:
+    before = deep_copy(pod)
+    found = await step.change(pod, request(PODS, pod))
+    assert pod == before, "what came in is not changed"
+    return found
+
+
+# ── launch priority ──────────────────────────────────────────────────────────
+
+
+async def launched(*containers: Document, **metadata: Any) -> Document | None:
+    """A pod of these containers, as the step wants it."""
+    pod = {"metadata": {"name": "web-x", **metadata}, "spec": {"containers": list(containers)}}
+    return await changed(LaunchPriority(random.Random(1)), pod)
+
+
+def wants(name: str, priority: str, *env: Document) -> Document:
+    return {"name": name, "env": [{"name": PRIORITY, "value": priority}, *env]}
+
+
+def keys_of(found: Document | None) -> list[str]:
+    """Of the barriers that the containers wait for."""
+    assert found is not None
+    last = [one["env"][-1] for one in found["spec"]["containers"]]
+    assert {one["name"] for one in last} == {BARRIER}
+    return [one["valueFrom"]["configMapKeyRef"]["key"] for one in last]
+
+
+@pytest.mark.parametrize("value", [2**63 - 1, -(2**63)])
+async def test_a_priority_has_64_bits(value: int) -> None:
+    """admission case 22"""
+    assert keys_of(await launched(wants("a", str(value)), {"name": "b"})) == [f"p_{value}", "p_0"]
+    beyond = value + (1 if value > 0 else -1)
+    with pytest.raises(StepError, match=str(beyond)):
+        await launched(wants("a", str(beyond)), {"name": "b"})
+
+
+async def test_a_priority_that_comes_from_elsewhere_is_refused() -> None:
+    reference = {"name": PRIORITY, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    with pytest.raises(StepError, match="is ''") as refused:
+        await launched({"name": "a", "env": [reference]}, {"name": "b"})
+    assert refused.value.code == 500
+
+
+async def test_other_variables_stay_before_the_barrier() -> None:
+    other = {"name": "OTHER", "value": "x"}
+    found = await launched(wants("a", "1", other), {"name": "b", "env": None}, {"name": "c", "env": [other]})
+    assert keys_of(found) == ["p_1", "p_0", "p_0"]
+    assert found is not None
+    assert [one["env"][:-1] for one in found["spec"]["containers"]] == [
+        [{"name": PRIORITY, "value": "1"}, other],
+        [],
+        [other],
+    ]
+
+
+async def test_only_those_without_a_barrier_get_one() -> None:
+    mine = {"name": BARRIER, "value": "mine"}
+    found = await launched(wants("a", "1", mine, {"name": "LAST"}), {"name": "b"})
+    assert found is not None
+    first, second = found["spec"]["containers"]
+    assert first == wants("a", "1", mine, {"name": "LAST"})
+    assert [one["name"] for one in second["env"]] == [BARRIER]
+
+
+async def test_a_name_is_drawn_only_where_there_is_none() -> None:
+    """admission case 21"""
+    asked = (wants("a", "1"), {"name": "b"})
+    named = await launched(*asked, name="web-0", generateName="web-")
+    bare = await launched(*asked, name=None)
+    assert named is not None
+    assert bare is not None
+    assert (named["metadata"]["name"], bare["metadata"]["name"]) == ("web-0", "")
+
+
+async def test_a_pod_without_metadata_has_an_order_all_the_same() -> None:
+    pod = {"spec": {"containers": [wants("a", "1"), {"name": "b"}]}}
+    assert keys_of(await changed(LaunchPriority(random.Random(1)), pod)) == ["p_1", "p_0"]
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"containers": None}, {"containers": []}])
+async def test_no_containers_have_no_order(spec: Document | None) -> None:
+    for annotations in ({}, ORDERED):
+        pod = {"metadata": {"name": "web-x", "annotations": annotations}, "spec": spec}
+        assert await changed(LaunchPriority(random.Random(1)), pod) is None
+
+
+# ── enhanced liveness ────────────────────────────────────────────────────────
+
+PROBE = {"exec": {"command": ["true"]}}
+
+
+def test_probes_move_and_all_else_stays() -> None:
+    """admission case 29"""
+    found = with_probes_moved(
+        {
+            "kind": "Pod",
+            "spec": {
+                "nodeName": "n",
+                "containers": [{"name": "a", "image": "i", "livenessProbe": PROBE}, {"name": "b"}],
+            },
+        }
+    )
+    assert found is not None
+    text = found["metadata"]["annotations"].pop("apps.kruise.io/container-probe-context")
+    assert orjson.loads(text) == [{"name": "a", "livenessProbe": PROBE}]
+    assert found == {
+        "kind": "Pod",
+        "metadata": {"annotations": {}},
+        "spec": {"nodeName": "n", "containers": [{"name": "a", "image": "i"}, {"name": "b"}]},
+    }
+
+
+@pytest.mark.parametrize(
+    "spec", [None, {}, {"containers": None}, {"containers": [{"name": "a"}, {"livenessProbe": None}]}]
+)
+def test_a_pod_without_liveness_probes_stays_as_it_is(spec: Document | None) -> None:
+    assert with_probes_moved({"metadata": {"name": "x"}, "spec": spec}) is None
+
+
+# ── readiness gate ───────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("spec", "gates"),
+    [
+        (None, ["KruisePodReady"]),
+        ({"readinessGates": None}, ["KruisePodReady"]),
+        ({"readinessGates": [{}, {"conditionType": "mine"}]}, [None, "mine", "KruisePodReady"]),
+    ],
+)
+async def test_the_gate_comes_last(spec: Document | None, gates: list[str | None]) -> None:
+    found = await changed(ReadinessGate(for_all=True), {"metadata": {"name": "x"}, "spec": spec})
+    assert found is not None
+    assert found["metadata"] == {"name": "x"}
+    assert [one.get("conditionType") for one in found["spec"]["readinessGates"]] == gates
+
+
+# ── dry runs ─────────────────────────────────────────────────────────────────
+
+DRY = {"dryRun": ["All"]}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({}, False),
+        ({"dry_run": True}, True),
+        ({"options": DRY}, True),
+        ({"options": {"dryRun": None}}, False),
+        ({"options": {}}, False),
+        ({"subresource": "eviction", "doc": {"deleteOptions": DRY}}, True),
+        ({"subresource": "eviction", "doc": {"deleteOptions": {"dryRun": None}}}, False),
+        ({"subresource": "eviction", "doc": {"deleteOptions": None}}, False),
+        ({"subresource": "eviction", "doc": {}}, False),
+        # of anything else it is a field like any other
+        ({"subresource": "", "doc": {"deleteOptions": DRY}}, False),
+        ({"subresource": "eviction", "operation": "CREATE"}, False),
+    ],
+)
+def test_a_dry_run_says_so_in_one_of_three_places(asked: dict[str, Any], expected: bool) -> None:
+    assert is_dry(request(PODS, asked.pop("doc", None), **asked)) is expected
