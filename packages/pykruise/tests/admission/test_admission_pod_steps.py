@@ -64,9 +64,11 @@ async def test_a_priority_that_comes_from_elsewhere_is_refused() -> None:
 
 async def test_other_variables_stay_before_the_barrier() -> None:
     other = {"name": "OTHER", "value": "x"}
-    found = await launched(wants("a", "1", other), {"name": "b", "env": None}, {"name": "c", "env": [other]})
+    containers = wants("a", "1", other), {"name": "b", "env": None}, {"name": "c", "env": [other]}
+    found = await launched(*containers, labels={"app": "web"})
     assert keys_of(found) == ["p_1", "p_0", "p_0"]
     assert found is not None
+    assert found["metadata"] == {"name": "web-x", "labels": {"app": "web"}}
     assert [one["env"][:-1] for one in found["spec"]["containers"]] == [
         [{"name": PRIORITY, "value": "1"}, other],
         [],
@@ -110,23 +112,18 @@ async def test_no_containers_have_no_order(spec: Document | None) -> None:
 PROBE = {"exec": {"command": ["true"]}}
 
 
-def test_probes_move_and_all_else_stays() -> None:
+@pytest.mark.parametrize("metadata", [None, {"name": "web-x", "labels": {"app": "web"}}])
+def test_probes_move_and_all_else_stays(metadata: Document | None) -> None:
     """admission case 29"""
-    found = with_probes_moved(
-        {
-            "kind": "Pod",
-            "spec": {
-                "nodeName": "n",
-                "containers": [{"name": "a", "image": "i", "livenessProbe": PROBE}, {"name": "b"}],
-            },
-        }
-    )
+    containers = [{"name": "a", "image": "i", "livenessProbe": PROBE}, {"name": "b"}]
+    pod = {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n", "containers": containers}}
+    found = with_probes_moved(pod)
     assert found is not None
     text = found["metadata"]["annotations"].pop("apps.kruise.io/container-probe-context")
     assert orjson.loads(text) == [{"name": "a", "livenessProbe": PROBE}]
     assert found == {
         "kind": "Pod",
-        "metadata": {"annotations": {}},
+        "metadata": {**(metadata or {}), "annotations": {}},
         "spec": {"nodeName": "n", "containers": [{"name": "a", "image": "i"}, {"name": "b"}]},
     }
 

@@ -321,6 +321,10 @@ def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_sel
     assert asked_about(
         {"SidecarSet": (), "WorkloadSpread": [shop], "PodUnavailableBudget": ()}, workload_spread=False
     ) == [without_interests]
+    # and with the gate for them those that a PodProbeMarker selects
+    [probed] = asked_about({**NO_INTERESTS, "PodProbeMarker": [web]}, probes_on_virtual_nodes=True)
+    assert 'object.metadata.labels["app"] in ["web"]' in probed
+    assert asked_about({**NO_INTERESTS, "PodProbeMarker": [web]}) == [without_interests]
     # and all while it is not known what they mean
     assert asked_about({}) == []
     assert asked_about({"WorkloadSpread": (), "PodUnavailableBudget": ()}) == []

@@ -55,7 +55,7 @@ class Reader:
         return {"tier": "gold"}
 
     async def revisions(self, name: str) -> Sequence[RevisionView]:
-        self._ask("revisions")
+        self._ask(f"revisions of {name}")
         return ()
 
     async def whitelist(self) -> str | None:
@@ -100,6 +100,12 @@ def test_the_namespace_is_asked_for_only_where_it_matters() -> None:
     reader = Reader(GOLD)
     assert answer(reader, pod()).object is not None
     assert reader.asked == ["sets", "namespace"]
+    both = Reader(
+        LOG, sidecarset("mesh", container("mesh"), namespaceSelector={"matchLabels": {"tier": "gold"}})
+    )
+    found = answer(both, pod()).object
+    assert found is not None
+    assert {*names(found)} == {"log", "mesh", "main"}
 
 
 @pytest.mark.parametrize("asked", [{"operation": "UPDATE"}, {"subresource": "status"}])
@@ -111,10 +117,12 @@ def test_only_creation_injects(asked: dict[str, Any]) -> None:
 def test_revisions_are_asked_for_only_where_one_of_before_is_injected() -> None:
     given = {"revision": {"revisionName": "log-1", "policy": "Always"}}
     before = sidecarset("before", container("before"), injectionStrategy=given)
-    reader = Reader(LOG, before, sidecarset("not-paused", container("x"), injectionStrategy={"paused": False}))
+    reader = Reader(
+        LOG, before, sidecarset("not-paused", container("x"), injectionStrategy={"paused": False})
+    )
     refused: list[Refusal] = []
     refusal = answer(reader, pod(), refused=refused).refusal
-    assert reader.asked == ["sets", "revisions"]
+    assert reader.asked == ["sets", "revisions of before"]
     # and one that is not there is named, with the set that wants it
     assert refusal is not None
     assert [one.sidecarset and one.sidecarset.name for one in refused] == ["before"]
@@ -128,6 +136,13 @@ def test_the_namespace_is_the_pods_or_the_requests(own: str, asked: str, namespa
     doc = pod(metadata={"labels": {"app": "web"}, "namespace": own})
     assert answer(reader, doc, namespace=asked).object is not None
     assert reader.namespaces == [namespace]
+
+
+def test_a_pod_without_metadata_is_one_of_the_default_namespace() -> None:
+    unlabelled = {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}
+    reader = Reader(sidecarset("log", container("log"), selector=unlabelled, namespaceSelector={}))
+    assert answer(reader, {**pod(), "metadata": None}, namespace="").object is not None
+    assert reader.namespaces == ["default"]
 
 
 @pytest.mark.parametrize(("is_sorted", "order"), [(False, ["z", "e", "main"]), (True, ["e", "z", "main"])])
@@ -150,8 +165,10 @@ def test_what_cannot_be_looked_up_refuses_the_pod_but_a_namespace_does_not() -> 
     assert refusal is not None
     assert refusal.code == 500
     assert "the API server is away" in refusal.message
-    unreadable = answer(Reader(GOLD, broken="namespace"), pod())
-    assert (unreadable.refusal, unreadable.object) == (None, None)
+    lacks = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
+    for one in (GOLD, sidecarset("log", container("log"), namespaceSelector=lacks)):
+        unreadable = answer(Reader(one, broken="namespace"), pod())
+        assert (unreadable.refusal, unreadable.object) == (None, None)
 
 
 def negative() -> Document:

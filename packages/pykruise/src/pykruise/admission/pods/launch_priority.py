@@ -40,18 +40,18 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _LARGEST = 2**63
 
 
-def priorities(pod: Mapping[str, Any]) -> list[int] | None:
-    """The priority of each container, or None for a pod whose containers may all start at once.
+def priorities(pod: Mapping[str, Any]) -> list[int]:
+    """The priority of each container; none for a pod whose containers may all start at once.
 
     Raises StepError for a priority that is no integer.
     """
     containers: Sequence[Mapping[str, Any]] = (pod.get("spec") or {}).get("containers") or []
     if len(containers) == 1:
-        return None
+        return []
     if annotations_of(pod).get(ORDER_ANNOTATION) == ORDERED:
         return [-number for number in range(len(containers))]
     found = [_priority(container, number) for number, container in enumerate(containers)]
-    return found if len(set(found)) > 1 else None
+    return found if len(set(found)) > 1 else []
 
 
 def _priority(container: Mapping[str, Any], number: int) -> int:
@@ -105,14 +105,14 @@ class LaunchPriority:
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         order = priorities(pod)
-        if order is None or not order:
+        if not order:
             return None
         return with_barriers(pod, order, name=self._name(pod.get("metadata") or {}))
 
     def _name(self, metadata: Mapping[str, Any]) -> str:
         """The pod's name; one that is still to be generated is drawn here, for the ConfigMap is named after it."""
         name: str = metadata.get("name") or ""
-        prefix: str = metadata.get("generateName") or ""
+        prefix: str | None = metadata.get("generateName")
         if name or not prefix:
             return name
         return prefix[:LONGEST_GENERATED] + rand_suffix(self._rng)

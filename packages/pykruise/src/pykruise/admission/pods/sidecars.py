@@ -88,7 +88,8 @@ class SidecarInjection:
             labels = await _namespace_labels(reader, namespace)
         revisions: dict[str, Sequence[RevisionView]] = {}
         for one in sets:
-            strategy = one.spec.injection_strategy if one.spec else None
+            assert one.spec is not None
+            strategy = one.spec.injection_strategy
             if strategy is not None and strategy.revision is not None:
                 revisions[one.name] = await reader.revisions(one.name)
         return Surroundings(

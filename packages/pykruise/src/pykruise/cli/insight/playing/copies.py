@@ -270,7 +270,7 @@ def _of_pods(given: Play) -> Collection[str]:
 def _has_order(template: Document) -> bool:
     """Whether its containers start one after the other; a pod of one that is wrong about it is refused."""
     try:
-        return priorities(template) is not None
+        return bool(priorities(template))
     except StepError:
         return False
 
