@@ -60,6 +60,7 @@ ACCEPTED: list[dict[str, Any]] = [
     rolling(partition="100%"),
     {"replicas": 0, **rolling(maxUnavailable=0, maxSurge=0)},
     rolling(podUpdatePolicy="InPlaceOnly"),
+    {"replicas": 0, **rolling(podUpdatePolicy="InPlaceOnly", maxSurge="10%")},
     {"updateStrategy": {"type": "OnDelete"}},
     {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"maxSurge": 1}}},
     {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"partition": "abc"}}},
@@ -67,6 +68,7 @@ ACCEPTED: list[dict[str, Any]] = [
         priorityStrategy={"weightPriority": [{"weight": 0, "matchSelector": {"matchLabels": {"a": "b"}}}]}
     ),
     rolling(inPlaceUpdateStrategy={"imagePreDownloadParallelism": "10", "gracePeriodSeconds": -1}),
+    rolling(inPlaceUpdateStrategy={"imagePreDownloadParallelism": "2147483647"}),
     {"scaleStrategy": {"podsToDelete": ["gone", "web-a"], "maxUnavailable": "10%"}},
     {"progressDeadlineSeconds": 2147483647, "minReadySeconds": 2147483647},
     {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}]},
@@ -186,6 +188,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (rolling(maxUnavailable="x%"), f"{BLOCK}.maxUnavailable", "Invalid"),
     (rolling(maxSurge="abc%"), f"{BLOCK}.maxSurge", "Invalid"),
     (rolling(maxSurge="5"), f"{BLOCK}.maxSurge", "Invalid"),
+    (rolling(maxSurge="abc%", maxUnavailable=0), f"{BLOCK}.maxSurge", "Invalid"),
+    (rolling(maxSurge="abc%", podUpdatePolicy="InPlaceOnly"), f"{BLOCK}.maxSurge", "Invalid"),
     (
         {"replicas": 1, **rolling(podUpdatePolicy="InPlaceOnly", maxSurge="1%")},
         f"{BLOCK}.maxSurge",
@@ -257,7 +261,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
             f"{BLOCK}.inPlaceUpdateStrategy.imagePreDownloadParallelism",
             "Invalid",
         )
-        for wrong in ("-1", "ten", "2147483648")
+        for wrong in ("-1", "ten", "2147483648", "9" * 5_000, "٣")
     ),
     (
         rolling(inPlaceUpdateStrategy={"imagePreDownloadMinUpdatedReadyPods": -1}),

@@ -191,6 +191,18 @@ def test_ephemeral_containers_get_no_pull_and_message_defaults() -> None:
     }
 
 
+def test_claim_templates_get_defaults_only_where_they_change() -> None:
+    """cloneset case 17"""
+    # given
+    old = document(volumeClaimTemplates=[{"metadata": {"name": "data"}}])
+    # then
+    same = document(volumeClaimTemplates=[{"metadata": {"name": "data"}}], replicas=7)
+    assert with_defaults(same, old=old)["spec"]["volumeClaimTemplates"] == [{"metadata": {"name": "data"}}]
+    new = document(volumeClaimTemplates=[{"metadata": {"name": "logs"}}])
+    (claim,) = with_defaults(new, old=old)["spec"]["volumeClaimTemplates"]
+    assert claim["status"] == {"phase": "Pending"}
+
+
 def test_claim_templates_get_a_phase_and_whole_amounts_but_no_volume_mode() -> None:
     claims = [{"metadata": {"name": "d"}, "spec": {"resources": {"requests": {"storage": "1500u"}}}}]
     (found,) = with_defaults(document(volumeClaimTemplates=claims))["spec"]["volumeClaimTemplates"]
@@ -260,6 +272,40 @@ def test_all_errors_come_at_once_in_one_message() -> None:
     assert 'Invalid value: "x": ' in answer.refusal.message
 
 
+def test_what_was_never_written_is_named_and_breaks_nothing() -> None:
+    answer = ask(validate_cloneset, request({"metadata": None, "spec": None}))
+    assert answer.refusal is not None
+    assert answer.refusal.details is not None
+    assert [cause.field for cause in answer.refusal.details.causes] == [
+        "metadata.name",
+        "spec.selector",
+        "spec.template",
+    ]
+
+
+def test_each_pod_that_is_listed_twice_is_named_once() -> None:
+    found = causes(document(scaleStrategy={"podsToDelete": ["b", "a", "b", "c", "a", "b"]}))
+    assert [one.message for one in found] == [
+        f'Invalid value: "{name}": is listed more than once' for name in ("b", "a")
+    ]
+
+
+def test_a_very_long_list_of_weights_is_refused_unless_it_is_stored_already() -> None:
+    # given
+    terms = [{"weight": 1, "matchSelector": {"matchLabels": {"a": f"v{number}"}}} for number in range(257)]
+    doc = document(**rolling(priorityStrategy={"weightPriority": terms}))
+    # then
+    (cause,) = causes(doc)
+    assert cause.field == f"{BLOCK}.priorityStrategy.weightPriority"
+    assert cause.message == "Too many: 257: must have at most 256 items"
+    assert causes(doc, old=doc) == ()
+
+
+def test_shares_of_fewer_pods_than_none_are_shares_of_none() -> None:
+    found = causes(document(replicas=-1, **rolling(partition="150%", maxSurge="-150%")))
+    assert [one.field for one in found] == ["spec.replicas"]
+
+
 def test_a_name_that_is_no_dns_name_and_bad_labels_are_refused() -> None:
     doc = document()
     doc["metadata"] |= {"name": "Web_1", "labels": {"a": "no spaces"}, "annotations": {"/": "x"}}
@@ -326,8 +372,12 @@ def test_a_deadline_that_can_only_be_missed_is_a_warning() -> None:
     answer = ask(validate_cloneset, request(document(progressDeadlineSeconds=10, minReadySeconds=10)))
     assert answer.refusal is None
     assert answer.warnings[0].startswith("spec.progressDeadlineSeconds: 10 is not greater")
-    answer = ask(validate_cloneset, request(document(progressDeadlineSeconds=2147483647)))
-    assert answer.warnings == ()
+
+
+@pytest.mark.parametrize(("deadline_s", "ready_s"), [(11, 10), (2147483647, 2147483647), (None, 10)])
+def test_a_deadline_that_can_be_met_or_is_none_needs_no_warning(deadline_s: int | None, ready_s: int) -> None:
+    given = document(progressDeadlineSeconds=deadline_s, minReadySeconds=ready_s)
+    assert ask(validate_cloneset, request(given)) == ALLOWED
 
 
 @pytest.mark.parametrize("review", [mutate_cloneset, validate_cloneset])

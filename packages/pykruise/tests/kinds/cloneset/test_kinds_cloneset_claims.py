@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pykruise.kinds.cloneset import scale
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
@@ -150,6 +151,18 @@ def test_while_the_last_pod_terminates_its_successor_waits() -> None:
     assert not handed_over(plan)
 
 
+def test_while_more_pods_terminate_than_one_plan_creates_nobody_looks_again_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # given
+    monkeypatch.setattr(scale, "MOST_AT_ONCE", 1)
+    builder = cloneset(2).with_templates("data", reuse=True).claim("a", "b").deleted("a", "b")
+    # when
+    plan = plan_of(builder)
+    # then
+    assert (created(plan), plan.requeue_after_s) == ([], None)
+
+
 def test_pods_that_wait_for_no_claim_are_created_while_another_waits() -> None:
     # given one pod that terminates and two that are missing
     builder = cloneset(5, pods=3).with_templates("data", reuse=True).claim("a", "b", "c", "d").deleted("c")
@@ -293,12 +306,14 @@ def test_claims_that_are_being_deleted_are_not_deleted_again() -> None:
     assert (deleted(plan), deleted_claims(plan)) == ({"a"}, set())
 
 
-def test_a_pod_that_its_hook_holds_keeps_its_claims() -> None:
+@pytest.mark.parametrize("reuse", [True, False])
+@pytest.mark.parametrize("state", ["Normal", "PreparingDelete"])
+def test_a_pod_that_its_hook_holds_keeps_its_claims(state: str, reuse: bool) -> None:
     """cloneset 6.6, case 40"""
-    builder = cloneset(0, pods=1).with_templates("data").claim("a").with_hook("preDelete")
-    builder.with_finalizer("example.com/hook", "a")
+    builder = cloneset(0, pods=1).with_templates("data", reuse=reuse).claim("a").with_hook("preDelete")
+    builder.with_finalizer("example.com/hook", "a").in_state(state, "a")
     plan = plan_of(builder)
-    assert (deleted(plan), deleted_claims(plan)) == (set(), set())
+    assert (deleted(plan), deleted_claims(plan), leaving_claims(plan)) == (set(), set(), {})
 
 
 def test_a_released_pod_takes_its_claims_with_it() -> None:

@@ -90,12 +90,21 @@ def test_pre_download_settings_are_read_from_annotations_as_far_as_they_are_numb
 
 @pytest.mark.parametrize(
     ("share", "replicas", "pods"),
-    [("50%", 5, 3), ("100%", 5, 5), ("12.5%", 16, 2), ("0%", 5, 0), ("50%", 0, 0), ("50%", None, 1)],
+    [
+        ("50%", 5, 3),
+        ("100%", 5, 5),
+        ("12.5%", 16, 2),
+        ("0%", 5, 0),
+        ("50%", 0, 0),
+        ("100%", None, 1),
+        ("100%", -5, 0),
+        ("100%", "many", 1),
+    ],
 )
 def test_a_share_of_ready_pods_is_resolved_against_replicas(
-    share: str, replicas: int | None, pods: int
+    share: str, replicas: int | str | None, pods: int
 ) -> None:
-    """cloneset 9.2.8: rounded up; without replicas there is one"""
+    """cloneset 9.2.8: rounded up; without replicas there is one. What replicas may be is said by validation"""
     # given
     spec = {} if replicas is None else {"replicas": replicas}
     doc = cloneset(
@@ -168,10 +177,61 @@ def test_pre_download_settings_are_annotations_in_v1alpha1() -> None:
     assert to_new(found)["spec"] == {**doc["spec"], "scaleStrategy": {"enablePVCReuse": False}}
 
 
-def test_a_setting_taken_away_in_v1beta1_is_not_brought_back_by_its_annotation() -> None:
+@pytest.mark.parametrize(
+    ("in_place", "shown"),
+    [
+        ({"imagePreDownloadParallelism": 5}, {}),
+        ({"imagePreDownloadTimeoutSeconds": 0, "gracePeriodSeconds": 0}, {"gracePeriodSeconds": 0}),
+        ({}, {}),
+    ],
+)
+def test_a_strategy_of_nothing_but_pre_download_is_not_shown_in_v1alpha1(
+    in_place: Document, shown: Document
+) -> None:
+    """cloneset 2.5: but one that was written empty stays"""
+    # given
+    rolling = {"podUpdatePolicy": "InPlaceOnly", "inPlaceUpdateStrategy": in_place}
+    doc = cloneset(NEW, updateStrategy={"type": "RollingUpdate", "rollingUpdate": rolling})
+    # when
+    strategy = to_old(doc)["spec"]["updateStrategy"]
+    # then
+    if shown or not in_place:
+        assert strategy["inPlaceUpdateStrategy"] == shown
+    else:
+        assert "inPlaceUpdateStrategy" not in strategy
+
+
+def test_fields_of_pre_download_that_a_client_of_v1alpha1_writes_do_not_count() -> None:
+    """cloneset 2.5: its annotations do; but what was written is shown again"""
+    # given
+    in_place = {"gracePeriodSeconds": 3, "imagePreDownloadParallelism": 7}
+    doc = cloneset(OLD, updateStrategy={"type": "InPlaceOnly", "inPlaceUpdateStrategy": in_place})
+    # when
+    found = to_new(doc)
+    # then
+    rolling = found["spec"]["updateStrategy"]["rollingUpdate"]
+    assert rolling["inPlaceUpdateStrategy"] == {"gracePeriodSeconds": 3}
+    assert to_old(found)["spec"]["updateStrategy"] == doc["spec"]["updateStrategy"]
+
+
+@pytest.mark.parametrize("text", ["05", "+5", "5"])
+def test_a_number_stays_as_it_was_written_in_its_annotation(text: str) -> None:
+    doc = cloneset(OLD, {"annotations": {PARALLELISM: text}}, updateStrategy={"type": "InPlaceOnly"})
+    found = to_new(doc)
+    assert KEPT_OLD not in found["metadata"]["annotations"]
+    assert to_old(found)["metadata"] == doc["metadata"]
+
+
+def test_annotations_of_pre_download_say_nothing_under_on_delete() -> None:
+    doc = cloneset(OLD, {"annotations": {PARALLELISM: "5"}}, updateStrategy={"type": "OnDelete"})
+    assert to_new(doc)["spec"]["updateStrategy"] == {"type": "OnDelete"}
+
+
+@pytest.mark.parametrize("parallelism", ["5", "20%"])
+def test_a_setting_taken_away_in_v1beta1_is_not_brought_back_by_its_annotation(parallelism: str) -> None:
     # given
     stored = to_new(
-        cloneset(OLD, {"annotations": {PARALLELISM: "5"}}, updateStrategy={"type": "InPlaceOnly"})
+        cloneset(OLD, {"annotations": {PARALLELISM: parallelism}}, updateStrategy={"type": "InPlaceOnly"})
     )
     # when
     del stored["spec"]["updateStrategy"]["rollingUpdate"]["inPlaceUpdateStrategy"]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
@@ -201,3 +202,21 @@ def test_a_pod_that_does_not_serve_is_prepared_only_if_it_has_not_become_ready_m
     for patches in (updates, deletions):
         assert patches["a"].resource_version == "50"
         assert patches["b"].resource_version == ""
+
+
+def test_a_pod_on_its_way_out_waits_for_its_hook_and_not_for_an_update_that_it_has_begun() -> None:
+    # given a pod whose container does not run its new image yet
+    builder = cloneset(2, max_unavailable=1).with_hook("preDelete").with_finalizer(HOOK, "a").marked("a")
+    begun = {
+        "revision": builder.update_revision,
+        "updateTimestamp": "2026-01-31T11:59:50Z",
+        "lastContainerStatuses": {"main": {"imageID": "sha256:nginx:0"}},
+        "updateImages": True,
+    }
+    builder.pods["a"]["status"]["containerStatuses"][0] |= {"image": "nginx:0", "imageID": "sha256:nginx:0"}
+    builder.in_state("PreparingDelete", "a")
+    builder.annotated({keys.IN_PLACE_STATE_ANNOTATION: orjson.dumps(begun).decode()}, "a")
+    builder.set_condition("a", keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
+    # then
+    reason = left(planned(builder))["a"]
+    assert reason.startswith("waits until the preDelete hook is taken off the pod")

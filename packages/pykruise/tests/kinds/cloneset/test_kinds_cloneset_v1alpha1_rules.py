@@ -72,6 +72,12 @@ async def test_pods_that_are_listed_twice_are_not_looked_up() -> None:
     assert pods.asked == []
 
 
+@pytest.mark.parametrize("listed", [[{"name": "p0"}, 7], "p0"])
+async def test_a_list_that_holds_no_names_is_left_to_those_who_read_it(listed: Any) -> None:
+    found = await problems_of(flat(pods_to_delete=listed), old=flat(), pods=Pods())
+    assert found == []
+
+
 async def test_a_pod_that_is_gone_may_stay_on_the_list() -> None:
     """cloneset case 10"""
     # given
@@ -151,6 +157,7 @@ async def test_an_unknown_type_is_refused(kind: str) -> None:
         (0, None, ["must be greater than minReadySeconds"]),
         (-1, 0, ["must be greater than or equal to 0", "must be greater than minReadySeconds"]),
         (11, 10, []),
+        (1, None, []),
         (2147483647, 2147483647, []),
         (None, 10, []),
     ],

@@ -7,12 +7,20 @@ from typing import Any
 import orjson
 import pytest
 
+from pykruise.kinds.cloneset.kind import KIND
+from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, Settings
 from pykruise.kinds.cloneset.wakes import matters
+from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods import keys
+from pykruise.pods.claims import ClaimView
 from pykruise.pods.lifecycle import Lifecycle, LifecycleHook
+from pykruise.pods.names import InstanceId
 from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.views import PodView
-from support.cloneset_builder import cloneset
+from pykruise.runtime.assemble import views_of
+from support.cloneset_builder import UID, cloneset
+from support.snapshots import control_of
+from support.wakes import Woken
 
 Pod = dict[str, Any]
 
@@ -133,3 +141,87 @@ def test_a_hook_without_finalizers_waits_for_none() -> None:
     assert not wakes(lambda pod: pod["metadata"]["finalizers"].append("example.com/delete"), by_label)
     by_both = Lifecycle(pre_delete=HOOKS.pre_delete)
     assert wakes(lambda pod: pod["metadata"]["finalizers"].append("example.com/delete"), by_both)
+
+
+@pytest.mark.parametrize("filters", [False, True])
+def test_only_under_its_gate_a_change_that_no_decision_reads_passes(filters: bool) -> None:
+    """cloneset case 82"""
+    # given
+    builder = cloneset(1)
+    before = builder.pods["a"]
+    after = copy.deepcopy(before)
+    after["status"]["message"] = "something"
+    woken = Woken(KIND, {CLONE_SET_VIEWS: [builder.view()]}, settings=Settings(filters_events=filters))
+    # then
+    assert woken.by(POD_VIEWS, view(before), view(after)) == ([] if filters else ["web"])
+    assert woken.by(POD_VIEWS, view(before), None) == ["web"]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_set_that_cannot_be_read_or_is_not_known_yet_hears_of_all_that_its_pods_do(is_there: bool) -> None:
+    # given
+    builder = cloneset(1)
+    builder.spec["replicas"] = "many"
+    shown = builder.view()
+    assert shown.spec is None
+    views = {CLONE_SET_VIEWS: [shown] if is_there else []}
+    woken = Woken(KIND, views, settings=Settings(filters_events=True))
+    # then
+    pod = view(builder.pods["a"])
+    assert woken.by(POD_VIEWS, pod, pod) == ["web"]
+
+
+@pytest.mark.parametrize(("pulls", "asks"), [(False, True), (True, False)])
+def test_pull_jobs_and_budgets_are_read_only_where_their_gates_are_on(pulls: bool, asks: bool) -> None:
+    """cloneset 6.10"""
+    read = views_of(control_of(KIND), Settings(pre_download=pulls, asks_budgets=asks))
+    assert (PULL_JOB_VIEWS in read, BUDGET_VIEWS in read) == (pulls, asks)
+
+
+def claim(*, owner: str = UID, instance_id: str = "a", version: int = 1) -> ClaimView:
+    return ClaimView(
+        namespace="shop",
+        name="data-web-a",
+        uid="u",
+        resource_version=version,
+        instance_id=InstanceId(instance_id),
+        controller_uid=owner,
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_making", "is_woken"),
+    [
+        (None, claim(), False, True),
+        (None, claim(), True, False),
+        (None, claim(owner="another"), False, False),
+        (claim(), None, False, False),
+        (claim(), claim(version=2), False, False),
+        (claim(), claim(version=2), True, False),
+        (claim(), claim(owner="uid-of-a-pod", version=2), False, True),
+        (claim(), claim(owner="uid-of-a-pod", version=2), True, True),
+        (claim(owner=""), claim(version=2), False, True),
+        (claim(), claim(instance_id="b", version=2), False, True),
+        (claim(owner="another"), claim(owner="", version=2), False, False),
+    ],
+    ids=[
+        "comes unexpectedly",
+        "is made at this moment",
+        "of another set",
+        "goes",
+        "is bound",
+        "is bound while it is made",
+        "is handed over to a pod",
+        "is handed over while it is made",
+        "is adopted",
+        "gets another id",
+        "of another set loses its owner",
+    ],
+)
+def test_a_claim_wakes_its_set_when_it_changes_hands_or_comes_unexpectedly(
+    old: ClaimView | None, new: ClaimView | None, is_making: bool, is_woken: bool
+) -> None:
+    """One that is made, or goes, does so with its pod."""
+    views = {CLONE_SET_VIEWS: [cloneset(1).view()]}
+    woken = Woken(KIND, views, settings=Settings(), is_making=lambda *_: is_making)
+    assert woken.by(CLAIM_VIEWS, old, new) == (["web"] if is_woken else [])

@@ -1,61 +1,22 @@
 """StatefulSet's defaults and validation. Rule and case numbers are the specification's."""
 
-import asyncio
 import copy
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from pykruise.admission.protection import Protection, guarded
 from pykruise.kinds import conversions
-from pykruise.kinds.statefulset.admission import mutating, validating
+from pykruise.kinds.statefulset.admission import mutating
 from pykruise.kinds.statefulset.defaults import DefaultingSettings
-from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
-from pykruise.kube.admission import ALLOWED, AdmissionAnswer, Reviewer
+from pykruise.kube.admission import ALLOWED
 from pykruise.kube.conversion import convert
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import Cause, ServerUnavailableError, Status
 from pykruise.pods import keys
-from support.reviews import request
 from support.statefulset_builder import claim_template, statefulset, template
+from support.statefulset_reviews import BLOCK, VALIDATE, causes, document, fields, review
 
-BLOCK = "spec.updateStrategy.rollingUpdate"
 GATE: dict[str, Any] = {"readinessGates": [{"conditionType": keys.IN_PLACE_READY}]}
-VALIDATE = validating()
-
-
-def document(*, parallel: bool = False, rolling: Document | None = None, **spec: Any) -> Document:
-    """A valid one with its defaults, these fields of rollingUpdate, and these of the spec."""
-    found = copy.deepcopy(statefulset(3, parallel=parallel).document)
-    block = {"maxUnavailable": 1, "podUpdatePolicy": "ReCreate", **(rolling or {})}
-    found["spec"] |= {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": block}, **spec}
-    found["spec"] = {field: value for field, value in found["spec"].items() if value is not None}
-    return found
-
-
-def review(
-    reviewer: Reviewer, doc: Document | None, *, old: Document | None = None, **fields: Any
-) -> AdmissionAnswer:
-    asked = request(ADVANCED_STATEFUL_SETS, doc, old=old, **fields)
-
-    async def answer() -> AdmissionAnswer:
-        return await reviewer(asked)
-
-    return asyncio.run(answer())
-
-
-def causes(doc: Document, *, old: Document | None = None, reviewer: Reviewer = VALIDATE) -> Sequence[Cause]:
-    refused = review(reviewer, doc, old=old).refusal
-    if refused is None:
-        return ()
-    assert refused.code == 422
-    assert refused.details is not None
-    return refused.details.causes or ()
-
-
-def fields(doc: Document, **more: Any) -> list[str]:
-    return [cause.field for cause in causes(doc, **more)]
 
 
 # ── defaults ─────────────────────────────────────────────────────────────────
@@ -97,6 +58,19 @@ def test_what_is_given_stays() -> None:
     spec = defaulted(doc)["spec"]
     assert (spec["replicas"], spec["podManagementPolicy"]) == (7, "Parallel")
     assert spec["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == "30%"
+    # and so do policies, of pods and of claims
+    given = {
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Delete"},
+        "volumeClaimUpdateStrategy": {"type": "OnPodRollingUpdate"},
+    }
+    doc = document(rolling={"podUpdatePolicy": "InPlaceOnly"}, **given)
+    spec = defaulted(doc, auto_resize_claims=True)["spec"]
+    assert spec["updateStrategy"]["rollingUpdate"]["podUpdatePolicy"] == "InPlaceOnly"
+    assert {field: spec[field] for field in given} == given
+
+
+def test_a_set_without_a_template_gets_none() -> None:
+    assert "template" not in defaulted({**bare(), "spec": None})["spec"]
 
 
 def test_nothing_is_filled_in_under_on_delete() -> None:
@@ -151,6 +125,7 @@ def test_a_valid_one_is_accepted() -> None:
     [
         (1, False, True),
         (2, False, False),
+        (-1, False, False),
         ("100%", False, False),
         (2, True, True),
         ("1%", True, True),
@@ -195,6 +170,10 @@ def test_reserved_ordinals_are_numbers_and_ranges(entry: int | str, accepted: bo
         ({"rolling": {"minReadySeconds": 301}}, [f"{BLOCK}.minReadySeconds"]),  # 12, case 80
         ({"rolling": {"minReadySeconds": -1}}, [f"{BLOCK}.minReadySeconds"]),  # 12, case 80
         ({"rolling": {"minReadySeconds": 300}}, []),
+        ({"rolling": {"minReadySeconds": 0}}, []),
+        ({"updateStrategy": {"type": "OnDelete"}}, []),
+        ({"updateStrategy": {"type": "RollingUpdate"}}, []),
+        ({"scaleStrategy": {}}, []),
         ({"rolling": {"maxUnavailable": None}}, [f"{BLOCK}.maxUnavailable"]),  # 13
         ({"rolling": {"podUpdatePolicy": ""}}, [f"{BLOCK}.podUpdatePolicy"]),  # 15
         ({"rolling": {"podUpdatePolicy": "Hot"}}, [f"{BLOCK}.podUpdatePolicy"]),  # 16
@@ -266,14 +245,33 @@ def test_the_name_is_a_host_name(name: str, accepted: bool) -> None:
     """Rule 1"""
     doc = document()
     doc["metadata"]["name"] = name
-    assert set(fields(doc)) == (set() if accepted else {"metadata.name"})
+    assert fields(doc) == ([] if accepted else ["metadata.name"])
 
 
-def test_names_of_pods_that_are_too_long_are_a_warning() -> None:
-    doc = document(replicas=11)
+def test_a_name_may_be_left_to_the_api_server() -> None:
+    doc = document()
+    doc["metadata"] = {"generateName": "web-"}
+    assert review(VALIDATE, doc) == ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_warned_of"),
+    [
+        ({"replicas": 10}, False),
+        ({"replicas": 11}, True),
+        ({"replicas": 0}, False),
+        ({"replicas": 0, "ordinals": {"start": 9}}, False),
+        ({"replicas": 0, "ordinals": {"start": 10}}, True),
+        ({"replicas": 1, "ordinals": {"start": 9}}, False),
+        ({"replicas": 2, "ordinals": {"start": 9}}, True),
+    ],
+)
+def test_names_of_pods_that_are_too_long_are_a_warning(spec: Document, is_warned_of: bool) -> None:
+    """With the highest ordinal, they have at most 63 characters"""
+    doc = document(**spec)
     doc["metadata"]["name"] = "w" * 61
-    (warning,) = review(VALIDATE, doc).warnings
-    assert warning.startswith("metadata.name")
+    warnings = review(VALIDATE, doc).warnings
+    assert [one.partition(":")[0] for one in warnings] == (["metadata.name"] if is_warned_of else [])
 
 
 def test_all_errors_come_at_once() -> None:
@@ -284,6 +282,60 @@ def test_all_errors_come_at_once() -> None:
 def test_what_was_never_defaulted_is_refused_and_breaks_nothing() -> None:
     assert set(fields(bare())) == {"spec.podManagementPolicy", "spec.updateStrategy"}
     assert "spec.template" in fields({**document(), "spec": {}})
+    assert fields({"metadata": None, "spec": None}) == [
+        "metadata.name",
+        "spec.podManagementPolicy",
+        "spec.updateStrategy",
+        "spec.selector",
+        "spec.template",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"podManagementPolicy": ""}, "Required value"),
+        ({"updateStrategy": {"type": ""}}, "Required value: type is required"),
+        ({"rolling": {"podUpdatePolicy": ""}}, "Required value"),
+        (
+            {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Keep", "whenScaled": "Retain"}},
+            'Unsupported value: "Keep": supported values: "Delete", "Retain"',
+        ),
+    ],
+)
+def test_what_is_missing_is_said_to_be_so_and_what_is_unknown_beside_what_is_known(
+    changes: Document, message: str
+) -> None:
+    """statefulset rules 2, 8, 15 and 20"""
+    assert [cause.message for cause in causes(document(**changes))] == [message]
+
+
+@pytest.mark.parametrize(
+    ("claims", "volumes", "mounted", "expected"),
+    [
+        (["data"], [], "data", []),
+        (["data"], [], "logs", ["spec.template.spec.containers[0].volumeMounts[0].name"]),
+        (["data"], ["data"], "data", []),
+        (["data"], ["logs"], "data", []),
+        (["data", "data"], [], "data", ["spec.volumeClaimTemplates[1].metadata.name"]),
+        (["data", ""], [], "data", ["spec.volumeClaimTemplates[1].metadata.name"]),
+    ],
+    ids=[
+        "of a claim",
+        "of neither",
+        "of both",
+        "beside another",
+        "of two claims",
+        "beside one without a name",
+    ],
+)
+def test_containers_mount_volumes_of_claims_which_take_the_place_of_the_templates(
+    claims: list[str], volumes: list[str], mounted: str, expected: list[str]
+) -> None:
+    """statefulset rule 25"""
+    main = {"name": "main", "image": "a", "volumeMounts": [{"name": mounted, "mountPath": "/x"}]}
+    pod = template(containers=[main], volumes=[{"name": name, "emptyDir": {}} for name in volumes])
+    assert fields(document(template=pod, volumeClaimTemplates=list(map(claim_template, claims)))) == expected
 
 
 def test_what_cannot_be_read_is_a_bad_request() -> None:
@@ -306,6 +358,10 @@ def test_what_cannot_be_read_is_a_bad_request() -> None:
 def test_some_fields_never_change(change: dict[str, Any]) -> None:
     """statefulset case 79"""
     assert fields(document(**change), old=document()) == ["spec"]
+
+
+def test_a_set_that_is_stored_without_a_spec_gets_no_other_one() -> None:
+    assert fields(document(), old={**document(), "spec": None}) == ["spec"]
 
 
 @pytest.mark.parametrize(
@@ -354,106 +410,6 @@ def test_what_completes_a_deletion_is_let_through() -> None:
     stored = document(replicas=-1)
     stored["metadata"] |= {"deletionTimestamp": "2026-01-31T12:00:00Z", "finalizers": ["example.com/x"]}
     assert fields({**stored, "metadata": {**stored["metadata"], "finalizers": []}}, old=stored) == []
-
-
-# ── claims that follow their templates ───────────────────────────────────────
-
-
-def growing(*templates: Document) -> Document:
-    return document(
-        volumeClaimTemplates=list(templates) or [claim_template()],
-        volumeClaimUpdateStrategy={"type": "OnPodRollingUpdate"},
-    )
-
-
-def storage_class(
-    name: str, *, expandable: bool | None, created: str = "", default: bool = False
-) -> Document:
-    annotations = {"storageclass.kubernetes.io/is-default-class": "true"} if default else {}
-    found: Document = {"metadata": {"name": name, "creationTimestamp": created, "annotations": annotations}}
-    return found if expandable is None else {**found, "allowVolumeExpansion": expandable}
-
-
-def claim_fields(new: Document, old: Document, *classes: Document, fails: bool = False) -> list[str]:
-    async def look_up() -> Sequence[Document]:
-        if fails:
-            raise ServerUnavailableError(Status(code=503, message="not now"))
-        return classes
-
-    return fields(new, old=old, reviewer=validating(resizes_claims=True, classes=look_up))
-
-
-def test_claim_templates_keep_their_names_number_and_shape_while_claims_follow_them() -> None:
-    """statefulset case 74"""
-    old = growing(claim_template())
-    path = "spec.volumeClaimTemplates"
-    assert claim_fields(growing(claim_template("logs")), old) == [f"{path}[logs].name"]
-    assert claim_fields(growing(claim_template(), claim_template("logs")), old) == [path]
-    modes = growing(claim_template(accessModes=["ReadWriteMany"]))
-    assert claim_fields(modes, old) == [f"{path}[data]"]
-    fast, slow = (growing(claim_template(storageClassName=name)) for name in ("fast", "slow"))
-    assert claim_fields(slow, fast) == [f"{path}[data]"]
-    assert claim_fields(fast, old) == []
-
-
-@pytest.mark.parametrize("strategy", [None, {"type": "OnDelete"}])
-def test_under_on_delete_anything_goes(strategy: dict[str, Any] | None) -> None:
-    """statefulset case 74"""
-    old = document(volumeClaimTemplates=[claim_template()])
-    new = document(
-        volumeClaimTemplates=[claim_template("logs", storageClassName="x")],
-        volumeClaimUpdateStrategy=strategy,
-    )
-    assert claim_fields(new, old) == []
-
-
-def test_a_set_without_claims_may_be_to_let_them_grow() -> None:
-    without = document(volumeClaimUpdateStrategy={"type": "OnPodRollingUpdate"})
-    assert claim_fields(without, without) == []
-    assert claim_fields(growing(), without) == claim_fields(without, growing())
-    assert claim_fields(growing(), without) == ["spec.volumeClaimTemplates"]
-
-
-@pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": {}}])
-def test_a_claim_template_may_say_nothing(spec: Document) -> None:
-    bare = growing({"metadata": {"name": "data"}, **spec})
-    assert claim_fields(bare, bare) == []
-
-
-@pytest.mark.parametrize(("expandable", "accepted"), [(True, True), (None, True), (False, False)])
-@pytest.mark.parametrize("size", ["2Gi", "500Mi"])
-def test_another_size_takes_a_class_that_does_not_rule_it_out(
-    size: str, expandable: bool | None, accepted: bool
-) -> None:
-    """statefulset case 71 and 72: smaller is accepted too, existing claims just stay"""
-    old = growing(claim_template(storageClassName="fast"))
-    new = growing(claim_template(size=size, storageClassName="fast"))
-    expected = [] if accepted else ["spec.volumeClaimTemplates[data].spec.resources.requests.storage"]
-    assert claim_fields(new, old, storage_class("fast", expandable=expandable)) == expected
-
-
-def test_without_a_class_the_newest_default_one_decides() -> None:
-    old, new = growing(), growing(claim_template(size="2Gi"))
-    classes = [
-        storage_class("older", expandable=True, created="2026-01-01T00:00:00Z", default=True),
-        storage_class("newer", expandable=False, created="2026-01-02T00:00:00Z", default=True),
-        storage_class("newest", expandable=True, created="2026-01-03T00:00:00Z"),
-    ]
-    assert len(claim_fields(new, old, *classes)) == 1
-    del classes[0]["metadata"]["creationTimestamp"]
-    assert len(claim_fields(new, old, *classes)) == 1
-    assert claim_fields(new, old, *classes[:1]) == []
-    assert claim_fields(new, old) == []
-
-
-def test_a_class_that_is_not_there_or_cannot_be_looked_up_is_an_error() -> None:
-    old = growing(claim_template(storageClassName="fast"))
-    new = growing(claim_template(size="2Gi", storageClassName="fast"))
-    assert claim_fields(new, old) == ["spec.volumeClaimTemplates[data].spec.storageClassName"]
-    assert claim_fields(new, old, fails=True) == ["spec.volumeClaimTemplates"]
-    # but nobody asks for one while claims keep their size, or where nobody can
-    assert claim_fields(old, old, fails=True) == []
-    assert fields(new, old=old, reviewer=validating(resizes_claims=True, classes=None)) == []
 
 
 # ── deletion, versions ───────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.runtime.actions import Delete
 from pykruise.runtime.plan import Plan
+from support.plan_views import steps_named
 from support.pulling_ahead import created_jobs, labels_given
 from support.statefulset_builder import StatefulSetBuilder, images, owner, statefulset, updatable
 
@@ -46,27 +47,41 @@ def test_annotations_say_how() -> None:
     assert (job["spec"]["parallelism"], job["spec"]["pullPolicy"]["timeoutSeconds"]) == (3, 60)
 
 
+def with_a_command(builder: StatefulSetBuilder) -> StatefulSetBuilder:
+    """The new template has more than another image."""
+    builder.spec["template"]["spec"]["containers"][0]["command"] = ["run"]
+    return builder
+
+
 @pytest.mark.parametrize(
-    "builder",
+    ("builder", "because"),
     [
-        lambda: rollout(3),  # case 85
-        lambda: rollout(maxUnavailable="100%"),
-        lambda: rollout(policy="ReCreate"),
-        lambda: rollout().on_delete(),
+        (lambda: rollout(3), "3 pods are updated before an image is pulled"),  # case 85
+        (lambda: rollout(maxUnavailable="100%"), "all pods are updated at once"),
+        (lambda: rollout(policy="ReCreate"), "pods are not updated in place"),
+        (lambda: rollout().on_delete(), "pods are not updated in place"),
+        (lambda: with_a_command(rollout()), "pods are recreated: "),
     ],
-    ids=["few pods", "all at once", "recreation", "OnDelete"],
+    ids=["few pods", "all at once", "recreation", "OnDelete", "more than images"],
 )
-def test_what_would_be_over_before_it_helps_is_left_out_once_and_for_all(builder: Any) -> None:
+def test_what_would_be_over_before_it_helps_is_left_out_once_and_for_all(builder: Any, because: str) -> None:
     """statefulset case 85"""
     plan = builder().plan()
     assert (created_jobs(plan), labels_given(plan)) == ([], [IGNORED])
+    (step,) = steps_named(plan, Purpose.PRE_DOWNLOAD)
+    assert step.because.startswith(because)
 
 
-@pytest.mark.parametrize(("ready", "count"), [(2, 0), (3, 1)])
-def test_jobs_wait_for_updated_pods_that_are_ready(ready: int, count: int) -> None:
-    """statefulset case 86: half of five, rounded up"""
-    builder = rollout(5).annotated(image_predownload_min_updated_ready_pods="50%")
-    builder.with_status(updateRevision=builder.update_name, updatedReadyReplicas=ready)
+@pytest.mark.parametrize(
+    ("wanted", "ready", "revision", "count"),
+    [("50%", 2, "", 0), ("50%", 3, "", 1), ("1", 3, "web-another", 0), ("0", 3, "web-another", 1)],
+)
+def test_jobs_wait_for_updated_pods_that_are_ready(
+    wanted: str, ready: int, revision: str, count: int
+) -> None:
+    """statefulset case 86: half of five, rounded up; those of another revision are none of them"""
+    builder = rollout(5).annotated(image_predownload_min_updated_ready_pods=wanted)
+    builder.with_status(updateRevision=revision or builder.update_name, updatedReadyReplicas=ready)
     assert len(created_jobs(builder.plan())) == count
 
 

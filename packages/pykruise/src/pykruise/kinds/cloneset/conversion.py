@@ -110,8 +110,8 @@ def _write_annotations(doc: Document, spec: Document) -> None:
     for key, field in _FIELDS:
         value = in_place.pop(field, None) if in_place is not None else None
         said = _amount(field, (section(doc, "metadata", "annotations") or {}).get(key), spec)
-        if value is not None and field == _SHARE and value == said:
-            continue  # a share that means this number stays a share
+        if value is not None and value == said:
+            continue  # a text that means this number stays, as a share does
         if value is not None:
             annotate(doc, key, str(value))
         elif said is not None or field == "imagePreDownloadParallelism":

@@ -27,21 +27,20 @@ def with_defaults(
     """The document with defaults; `old` is the stored object on an update, None on creation."""
     settings = settings or WorkloadDefaulting()
     spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **without_nulls(doc.get("spec"))}
-    old_spec = old.get("spec") or {} if old is not None else None
     if not settings.template_no_defaults:
-        spec = _with_template_defaults(spec, old_spec, settings)
+        spec = _with_template_defaults(spec, (old or {}).get("spec") or {}, settings)
     spec["updateStrategy"] = _update_strategy(without_nulls(spec.get("updateStrategy")))
     return {**doc, "spec": spec}
 
 
 def _with_template_defaults(
-    spec: Document, old: Mapping[str, Any] | None, settings: WorkloadDefaulting
+    spec: Document, stored: Mapping[str, Any], settings: WorkloadDefaulting
 ) -> Document:
     template = spec.get("template")
-    if isinstance(template, Mapping) and (old is None or not same(old.get("template"), template)):
+    if isinstance(template, Mapping) and not same(stored.get("template"), template):
         spec["template"] = template_defaults.with_defaults(template, host_ports=settings.host_network_ports)
     claims = spec.get("volumeClaimTemplates")
-    if claims and (old is None or not same(old.get("volumeClaimTemplates"), claims)):
+    if claims and not same(stored.get("volumeClaimTemplates"), claims):
         spec["volumeClaimTemplates"] = [template_defaults.with_claim_defaults(claim) for claim in claims]
     return spec
 

@@ -98,7 +98,7 @@ def _owners_of_claim(change: Change[ClaimView], around: Around[Settings]) -> Ite
     if old is not None and (old.controller_uid, old.instance_id) == (new.controller_uid, new.instance_id):
         return
     for claim in (old, new):
-        if claim is not None and claim.controller_uid:
+        if claim is not None:
             for cloneset in around.by_index(CLONE_SET_VIEWS, BY_UID, claim.controller_uid):
                 yield cloneset.key
 

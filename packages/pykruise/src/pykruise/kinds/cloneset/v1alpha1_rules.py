@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kinds.cloneset.types import NO_DEADLINE
-from pykruise.kube.admission import AdmissionRequest, SpokeRules, is_on_its_way_out
+from pykruise.kube.admission import AdmissionRequest, SpokeRules, is_reviewed_write
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.field_errors import forbidden, invalid
@@ -41,8 +41,7 @@ def spoke_rules(pods: PodLookup | None = None, *, resources_in_place: bool = Fal
 
     async def errors(request: AdmissionRequest) -> Sequence[Cause]:
         doc, old = request.object, request.old_object
-        is_reviewed = request.operation in ("CREATE", "UPDATE") and not request.subresource
-        if doc is None or not is_reviewed or is_on_its_way_out(request):
+        if doc is None or not is_reviewed_write(request):
             return ()
         found = await _pods_to_delete_errors(doc, old, request.namespace, pods)
         found += _type_errors(doc)
@@ -60,7 +59,7 @@ def field_of(field: str) -> str | None:
         return None  # rules 21 and 22: annotations, which v1alpha1 leaves unchecked
     if field == f"{_BLOCK}.podUpdatePolicy":
         return "spec.updateStrategy.type"
-    return field.replace(_BLOCK, "spec.updateStrategy", 1) if field.startswith(_BLOCK) else field
+    return field.replace(_BLOCK, "spec.updateStrategy")
 
 
 async def _pods_to_delete_errors(
@@ -70,8 +69,8 @@ async def _pods_to_delete_errors(
     names = _names(doc)
     if len(set(names)) < len(names):
         return []
-    known = set(_names(old or {}))
-    uid = get_path(old or {}, "metadata", "uid")
+    known = set(_names(old))
+    uid = get_path(old, "metadata", "uid")
     errors = []
     for name in names:
         if name in known:
@@ -100,7 +99,7 @@ async def _problem_of(name: str, namespace: str, uid: str | None, pods: PodLooku
     return "" if owner is not None and owner.uid == uid else "the pod does not belong to this CloneSet"
 
 
-def _names(doc: Mapping[str, Any]) -> list[str]:
+def _names(doc: Document | None) -> list[str]:
     listed = get_path(doc, "spec", "scaleStrategy", "podsToDelete")
     return [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
 

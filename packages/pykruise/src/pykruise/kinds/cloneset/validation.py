@@ -7,6 +7,7 @@ Pure. Rule numbers are those of the specification's table. What the original acc
 could never work; int-or-percent fields are read by the very parser that the controller uses.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -50,6 +51,8 @@ STRATEGY = "spec.updateStrategy"
 BLOCK = f"{STRATEGY}.rollingUpdate"
 WEIGHTS = ("spec", "updateStrategy", "rollingUpdate", "priorityStrategy", "weightPriority")
 
+_WHOLE_NUMBER = re.compile("[0-9]{1,10}")
+
 
 def errors_of(
     doc: Mapping[str, Any], spec: CloneSetSpec, *, old: Mapping[str, Any] | None = None
@@ -88,9 +91,9 @@ def _scale_errors(spec: CloneSetSpec) -> Iterator[Cause]:
     strategy = spec.scale_strategy
     if strategy is None:
         return
-    counts = Counter(strategy.pods_to_delete or ())
-    for name in sorted(name for name, count in counts.items() if count > 1):
-        yield invalid("spec.scaleStrategy.podsToDelete", name, "is listed more than once")
+    for name, count in Counter(strategy.pods_to_delete).items():
+        if count > 1:
+            yield invalid("spec.scaleStrategy.podsToDelete", name, "is listed more than once")
     yield from _scaled(strategy.max_unavailable, "spec.scaleStrategy.maxUnavailable", spec.replicas).errors
 
 
@@ -164,4 +167,4 @@ def _in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
 
 def _is_whole_number(value: int | str) -> bool:
     text = str(value)
-    return len(text) <= 10 and text.isascii() and text.isdecimal() and int(text) < 2**31
+    return _WHOLE_NUMBER.fullmatch(text) is not None and int(text) < 2**31

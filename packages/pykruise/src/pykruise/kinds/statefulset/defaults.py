@@ -30,10 +30,9 @@ def with_defaults(
     doc: Mapping[str, Any],
     *,
     old: Mapping[str, Any] | None = None,
-    settings: DefaultingSettings | None = None,
+    settings: DefaultingSettings,
 ) -> Document:
     """The document with defaults; `old` is the stored object on an update, None on creation."""
-    settings = settings or DefaultingSettings()
     spec: Document = {"replicas": 1, "revisionHistoryLimit": 10, **without_nulls(doc.get("spec"))}
     spec["podManagementPolicy"] = spec.get("podManagementPolicy") or str(ManagementPolicy.ORDERED_READY)
     spec["updateStrategy"] = _update_strategy(without_nulls(spec.get("updateStrategy")))
@@ -47,15 +46,14 @@ def with_defaults(
         strategy["type"] = strategy.get("type") or str(ClaimUpdateType.ON_DELETE)
         spec["volumeClaimUpdateStrategy"] = strategy
     if not settings.template_no_defaults:
-        old_spec = old.get("spec") or {} if old is not None else None
-        _default_templates(spec, old_spec, settings)
+        _default_templates(spec, (old or {}).get("spec") or {}, settings)
     return {**doc, "spec": spec}
 
 
-def _default_templates(spec: Document, old: Mapping[str, Any] | None, settings: DefaultingSettings) -> None:
+def _default_templates(spec: Document, stored: Mapping[str, Any], settings: DefaultingSettings) -> None:
     """Claim templates get theirs only together with the pod template."""
     template = spec.get("template")
-    if not isinstance(template, Mapping) or (old is not None and same(old.get("template"), template)):
+    if not isinstance(template, Mapping) or same(stored.get("template"), template):
         return
     spec["template"] = template_defaults.with_defaults(template, host_ports=settings.host_network_ports)
     if spec.get("volumeClaimTemplates"):

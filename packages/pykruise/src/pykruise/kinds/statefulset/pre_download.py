@@ -39,7 +39,7 @@ def plan_pre_download(ws: WorkingSet, differences: Differences) -> tuple[Stage, 
 
 
 def _not_needed(ws: WorkingSet, differences: Differences) -> str:
-    if ws.spec.is_on_delete or not ws.spec.is_in_place:
+    if not ws.spec.is_in_place:
         return "pods are not updated in place"
     limits = ws.limits
     why = over_too_soon(

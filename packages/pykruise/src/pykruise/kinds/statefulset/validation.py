@@ -104,10 +104,10 @@ def _said(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def warnings_of(doc: Mapping[str, Any], spec: StatefulSetSpec) -> list[str]:
     """Values that are accepted and cannot work, or not as they look."""
-    name = (doc.get("metadata") or {}).get("name") or ""
+    name = get_path(doc, "metadata", "name", default="")
     highest = (spec.ordinals.start if spec.ordinals else 0) + (spec.replicas or 1) - 1
     longest = f"{name}-{highest}"
-    if name and len(longest) > LONGEST_HOST_NAME:
+    if len(longest) > LONGEST_HOST_NAME:
         return [
             f"metadata.name: pods such as {longest} have names of more than {LONGEST_HOST_NAME} characters, "
             "which no label and no host name may have"
@@ -117,7 +117,7 @@ def warnings_of(doc: Mapping[str, Any], spec: StatefulSetSpec) -> list[str]:
 
 def _name_errors(metadata: Mapping[str, Any], found: list[Cause]) -> Iterator[Cause]:
     """Its pods are hosts in DNS: no dots. What is wrong with the name as any object's is an error already."""
-    name = metadata.get("name") or ""
+    name = metadata.get("name")
     if name and not any(cause.field == "metadata.name" for cause in found):
         yield from (invalid("metadata.name", name, problem) for problem in is_dns1123_label(name))
 
