@@ -2,13 +2,15 @@
 
 import asyncio
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from pykruise.kinds.advancedcronjob.admission import mutating, validate_cronjob
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
-from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.errors import Cause
 from pykruise.pods.template_defaults import DefaultingSettings
 from support.cron_world import TEMPLATES
 
@@ -36,7 +38,7 @@ def reviewed(
         operation="UPDATE" if old else "CREATE",
         resource=ADVANCED_CRON_JOBS,
         namespace="shop",
-        name=document["metadata"]["name"],
+        name="nightly",
         object=document,
         old_object=old,
     )
@@ -47,17 +49,26 @@ def reviewed(
     return asyncio.run(review())
 
 
-def mutated(document: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Any]:
-    return reviewed(mutating(DefaultingSettings()), document, old).object or document
+def mutated(
+    document: dict[str, Any], old: dict[str, Any] | None = None, *, template_no_defaults: bool = False
+) -> dict[str, Any]:
+    settings = DefaultingSettings(template_no_defaults=template_no_defaults)
+    return reviewed(mutating(settings), document, old).object or document
+
+
+def causes(document: dict[str, Any], old: dict[str, Any] | None = None) -> Sequence[Cause]:
+    """What is wrong with a document as it is."""
+    refusal = reviewed(validate_cronjob, document, old).refusal
+    if refusal is None:
+        return ()
+    assert refusal.code == 422
+    assert refusal.details is not None
+    return refusal.details.causes
 
 
 def fields(document: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    refusal = reviewed(validate_cronjob, mutated(document, old), old).refusal
-    if refusal is None:
-        return []
-    assert refusal.code == 422
-    assert refusal.details is not None
-    return [cause.field for cause in refusal.details.causes]
+    """Of what is wrong with it when it has its defaults."""
+    return [cause.field for cause in causes(mutated(document, old), old)]
 
 
 def warnings(document: dict[str, Any]) -> int:
@@ -73,6 +84,62 @@ def test_policies_and_limits_are_filled_in_case_41() -> None:
     assert spec["paused"] is False
     assert (spec["successfulJobsHistoryLimit"], spec["failedJobsHistoryLimit"]) == (3, 1)
     assert spec["template"]["broadcastJobTemplate"]["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
+
+
+def test_fields_that_are_null_are_left_out_and_filled_in() -> None:
+    nothing = dict.fromkeys(
+        ("concurrencyPolicy", "paused", "successfulJobsHistoryLimit", "failedJobsHistoryLimit", "timeZone")
+    )
+
+    assert mutated(cron(**nothing)) == mutated(cron())
+
+
+@pytest.mark.parametrize("template", ["jobTemplate", "broadcastJobTemplate"])
+def test_a_template_gets_defaults_only_where_it_changes_and_its_gate_lets_it(template: str) -> None:
+    """jobs B4"""
+
+    def pod(document: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = document["spec"]["template"][template]["spec"]["template"]["spec"]
+        return found
+
+    stored = cron(template)
+    other = cron(template)
+    pod(other)["containers"][0]["image"] = "busybox:2"
+
+    assert "dnsPolicy" in pod(mutated(cron(template)))
+    assert "dnsPolicy" not in pod(mutated(cron(template, schedule="@daily"), stored))
+    assert "dnsPolicy" in pod(mutated(other, stored))
+    assert "dnsPolicy" in pod(mutated(other, {**stored, "spec": None}))
+    assert "dnsPolicy" not in pod(mutated(cron(template), template_no_defaults=True))
+
+
+@pytest.mark.parametrize(
+    ("template", "field"),
+    [
+        (None, "spec.template"),
+        ({}, "spec.template"),
+        ({"jobTemplate": {}}, "spec.template.jobTemplate.spec.template.spec.containers"),
+        ({"jobTemplate": {"spec": None}}, "spec.template.jobTemplate.spec.template.spec.containers"),
+        (
+            {"broadcastJobTemplate": {"spec": {"template": None}}},
+            "spec.template.broadcastJobTemplate.spec.template.spec.containers",
+        ),
+        ({PULLS: {}}, f"spec.template.{PULLS}.spec.images"),
+        ({PULLS: {"spec": None}}, f"spec.template.{PULLS}.spec.images"),
+    ],
+)
+def test_a_template_that_says_nothing_is_refused(template: Any, field: str) -> None:
+    given = cron(template="broadcastJobTemplate")
+    given["spec"]["template"] = template
+
+    assert fields(given) == [field]
+
+
+def test_an_object_without_a_template_gets_none() -> None:
+    given = cron()
+    given["spec"]["template"] = None
+
+    assert "template" not in mutated(given)["spec"]
 
 
 @pytest.mark.parametrize("template", ["jobTemplate", "broadcastJobTemplate"])
@@ -96,6 +163,28 @@ def test_a_list_of_pulls_gets_its_defaults_case_42() -> None:
     assert pulls["completionPolicy"] == {"type": "Always"}
     assert pulls["pullPolicy"] == {"timeoutSeconds": 600, "backoffLimit": 3}
     assert pulls["imagePullPolicy"] == "IfNotPresent"
+
+
+def test_what_a_list_of_pulls_says_stays_and_what_is_null_is_filled_in() -> None:
+    given = cron(PULLS)
+    given["spec"]["template"][PULLS]["spec"] |= {
+        "completionPolicy": None,
+        "pullPolicy": {"timeoutSeconds": 9, "backoffLimit": None},
+        "imagePullPolicy": "Always",
+    }
+
+    pulls = mutated(given)["spec"]["template"][PULLS]["spec"]
+
+    assert pulls["completionPolicy"] == {"type": "Always"}
+    assert pulls["pullPolicy"] == {"timeoutSeconds": 9, "backoffLimit": 3}
+    assert pulls["imagePullPolicy"] == "Always"
+
+
+def test_a_list_of_pulls_with_a_type_is_left_to_the_webhook_of_its_jobs() -> None:
+    """jobs B4, as the original does"""
+    given = cron(PULLS)
+
+    assert mutated(given)["spec"]["template"] == given["spec"]["template"]
 
 
 def test_pulls_cannot_run_side_by_side_case_43() -> None:
@@ -128,6 +217,36 @@ def test_there_is_exactly_one_template_case_44() -> None:
 )
 def test_what_is_no_schedule_is_refused_case_45(schedule: str) -> None:
     assert fields(cron(schedule=schedule)) == ["spec.schedule"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"schedule": ""}, "schedule must be specified"),
+        ({"timeZone": ""}, "timeZone must be nil or non-empty string"),
+        ({"timeZone": "Local"}, "timeZone must be an explicit time zone as defined in the IANA time zones"),
+    ],
+)
+def test_a_schedule_without_text_and_a_zone_that_is_none_are_named_so(
+    spec: dict[str, Any], message: str
+) -> None:
+    (cause,) = causes(mutated(cron(**spec)))
+
+    assert cause.message.endswith(f": {message}")
+
+
+def test_a_spec_that_was_stored_with_an_error_keeps_nobody_from_changing_labels() -> None:
+    """The original takes schedules and zones that are refused here, or that are not known any more."""
+    stored = mutated(cron(schedule="@reboot"))
+    labelled = {**stored, "metadata": {**stored["metadata"], "labels": {"team": "a"}}}
+
+    assert reviewed(validate_cronjob, labelled, stored) == ALLOWED
+    assert fields({**labelled, "spec": {**stored["spec"], "paused": True}}, stored) == ["spec.schedule"]
+    assert fields({**labelled, "metadata": {"name": "a.b"}}, stored) == ["metadata.name"]
+
+
+def test_an_object_without_metadata_has_no_name() -> None:
+    assert [cause.field for cause in causes({**mutated(cron()), "metadata": None})] == ["metadata.name"]
 
 
 @pytest.mark.parametrize(
@@ -177,6 +296,25 @@ def test_images_of_pulls_may_change_and_the_kind_may_not_case_49() -> None:
     assert fields(swapped, stored) == ["spec"]
 
 
+@pytest.mark.parametrize("template", ["jobTemplate", "broadcastJobTemplate", PULLS])
+def test_what_is_stored_without_a_template_gets_none(template: str) -> None:
+    """Not even one of pulls: the kind of children never changes"""
+    given = cron(template)
+
+    assert fields(given, {**given, "spec": None}) == ["spec"]
+    assert fields(given, {**given, "spec": {**given["spec"], "template": None}}) == ["spec"]
+
+
+def test_a_template_that_is_taken_away_is_missed_and_fields_that_nobody_knows_stay() -> None:
+    stored = mutated(cron())
+
+    assert fields({**stored, "spec": {**stored["spec"], "template": None}}, stored) == [
+        "spec.template",
+        "spec",
+    ]
+    assert fields({**stored, "spec": {**stored["spec"], "newField": 1}}, stored) == ["spec"]
+
+
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
@@ -189,6 +327,7 @@ def test_images_of_pulls_may_change_and_the_kind_may_not_case_49() -> None:
         ({"selector": {"names": ["a", "a"]}}, "selector.names"),
         ({"selector": {"names": ["a"]}, "podSelector": {"matchLabels": {"b": "c"}}}, ""),
         ({"images": []}, "images"),
+        ({"images": None}, "images"),
         ({"images": ["a", "a"]}, "images"),
         ({"images": ["Not An Image"]}, "images"),
         ({"images": [f"a{n}" for n in range(256)]}, "images"),
@@ -218,6 +357,29 @@ def test_a_list_of_pulls_has_rules_of_its_own(spec: dict[str, Any], field: str) 
 
 
 @pytest.mark.parametrize(
+    "spec",
+    [
+        {"selector": {"names": ["a", "b"]}},
+        {"selector": {"names": None, "matchLabels": {"b": "c"}}},
+        {"selector": {}, "podSelector": None},
+        {"podSelector": {"matchLabels": {"b": "c"}}, "selector": None},
+        {"images": [f"a{n}" for n in range(255)]},
+        {"completionPolicy": None},
+        {"completionPolicy": {"activeDeadlineSeconds": 86400}},
+        {"completionPolicy": {"activeDeadlineSeconds": 5}, "pullPolicy": {"timeoutSeconds": 5}},
+        {"completionPolicy": {"activeDeadlineSeconds": 6}, "pullPolicy": {"timeoutSeconds": 5}},
+        {"completionPolicy": {"activeDeadlineSeconds": None}, "pullPolicy": {"timeoutSeconds": 5}},
+        {"completionPolicy": {"activeDeadlineSeconds": 5}, "pullPolicy": None},
+    ],
+)
+def test_a_list_of_pulls_within_its_rules_is_admitted(spec: dict[str, Any]) -> None:
+    given = cron(PULLS, concurrencyPolicy="Forbid")
+    given["spec"]["template"][PULLS]["spec"] |= spec
+
+    assert causes(given) == ()
+
+
+@pytest.mark.parametrize(
     "image",
     ["nginx", "nginx:1.27", "registry.example:5000/a/b:c", f"a/b@sha256:{'0' * 64}", "ghcr.io/x/y_z:1"],
 )
@@ -228,17 +390,38 @@ def test_image_references_are_known(image: str) -> None:
     assert fields(given) == []
 
 
+def with_policy(**policy: Any) -> dict[str, Any]:
+    """A template of BroadcastJobs that end so."""
+    given = cron()
+    given["spec"]["template"]["broadcastJobTemplate"]["spec"]["completionPolicy"] = policy
+    return given
+
+
 def test_what_will_not_work_is_warned_of() -> None:
     always = cron("jobTemplate")
     always["spec"]["template"]["jobTemplate"]["spec"]["template"]["spec"]["restartPolicy"] = "Always"
-    endless = cron()
-    endless["spec"]["template"]["broadcastJobTemplate"]["spec"]["completionPolicy"] = {
-        "type": "Never",
-        "ttlSecondsAfterFinished": 1,
-    }
 
-    assert [warnings(one) for one in (always, endless)] == [1, 1]
+    assert warnings(always) == 1
+    assert warnings(cron("jobTemplate")) == 0
     assert warnings(cron(name="a" * 53)) == 1
+    assert warnings(cron(name="a" * 52)) == 0
     assert warnings(cron(schedule="0 0 31 2 *")) == 1
-    assert warnings(cron(startingDeadlineSeconds=5)) == 1
+    assert warnings(cron(schedule="0 0 29 2 *", timeZone="Asia/Shanghai")) == 0
+    assert warnings(cron(startingDeadlineSeconds=9)) == 1
+    assert warnings(cron(startingDeadlineSeconds=10)) == 0
     assert warnings(cron()) == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "count"),
+    [
+        ({"type": "Never", "ttlSecondsAfterFinished": 1}, 1),
+        ({"type": "Never", "activeDeadlineSeconds": 1}, 1),
+        ({"type": "Never", "ttlSecondsAfterFinished": 1, "activeDeadlineSeconds": 1}, 1),
+        ({"type": "Never"}, 0),
+        ({"type": "Always", "ttlSecondsAfterFinished": 1, "activeDeadlineSeconds": 1}, 0),
+        ({}, 0),
+    ],
+)
+def test_jobs_that_never_end_and_have_times_are_warned_of(policy: dict[str, Any], count: int) -> None:
+    assert warnings(with_policy(**policy)) == count

@@ -1,6 +1,7 @@
 """What admission makes of BroadcastJobs, and what it refuses: the numbered cases of the specification."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from pykruise.kinds.broadcastjob.admission import mutating, validate_broadcastjob
 from pykruise.kinds.broadcastjob.defaults import ALL_AT_ONCE
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
-from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.errors import Cause
 from pykruise.kube.resources import Resource
 from pykruise.pods.template_defaults import DefaultingSettings
 from support.broadcast_world import template
@@ -32,7 +34,7 @@ def request(
         operation="UPDATE" if old else "CREATE",
         resource=resource,
         namespace="shop",
-        name=document["metadata"]["name"],
+        name="prepull",
         object=document,
         old_object=old,
     )
@@ -58,13 +60,19 @@ def validated(document: dict[str, Any], old: dict[str, Any] | None = None) -> Ad
     return reviewed(validate_broadcastjob, request(document, old))
 
 
-def fields(document: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    refusal = validated(mutated(document, old), old).refusal
+def causes(document: dict[str, Any], old: dict[str, Any] | None = None) -> Sequence[Cause]:
+    """What is wrong with a document as it is."""
+    refusal = validated(document, old).refusal
     if refusal is None:
-        return []
+        return ()
     assert refusal.code == 422
     assert refusal.details is not None
-    return [cause.field for cause in refusal.details.causes]
+    return refusal.details.causes
+
+
+def fields(document: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
+    """Of what is wrong with it when it has its defaults."""
+    return [cause.field for cause in causes(mutated(document, old), old)]
 
 
 def test_policies_and_restart_policy_are_filled_in_case_1() -> None:
@@ -99,8 +107,50 @@ def test_a_template_that_did_not_change_is_left_alone() -> None:
     assert "dnsPolicy" not in changed["spec"]["template"]["spec"]
 
 
-def test_restart_policy_always_is_refused_case_2() -> None:
-    assert fields(job(template=template(restartPolicy="Always"))) == ["spec.template.spec.restartPolicy"]
+@pytest.mark.parametrize("policy", ["Always", None])
+def test_a_restart_policy_that_keeps_pods_running_is_refused_case_2(policy: str | None) -> None:
+    (cause,) = causes(job(template=template(restartPolicy=policy)))
+
+    assert cause.field == "spec.template.spec.restartPolicy"
+    why = "pod restartPolicy can only be Never or OnFailure"
+    assert cause.message == f'Invalid value: "{policy or ""}": {why}'
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"template": None}, {"template": {}}])
+def test_a_job_without_a_template_is_refused_and_gets_none(spec: dict[str, Any] | None) -> None:
+    bare = {**job(), "spec": spec}
+
+    assert [cause.field for cause in causes(bare)] == ["spec.template"]
+    assert fields(bare) == ["spec.template"]
+    assert not mutated(bare)["spec"].get("template")
+
+
+def test_a_template_without_a_spec_has_neither_policy_nor_containers() -> None:
+    found = causes(job(template={"metadata": None, "spec": None}))
+
+    assert [cause.field for cause in found] == [
+        "spec.template.spec.restartPolicy",
+        "spec.template.spec.containers",
+    ]
+
+
+def test_a_spec_that_was_stored_with_an_error_keeps_nobody_from_changing_labels() -> None:
+    stored = job(template=template(restartPolicy="Always"))
+    labelled = {**stored, "metadata": {**stored["metadata"], "labels": {"team": "a"}}}
+
+    assert causes(labelled, stored) == ()
+    (cause,) = causes({**labelled, "spec": {**stored["spec"], "paused": True}}, stored)
+    assert cause.field == "spec.template.spec.restartPolicy"
+    (cause,) = causes({**labelled, "metadata": {"name": "prepull", "labels": {"team": "a b"}}}, stored)
+    assert cause.field == "metadata.labels"
+
+
+def test_a_job_that_was_stored_without_a_spec_can_be_labelled() -> None:
+    assert causes({**job(), "spec": {}}, {**job(), "spec": None}) == ()
+
+
+def test_an_object_without_metadata_has_no_name() -> None:
+    assert [cause.field for cause in causes({**job(), "metadata": None})] == ["metadata.name"]
 
 
 def test_a_job_that_never_ends_has_no_times_case_3() -> None:
@@ -156,7 +206,19 @@ def test_an_unknown_type_is_admitted_with_a_warning() -> None:
     answer = validated(job(completionPolicy={"type": "Ever"}, failurePolicy={"type": "Retry"}))
 
     assert answer.refusal is None
-    assert len(answer.warnings) == 2
+    assert answer.warnings == (
+        "spec.completionPolicy.type: 'Ever' is not known and acts as Always",
+        "spec.failurePolicy.type: 'Retry' is not known and acts as Continue",
+    )
+
+
+@pytest.mark.parametrize(
+    ("completion", "failure"), [("Always", "FailFast"), ("Never", "Continue"), ("", "Pause"), ("Always", "")]
+)
+def test_types_that_are_known_or_not_said_need_no_warning(completion: str, failure: str) -> None:
+    answer = validated(job(completionPolicy={"type": completion}, failurePolicy={"type": failure}))
+
+    assert answer == ALLOWED
 
 
 def test_all_errors_are_reported_at_once() -> None:

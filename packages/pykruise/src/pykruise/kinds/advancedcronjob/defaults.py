@@ -9,7 +9,7 @@ pods, without which no child could be made.
 from collections.abc import Mapping
 from typing import Any
 
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, same, without_nulls
 from pykruise.pods.job_rules import with_pod_defaults
 from pykruise.pods.template_defaults import DefaultingSettings
 
@@ -24,7 +24,7 @@ def with_defaults(
 ) -> Document:
     """The document with defaults. `old` is the stored one on an update: a template that did not change is left as it
     is."""
-    spec = {name: value for name, value in (doc.get("spec") or {}).items() if value is not None}
+    spec = without_nulls(doc.get("spec"))
     template: Document = spec.get("template") or {}
     pulls = template.get("imageListPullJobTemplate") is not None
     spec["concurrencyPolicy"] = spec.get("concurrencyPolicy") or ("Replace" if pulls else "Allow")
@@ -32,8 +32,8 @@ def with_defaults(
     spec.setdefault("successfulJobsHistoryLimit", 3)
     spec.setdefault("failedJobsHistoryLimit", 1)
     stored = ((old or {}).get("spec") or {}).get("template")
-    is_new = stored is None or not same(stored, template)
     if template:
+        is_new = not same(stored, template)
         spec["template"] = _template(template, complete=is_new and not settings.template_no_defaults)
     return {**doc, "spec": spec}
 
@@ -56,14 +56,10 @@ def _pull_spec(spec: Document) -> Document:
     completion = spec.get("completionPolicy") or {}
     if completion.get("type"):
         return spec
-    pull = {"timeoutSeconds": 600, "backoffLimit": 3, **_present(spec.get("pullPolicy"))}
+    pull = {"timeoutSeconds": 600, "backoffLimit": 3, **without_nulls(spec.get("pullPolicy"))}
     return {
         **spec,
         "completionPolicy": {**completion, "type": "Always"},
         "pullPolicy": pull,
         "imagePullPolicy": spec.get("imagePullPolicy") or "IfNotPresent",
     }
-
-
-def _present(value: Mapping[str, Any] | None) -> Document:
-    return {name: item for name, item in (value or {}).items() if item is not None}

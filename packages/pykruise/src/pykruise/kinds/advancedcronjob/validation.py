@@ -13,7 +13,7 @@ from pykruise.kinds.advancedcronjob.children import TEMPLATES
 from pykruise.kinds.advancedcronjob.types import AdvancedCronJobSpec
 from pykruise.kube.clock import parse_time
 from pykruise.kube.cron import ScheduleError, parse_schedule
-from pykruise.kube.documents import same
+from pykruise.kube.documents import get_path, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden, invalid
 from pykruise.kube.field_rules import check_not_negative
@@ -54,9 +54,9 @@ def errors_of(
 ) -> list[Cause]:
     """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
     metadata = doc.get("metadata") or {}
-    given: Mapping[str, Any] = doc.get("spec") or {}
+    given: Mapping[str, Any] = doc["spec"]
     errors = [*job_name_errors(metadata), *metadata_errors(metadata)]
-    if old is not None and same(given, old.get("spec") or {}):
+    if old is not None and same(given, old.get("spec")):
         return errors
     errors += _schedule_errors(spec)
     for name, value in (
@@ -102,7 +102,7 @@ def _template_errors(template: Mapping[str, Any], spec: AdvancedCronJobSpec) -> 
         why = "exactly one of jobTemplate, broadcastJobTemplate, imageListPullJobTemplate must be set"
         yield forbidden("spec.template", why)
     for name in given:
-        inner = (template[name] or {}).get("spec") or {}
+        inner = template[name].get("spec") or {}
         if name == _PULLS:
             if spec.concurrency_policy not in ("Replace", "Forbid"):
                 why = "concurrencyPolicy of imageListPullJobTemplate can only be Replace or Forbid"
@@ -118,11 +118,10 @@ def _pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     selector, pods = spec.get("selector"), spec.get("podSelector")
     if selector is not None:
         yield from _selector_errors(selector)
-    if pods is not None:
-        yield from _label_errors(pods, f"{_PULL_PATH}.podSelector.labelSelector")
+    yield from _label_errors(pods, f"{_PULL_PATH}.podSelector.labelSelector")
     if selector is not None and pods is not None:
         yield invalid(_PULL_PATH, "", "selector and podSelector cannot both be set")
-    yield from _image_errors(spec.get("images") or [])
+    yield from _image_errors(spec.get("images"))
     completion = spec.get("completionPolicy") or {}
     path = f"{_PULL_PATH}.completionPolicy"
     if completion.get("type") not in ("Always", None, ""):
@@ -151,18 +150,19 @@ def _selector_errors(selector: Mapping[str, Any]) -> Iterator[Cause]:
         yield invalid(f"{path}.names", names, "each node can only be named once")
 
 
-def _label_errors(selector: Mapping[str, Any], path: str) -> Iterator[Cause]:
+def _label_errors(selector: Mapping[str, Any] | None, path: str) -> Iterator[Cause]:
     try:
         selector_from(selector)
     except SelectorError as error:
-        yield invalid(path, dict(selector), str(error))
+        yield invalid(path, selector, str(error))
 
 
-def _image_errors(images: list[str]) -> Iterator[Cause]:
+def _image_errors(images: list[str] | None) -> Iterator[Cause]:
     path = f"{_PULL_PATH}.images"
     if not images:
-        yield invalid(path, images, "there must be an image")
-    elif len(images) > _MOST_IMAGES:
+        yield invalid(path, [], "there must be an image")
+        return
+    if len(images) > _MOST_IMAGES:
         yield invalid(path, len(images), f"there can be at most {_MOST_IMAGES} images")
     elif len(set(images)) != len(images):
         yield invalid(path, images, "each image can only be named once")
@@ -185,21 +185,28 @@ def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterato
 
 
 def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[str]:
-    """What is admitted and will not work as it may be meant."""
-    name = str((doc.get("metadata") or {}).get("name") or "")
+    """What is admitted and will not work as it may be meant. A spec that is stored already may have errors."""
+    name = get_path(doc, "metadata", "name", default="")
     if len(name) > _LONGEST_NAME:
         yield f"metadata.name: longer than {_LONGEST_NAME} characters: names of its children are too long"
-    template: Mapping[str, Any] = (doc.get("spec") or {}).get("template") or {}
-    pod = (((template.get("jobTemplate") or {}).get("spec") or {}).get("template") or {}).get("spec") or {}
-    if pod.get("restartPolicy") == "Always":
+    template = ("spec", "template")
+    if get_path(doc, *template, "jobTemplate", "spec", "template", "spec", "restartPolicy") == "Always":
         yield "spec.template.jobTemplate: with restartPolicy Always no Job can be created"
-    policy = ((template.get("broadcastJobTemplate") or {}).get("spec") or {}).get("completionPolicy") or {}
+    policy = get_path(doc, *template, "broadcastJobTemplate", "spec", "completionPolicy", default={})
     if policy.get("type") == "Never" and any(
         policy.get(field) is not None for field in ("ttlSecondsAfterFinished", "activeDeadlineSeconds")
     ):
         yield "spec.template.broadcastJobTemplate: type Never with a deadline or a ttl is refused"
-    if parse_schedule(spec.schedule, zone=spec.time_zone or "").next(_ANY_TIME) is None:
+    if _never_comes(spec.schedule):
         yield f"spec.schedule: {_DISTANT}"
     seconds = spec.starting_deadline_seconds
     if seconds is not None and seconds < 10:
         yield "spec.startingDeadlineSeconds: less than 10 s: times may be missed for no more than a busy manager"
+
+
+def _never_comes(schedule: str) -> bool:
+    """In no time zone, then. What is no schedule is an error, and not a doubt."""
+    try:
+        return parse_schedule(schedule).next(_ANY_TIME) is None
+    except ScheduleError:
+        return False

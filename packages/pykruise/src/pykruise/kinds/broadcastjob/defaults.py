@@ -9,7 +9,7 @@ without which it lets the core default `Always` in, and then refuses that.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, same, without_nulls
 from pykruise.pods.job_rules import with_pod_defaults
 from pykruise.pods.template_defaults import DefaultingSettings
 
@@ -27,14 +27,14 @@ def with_defaults(
 ) -> Document:
     """The document with defaults. `old` is the stored one on an update: a template that did not change is left as it
     is."""
-    spec = {name: value for name, value in (doc.get("spec") or {}).items() if value is not None}
+    spec = without_nulls(doc.get("spec"))
     spec.setdefault("parallelism", ALL_AT_ONCE)
     for policy, default in (("completionPolicy", "Always"), ("failurePolicy", "FailFast")):
         given = spec.get(policy) or {}
         spec[policy] = {**given, "type": given.get("type") or default}
     if spec.get("template"):
         stored = ((old or {}).get("spec") or {}).get("template")
-        is_new = stored is None or not same(stored, spec["template"])
+        is_new = not same(stored, spec["template"])
         complete = is_new and not settings.template_no_defaults
         spec["template"] = with_pod_defaults(spec["template"], complete=complete)
     return {**doc, "spec": spec}
