@@ -25,11 +25,15 @@ from pykruise.kube.go_text import quoted
 from pykruise.kube.package_data import package_data
 from pykruise.kube.quantities import format_quantity
 
-__all__ = ["DecodeError", "Decoder", "Field", "decoder_for", "fields_of"]
+__all__ = ["AmountError", "DecodeError", "Decoder", "Field", "decoder_for", "fields_of"]
 
 
 class DecodeError(ValueError):
     """A document that cannot be read as its kind; the message follows `cannot be handled as a Pod: `."""
+
+
+class AmountError(DecodeError):
+    """An amount in it is none."""
 
 
 class Field(NamedTuple):
@@ -207,11 +211,11 @@ def _parsed(value: str, pattern: re.Pattern[str], layout: str, format_instant: C
 
 def _quantity(value: Any, unknown: list[str]) -> Any:
     if type(value) not in (str, int, float):
-        raise DecodeError(_QUANTITY_RULE)
+        raise AmountError(_QUANTITY_RULE)
     try:
         return format_quantity(value)
     except ValueError:
-        raise DecodeError(_QUANTITY_RULE) from None
+        raise AmountError(_QUANTITY_RULE) from None
 
 
 _QUANTITY_RULE: Final = (

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kube.builtin_types import DecodeError, decoder_for
+from pykruise.kube.builtin_types import AmountError, DecodeError, decoder_for
 from pykruise.kube.container_rules import check_whitespace
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
@@ -21,7 +21,7 @@ from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.validation_rules import is_qualified_name, is_valid_label_value
 from pykruise.pods.template_defaults import with_defaults
 
-__all__ = ["labels_errors", "pod_spec_errors", "template_errors", "unknown_field_warnings"]
+__all__ = ["labels_errors", "pod_spec_errors", "template_errors", "unknown_field_warnings", "why_unreadable"]
 
 MOST_WARNINGS: Final = 16
 _TEMPLATE: Final = "io.k8s.api.core.v1.PodTemplateSpec"
@@ -56,6 +56,20 @@ def template_errors(
     if spec.get("ephemeralContainers"):
         errors.append(forbidden(f"{path}.spec.ephemeralContainers", "not allowed in a pod template"))
     return errors
+
+
+def why_unreadable(template: Any) -> str:
+    """Why a template cannot be read as one: a value of a wrong type. Empty: it can be, or its amounts are wrong, which
+    are errors of their fields."""
+    decoder = decoder_for(_TEMPLATE)
+    assert decoder is not None, "its types are in the package's data"
+    try:
+        decoder.decode(template or {})
+    except AmountError:
+        return ""
+    except DecodeError as error:
+        return str(error)
+    return ""
 
 
 def unknown_field_warnings(template: Mapping[str, Any], path: str) -> list[str]:

@@ -17,7 +17,7 @@ from pykruise.kube.documents import Document, get_path, same
 from pykruise.kube.errors import Cause, KubeError, Status
 from pykruise.kube.field_errors import bad_request, refusal
 from pykruise.kube.resources import Resource
-from pykruise.pods.template_validation import unknown_field_warnings
+from pykruise.pods.template_validation import unknown_field_warnings, why_unreadable
 
 __all__ = ["Reviews", "name_of"]
 
@@ -114,7 +114,18 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         if request.object is None:
             return bad_request("the request has no object")
         spec, problem = self._read(request.object)
-        return bad_request(problem) if spec is None else None
+        if spec is None:
+            return bad_request(problem)
+        problem = self._of_template(request)
+        return bad_request(f"spec.template: {problem}") if problem else None
+
+    def _of_template(self, request: AdmissionRequest) -> str:
+        """Why its pod template cannot be read. Empty: it can be, or the stored one cannot be for the same reason."""
+        if not self.has_pod_template:
+            return ""
+        problem = why_unreadable(get_path(request.object, "spec", "template"))
+        stored = get_path(request.old_object, "spec", "template")
+        return problem if problem and problem != why_unreadable(stored) else ""
 
     def _read(self, doc: Mapping[str, Any]) -> tuple[S | None, str]:
         """The typed spec, with placeholders for what validation reports as missing; or what is wrong with it."""

@@ -15,7 +15,7 @@ from pykruise.kube.resources import Resource
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH, Mismatch
 from pykruise.pods.template_defaults import WorkloadDefaulting
 from support.cloneset_builder import template
-from support.cloneset_rules import ACCEPTED, BLOCK, REFUSED, document, rolling
+from support.cloneset_rules import ACCEPTED, BLOCK, REFUSED, bad_container, document, rolling
 
 
 def request(
@@ -390,6 +390,42 @@ def test_what_cannot_be_read_is_a_bad_request(review: Any) -> None:
     answer = ask(review, request(document(), resource=other))
     assert answer.refusal is not None
     assert answer.refusal.code == 400
+
+
+@pytest.mark.parametrize("review", [mutate_cloneset, validate_cloneset])
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [
+        ({"spec": "x"}, "PodTemplateSpec.spec of type v1.PodSpec"),
+        ({"metadata": []}, "PodTemplateSpec.metadata of type v1.ObjectMeta"),
+        ({"spec": {"containers": "x"}}, "PodSpec.spec.containers of type []v1.Container"),
+        (
+            {"spec": {"containers": [{"name": "main", "ports": [{"containerPort": "80"}]}]}},
+            "ContainerPort.spec.containers.ports.containerPort of type int32",
+        ),
+    ],
+)
+def test_a_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
+    review: Any, wrong: dict[str, Any], place: str
+) -> None:
+    """cloneset 4 and 5: a decode failure"""
+    refusal = ask(review, request(document(template={**template(), **wrong}))).refusal
+    assert refusal is not None
+    assert refusal.code == 400
+    assert refusal.message.startswith("spec.template: json: cannot unmarshal ")
+    assert refusal.message.endswith(place)
+
+
+def test_a_template_that_is_stored_with_a_value_of_a_wrong_type_keeps_nobody_from_scaling() -> None:
+    # given what no webhook saw
+    stored = document(**bad_container(image=3))
+    # then
+    assert causes(document(**bad_container(image=3), replicas=7), old=stored) == ()
+    # but another such value is refused
+    new = document(**bad_container(image="nginx:1", command="run"))
+    refusal = ask(validate_cloneset, request(new, operation="UPDATE", old=stored)).refusal
+    assert refusal is not None
+    assert refusal.code == 400
 
 
 @pytest.mark.parametrize("review", [mutate_cloneset, validate_cloneset])
