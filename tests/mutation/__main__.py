@@ -120,7 +120,9 @@ def _tests(kinds: Sequence[str], *, is_all: bool, with_scenarios: bool) -> list[
     """Of these kinds, or of all."""
     unit, tests = ROOT / "packages/pykruise/tests", ROOT / "tests"
     admission = [
-        unit / "admission" / name for name in ("test_admission_pods.py", "test_admission_budgets.py")
+        path
+        for name in ("test_admission_pods*.py", "test_admission_budgets*.py")
+        for path in sorted((unit / "admission").glob(name))
     ]
     if is_all:
         found = [unit / "pods", unit / "plans", unit / "kinds", *admission, tests / "properties"]

@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
@@ -407,3 +408,48 @@ def test_the_first_refusal_counts_and_an_error_is_a_bad_request() -> None:
     refusal = at_once(chain.judging([Judge(StepError("no cache"))]), asked).refusal
     assert refusal is not None
     assert (refusal.code, refusal.message) == (400, "no cache")
+
+
+@pytest.mark.parametrize("plural", ["podtemplates", "nodes"])
+def test_only_pods_are_changed_and_judged(plural: str) -> None:
+    other = msgspec.structs.replace(PODS, plural=plural)
+    judge = Judge(Status(code=403))
+    assert at_once(chain.judging([judge]), request(other, None, old=pod())) == ALLOWED
+    steps = chain.changing_steps(ORDERING, rng=random.Random(1))
+    assert at_once(chain.mutating(steps), request(other, pod(owner=(KRUISE, "CloneSet")))) == ALLOWED
+
+
+class Failing:
+    """A step that cannot do its work."""
+
+    name = "failing"
+
+    def __init__(self, error: StepError) -> None:
+        self._error = error
+
+    def wanted(self, interests: Interests) -> str:
+        return ALWAYS
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("code", "changing", "judging"),
+    [
+        (500, (500, "InternalError"), (400, "BadRequest")),
+        (403, (403, "InternalError"), (400, "BadRequest")),
+        (429, (429, "TooManyRequests"), (429, "TooManyRequests")),
+    ],
+)
+def test_a_step_that_cannot_do_its_work_refuses_and_says_whether_to_try_again(
+    code: int, changing: tuple[int, str], judging: tuple[int, str]
+) -> None:
+    error = StepError("no cache", code=code)
+    found = (
+        at_once(chain.mutating([Failing(error), Sidecar()]), request(PODS, pod())),
+        at_once(chain.judging([Judge(error), Judge()]), request(PODS, None, old=pod())),
+    )
+    refusals = [one.refusal for one in found if one.refusal is not None]
+    assert [(one.code, one.reason) for one in refusals] == [changing, judging]
+    assert {(one.status, one.message) for one in refusals} == {("Failure", "no cache")}

@@ -1,0 +1,269 @@
+"""The two steps of PodUnavailableBudget at their edges: what cannot be looked up, what is no business of a budget."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pykruise.admission.pods.budget import BudgetGuard, BudgetTie
+from pykruise.admission.pods.chain import changing_steps, judging_steps
+from pykruise.admission.pods.steps import StepError
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds.gates import Gates
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.documents import Document, annotations_of
+from pykruise.kube.errors import KubeError
+from pykruise.kube.owners import OwnerReference
+from pykruise.kube.resources import PODS
+from pykruise.plans.targets import OwnerMissingError
+from pykruise.pods.budgets import BudgetView, related_annotations
+from support.budgets import (
+    CLONE_SET,
+    DEPLOYMENT,
+    BudgetServer,
+    Owner,
+    Replica,
+    allowed,
+    budget,
+    deletion,
+    eviction,
+    pod,
+    tied,
+    update,
+)
+from support.reviews import request
+
+REPLICA_SET: Owner = ("apps/v1", "ReplicaSet", "web-1")
+OF_CLONE_SET = budget("of-cloneset", target=CLONE_SET, maxUnavailable=1)
+OF_DEPLOYMENT = budget("of-deployment", target=DEPLOYMENT, maxUnavailable=1)
+OF_REPLICA_SET = budget("of-replicaset", target=REPLICA_SET, maxUnavailable=1)
+POD = tied("p1")
+
+
+def full(**spec: Any) -> BudgetServer:
+    """A budget that lets none go, and its pod."""
+    return BudgetServer(budget(maxUnavailable=1, status=allowed(0), **spec), pods=[POD])
+
+
+# ── new pods ─────────────────────────────────────────────────────────────────
+
+
+def looking_up(replica: Replica, found: OwnerReference | Exception | None) -> list[str]:
+    """What is above a ReplicaSet; names of the owners that were asked about."""
+    asked: list[str] = []
+
+    async def above(owner: OwnerReference, namespace: str) -> OwnerReference | None:
+        asked.append(f"{namespace}/{owner.name}")
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    replica.above = above  # type: ignore[method-assign]
+    return asked
+
+
+def controller(owner: Owner) -> OwnerReference:
+    api_version, kind, name = owner
+    return OwnerReference(api_version=api_version, kind=kind, name=name, uid="u")
+
+
+@pytest.mark.parametrize(
+    ("owner", "above", "budget_name"),
+    [
+        (CLONE_SET, None, "of-cloneset"),
+        (REPLICA_SET, controller(DEPLOYMENT), "of-deployment"),
+        (REPLICA_SET, controller(("argoproj.io/v1", "Rollout", "web")), ""),
+        (REPLICA_SET, controller(("apps/v1", "Deployment", "other")), ""),
+        (REPLICA_SET, None, ""),
+        (REPLICA_SET, OwnerMissingError("not seen yet"), ""),
+        (REPLICA_SET, KubeError("the API server is away"), ""),
+        (("a/b/c", "CloneSet", "web"), None, ""),
+        (None, None, ""),
+    ],
+    ids=[
+        "its owner",
+        "the Deployment above",
+        "another kind above",
+        "another Deployment above",
+        "nothing above",
+        "a ReplicaSet that is not there",
+        "a ReplicaSet that cannot be read",
+        "an owner of no group",
+        "no owner",
+    ],
+)
+async def test_a_pod_is_tied_to_the_budget_of_its_owner_or_of_the_deployment_above(
+    owner: Owner | None, above: OwnerReference | Exception | None, budget_name: str
+) -> None:
+    """admission case 25"""
+    replica = BudgetServer(OF_CLONE_SET, OF_DEPLOYMENT).replica()
+    looking_up(replica, above)
+    found = annotations_of(await replica.tie(pod("p", owner=owner)))
+    assert found == (related_annotations(budget_name) if budget_name else {})
+
+
+async def test_a_deployment_that_cannot_be_found_keeps_no_pod_from_its_replicasets_budget() -> None:
+    replica = BudgetServer(OF_DEPLOYMENT, OF_REPLICA_SET).replica()
+    looking_up(replica, KubeError("the API server is away"))
+    found = annotations_of(await replica.tie(pod("p", owner=REPLICA_SET)))
+    assert found == related_annotations("of-replicaset")
+
+
+@pytest.mark.parametrize(
+    ("owner", "budgets", "asked"),
+    [
+        (REPLICA_SET, [OF_DEPLOYMENT], ["shop/web-1"]),
+        (REPLICA_SET, [OF_CLONE_SET, OF_DEPLOYMENT], ["shop/web-1"]),
+        (REPLICA_SET, [OF_CLONE_SET, budget(maxUnavailable=1)], []),
+        (CLONE_SET, [OF_DEPLOYMENT], []),
+        (REPLICA_SET, [], []),
+    ],
+)
+async def test_what_is_above_a_replicaset_is_asked_only_where_a_budget_is_about_a_deployment(
+    owner: Owner, budgets: list[Document], asked: list[str]
+) -> None:
+    replica = BudgetServer(*budgets).replica()
+    found = looking_up(replica, controller(DEPLOYMENT))
+    await replica.tie(pod("p", owner=owner))
+    assert found == asked
+
+
+async def test_a_tied_pod_keeps_all_that_it_came_with() -> None:
+    given = pod("p", annotations={"mine": "x"})
+    found = await BudgetServer(budget(maxUnavailable=1)).replica().tie(given)
+    assert annotations_of(found) == {"mine": "x", **related_annotations("pub")}
+    found["metadata"]["annotations"] = given["metadata"]["annotations"]
+    assert found == given
+
+
+@pytest.mark.parametrize(
+    ("metadata", "namespace"),
+    [({"namespace": "shop"}, "shop"), ({}, "of-the-request"), (None, "of-the-request")],
+)
+async def test_a_pod_that_names_no_namespace_is_in_that_of_the_request(
+    metadata: Document | None, namespace: str
+) -> None:
+    # given
+    replica = BudgetServer().replica()
+    asked: list[str] = []
+
+    async def in_namespace(namespace: str) -> Sequence[BudgetView]:
+        asked.append(namespace)
+        return []
+
+    replica.in_namespace = in_namespace  # type: ignore[method-assign]
+    # when
+    doc = {"metadata": metadata}
+    found = await BudgetTie(replica.budgeting).change(doc, request(PODS, doc, namespace="of-the-request"))
+    # then
+    assert (found, asked) == (None, [namespace])
+
+
+async def test_budgets_that_cannot_be_looked_up_hold_up_no_new_pod() -> None:
+    replica = BudgetServer(budget(maxUnavailable=1)).replica()
+
+    async def in_namespace(namespace: str) -> Sequence[BudgetView]:
+        raise KubeError("the API server is away")
+
+    replica.in_namespace = in_namespace  # type: ignore[method-assign]
+    given = pod("p")
+    assert await replica.tie(given) == given
+
+
+async def test_where_budgets_are_not_read_pods_are_neither_tied_nor_kept() -> None:
+    guard = BudgetGuard(None, settings=AdmissionSettings(), on_prevented=lambda prevented: None)
+    assert await BudgetTie(None).change(POD, request(PODS, POD)) is None
+    assert await guard.judge(deletion(POD)) is None
+
+
+@pytest.mark.parametrize(
+    ("deletions", "updates", "is_there"), [(True, False, True), (False, True, True), (False, False, False)]
+)
+def test_the_steps_of_budgets_are_there_while_something_is_guarded(
+    deletions: bool, updates: bool, is_there: bool
+) -> None:
+    settings = AdmissionSettings(budgets_guard_deletion=deletions, budgets_guard_updates=updates)
+    changing = changing_steps(settings, rng=random.Random(1))
+    assert any(isinstance(step, BudgetTie) for step in changing) is is_there
+    assert any(isinstance(step, BudgetGuard) for step in judging_steps(settings)) is is_there
+
+
+# ── pods that go, or change ──────────────────────────────────────────────────
+
+
+def with_image(doc: Document, image: str = "nginx:2") -> Document:
+    containers = [{**one, "image": image} for one in doc["spec"]["containers"]]
+    return {**doc, "spec": {**doc["spec"], "containers": containers}}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        request(PODS, POD, operation="CREATE"),
+        request(PODS, POD, old=POD, operation="DELETE", subresource="status"),
+        request(PODS, with_image(POD), old=POD, subresource="ephemeralcontainers"),
+        request(PODS, with_image(POD), operation="UPDATE"),
+        request(PODS, None, old=POD, operation="UPDATE"),
+        request(PODS, None, operation="DELETE"),
+        update(POD, with_image(pod("p1"))),
+    ],
+    ids=[
+        "a creation",
+        "of its status",
+        "ephemeral containers",
+        "an update of nothing",
+        "an update to nothing",
+        "a deletion of nothing",
+        "an update that unties the pod",
+    ],
+)
+async def test_no_budget_is_asked_about_what_takes_no_pod_out_of_service(asked: AdmissionRequest) -> None:
+    replica = full().replica()
+    assert await replica.judge(asked) is None
+    assert replica.asked_for == []
+
+
+@pytest.mark.parametrize("asked", [deletion(POD), eviction("p1")])
+async def test_with_its_gate_off_deletions_and_evictions_are_free(asked: AdmissionRequest) -> None:
+    replica = full().replica(gates=Gates.of(PodUnavailableBudgetDeleteGate=False))
+    assert await replica.judge(asked) is None
+    assert replica.asked_for == []
+
+
+async def test_an_eviction_where_there_is_no_budget_reads_no_pod() -> None:
+    # given
+    replica = BudgetServer(pods=[POD]).replica()
+
+    async def read(namespace: str, name: str) -> Document | None:
+        raise AssertionError("it is read")
+
+    replica.pod = read  # type: ignore[method-assign]
+    # then
+    assert await replica.judge(eviction("p1")) is None
+
+
+async def test_what_is_told_of_a_pod_that_a_budget_kept() -> None:
+    """podunavailablebudget case 65"""
+    replica = full().replica()
+    assert await replica.judge(eviction("p1")) is not None
+    (event,) = replica.prevented
+    assert (event.namespace, event.pod, event.uid) == ("shop", "p1", "uid-p1")
+    assert (event.budget, event.username) == ("pub", "alice")
+
+
+async def test_a_pod_that_a_budget_lets_go_is_told_of_to_nobody() -> None:
+    replica = BudgetServer(budget(maxUnavailable=1, status=allowed(1)), pods=[POD]).replica()
+    assert await replica.judge(eviction("p1")) is None
+    assert replica.prevented == []
+
+
+@pytest.mark.parametrize(
+    ("is_hanging", "text"),
+    [(True, "the PodUnavailableBudget could not be asked within 8 s"), (False, "lost on purpose")],
+)
+async def test_a_budget_that_cannot_be_asked_says_why(is_hanging: bool, text: str) -> None:
+    server = BudgetServer(budget(maxUnavailable=1, status=allowed(1)), pods=[POD])
+    server.writes_hang, server.writes_fail = is_hanging, not is_hanging
+    with pytest.raises(StepError, match=text):
+        await server.replica().judge(deletion(POD))
