@@ -461,3 +461,21 @@ def test_api_servers_ask_only_about_pods_that_a_budget_protects(
 
 def test_with_its_gate_off_updates_are_not_asked_about() -> None:
     assert not is_asked(update(POD, of_image(POD, "nginx:2")), namespaces=[NAMESPACE], gates=Gates())
+
+
+@pytest.mark.parametrize("asked", [deletion(POD), eviction("p1")])
+def test_with_its_gate_off_deletions_and_evictions_are_not_asked_about(asked: AdmissionRequest) -> None:
+    gates = Gates.of(PodUnavailableBudgetDeleteGate=False, PodUnavailableBudgetUpdateGate=True)
+    assert not is_asked(asked, namespaces=[NAMESPACE], gates=gates)
+
+
+def test_while_it_is_not_known_where_budgets_are_all_evictions_are_asked_about() -> None:
+    (condition,) = condition_of(judging_steps(admission_settings(Gates())), {"WorkloadSpread": []})
+    for request_of, is_wanted in ((eviction("p1"), True), (deletion(pod("p1")), False)):
+        variables = {
+            "object": request_of.object,
+            "oldObject": request_of.old_object,
+            "request": {"operation": request_of.operation, "namespace": request_of.namespace},
+        }
+        expression = compile_expression(condition.expression, frozenset(variables))
+        assert expression.holds(variables) is is_wanted

@@ -17,6 +17,7 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.owners import OwnerReference
 from pykruise.kube.resources import PODS
 from pykruise.plans.targets import OwnerMissingError
+from pykruise.pods import keys
 from pykruise.pods.budgets import BudgetView, related_annotations
 from support.budgets import (
     CLONE_SET,
@@ -137,6 +138,12 @@ async def test_a_tied_pod_keeps_all_that_it_came_with() -> None:
     assert found == given
 
 
+async def test_a_pod_that_says_nothing_of_itself_may_have_a_budget_too() -> None:
+    bare = {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}
+    found = await BudgetServer(budget(selector=bare, maxUnavailable=1)).replica().tie({"metadata": None})
+    assert found == {"metadata": {"annotations": related_annotations("pub")}}
+
+
 @pytest.mark.parametrize(
     ("metadata", "namespace"),
     [({"namespace": "shop"}, "shop"), ({}, "of-the-request"), (None, "of-the-request")],
@@ -207,6 +214,9 @@ def with_image(doc: Document, image: str = "nginx:2") -> Document:
         request(PODS, None, old=POD, operation="UPDATE"),
         request(PODS, None, operation="DELETE"),
         update(POD, with_image(pod("p1"))),
+        update(POD, tied("p1", labels={"a": "b"})),
+        deletion(pod("p1")),
+        deletion(tied("p1", annotations={keys.NO_PROTECT_ANNOTATION: "true"})),
     ],
     ids=[
         "a creation",
@@ -216,6 +226,9 @@ def with_image(doc: Document, image: str = "nginx:2") -> Document:
         "an update to nothing",
         "a deletion of nothing",
         "an update that unties the pod",
+        "another label",
+        "a pod that is not tied",
+        "a pod that is not to be protected",
     ],
 )
 async def test_no_budget_is_asked_about_what_takes_no_pod_out_of_service(asked: AdmissionRequest) -> None:
@@ -250,6 +263,13 @@ async def test_what_is_told_of_a_pod_that_a_budget_kept() -> None:
     (event,) = replica.prevented
     assert (event.namespace, event.pod, event.uid) == ("shop", "p1", "uid-p1")
     assert (event.budget, event.username) == ("pub", "alice")
+
+
+async def test_a_pod_that_is_deleted_with_all_others_is_told_of_by_its_own_name() -> None:
+    """API servers name none in the review of such a deletion."""
+    replica = full().replica()
+    assert await replica.judge(deletion(POD, name="")) is not None
+    assert [event.pod for event in replica.prevented] == ["p1"]
 
 
 async def test_a_pod_that_a_budget_lets_go_is_told_of_to_nobody() -> None:

@@ -288,6 +288,35 @@ def test_a_step_that_changes_nothing_after_all_leaves_no_patch() -> None:
     assert at_once(chain.mutating([Same()]), request(PODS, pod())) == ALLOWED
 
 
+def test_steps_have_the_order_of_openkruise_and_are_there_while_their_gates_are_on() -> None:
+    """admission, pod webhooks"""
+    gates = ("workload_spread", "budgets_guard_deletion", "enhanced_liveness", "probes_on_virtual_nodes")
+
+    def names(is_on: bool) -> tuple[list[str], list[str]]:
+        switched: dict[str, Any] = dict.fromkeys(gates, is_on)
+        settings = AdmissionSettings(**switched)
+        changing = chain.changing_steps(settings, rng=random.Random(1))
+        return [step.name for step in changing], [step.name for step in chain.judging_steps(settings)]
+
+    assert names(is_on=True) == (
+        [
+            "readiness-gate",
+            "workloadspread",
+            "sidecarset",
+            "container-launch-priority",
+            "podunavailablebudget",
+            "persistentpodstate",
+            "enhanced-liveness",
+            "podprobemarker",
+        ],
+        ["workloadspread", "podunavailablebudget"],
+    )
+    assert names(is_on=False) == (
+        ["readiness-gate", "sidecarset", "container-launch-priority", "persistentpodstate"],
+        [],
+    )
+
+
 def asked_about(interests: Interests, **settings: Any) -> list[str]:
     steps = chain.changing_steps(AdmissionSettings(**settings), rng=random.Random(1))
     return [one.expression for one in chain.condition_of(steps, interests)]
@@ -317,6 +346,8 @@ def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_sel
     [meant] = asked_about({"SidecarSet": [web], "WorkloadSpread": (), "PodUnavailableBudget": ()})
     assert OF_KRUISE_WORKLOAD in meant
     assert 'object.metadata.labels["app"] in ["web"]' in meant
+    [tied] = asked_about({"SidecarSet": (), "WorkloadSpread": (), "PodUnavailableBudget": [web]})
+    assert 'object.metadata.labels["app"] in ["web"]' in tied
     [spread] = asked_about({"SidecarSet": (), "WorkloadSpread": [shop], "PodUnavailableBudget": ()})
     assert 'request.namespace in ["shop"]' in spread
     assert asked_about(

@@ -22,7 +22,7 @@ from pykruise.kinds.podunavailablebudget.readers import BudgetReader
 from pykruise.kinds.podunavailablebudget.spending import Budgeting, ConflictsError
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.batched_updates import UnsettledError
-from pykruise.kube.cel import ALWAYS, NEVER, Interests, Meant, any_of, both, meant_by
+from pykruise.kube.cel import ALWAYS, Interests, Meant, any_of, both, meant_by
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import KubeError, Status
 from pykruise.kube.group_kinds import GroupKind, group_kind
@@ -215,13 +215,13 @@ class BudgetGuard:
         return _status(operation, _words(budget, answer.code))
 
     def _tell(self, request: AdmissionRequest, pod: Document, budget: BudgetView) -> None:
-        metadata = pod.get("metadata") or {}
+        metadata = pod["metadata"]
         self._on_prevented(
             PreventedDisruption(
                 namespace=request.namespace,
-                pod=metadata.get("name") or request.name,
+                pod=metadata["name"],
                 budget=budget.name,
-                uid=metadata.get("uid") or "",
+                uid=metadata["uid"],
                 owner=controller_of(pod),
                 username=request.username,
             )
@@ -233,10 +233,8 @@ def _places(interests: Interests) -> str:
     kind = POD_UNAVAILABLE_BUDGETS.kind
     if kind not in interests:
         return ALWAYS
-    places = [one.namespaces for one in interests[kind]]
-    if not places:
-        return NEVER
-    return meant_by({kind: [Meant(selector=EVERYTHING, namespaces=names) for names in places]}, kind)
+    places = [Meant(selector=EVERYTHING, namespaces=one.namespaces) for one in interests[kind]]
+    return meant_by({kind: places}, kind)
 
 
 def _words(budget: BudgetView, code: RefusalCode | None) -> str:
