@@ -25,6 +25,7 @@ __all__ = ["labels_errors", "pod_spec_errors", "template_errors", "unknown_field
 
 MOST_WARNINGS: Final = 16
 _TEMPLATE: Final = "io.k8s.api.core.v1.PodTemplateSpec"
+_CLAIM: Final = "io.k8s.api.core.v1.PersistentVolumeClaim"
 
 _LENIENT: Final = re.compile(
     r"\.((podAffinity|podAntiAffinity)\..*\.matchExpressions\[\d+\]\.values\[\d+\]"
@@ -58,13 +59,13 @@ def template_errors(
     return errors
 
 
-def why_unreadable(template: Any) -> str:
-    """Why a template cannot be read as one: a value of a wrong type. Empty: it can be, or its amounts are wrong, which
-    are errors of their fields."""
-    decoder = decoder_for(_TEMPLATE)
+def why_unreadable(template: Any, *, of_claims: bool = False) -> str:
+    """Why a template of pods, or of claims, cannot be read as one: a value of a wrong type. Empty: it can be, or its
+    amounts are wrong, which are errors of their fields."""
+    decoder = decoder_for(_CLAIM if of_claims else _TEMPLATE)
     assert decoder is not None, "its types are in the package's data"
     try:
-        decoder.decode(template or {})
+        decoder.decode({} if template is None else template)
     except AmountError:
         return ""
     except DecodeError as error:

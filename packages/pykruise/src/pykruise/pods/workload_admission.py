@@ -37,6 +37,9 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     has_pod_template: bool = True
     """Whether `spec.template` is of pods; fields of it that Kubernetes does not know are warned of."""
 
+    further_templates: tuple[tuple[str, ...], ...] = ()
+    """Paths of pod templates elsewhere in the spec."""
+
     def mutating(self, with_defaults: Callable[[AdmissionRequest, Document], Document]) -> Reviewer:
         """`with_defaults(request, object)` gives the object as it is to be stored, and changes nothing."""
 
@@ -116,16 +119,26 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         spec, problem = self._read(request.object)
         if spec is None:
             return bad_request(problem)
-        problem = self._of_template(request)
-        return bad_request(f"spec.template: {problem}") if problem else None
+        problem = self._of_templates(request)
+        return bad_request(problem) if problem else None
 
-    def _of_template(self, request: AdmissionRequest) -> str:
-        """Why its pod template cannot be read. Empty: it can be, or the stored one cannot be for the same reason."""
-        if not self.has_pod_template:
-            return ""
-        problem = why_unreadable(get_path(request.object, "spec", "template"))
-        stored = get_path(request.old_object, "spec", "template")
-        return problem if problem and problem != why_unreadable(stored) else ""
+    def _of_templates(self, request: AdmissionRequest) -> str:
+        """Why a template cannot be read. Empty: all can be, or what is stored cannot be for the same reason."""
+        pods = [("template",), *self.further_templates] if self.has_pod_template else self.further_templates
+        claims = get_path(request.object, "spec", "volumeClaimTemplates") or ()
+        places: list[tuple[str | int, ...]] = [
+            *pods,
+            *(("volumeClaimTemplates", n) for n in range(len(claims))),
+        ]
+        for place in places:
+            new, stored = (
+                why_unreadable(get_path(one, "spec", *place), of_claims=place[0] == "volumeClaimTemplates")
+                for one in (request.object, request.old_object)
+            )
+            if new and new != stored:
+                shown = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in place)
+                return f"spec{shown}: {new}"
+        return ""
 
     def _read(self, doc: Mapping[str, Any]) -> tuple[S | None, str]:
         """The typed spec, with placeholders for what validation reports as missing; or what is wrong with it."""

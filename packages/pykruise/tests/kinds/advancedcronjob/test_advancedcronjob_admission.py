@@ -135,6 +135,41 @@ def test_a_template_that_says_nothing_is_refused(template: Any, field: str) -> N
     assert fields(given) == [field]
 
 
+@pytest.mark.parametrize("template", ["jobTemplate", "broadcastJobTemplate"])
+@pytest.mark.parametrize("review", [mutating(DefaultingSettings()), validate_cronjob])
+def test_a_pod_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
+    review: Reviewer, template: str
+) -> None:
+    given = cron(template)
+    given["spec"]["template"][template]["spec"]["template"]["spec"]["containers"] = "busybox"
+
+    refusal = reviewed(review, given).refusal
+
+    assert refusal is not None
+    assert refusal.code == 400
+    assert refusal.message == (
+        f"spec.template.{template}.spec.template: json: cannot unmarshal string into Go struct field "
+        "PodSpec.spec.containers of type []v1.Container"
+    )
+    # and one that is stored so can be labelled
+    assert reviewed(review, given, given).refusal is None
+
+
+def test_a_job_whose_spec_is_none_has_no_containers() -> None:
+    given = cron("jobTemplate")
+    given["spec"]["template"]["jobTemplate"] = {"spec": "x"}
+
+    assert fields(given) == ["spec.template.jobTemplate.spec.template.spec.containers"]
+
+
+@pytest.mark.parametrize("policy", ["completionPolicy", "pullPolicy"])
+def test_policies_of_pulls_that_are_none_are_left_to_the_schema(policy: str) -> None:
+    given = cron(PULLS)
+    given["spec"]["template"][PULLS]["spec"] = {"images": ["a"], policy: "Always"}
+
+    assert mutated(given)["spec"]["template"] == given["spec"]["template"]
+
+
 def test_an_object_without_a_template_gets_none() -> None:
     given = cron()
     given["spec"]["template"] = None

@@ -203,6 +203,12 @@ def test_claim_templates_get_defaults_only_where_they_change() -> None:
     assert claim["status"] == {"phase": "Pending"}
 
 
+def test_templates_that_are_taken_away_stay_so() -> None:
+    old = document(volumeClaimTemplates=[{"metadata": {"name": "data"}}])
+    assert "volumeClaimTemplates" not in with_defaults(document(), old=old)["spec"]
+    assert "template" not in with_defaults({**document(), "spec": None}, old=old)["spec"]
+
+
 def test_claim_templates_get_a_phase_and_whole_amounts_but_no_volume_mode() -> None:
     claims = [{"metadata": {"name": "d"}, "spec": {"resources": {"requests": {"storage": "1500u"}}}}]
     (found,) = with_defaults(document(volumeClaimTemplates=claims))["spec"]["volumeClaimTemplates"]

@@ -9,7 +9,7 @@ from pykruise.admission.protection import Protection, guarded
 from pykruise.kinds import conversions
 from pykruise.kinds.statefulset.admission import mutating
 from pykruise.kinds.statefulset.defaults import DefaultingSettings
-from pykruise.kube.admission import ALLOWED
+from pykruise.kube.admission import ALLOWED, Reviewer
 from pykruise.kube.conversion import convert
 from pykruise.kube.documents import Document
 from pykruise.pods import keys
@@ -71,6 +71,7 @@ def test_what_is_given_stays() -> None:
 
 def test_a_set_without_a_template_gets_none() -> None:
     assert "template" not in defaulted({**bare(), "spec": None})["spec"]
+    assert "template" not in defaulted({**bare(), "spec": None}, old=bare())["spec"]
 
 
 def test_nothing_is_filled_in_under_on_delete() -> None:
@@ -342,6 +343,29 @@ def test_what_cannot_be_read_is_a_bad_request() -> None:
     refused = review(VALIDATE, document(replicas="many")).refusal
     assert refused is not None
     assert refused.code == 400
+
+
+@pytest.mark.parametrize("reviewer", [mutating(DefaultingSettings()), VALIDATE])
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [
+        ({"metadata": "data"}, "PersistentVolumeClaim.metadata of type v1.ObjectMeta"),
+        ({"spec": {"accessModes": "ReadWriteOnce"}}, "PersistentVolumeClaimSpec.spec.accessModes"),
+    ],
+)
+def test_a_claim_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
+    reviewer: Reviewer, wrong: Document, place: str
+) -> None:
+    doc = document(volumeClaimTemplates=[claim_template(), {**claim_template("logs"), **wrong}])
+    refused = review(reviewer, doc).refusal
+    assert refused is not None
+    assert refused.code == 400
+    assert refused.message.startswith("spec.volumeClaimTemplates[1]: json: cannot unmarshal string into Go ")
+    assert place in refused.message
+    # but a stored one keeps nobody from something else
+    assert (
+        review(mutating(DefaultingSettings()), {**doc, "metadata": {"name": "web"}}, old=doc).refusal is None
+    )
 
 
 # ── updates ──────────────────────────────────────────────────────────────────

@@ -24,6 +24,10 @@ _REVIEWS: Final = Reviews[AdvancedCronJobSpec](
     read_spec=read_spec,
     placeholders=("template",),
     has_pod_template=False,
+    further_templates=(
+        ("template", "jobTemplate", "spec", "template"),
+        ("template", "broadcastJobTemplate", "spec", "template"),
+    ),
 )
 
 

@@ -9,7 +9,7 @@ pods, without which no child could be made.
 from collections.abc import Mapping
 from typing import Any
 
-from pykruise.kube.documents import Document, same, without_nulls
+from pykruise.kube.documents import Document, get_path, same, without_nulls
 from pykruise.pods.job_rules import with_pod_defaults
 from pykruise.pods.template_defaults import DefaultingSettings
 
@@ -41,8 +41,8 @@ def with_defaults(
 def _template(template: Document, *, complete: bool) -> Document:
     found = dict(template)
     for field in ("jobTemplate", "broadcastJobTemplate"):
-        job = found.get(field)
-        if job is not None and (pod := (job.get("spec") or {}).get("template")):
+        if pod := get_path(found, field, "spec", "template"):
+            job = found[field]
             spec = {**job["spec"], "template": with_pod_defaults(pod, complete=complete)}
             found[field] = {**job, "spec": spec}
     pulls = found.get("imageListPullJobTemplate")
@@ -52,14 +52,14 @@ def _template(template: Document, *, complete: bool) -> Document:
 
 
 def _pull_spec(spec: Document) -> Document:
-    """With a type given, the child's own webhook does the rest. Rule: the original's."""
-    completion = spec.get("completionPolicy") or {}
-    if completion.get("type"):
+    """With a type given, the child's own webhook does the rest. Rule: the original's. Of policies that are none the
+    schema says so."""
+    completion, pull = (spec.get(policy) or {} for policy in ("completionPolicy", "pullPolicy"))
+    if not isinstance(completion, Mapping) or not isinstance(pull, Mapping) or completion.get("type"):
         return spec
-    pull = {"timeoutSeconds": 600, "backoffLimit": 3, **without_nulls(spec.get("pullPolicy"))}
     return {
         **spec,
         "completionPolicy": {**completion, "type": "Always"},
-        "pullPolicy": pull,
+        "pullPolicy": {"timeoutSeconds": 600, "backoffLimit": 3, **without_nulls(pull)},
         "imagePullPolicy": spec.get("imagePullPolicy") or "IfNotPresent",
     }

@@ -102,16 +102,16 @@ def _template_errors(template: Mapping[str, Any], spec: AdvancedCronJobSpec) -> 
         why = "exactly one of jobTemplate, broadcastJobTemplate, imageListPullJobTemplate must be set"
         yield forbidden("spec.template", why)
     for name in given:
-        inner = template[name].get("spec") or {}
         if name == _PULLS:
             if spec.concurrency_policy not in ("Replace", "Forbid"):
                 why = "concurrencyPolicy of imageListPullJobTemplate can only be Replace or Forbid"
                 yield invalid("spec.concurrencyPolicy", spec.concurrency_policy, why)
-            first = next(_pull_errors(inner), None)
+            first = next(_pull_errors(get_path(template, name, "spec", default={})), None)
             if first is not None:
                 yield first
         else:
-            yield from template_errors(inner.get("template") or {}, f"spec.template.{name}.spec.template")
+            pod = get_path(template, name, "spec", "template", default={})
+            yield from template_errors(pod, f"spec.template.{name}.spec.template")
 
 
 def _pull_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
