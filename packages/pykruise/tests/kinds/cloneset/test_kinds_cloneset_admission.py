@@ -425,8 +425,9 @@ def test_a_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
 def test_a_template_that_is_stored_with_a_value_of_a_wrong_type_keeps_nobody_from_scaling() -> None:
     # given what no webhook saw
     stored = document(**bad_container(image=3))
-    # then
+    # then it can be scaled, and mended
     assert causes(document(**bad_container(image=3), replicas=7), old=stored) == ()
+    assert causes(document(), old=stored) == ()
     # but another such value is refused
     new = document(**bad_container(image="nginx:1", command="run"))
     refusal = ask(validate_cloneset, request(new, operation="UPDATE", old=stored)).refusal

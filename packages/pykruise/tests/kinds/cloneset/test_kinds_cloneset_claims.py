@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.cloneset import scale
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
@@ -149,18 +148,6 @@ def test_while_the_last_pod_terminates_its_successor_waits() -> None:
     assert not any(stage.purpose == "create pods" for stage in plan.stages)
     assert not deleted_claims(plan)
     assert not handed_over(plan)
-
-
-def test_while_more_pods_terminate_than_one_plan_creates_nobody_looks_again_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # given
-    monkeypatch.setattr(scale, "MOST_AT_ONCE", 1)
-    builder = cloneset(2).with_templates("data", reuse=True).claim("a", "b").deleted("a", "b")
-    # when
-    plan = plan_of(builder)
-    # then
-    assert (created(plan), plan.requeue_after_s) == ([], None)
 
 
 def test_pods_that_wait_for_no_claim_are_created_while_another_waits() -> None:
