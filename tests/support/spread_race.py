@@ -93,7 +93,7 @@ async def race(
             document["metadata"] = {"name": "ws"}
             await cluster.client.create(WORKLOAD_SPREADS, NAMESPACE, document)
         for reader in readers:
-            await reader.cache.wait_synced()
+            await reader.objects.cache.wait_synced()
         places = asyncio.Semaphore(at_once)
         repeated = 0
 

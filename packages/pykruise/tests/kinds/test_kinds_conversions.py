@@ -352,6 +352,15 @@ def test_topology_keys_have_another_name_in_v1alpha1() -> None:
     assert (to_new(old), to_old(new)) == (new, old)
 
 
+@pytest.mark.parametrize(
+    "spec", [None, {}, {"preferredPersistentTopology": [{"weight": 1}], "requiredPersistentTopology": None}]
+)
+def test_a_state_without_topologies_changes_its_version_only(spec: Document | None) -> None:
+    doc = document("PersistentPodState", OLD, spec=spec)
+    assert to_new(doc) == {**doc, "apiVersion": NEW}
+    assert to_old(to_new(doc)) == doc
+
+
 # ResourceDistribution
 
 

@@ -190,9 +190,9 @@ class Webhooks:
         self._store, self._again_s = _store(client, settings, webhook, self._folder)
         self._selecting = {
             SIDECAR_SETS: Known(self._sidecars.known, self._sidecars.sets),
-            WORKLOAD_SPREADS: Known(self._spreads.objects.known, self._spreads.cache),
+            WORKLOAD_SPREADS: Known(self._spreads.objects.known, self._spreads.objects.cache),
             POD_UNAVAILABLE_BUDGETS: Known(self._budgets.known, self._budgets.cache),
-            PERSISTENT_POD_STATES: Known(self._states.known, self._states.cache),
+            PERSISTENT_POD_STATES: Known(self._states.objects.known, self._states.objects.cache),
             POD_PROBE_MARKERS: Known(self._markers.known, self._markers.cache),
         }
         self._selectors = SelectorIndex(
@@ -301,7 +301,7 @@ class Webhooks:
             return [self._problem]
         found = [self._check_problem] if self._check_problem else []
         found += self._sidecars.problems()
-        found += self._states.problems()
+        found += self._states.objects.problems()
         found += self._spreads.objects.problems() if self._spreads_pods else ()
         found += self._budgets.problems() if self._has_budgets else ()
         found += self._markers.problems() if self._tells_virtual_nodes else ()

@@ -8,7 +8,7 @@ from pykruise.kinds.persistentpodstate.admission import validating
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, StateView, project_state
 from pykruise.kube.admission import AdmissionAnswer
-from pykruise.kube.documents import Document, encode
+from pykruise.kube.documents import Document, deep_copy, encode
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.pods.white_list import WhiteListError
 from support.reviews import at_once, request
@@ -53,6 +53,7 @@ def errors(doc: Document, **options: Any) -> list[str]:
         return []
     assert refused.code == 400
     assert refused.details is not None
+    assert refused.details.causes
     return [f"{cause.reason} @ {cause.field}" for cause in refused.details.causes]
 
 
@@ -73,6 +74,9 @@ def test_kinds_are_those_of_stateful_sets_and_of_the_white_list() -> None:
 def test_it_says_which_labels_count() -> None:
     """case 53"""
     assert errors(state(requiredPersistentTopology=None)) == [f"{INVALID} @ spec"]
+    for weight in (1, 100):
+        preferred = [{"weight": weight, "preference": {"keys": ["host"]}}]
+        assert errors(state(requiredPersistentTopology=None, preferredPersistentTopology=preferred)) == []
 
 
 def test_there_is_one_for_a_workload() -> None:
@@ -81,6 +85,11 @@ def test_there_is_one_for_a_workload() -> None:
     older = {**TARGET, "apiVersion": "apps.kruise.io/v1alpha1"}
     assert errors(state("b"), reader=Reader(state("a", targetRef=older))) == [f"{INVALID} @ spec.targetRef"]
     assert errors(state("b"), reader=Reader(state("a", targetRef=built_in), state("b"))) == []
+    # and of several others the first by name is named, once
+    refused = review(state("x"), reader=Reader(state("c"), state("b"))).refusal
+    assert refused is not None
+    assert refused.message.count("is about the same workload") == 1
+    assert "PersistentPodState b is about" in refused.message
 
 
 def test_the_reference_stays_as_it_is() -> None:
@@ -126,19 +135,83 @@ def test_a_policy_that_is_none_is_refused_in_whichever_version() -> None:
     assert found == ["FieldValueNotSupported @ spec.persistentPodStateRetentionPolicy"]
 
 
-def test_what_is_stored_may_be_labelled_whatever_it_says() -> None:
+@pytest.mark.parametrize(
+    "stored",
+    [
+        state(preferredPersistentTopology=[{"weight": 0, "preference": {"keys": ["host"]}}]),
+        state(requiredPersistentTopology=None),
+        state(targetRef={**TARGET, "kind": "Deployment"}),
+    ],
+    ids=["weight", "no topology", "a kind that is not remembered"],
+)
+def test_what_is_stored_may_be_labelled_whatever_it_says(stored: Document) -> None:
     """LIFT-1: an unrelated update is no occasion to refuse"""
-    stored = state(preferredPersistentTopology=[{"weight": 101, "preference": {"keys": ["host"]}}])
-    labelled = state(preferredPersistentTopology=stored["spec"]["preferredPersistentTopology"])
+    labelled = deep_copy(stored)
     labelled["metadata"]["labels"] = {"a": "b"}
+    assert errors(stored) != []
     assert errors(labelled, old=stored) == []
+
+
+def test_a_fault_that_is_stored_keeps_no_other_field_from_being_changed() -> None:
+    """LIFT-1: OpenKruise takes a weight of 0, keys that are none and, in v1alpha1, any policy"""
+    # given
+    faults = {
+        "requiredPersistentTopology": {"keys": ["b c"]},
+        "preferredPersistentTopology": [{"weight": 0, "preference": {"keys": ["host"]}}],
+        "persistentPodStateRetentionPolicy": "Never",
+    }
+    stored = state(**faults)
+    assert len(errors(stored)) == 3
+    # when an annotation is to be recorded
+    changed = state(**faults, persistentPodAnnotations=[{"key": "ip"}])
+    # then
+    assert errors(changed, old=stored) == []
+    # but a new fault is one
+    changed = state(**faults, persistentPodAnnotations=[{"key": "-"}])
+    assert errors(changed, old=stored) == [f"{INVALID} @ spec.persistentPodAnnotations[0].key"]
 
 
 def test_a_reference_says_all() -> None:
     """case 59"""
     assert errors(state(targetRef={**TARGET, "name": ""})) == [f"{INVALID} @ spec.targetRef"]
     assert errors(state(targetRef={**TARGET, "apiVersion": "a/b/c"})) == [f"{INVALID} @ spec.targetRef"]
-    assert errors(state(targetRef=None)) == [f"{INVALID} @ spec.targetRef"] * 2
+    # where its kind is not known either, that is a second one
+    for reference in (None, {**TARGET, "apiVersion": ""}, {**TARGET, "kind": ""}):
+        assert errors(state(targetRef=reference)) == [f"{INVALID} @ spec.targetRef"] * 2
+
+
+def test_one_without_a_spec_says_all_that_is_missing() -> None:
+    doc = state()
+    for spec in (None, {}):
+        assert errors({**doc, "spec": spec}) == [*[f"{INVALID} @ spec.targetRef"] * 2, f"{INVALID} @ spec"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        (3, "spec: Expected `object`, got `int`"),
+        ({**state()["spec"], "targetRef": 3}, "spec.targetRef: Expected `object`, got `int`"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_where(spec: Any, problem: str) -> None:
+    refused = review({**state(), "spec": spec}).refusal
+    assert refused is not None
+    assert (refused.code, refused.message) == (400, problem)
+
+
+def test_a_review_without_an_object_is_refused() -> None:
+    refused = at_once(validating(Reader()), request(PERSISTENT_POD_STATES, operation="CREATE")).refusal
+    assert refused is not None
+    assert refused.code == 400
+
+
+def test_without_anything_to_ask_the_object_is_judged_by_itself() -> None:
+    deployment = state(targetRef={**TARGET, "kind": "Deployment"})
+    assert at_once(validating(None), request(PERSISTENT_POD_STATES, deployment)).refusal is None
+    nothing = at_once(
+        validating(None), request(PERSISTENT_POD_STATES, state(requiredPersistentTopology=None))
+    )
+    assert nothing.refusal is not None
 
 
 def test_a_white_list_that_cannot_be_read_is_an_internal_error() -> None:

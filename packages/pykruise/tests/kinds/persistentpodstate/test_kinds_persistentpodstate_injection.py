@@ -104,6 +104,18 @@ def test_without_required_keys_there_is_no_node_selector() -> None:
     assert "nodeSelector" not in found["spec"]
 
 
+def test_without_preferred_keys_there_is_no_affinity() -> None:
+    found = inject(pod(), state(preferred=()))
+    assert found is not None
+    assert found["spec"] == {"containers": [{"name": "main"}], "nodeSelector": {"zone": "a"}}
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"generateName": "web-"}])
+def test_a_pod_that_has_no_name_yet_stays_as_it_is(metadata: Document | None) -> None:
+    """6.5: pods with only generateName never match"""
+    assert inject({"metadata": metadata, "spec": {}}, state()) is None
+
+
 def test_required_keys_of_which_none_is_recorded_change_nothing() -> None:
     """case 32"""
     assert inject(pod(), state({"host": "n1"}, preferred=())) is None

@@ -1,17 +1,28 @@
-"""Which changes of pods wake a PersistentPodState."""
+"""Which changes of pods and workloads wake a PersistentPodState."""
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kinds.persistentpodstate.kind import KIND
 from pykruise.kinds.persistentpodstate.snapshot import Settings
-from pykruise.kinds.persistentpodstate.view import STATE_VIEWS
+from pykruise.kinds.persistentpodstate.view import (
+    ADVANCED,
+    STATE_VIEWS,
+    WORKLOAD_VIEWS,
+    StateView,
+    WorkloadView,
+    workload_of,
+)
 from pykruise.kube.documents import encode
 from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
+from pykruise.pods.ordinals import reserved_of
 from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.views import PodView
-from support.state_world import NAME, StateWorld
+from support.snapshots import control_of
+from support.state_world import NAME, TARGET, StateWorld
 from support.wakes import Woken
 
 
@@ -26,13 +37,26 @@ def pod(*, is_owned: bool = True, is_ready: bool = True, **metadata: Any) -> Pod
     return project_pod(encode(document))
 
 
+GOES = {"deletionTimestamp": "2026-01-31T12:00:00Z"}
+GOING = pod(**GOES)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "is_heard"),
     [
         pytest.param(None, pod(is_ready=False), False, id="comes"),
+        pytest.param(None, pod(), True, id="is there and ready"),
+        pytest.param(pod(), pod(labels={"a": "b"}), False, id="is labelled"),
+        pytest.param(
+            pod(is_ready=False), pod(is_ready=False, labels={"a": "b"}), False, id="is not ready yet"
+        ),
+        pytest.param(GOING, pod(**GOES, labels={"a": "b"}), False, id="terminates still"),
+        pytest.param(
+            pod(is_owned=False, is_ready=False), pod(is_owned=False), False, id="of nobody is ready"
+        ),
         pytest.param(pod(is_ready=False), pod(), True, id="is ready"),
         pytest.param(pod(), pod(is_ready=False), False, id="is not ready any more"),
-        pytest.param(pod(), pod(deletionTimestamp="2026-01-31T12:00:00Z"), True, id="terminates"),
+        pytest.param(pod(), GOING, True, id="terminates"),
         pytest.param(pod(), None, True, id="is gone"),
         pytest.param(pod(is_owned=False), pod(), True, id="is adopted"),
         pytest.param(pod(), pod(is_owned=False), True, id="is released"),
@@ -42,7 +66,76 @@ def pod(*, is_owned: bool = True, is_ready: bool = True, **metadata: Any) -> Pod
 def test_a_pod_wakes_when_its_record_may_change(
     old: PodView | None, new: PodView | None, is_heard: bool
 ) -> None:
-    # given
-    woken = Woken(KIND, {STATE_VIEWS: [StateWorld().view]}, settings=Settings())
+    assert among(StateWorld().view).by(POD_VIEWS, old, new) == ([NAME] if is_heard else [])
+
+
+def named(name: str, **spec: Any) -> StateView:
+    return msgspec.structs.replace(StateWorld(**spec).view, name=name)
+
+
+def among(*states: StateView) -> Woken:
+    """What events wake of these; one that cannot be read is always among them."""
+    return Woken(KIND, {STATE_VIEWS: [*states, named("broken", targetRef=3)]}, settings=Settings())
+
+
+@pytest.mark.parametrize(
+    ("noted", "woken"),
+    [("other", ["other"]), ("gone", [NAME]), ("", [NAME])],
+    ids=["it is there", "it is gone", "none"],
+)
+def test_a_pod_wakes_the_one_that_brought_it_back_or_else_that_of_its_workload(
+    noted: str, woken: list[str]
+) -> None:
+    states = among(StateWorld().view, named("other", targetRef={**TARGET, "name": "x"}))
+    noting = {INJECTED_STATE_ANNOTATION: noted}
+    assert states.by(POD_VIEWS, pod(annotations=noting), None) == woken
+
+
+def test_a_pod_of_a_workload_that_no_one_remembers_wakes_none() -> None:
+    assert among(named("other", targetRef={**TARGET, "name": "x"})).by(POD_VIEWS, pod(), None) == []
+
+
+# ── workloads ────────────────────────────────────────────────────────────────
+
+
+def workload(*, asks: bool = False, **fields: Any) -> WorkloadView:
+    """The workload web."""
+    document = StateWorld().workload
+    assert document is not None
+    return msgspec.structs.replace(workload_of(document), is_generating=asks, **fields)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "woken"),
+    [
+        pytest.param(None, workload(), ["theirs"], id="comes"),
+        pytest.param(None, workload(asks=True), ["theirs", NAME], id="comes and asks"),
+        pytest.param(workload(), workload(resource_version=9), [], id="is labelled"),
+        pytest.param(workload(), workload(asks=True), ["theirs", NAME], id="asks"),
+        pytest.param(workload(asks=True), workload(), ["theirs", NAME], id="does not ask any more"),
+        pytest.param(workload(asks=True), None, ["theirs", NAME], id="asked and is gone"),
+        pytest.param(workload(), None, ["theirs"], id="is gone"),
+        *(
+            pytest.param(workload(), workload(**change), ["theirs"], id="".join(change))
+            for change in (
+                *({"uid": "w2"}, {"is_deleting": True}, {"replicas": 9}, {"start": 1}),
+                *({"reserved": reserved_of([1])}, {"required": ("a",)}, {"preferred": ("a",)}),
+                {"pod_annotations": ("a",)},
+            )
+        ),
+    ],
+)
+def test_a_workload_wakes_those_that_remember_it_and_the_one_that_it_asks_for(
+    old: WorkloadView | None, new: WorkloadView | None, woken: list[str]
+) -> None:
+    """LIFT-3, LIFT-4"""
+    # given one that remembers it, and one of another kind of workload
+    states = among(named("theirs"), named("other", targetRef={**TARGET, "apiVersion": "apps/v1"}))
     # then
-    assert woken.by(POD_VIEWS, old, new) == ([NAME] if is_heard else [])
+    assert states.by(WORKLOAD_VIEWS[ADVANCED], old, new) == sorted(woken)
+
+
+def test_workloads_are_heard_while_there_are_no_states_for_one_may_ask_for_one_and_pods_are_not() -> None:
+    control = control_of(KIND)
+    heard = {wake.on for wake in control.wakes(Settings()) if control.wakes_always(wake)}
+    assert heard == {STATE_VIEWS, *WORKLOAD_VIEWS.values()}

@@ -20,6 +20,7 @@ from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.field_errors import bad_request, refusal
 from pykruise.kube.group_kinds import group_kind
 from pykruise.pods.white_list import WhiteListError
+from pykruise.pods.workload_admission import name_of
 
 __all__ = ["validating"]
 
@@ -46,8 +47,7 @@ def validating(reader: StateReader | None) -> Reviewer:
 async def _judged(
     request: AdmissionRequest, spec: PersistentPodStateSpec, reader: StateReader | None
 ) -> AdmissionAnswer:
-    assert request.object is not None
-    name = (request.object.get("metadata") or {}).get("name") or request.name
+    name = name_of(request)
     old = _read(request.old_object.get("spec"))[0] if request.old_object is not None else None
     kind = group_kind(spec.target_ref.api_version, spec.target_ref.kind)
     try:

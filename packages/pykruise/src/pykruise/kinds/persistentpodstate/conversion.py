@@ -27,15 +27,11 @@ def to_spoke(doc: Document) -> Document:
     return doc
 
 
-def _topologies(doc: Document) -> Iterator[Document]:
+def _topologies(doc: Document) -> Iterator[Document | None]:
     spec = section(doc, "spec") or {}
-    required = section(spec, "requiredPersistentTopology")
-    if required is not None:
-        yield required
+    yield section(spec, "requiredPersistentTopology")
     for term in each(spec.get("preferredPersistentTopology")):
-        preference = section(term, "preference")
-        if preference is not None:
-            yield preference
+        yield section(term, "preference")
 
 
 CONVERSION: Final = Conversion(PERSISTENT_POD_STATES, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke)

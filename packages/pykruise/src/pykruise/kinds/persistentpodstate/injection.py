@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykruise.kinds.persistentpodstate.view import StateView
-from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
 
 __all__ = ["inject"]
@@ -17,7 +17,7 @@ __all__ = ["inject"]
 
 def inject(pod: Document, state: StateView) -> Document | None:
     """The pod as it should be; the one given is not changed."""
-    record = state.records.get((pod.get("metadata") or {}).get("name") or "")
+    record = state.records.get(get_path(pod, "metadata", "name", default=""))
     labels = (record.node_topology_labels if record is not None else None) or {}
     required = {key: labels[key] for key in state.required_keys if key in labels}
     preferred = _preferred(state, labels)

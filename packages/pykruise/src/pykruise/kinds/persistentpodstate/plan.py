@@ -36,10 +36,10 @@ WHEN_DELETED: Final = "WhenDeleted"
 def plan_state(snapshot: Snapshot) -> Plan:
     """Generation first: what goes is not recorded any more."""
     state = snapshot.state
-    steps, notes, goes = _generation(snapshot)
+    steps, notes, is_gone = _generation(snapshot)
     chains = tuple(Chain(subject=state.name, steps=(step,)) for step in steps)
     stages = (Stage(purpose=Purpose.GENERATE_STATES, chains=chains),) if chains else ()
-    if not state.uid or goes:
+    if is_gone:
         return Plan(stages=stages, notes=tuple(notes))
     if state.spec is None:
         reason = Reason(Code.INVALID_SPEC, state.problem, "correct it")
@@ -93,17 +93,13 @@ def _recording(snapshot: Snapshot, workload: WorkloadView, **more: Any) -> Plan:
 
 
 def _generation(snapshot: Snapshot) -> tuple[Sequence[Step], Sequence[Note], bool]:
-    """Steps, notes, and whether the PersistentPodState goes."""
+    """Steps, notes, and whether there is no PersistentPodState yet, or none any more."""
     state = snapshot.state
     asking = [
         one for one in snapshot.namesakes if one.is_generating and one.has_topology and not one.is_deleting
     ]
     if not state.uid:
-        return (
-            ([_creation(asking[0])], [_in_the_way(one) for one in asking[1:]], False)
-            if asking
-            else ([], [], False)
-        )
+        return [_creation(one) for one in asking[:1]], [_in_the_way(one) for one in asking[1:]], True
     owner = next((one for one in snapshot.namesakes if one.uid == state.controller_uid), None)
     notes = [_in_the_way(one) for one in asking if one is not owner]
     if owner is None or state.is_deleting or owner.is_deleting:

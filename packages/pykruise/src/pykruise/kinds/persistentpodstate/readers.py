@@ -7,11 +7,9 @@ CachedStates   the same over a cache of PersistentPodStates, which is kept while
 The white list is remembered for a moment.
 """
 
-import asyncio
 import random
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Protocol
 
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import (
@@ -20,19 +18,16 @@ from pykruise.kinds.persistentpodstate.view import (
     STATE_VIEWS,
     StateView,
     WorkloadView,
-    project_state,
     workload_of,
 )
-from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.errors import NotFoundError
 from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS
 from pykruise.plans.targets import WhiteListReader, WorkloadReader
 from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS, WhiteList
-from pykruise.runtime.views import BY_NAMESPACE
+from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 __all__ = ["RIGHTS", "CachedStates", "KindReader", "LiveStates", "StateReader"]
 
@@ -47,9 +42,6 @@ RIGHTS: tuple[Right, ...] = (
     ),
 )
 """What both admission and controller need. Kinds on the white list an administrator has to allow apart."""
-
-_NOT_SERVED: Final = 404
-_POLL_S: Final = 0.2
 
 
 class KindReader:
@@ -96,57 +88,28 @@ class StateReader(Protocol):
 class LiveStates(KindReader):
     """A `StateReader` that asks the API server."""
 
+    def __init__(
+        self,
+        client: Callable[[], Client],
+        *,
+        namespace: str,
+        clock: Clock,
+        objects: LiveObjects[StateView] | None = None,
+    ) -> None:
+        super().__init__(client, namespace=namespace, clock=clock)
+        self._objects = objects or LiveObjects(client, STATE_VIEWS)
+
     async def states(self, namespace: str) -> Sequence[StateView]:
-        try:
-            found = await self._client().list(PERSISTENT_POD_STATES, namespace)
-        except NotFoundError:
-            return ()  # the kind is not installed
-        return [project_state(raw) for raw in found.items]
+        return await self._objects.in_namespace(namespace)
 
 
 class CachedStates(LiveStates):
-    """A `StateReader` over a cache. Where it is not filled yet, a question waits for it; while its watch is broken, the
-    API server is asked."""
+    """A `StateReader` over a cache of PersistentPodStates (runtime/object_reader.py)."""
 
     def __init__(self, client: Client, *, namespace: str, clock: Clock, rng: random.Random) -> None:
-        super().__init__(lambda: client, namespace=namespace, clock=clock)
-        self.cache: Cache[StateView] = Cache(
-            client,
-            PERSISTENT_POD_STATES,
-            project=project_state,
-            indexes=STATE_VIEWS.indexes,
-            clock=clock,
-            rng=rng,
-        )
+        self.objects = CachedObjects(client, STATE_VIEWS, clock=clock, rng=rng)
+        super().__init__(lambda: client, namespace=namespace, clock=clock, objects=self.objects)
 
-    @property
-    def is_installed(self) -> bool:
-        """Whether the API server serves PersistentPodStates, as far as is known."""
-        stats = self.cache.stats()
-        return stats.synced or stats.last_code != _NOT_SERVED
-
-    def problems(self) -> Sequence[str]:
-        """Why pods cannot be brought back yet."""
-        if not self.is_installed or self.cache.synced:
-            return ()
-        return ("PersistentPodStates have not been read yet",)
-
-    def known(self) -> Sequence[StateView] | None:
-        """All of them, without waiting; None: they have not been read yet."""
-        if self.is_installed and not self.cache.synced:
-            return None
-        return self.cache.values()
-
-    async def run(self) -> Any:
+    async def run(self) -> None:
         """Mirror until cancelled."""
-        await self.cache.run()
-
-    async def states(self, namespace: str) -> Sequence[StateView]:
-        # Whether it is installed may come out only while this waits.
-        while self.is_installed and not self.cache.synced:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_POLL_S):
-                    await self.cache.wait_synced()
-        if self.cache.synced and not self.cache.is_connected:
-            return await super().states(namespace)
-        return self.cache.by_index(BY_NAMESPACE, namespace)
+        await self.objects.run()

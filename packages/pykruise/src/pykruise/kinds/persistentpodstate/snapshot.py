@@ -24,7 +24,7 @@ from pykruise.kinds.persistentpodstate.view import (
 )
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import annotations_of, decode
-from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, NodeView
@@ -107,7 +107,7 @@ async def snapshot(view: StateView, read: Read[Settings]) -> Snapshot | None:
     state = read.get(STATE_VIEWS, view.key)
     if state is None:
         return None
-    names = {pod.node_name for pod in pods if pod.node_name}
+    names = {pod.node_name for pod in pods}
     nodes = {name: node for name in names if (node := read.get(NODE_VIEWS, Key("", name))) is not None}
     known = read.memory(Known).annotations
     return Snapshot(
@@ -125,15 +125,14 @@ async def snapshot(view: StateView, read: Read[Settings]) -> Snapshot | None:
 
 
 def _start(view: StateView, workload: WorkloadView | None, settings: Settings) -> int:
-    if workload is None or view.target is None:
-        return 0
-    return workload.start if view.target[0] != ADVANCED or settings.start_ordinal else 0
+    is_gated = view.target is not None and view.target[0] == ADVANCED
+    return 0 if workload is None or (is_gated and not settings.start_ordinal) else workload.start
 
 
 async def _workload(view: StateView, read: Read[Settings]) -> tuple[WorkloadView | None, float | None]:
     """The workload, and when to look at it again though nothing is heard of it."""
     target = view.target
-    if target is None or view.spec is None:
+    if target is None:
         return None, None
     kind, name = target
     views = WORKLOAD_VIEWS.get(kind)
@@ -153,6 +152,7 @@ async def _workload(view: StateView, read: Read[Settings]) -> tuple[WorkloadView
         raise GatherError(f"PersistentPodState {view.key}: the white list cannot be read: {error}") from error
     if not is_supported:  # what is recorded must not be lost when a list is edited
         raise GatherError(f"PersistentPodState {view.key}: {kind.kind} is not on the white list")
+    assert view.spec is not None
     api_version = view.spec.target_ref.api_version
     return await reader.workload(api_version, kind.kind, view.namespace, name), POLL_S
 
@@ -175,13 +175,13 @@ async def _read_annotations(view: StateView, pods: Iterable[PodView], read: Read
         async with places:
             try:
                 found = decode(await read.live.get(PODS, pod.namespace, pod.name))
-            except NotFoundError:
-                return ""
             except KubeError:
                 return pod.name
-        if found["metadata"]["uid"] == pod.uid:
-            version = int(found["metadata"]["resourceVersion"])
-            memory.annotations[pod.uid] = (version, dict(annotations_of(found)))
+        # One that is gone leaves what is recorded of it: the pod that comes in its place is to find it.
+        if found["metadata"]["uid"] != pod.uid:
+            return pod.name
+        version = int(found["metadata"]["resourceVersion"])
+        memory.annotations[pod.uid] = (version, dict(annotations_of(found)))
         return ""
 
     failed = await asyncio.gather(*(read_one(pod) for pod in missing))

@@ -31,6 +31,7 @@ def recorded(
     `annotations`: of pods, by uid; only where they are recorded.
     """
     found, unknown = dict(state.records), []
+    node_keys, annotation_keys = state.node_keys, state.annotation_keys
     for pod in pods:
         if not pod.is_ready or not pod.node_name:
             continue
@@ -41,11 +42,8 @@ def recorded(
         known = annotations.get(pod.uid, {})
         record = PodState(
             node_name=pod.node_name,
-            node_topology_labels={
-                key: node.labels[key] for key in sorted(state.node_keys) if key in node.labels
-            }
-            or None,
-            annotations={key: known[key] for key in sorted(state.annotation_keys) if key in known} or None,
+            node_topology_labels={key: value for key, value in node.labels.items() if key in node_keys},
+            annotations={key: value for key, value in known.items() if key in annotation_keys},
         )
         if not _is_kept(found.get(pod.name), record):
             found[pod.name] = record

@@ -6,12 +6,13 @@ Pure.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from pykruise.kinds.persistentpodstate.types import PersistentPodStateSpec
 from pykruise.kinds.persistentpodstate.view import StateView
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import forbidden, invalid, not_supported
+from pykruise.kube.field_errors import forbidden, invalid, not_supported, without_stored
 from pykruise.kube.group_kinds import group_kind
 from pykruise.kube.validation_rules import is_qualified_name, is_valid_label_key
 
@@ -39,8 +40,8 @@ def errors_of(
             "requiredPersistentTopology or preferredPersistentTopology must say which labels of nodes count"
         )
         found.append(invalid("spec", "", text))
-    if old is None or old != spec:
-        found += _key_errors(spec)
+    stored = partial(_key_errors, old) if old is not None else tuple
+    found += without_stored([*_key_errors(spec)], stored)
     if old is not None and old.target_ref != spec.target_ref:
         found.append(forbidden(_TARGET, "it cannot be changed"))
     return [*found, *_double_errors(spec, name, others)]
@@ -83,9 +84,9 @@ def _label_errors(path: str, keys: Sequence[str]) -> Iterator[Cause]:
 
 def _double_errors(spec: PersistentPodStateSpec, name: str, others: Iterable[StateView]) -> Iterator[Cause]:
     """Two for one workload: which of them counts could not be seen."""
-    kind = group_kind(spec.target_ref.api_version, spec.target_ref.kind)
+    target = (group_kind(spec.target_ref.api_version, spec.target_ref.kind), spec.target_ref.name)
     for other in sorted(others, key=lambda one: one.name):
-        if kind is not None and other.name != name and other.target == (kind, spec.target_ref.name):
+        if other.name != name and other.target == target:
             text = f"PersistentPodState {other.name} is about the same workload"
             yield invalid(_TARGET, spec.target_ref.name, text)
             return

@@ -164,7 +164,7 @@ def project_state(raw: bytes | msgspec.Raw) -> StateView:
 
 
 def _records(stored: Any) -> Mapping[str, PodState]:
-    found, _ = read({"podStates": stored or {}}, _Records, path="status")
+    found, _ = read({"podStates": stored}, _Records, path="status")
     return (found.pod_states if found is not None else None) or {}
 
 

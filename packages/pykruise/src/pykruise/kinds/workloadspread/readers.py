@@ -17,7 +17,6 @@ from pykruise.kinds.workloadspread.limits import depends_on_replicas
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, Subset, SubsetStatus
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
-from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode, get_path
@@ -222,11 +221,6 @@ class CachedSpreads(LiveSpreads):
     def __init__(self, client: Client, *, namespace: str, clock: Clock, rng: random.Random) -> None:
         self.objects = CachedObjects(client, SPREAD_VIEWS, clock=clock, rng=rng)
         super().__init__(lambda: client, namespace=namespace, clock=clock, objects=self.objects)
-
-    @property
-    def cache(self) -> Cache[SpreadView]:
-        """What it reads of."""
-        return self.objects.cache
 
     async def run(self) -> None:
         """Mirror until cancelled."""

@@ -1,0 +1,110 @@
+"""The PersistentPodState that a workload asks for by annotations, beside others that want its name."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.persistentpodstate.plan import plan_state
+from pykruise.kinds.persistentpodstate.snapshot import Snapshot
+from pykruise.kinds.persistentpodstate.view import StateView, WorkloadView, workload_of
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document
+from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.plan import Plan
+from support.state_world import AUTO, PREFERRED, REQUIRED, UID, StateWorld
+
+NOW = parse_time("2026-01-31T12:00:00Z")
+GOES = "2026-01-31T11:59:00Z"
+ASKS = {AUTO: "true", REQUIRED: "zone"}
+ASKS_OTHERWISE = {AUTO: "true", PREFERRED: "host"}
+
+
+def namesake(annotations: Document | None = None, *, uid: str = UID, **metadata: Any) -> WorkloadView:
+    meta = {"name": "web", "namespace": "shop", "uid": uid, "annotations": annotations or {}, **metadata}
+    return workload_of({"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "metadata": meta})
+
+
+def state(*, owner: str = UID, **metadata: Any) -> StateView:
+    """One of its name; `owner`: who asked for it."""
+    world = StateWorld(owner=owner)
+    assert world.state is not None
+    world.state["metadata"] |= metadata
+    return world.view
+
+
+def none() -> StateView:
+    world = StateWorld()
+    world.state = None
+    return world.view
+
+
+def planned(view: StateView, *namesakes: WorkloadView) -> Plan:
+    return plan_state(Snapshot(state=view, namesakes=namesakes, now=NOW))
+
+
+def told(plan: Plan) -> list[str]:
+    """The workloads that are told that they do not get one."""
+    return [note.about.uid for note in plan.notes if note.about is not None]
+
+
+def test_only_a_workload_that_asks_and_stays_gets_one_or_is_told_that_it_does_not() -> None:
+    others = [
+        namesake({AUTO: "true"}, uid="says-no-topology"),
+        namesake({REQUIRED: "zone"}, uid="does-not-ask"),
+        namesake(ASKS, uid="goes", deletionTimestamp=GOES),
+    ]
+    # given a workload that asks beside them
+    plan = planned(none(), *others, namesake(ASKS, uid="first"), namesake(ASKS, uid="second"))
+    # then
+    (step,) = plan.steps
+    assert isinstance(step.action, Create)
+    assert step.action.body["metadata"]["ownerReferences"][0]["uid"] == "first"
+    assert (told(plan), plan.status, plan.waiting) == (["second"], None, None)
+    # and without it there is nothing to do
+    assert planned(none(), *others) == Plan()
+
+
+def test_where_the_write_goes_wrong_the_workload_is_warned() -> None:
+    (step,) = planned(none(), namesake(ASKS)).steps
+    for note, warns in ((step.done, False), (step.failed, True)):
+        assert note is not None
+        assert note.about is not None
+        assert (note.warning, note.about.uid) == (warns, UID)
+
+
+def test_the_workload_that_asked_for_it_is_told_nothing_and_another_one_is() -> None:
+    plan = planned(state(), namesake(ASKS), namesake(ASKS, uid="another"))
+    assert (list(plan.steps), told(plan)) == ([], ["another"])
+
+
+def test_a_change_of_what_is_asked_for_is_written_only_if_nobody_else_wrote_meanwhile() -> None:
+    view = state(resourceVersion="71")
+    (step,) = planned(view, namesake(ASKS_OTHERWISE)).steps
+    assert isinstance(step.action, Patch)
+    assert (step.action.uid, step.action.resource_version) == (view.uid, "71")
+
+
+@pytest.mark.parametrize("annotations", [ASKS_OTHERWISE, {}], ids=["asks for something else", "does not ask"])
+def test_what_is_on_its_way_out_is_not_changed_any_more(annotations: Document) -> None:
+    going = namesake(annotations, deletionTimestamp=GOES)
+    assert len(list(planned(state(), namesake(annotations)).steps)) == 1
+    assert list(planned(state(deletionTimestamp=GOES), namesake(annotations)).steps) == []
+    assert list(planned(state(), going).steps) == []
+
+
+def test_one_that_goes_because_it_is_not_asked_for_any_more_records_nothing() -> None:
+    """case 44"""
+    world = StateWorld(owner=UID)
+    world.put_node("n0", zone="z0")
+    world.put_pod(0, node="n0")
+    plan = world.plan()
+    assert len(list(plan.steps)) == 1
+    assert (plan.status, plan.waiting) == (None, None)
+
+
+def test_an_owner_that_does_not_control_it_did_not_ask_for_it() -> None:
+    """LIFT-10"""
+    view = state(ownerReferences=[{"uid": UID}, {"uid": "another", "controller": True}])
+    assert list(planned(view, namesake()).steps) == []
+    (step,) = planned(view, namesake(uid="another")).steps
+    assert step.action.uid == view.uid

@@ -1,0 +1,86 @@
+"""PersistentPodStates and workloads, as caches keep them."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.persistentpodstate.view import (
+    ADVANCED,
+    BUILT_IN,
+    STATE_VIEWS,
+    WORKLOAD_VIEWS,
+    StateView,
+    WorkloadView,
+    project_state,
+    workload_of,
+)
+from pykruise.kube.documents import Document, encode
+from pykruise.pods.ordinals import Reserved, reserved_of
+
+TARGET = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web"}
+
+
+def state(**fields: Any) -> StateView:
+    return project_state(encode({"metadata": {"name": "web"}, **fields}))
+
+
+@pytest.mark.parametrize("nothing", [{}, {"spec": None, "status": None}, {"spec": {}, "status": {}}])
+def test_one_that_says_nothing_names_no_workload_and_has_no_records(nothing: Document) -> None:
+    found = state(**nothing)
+    assert found == StateView(namespace="", name="web", problem=found.problem)
+    assert found.problem == "spec: Object missing required field `targetRef`"
+    assert (found.target, found.required_keys, found.node_keys, found.annotation_keys) == (
+        *(None, ()),
+        *(frozenset(), frozenset()),
+    )
+
+
+def test_what_is_stored_stays_beside_what_is_read_of_it() -> None:
+    spec = {"targetRef": TARGET, "requiredPersistentTopology": None}
+    status = {"observedGeneration": 1, "podStates": {"web-0": {"nodeName": "n0"}}}
+    found = state(spec=spec, status=status)
+    assert (found.stored_spec, found.stored_status) == (spec, status)
+    assert found.records["web-0"].node_name == "n0"
+
+
+@pytest.mark.parametrize(
+    ("reference", "keys"),
+    [
+        (TARGET, (("", BUILT_IN, "web"),)),
+        ({**TARGET, "apiVersion": "apps.kruise.io/v1alpha1"}, (("", ADVANCED, "web"),)),
+        ({**TARGET, "name": ""}, ()),
+        ({**TARGET, "apiVersion": "a/b/c"}, ()),
+        (3, ()),
+    ],
+)
+def test_one_is_found_by_its_workload_whatever_the_version(reference: Any, keys: Any) -> None:
+    assert tuple(STATE_VIEWS.indexes["target"](state(spec={"targetRef": reference}))) == keys
+
+
+NOTHING = WorkloadView(namespace="", name="web", uid="", resource_version=0)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "fields"),
+    [
+        ({}, {}),
+        ({"annotations": None}, {"spec": None}),
+        ({"annotations": {}}, {"spec": {"replicas": None, "ordinals": None, "reserveOrdinals": None}}),
+        ({}, {"spec": {"replicas": "3", "ordinals": [5], "reserveOrdinals": {"a": 1}}}),
+        ({}, {"spec": {"replicas": True, "ordinals": {"start": "5"}, "reserveOrdinals": [None, 1.5, {}]}}),
+    ],
+    ids=["nothing", "null", "nulls inside", "other types", "other types inside"],
+)
+def test_a_workload_of_any_kind_that_says_nothing_has_no_pods_and_asks_for_nothing(
+    metadata: Document, fields: Document
+) -> None:
+    assert workload_of({"metadata": {"name": "web", **metadata}, **fields}) == NOTHING
+
+
+def test_ordinals_and_ranges_are_reserved_beside_what_is_none() -> None:
+    found = workload_of({"metadata": {"name": "web"}, "spec": {"reserveOrdinals": [3, None, "5-7"]}})
+    assert found.reserved == reserved_of([3, "5-7"]) != Reserved()
+
+
+def test_workloads_are_mirrored_apart_from_what_others_keep_of_them() -> None:
+    assert [views.is_apart for views in WORKLOAD_VIEWS.values()] == [True, True]
