@@ -136,6 +136,25 @@ def test_a_condition_without_a_reason_gets_one_in_v1beta1(where: str) -> None:
     assert subset["conditions"][0]["reason"] == "Unknown"
 
 
+@pytest.mark.parametrize(
+    ("given", "reason", "message"),
+    [
+        ({}, "Unknown", ""),
+        ({"reason": None, "message": None}, "Unknown", ""),
+        ({"reason": "Full", "message": "no place"}, "Full", "no place"),
+    ],
+)
+def test_what_a_condition_says_stays_and_what_it_leaves_out_is_empty(
+    given: Document, reason: str, message: str
+) -> None:
+    condition = {"type": "Schedulable", "status": "True", **given}
+    doc = document(
+        "WorkloadSpread", OLD, status={"subsetStatuses": [{"name": "a", "conditions": [condition]}]}
+    )
+    (found,) = to_new(doc)["status"]["subsetStatuses"][0]["conditions"]
+    assert found == {"type": "Schedulable", "status": "True", "reason": reason, "message": message}
+
+
 def test_the_observed_generation_of_a_condition_is_kept() -> None:
     # given
     condition = {

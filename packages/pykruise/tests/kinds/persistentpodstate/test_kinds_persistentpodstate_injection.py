@@ -3,21 +3,27 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.admission.pods.persistent_state import StateInjection
 from pykruise.admission.pods.steps import StepError
 from pykruise.kinds.persistentpodstate.injection import inject
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, StateView, project_state
+from pykruise.kube.cel import ALWAYS, NEVER, Meant
 from pykruise.kube.documents import Document, encode
+from pykruise.kube.errors import KubeError, UnreachableError
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.resources import PODS
+from pykruise.kube.selectors import EVERYTHING
 from pykruise.pods.white_list import WhiteListError
 from support.reviews import request
 
 TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 BOTH = {"zone": "a", "host": "n1"}
+KIND = PERSISTENT_POD_STATES.kind
 
 
 def state(
@@ -132,13 +138,16 @@ def test_preferences_have_what_is_recorded_and_are_left_out_when_that_is_nothing
 
 
 class Reader:
-    """One PersistentPodState, and how often it was asked for."""
+    """One PersistentPodState, and in which namespaces it was asked for. `error`: what the answer is then."""
 
-    def __init__(self, *states: StateView, is_broken: bool = False) -> None:
-        self.found, self.is_broken, self.asked = states, is_broken, 0
+    def __init__(self, *states: StateView, is_broken: bool = False, error: KubeError | None = None) -> None:
+        self.found, self.is_broken, self.error = states, is_broken, error
+        self.asked: list[str] = []
 
     async def states(self, namespace: str) -> tuple[StateView, ...]:
-        self.asked += 1
+        self.asked.append(namespace)
+        if self.error is not None:
+            raise self.error
         return self.found
 
     async def is_supported(self, kind: GroupKind | None) -> bool:
@@ -168,14 +177,42 @@ def test_pods_of_other_kinds_cost_nothing() -> None:
     reader, one = Reader(state()), pod(api_version="apps/v1")
     one["metadata"]["ownerReferences"][0]["kind"] = "ReplicaSet"
     assert changed(one, reader) is None
-    assert reader.asked == 0
+    assert reader.asked == []
 
 
-def test_a_pod_without_a_name_or_an_owner_stays_as_it_is() -> None:
-    one = pod()
-    del one["metadata"]["name"]
-    assert changed(one, Reader(state())) is None
-    assert changed({"metadata": {"name": "web-1"}, "spec": {}}, Reader(state())) is None
+@pytest.mark.parametrize(
+    "metadata",
+    [{**pod()["metadata"], "name": None, "generateName": "web-"}, {"name": "web-1"}, None],
+    ids=["no name", "no owner", "nothing"],
+)
+def test_a_pod_without_a_name_or_an_owner_costs_nothing(metadata: Document | None) -> None:
+    reader = Reader(state())
+    assert changed({"metadata": metadata, "spec": {}}, reader) is None
+    assert reader.asked == []
+
+
+def test_states_are_those_of_the_namespace_that_the_pod_is_created_in() -> None:
+    reader = Reader(state())
+    assert changed(pod(), reader, namespace="market") is not None
+    assert reader.asked == ["market"]
+
+
+def test_states_that_cannot_be_read_stop_no_pod() -> None:
+    """6.5: a list error is treated as none"""
+    assert changed(pod(), Reader(error=UnreachableError("no API server"))) is None
+
+
+def test_an_owner_of_which_no_kind_can_be_read_has_none() -> None:
+    """A PersistentPodState that names no workload is not its either"""
+    unnamed = msgspec.structs.replace(state(), spec=None)
+    assert changed(pod(api_version="a/b/c"), Reader(unnamed)) is None
+
+
+def test_only_pods_that_something_names_are_shown_where_there_are_states() -> None:
+    step = StateInjection(Reader(state()))
+    assert step.wanted({}) == step.wanted({KIND: [Meant(selector=EVERYTHING)]}) != ALWAYS
+    assert "has(object.metadata.name)" in step.wanted({})
+    assert step.wanted({KIND: []}) == NEVER
 
 
 def test_a_white_list_that_cannot_be_read_refuses_pods_that_may_be_on_it() -> None:

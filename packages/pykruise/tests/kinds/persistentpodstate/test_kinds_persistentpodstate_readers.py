@@ -15,7 +15,7 @@ from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import Document
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
-from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS
+from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS, WhiteListError
 from support.sandbox import Place, small_cluster
 
 OWN = "kruise-system"
@@ -60,6 +60,16 @@ async def test_pods_of_stateful_sets_and_of_kinds_of_the_white_list_are_remember
             (None, False),
         ):
             assert await reader.is_supported(kind) is is_supported
+
+
+async def test_a_white_list_that_cannot_be_read_matters_only_to_kinds_that_would_be_on_it() -> None:
+    async with cluster() as place:
+        reader = KindReader(lambda: place.client, **common())
+        await place.merge(CONFIG_MAPS, CONFIGURATION, {"data": {STATEFUL_KINDS: "{"}}, namespace=OWN)
+        assert await reader.is_supported(GroupKind("apps", "StatefulSet"))
+        assert not await reader.is_supported(None)
+        with pytest.raises(WhiteListError):
+            await reader.is_supported(SERVICE)
 
 
 async def test_a_workload_of_the_white_list_is_read_in_its_version() -> None:

@@ -42,7 +42,7 @@ def test_a_record_has_no_empty_fields() -> None:
     [
         {"nodeName": "n0"},
         {"nodeName": "n0", "nodeTopologyLabels": None, "annotations": None},
-        {"nodeName": "n0", "nodeTopologyLabels": {"zone": "z0"}, "annotations": {"ip": "1.1.1.1"}},
+        {"nodeName": "n0", "nodeTopologyLabels": {"zone": "z0"}, "annotations": {"x": "y"}},
     ],
     ids=["nothing", "nulls", "an annotation that is not recorded any more"],
 )
@@ -54,11 +54,13 @@ def test_a_record_that_says_something_else_is_taken_anew(stored: Document) -> No
 
 
 def test_an_annotation_that_is_recorded_from_now_on_is_taken() -> None:
-    found = world(**IP)
+    found = world({"web-0": {"nodeName": "n0", "nodeTopologyLabels": {"zone": "old"}}}, **IP)
     found.put_pod(0, node="n0", annotations={"ip": "1.1.1.1"})
     found.sync(times=1)
-    assert found.records["web-0"]["annotations"] == {"ip": "1.1.1.1"}
+    record = {"nodeName": "n0", "nodeTopologyLabels": {"zone": "z0"}, "annotations": {"ip": "1.1.1.1"}}
+    assert found.records == {"web-0": record}
     # and a record with it costs no write
+    found.put_node("n0", zone="new")
     assert found.plan().status == (found.state or {})["status"]
 
 

@@ -11,10 +11,12 @@ from pykruise.kinds.persistentpodstate.view import (
     WORKLOAD_VIEWS,
     StateView,
     WorkloadView,
+    further_views,
     project_state,
     workload_of,
 )
 from pykruise.kube.documents import Document, encode
+from pykruise.kube.resources import Resource
 from pykruise.pods.ordinals import Reserved, reserved_of
 
 TARGET = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web"}
@@ -83,4 +85,5 @@ def test_ordinals_and_ranges_are_reserved_beside_what_is_none() -> None:
 
 
 def test_workloads_are_mirrored_apart_from_what_others_keep_of_them() -> None:
-    assert [views.is_apart for views in WORKLOAD_VIEWS.values()] == [True, True]
+    listed = further_views(Resource("game.kruise.io", "v1", "gamesets", "GameSet"))
+    assert [views.is_apart for views in (*WORKLOAD_VIEWS.values(), listed)] == [True] * 3

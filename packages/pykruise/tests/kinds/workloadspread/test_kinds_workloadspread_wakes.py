@@ -119,6 +119,48 @@ def test_a_pod_without_a_note_wakes_when_it_goes() -> None:
     assert listening.pod(pod("p", owner=None), None) == []
 
 
+def test_what_only_moves_on_wakes_nothing() -> None:
+    # given
+    strict = spread(subset("a"), targetFilter={"selector": {"matchLabels": {"tier": "web"}}})
+    adaptive = spread(subset("a"), subset("b"), scheduleStrategy=ADAPTIVE)
+    labels = {"tier": "web"}
+    before = pod("p", annotations=NOTED, labels=labels, phase="Pending")
+    going = pod("p", annotations=NOTED, labels=labels, deleting=True)
+    # then
+    for document, old, new in (
+        (strict, before, pod("p", annotations=NOTED, labels={**labels, "a": "b"}, phase="Pending")),
+        (strict, going, pod("p", annotations=NOTED, labels=labels, deleting=True, phase="Running")),
+        (adaptive, before, pod("p", annotations=NOTED, labels=labels, phase="Running")),
+    ):
+        assert Listening(document).pod(old, new) == []
+
+
+def test_a_pod_that_gets_a_node_wakes_the_adaptive_before_its_condition_says_so() -> None:
+    listening = Listening(spread(subset("a"), subset("b"), scheduleStrategy=ADAPTIVE))
+    waiting, placed = pod("p", annotations=NOTED), pod("p", annotations=NOTED, nodeName="n1")
+    assert listening.pod(waiting, placed) == ["ws"]
+
+
+@pytest.mark.parametrize(
+    ("note", "woken"),
+    [('{"name":"gone","subset":"a"}', []), ('{"subset":"a"}', ["ws"]), ("no json", ["ws"])],
+    ids=["it is gone", "it names none", "it cannot be read"],
+)
+def test_a_note_of_one_that_is_gone_wakes_nothing_and_one_that_names_none_does_not_count(
+    note: str, woken: list[str]
+) -> None:
+    document = pod("p", annotations={MATCHED_SPREAD_ANNOTATION: note}, nodeName="n1")
+    listening = Listening(spread(subset("a")))
+    assert listening.pod(None, document) == woken
+    assert listening.pod(document, pod("p", annotations=document["metadata"]["annotations"])) == []
+
+
+def test_one_whose_filter_cannot_be_read_means_no_pod_whatever_its_labels() -> None:
+    filtered = {"selector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}
+    listening = Listening(spread(subset("a"), targetFilter=filtered))
+    assert listening.pod(pod("p", annotations=NOTED), pod("p", annotations=NOTED, labels={"a": "b"})) == []
+
+
 @pytest.mark.parametrize(
     ("changes", "woken"),
     [
@@ -192,3 +234,10 @@ def test_a_replicaset_wakes_the_spread_of_its_deployment() -> None:
     owned = target(("apps/v1", "ReplicaSet", "web-h1"), controller_uid="uid-web")
     assert listening.target(REPLICA_SETS, None, owned) == ["ws"]
     assert listening.target(REPLICA_SETS, None, target(("apps/v1", "ReplicaSet", "web-h1"))) == []
+
+
+def test_a_workload_of_another_kind_with_the_name_of_a_replicaset_is_not_of_its_deployment() -> None:
+    listening = Listening(spread(subset("a"), target=DEPLOYMENT))
+    namesake = ("apps.kruise.io/v1beta1", "CloneSet", "web-h1")
+    assert listening.pod(None, pod("p", owner=namesake, nodeName="n1")) == []
+    assert listening.target(CLONE_SETS, None, target(namesake, controller_uid="uid-web")) == []

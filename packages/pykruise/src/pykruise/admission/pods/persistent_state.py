@@ -14,7 +14,7 @@ from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import chosen
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cel import Interests, both, meant_by
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.group_kinds import group_kind
 from pykruise.kube.owners import controller_of
@@ -43,7 +43,7 @@ class StateInjection:
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         owner = controller_of(pod)
-        if self._reader is None or owner is None or not (pod.get("metadata") or {}).get("name"):
+        if self._reader is None or owner is None or not get_path(pod, "metadata", "name"):
             return None
         kind = group_kind(owner.api_version, owner.kind)
         try:
@@ -51,10 +51,9 @@ class StateInjection:
                 return None
         except (WhiteListError, KubeError) as error:
             raise StepError(f"the white list of workloads cannot be read: {error}") from error
-        namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace
         try:
-            states = await self._reader.states(namespace)
+            states = await self._reader.states(request.namespace)
         except KubeError:
             return None  # as OpenKruise does: rather anywhere than not at all
-        state = chosen([one for one in states if kind is not None and one.target == (kind, owner.name)])
+        state = chosen([one for one in states if one.target == (kind, owner.name)])
         return inject(pod, state) if state is not None else None

@@ -6,9 +6,9 @@ DELETE of a pod, CREATE of pods/eviction ──▶ the place is noted as free; n
 Dry runs leave no trace: the pod of one is not changed either, since no place is taken for it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from pykruise.admission.pods.steps import StepError, is_dry
 from pykruise.kinds.workloadspread.assignment import AssignmentError, Spreading
@@ -53,10 +53,9 @@ class SpreadInjection:
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
         if self._spreading is None or is_dry(request):
             return None
-        namespace = _namespace(pod, request)
         try:
-            with _place(self._spreading, namespace):
-                return await self._spreading.assignment.placed(pod, namespace=namespace)
+            with _place(self._spreading, request.namespace):
+                return await self._spreading.assignment.placed(pod, namespace=request.namespace)
         except AssignmentError as error:
             raise StepError(str(error)) from error
 
@@ -80,7 +79,7 @@ class SpreadRelease:
             with _place(self._spreading, request.namespace):
                 pod = await _pod_of(request, self._spreading)
                 if pod is not None:
-                    await self._spreading.assignment.gone(pod, namespace=_namespace(pod, request))
+                    await self._spreading.assignment.gone(pod, namespace=request.namespace)
         except (AssignmentError, KubeError) as error:
             raise StepError(str(error)) from error
         return None
@@ -112,7 +111,3 @@ async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document |
                 raise StepError(f"pod {request.namespace}/{request.name} is not there")
             return found
     return None
-
-
-def _namespace(pod: Mapping[str, Any], request: AdmissionRequest) -> str:
-    return (pod.get("metadata") or {}).get("namespace") or request.namespace

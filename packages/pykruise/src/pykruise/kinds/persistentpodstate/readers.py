@@ -49,7 +49,6 @@ class KindReader:
 
     def __init__(self, client: Callable[[], Client], *, namespace: str, clock: Clock) -> None:
         """`namespace`: the manager's own, where the white list is."""
-        self._client = client
         self._workloads = WorkloadReader(client)
         self._listed = WhiteListReader(client, namespace=namespace, key=STATEFUL_KINDS, clock=clock)
 

@@ -54,8 +54,8 @@ def _of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
 def _of_owner(pod: PodView, around: Around[object]) -> Iterator[Key]:
     if pod.controller is None:
         return
-    name = pod.annotations.get(INJECTED_STATE_ANNOTATION)
-    if name and around.get(STATE_VIEWS, Key(pod.namespace, name)) is not None:
+    name = pod.annotations.get(INJECTED_STATE_ANNOTATION, "")
+    if around.get(STATE_VIEWS, Key(pod.namespace, name)) is not None:
         yield Key(pod.namespace, name)
         return
     kind = GroupKind(pod.controller.group, pod.controller.kind)

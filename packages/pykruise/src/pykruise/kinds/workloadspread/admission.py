@@ -6,6 +6,7 @@ v1beta1 only: writes in v1alpha1 are converted first. There are no defaults, so 
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from pykruise.kinds.workloadspread.readers import SpreadReader
@@ -15,7 +16,7 @@ from pykruise.kinds.workloadspread.validation import Surroundings, errors_of
 from pykruise.kinds.workloadspread.view import read_spec, target_of
 from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document, same
-from pykruise.kube.errors import ApiError, Cause, KubeError
+from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.field_errors import invalid
 from pykruise.pods.white_list import WhiteList, WhiteListError
 from pykruise.pods.workload_admission import Reviews, name_of
@@ -101,11 +102,9 @@ async def _around(
     except KubeError as error:
         text = f"Internal error: the other WorkloadSpreads cannot be read: {error}"
         return Surroundings(), [Cause(reason="InternalError", message=text, field="<nil>")]
-    others = {one.name: one.target for one in spreads if one.name != name and one.target is not None}
+    others = {one.name: one.target for one in spreads if one.name != name}
     document: Document | None = None
     if target[0] in BUILT_IN and any(one.patch is not None for one in spec.subsets):
-        try:
+        with suppress(KubeError):  # what cannot be read cannot be tried
             document = await reader.read(target[0], namespace, target[1])
-        except (ApiError, KubeError):
-            document = None  # what cannot be read cannot be tried
     return Surroundings(white_list=white_list, white_list_problem=problem, others=others, target=document), []

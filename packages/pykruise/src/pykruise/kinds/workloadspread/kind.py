@@ -60,7 +60,8 @@ def _of_pod(change: Change[PodView], around: Around[Settings], *, versioned: fro
     """The one of its note; a pod without a note matters once it is on a node, and when it goes: each version is listed
     that has pods. One that is released or adopted matters to the old owner's and the new one's."""
     pod = change.new or change.old
-    if pod is None or not around.by_index(SPREAD_VIEWS, BY_NAMESPACE, pod.namespace):
+    assert pod is not None
+    if not around.by_index(SPREAD_VIEWS, BY_NAMESPACE, pod.namespace):
         return
     old, new = change.old, change.new
     noted = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
@@ -81,15 +82,15 @@ def _is_moved(old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
 def _matters(spread: SpreadView, old: PodView, new: PodView, versioned: frozenset[str]) -> bool:
     if (old.is_active and not new.is_active) or _is_marked_anew(old, new, versioned):
         return True
-    if old.labels != new.labels and _is_filtered(spread, old) != _is_filtered(spread, new):
+    if old.labels != new.labels and _is_meant(spread, old) != _is_meant(spread, new):
         return True
     if not spread.reschedule_after_s:
         return False
     return old.node_name != new.node_name or old.condition("PodScheduled") != new.condition("PodScheduled")
 
 
-def _is_filtered(spread: SpreadView, pod: PodView) -> bool:
-    return spread.selector is not None and not spread.selector.matches(pod.labels)
+def _is_meant(spread: SpreadView, pod: PodView) -> bool:
+    return spread.selector is not None and spread.selector.matches(pod.labels)
 
 
 def _is_marked_anew(old: PodView, new: PodView, versioned: frozenset[str]) -> bool:

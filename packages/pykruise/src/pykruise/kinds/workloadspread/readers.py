@@ -127,7 +127,8 @@ class TargetReader(WorkloadReader):
 
 
 def _version_in(view: SpreadView) -> str:
-    return view.spec.target_ref.api_version.rpartition("/")[2] if view.spec is not None else ""
+    assert view.spec is not None
+    return view.spec.target_ref.api_version.rpartition("/")[2]
 
 
 class SpreadReader(Protocol):

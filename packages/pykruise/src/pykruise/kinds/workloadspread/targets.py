@@ -14,13 +14,11 @@ from pykruise.plans.targets import TARGET_RESOURCES
 
 __all__ = [
     "BUILT_IN",
-    "KRUISE",
     "PathError",
     "replicas_of",
     "value_at",
 ]
 
-KRUISE: Final = "apps.kruise.io"
 BATCH: Final = "batch"
 
 

@@ -19,6 +19,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid, required, too_many
 from pykruise.kube.group_kinds import GroupKind
+from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.pods.placement_validation import (
     node_term_errors,
     preferred_terms_errors,
@@ -46,8 +47,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     white_list: WhiteList = WhiteList()
     white_list_problem: str = ""
     """Why it cannot be read; matters only to kinds that would have to be on it."""
-    others: Mapping[str, tuple[GroupKind, str]] = {}
-    """Targets of the other WorkloadSpreads of the namespace, by name."""
+    others: Mapping[str, tuple[GroupKind, str] | None] = {}
+    """Targets of the other WorkloadSpreads of the namespace, by name; None: it names no workload."""
     target: Document | None = None
     """The workload; None: it is not there yet, or of a kind without a known template."""
 
@@ -106,7 +107,7 @@ def _target_errors(spec: WorkloadSpreadSpec, around: Surroundings, *, has_target
 
 
 def _not_permitted(kind: GroupKind) -> str:
-    groups = sorted(one.group for one in BUILT_IN if one.kind == kind.kind)
+    groups = [one.group for one in TARGET_RESOURCES if one.kind == kind.kind]
     hint = f"{kind.kind} is known of group {' and '.join(groups)}; " if groups else ""
     return f"GroupKind is not permitted: {hint}others must be on the white list in ConfigMap kruise-configuration"
 
@@ -128,7 +129,7 @@ def _subsets_errors(spec: WorkloadSpreadSpec, around: Surroundings) -> Iterator[
         seen.add(subset.name)
         yield from _placement_errors(subset, path)
         if subset.patch is not None:
-            yield from patch_errors(subset, target_of(spec), around.target, path=f"{path}.patch")
+            yield from patch_errors(subset, around.target, path=f"{path}.patch")
     yield from _limits_errors(spec)
 
 

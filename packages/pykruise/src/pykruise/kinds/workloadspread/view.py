@@ -61,7 +61,7 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
     @property
     def is_plain(self) -> bool:
         """One subset without a limit: every pod goes there, and nothing has to be counted for it."""
-        return len(self.subsets) == 1 and self.subsets[0].max_replicas is None
+        return [one.max_replicas for one in self.subsets] == [None]
 
     @property
     def goes_by_ordinal(self) -> bool:

@@ -143,9 +143,7 @@ def _patches(sight: SpreadSight) -> Iterator[Wait]:
     for number, subset in enumerate(sight.view.subsets):
         if subset.patch is None:
             continue
-        for error in patch_errors(
-            subset, sight.view.target, sight.target, path=f"spec.subsets[{number}].patch"
-        ):
+        for error in patch_errors(subset, sight.target, path=f"spec.subsets[{number}].patch"):
             remedy = f"correct the patch of subset {subset.name}: until then its pods are refused"
             yield Wait(code=Code.PATCH, words=f"{error.field}: {error.message}", remedy=remedy)
 

@@ -1,0 +1,247 @@
+"""What is asked of a cluster: WorkloadSpreads, owners and pods, and how many pods a workload wants."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kinds import crds_of
+from pykruise.kinds.workloadspread.readers import (
+    WHITE_LIST_KEY,
+    CachedSpreads,
+    LiveSpreads,
+    TargetReader,
+    replicas_for,
+)
+from pykruise.kinds.workloadspread.targets import PathError
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
+from pykruise.kinds.workloadspread.view import SpreadView
+from pykruise.kube.clock import loop_clock
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import ConflictError, NotFoundError, Status
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import OwnerReference
+from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
+from pykruise.pods.white_list import CONFIGURATION, WhiteListError
+from support.sandbox import Place, pod, small_cluster
+from support.spreads import spread, subset, view
+
+OWN = "kruise-system"
+ROLLOUT = ("argoproj.io/v1alpha1", "Rollout", "web")
+LISTED = {"Group": "argoproj.io", "Kind": "Rollout"}
+
+
+class Server:
+    """Objects by kind, name and subresource, as an API server answers."""
+
+    def __init__(self, *, white_list: str = "", **objects: Document) -> None:
+        """`objects`: the CloneSet or Rollout `web`, and its `scale`."""
+        self.asked: list[str] = []
+        self._objects = objects
+        if white_list:
+            self._objects["ConfigMap"] = {"data": {WHITE_LIST_KEY: white_list}}
+
+    async def get(self, resource: Resource, namespace: str, name: str, *, subresource: str = "") -> bytes:
+        self.asked.append(f"{resource.version} {resource.kind} {namespace}/{name} {subresource}".strip())
+        found = self._objects.get(subresource or resource.kind)
+        if found is None:
+            raise NotFoundError(Status(code=404, message="not found"))
+        return orjson.dumps(found)
+
+    async def get_path(self, path: str) -> bytes:
+        assert path == "/apis/argoproj.io/v1alpha1"
+        return orjson.dumps({"resources": [{"name": "rollouts", "kind": "Rollout"}]})
+
+    def reader(self) -> TargetReader:
+        return TargetReader(lambda: self, namespace=OWN)  # type: ignore[arg-type,return-value]
+
+
+def listed(**more: str) -> str:
+    return orjson.dumps({"workloads": [{**LISTED, **more}]}).decode()
+
+
+def rolling(*, counted: int = 0, **target_filter: Any) -> SpreadView:
+    """One of the Rollout web; `counted`: pods of its first subset, as far as it knows."""
+    entries = [
+        {"name": name, "replicas": number, "missingReplicas": 0}
+        for name, number in (("a", counted), ("b", 1))
+    ]
+    status = {"subsetStatuses": entries} if counted else None
+    return view(spread(subset("a", "50%"), target=ROLLOUT, status=status, targetFilter=target_filter))
+
+
+# ── how many pods a workload wants ───────────────────────────────────────────
+
+
+async def test_a_workload_of_a_built_in_kind_says_how_many_pods_it_wants() -> None:
+    server = Server(CloneSet={"spec": {"replicas": 3}}, white_list="{")
+    assert await server.reader().replicas(view(spread(subset("a")))) == 3
+    assert server.asked == ["v1beta1 CloneSet shop/web"]
+
+
+@pytest.mark.parametrize("document", [spread(subset("a")), {**spread(subset("a")), "spec": {"targetRef": 3}}])
+async def test_a_workload_that_is_not_there_or_not_named_wants_none(document: Document) -> None:
+    reader = Server(scale={"spec": {"replicas": 7}}).reader()
+    assert await reader.replicas(view(document)) == 0
+    assert await reader.target(view(document)) is None
+
+
+async def test_one_that_names_no_workload_has_no_scale() -> None:
+    reader = Server(scale={"spec": {"replicas": 7}}).reader()
+    assert await reader.scale(view({**spread(subset("a")), "spec": {"targetRef": 3}})) is None
+    assert await reader.scale(rolling()) == {"spec": {"replicas": 7}}
+
+
+@pytest.mark.parametrize("white_list", ["", "{", listed()], ids=["none", "broken", "without a path"])
+async def test_of_other_kinds_the_scale_says_it(white_list: str) -> None:
+    server = Server(Rollout={"spec": {"replicas": 3}}, scale={"spec": {"replicas": 7}}, white_list=white_list)
+    assert await server.reader().replicas(rolling(counted=4)) == 7
+    assert server.asked[0] == "v1alpha1 Rollout shop/web"
+    assert server.asked[-1] == "v1alpha1 Rollout shop/web scale"
+
+
+@pytest.mark.parametrize("scale", [None, {}, {"spec": {"replicas": "7"}}])
+async def test_where_nothing_says_it_there_are_as_many_as_are_counted(scale: Document | None) -> None:
+    more = {} if scale is None else {"scale": scale}
+    assert await Server(Rollout={"spec": {}}, **more).reader().replicas(rolling(counted=4)) == 5
+    assert await Server(Rollout={"spec": {}}, **more).reader().replicas(rolling()) == 0
+
+
+async def test_a_path_of_the_white_list_says_it_and_one_that_leads_nowhere_says_none() -> None:
+    server = Server(
+        Rollout={"spec": {"size": 6}},
+        scale={"spec": {"replicas": 7}},
+        white_list=listed(replicasPath="spec.size"),
+    )
+    assert await server.reader().replicas(rolling(counted=4)) == 6
+    odd = Server(Rollout={"spec": {}}, white_list=listed(replicasPath="spec.size"))
+    assert await odd.reader().replicas(rolling(counted=4)) == 0
+
+
+async def test_paths_of_the_filter_say_it_and_must_lead_somewhere() -> None:
+    server = Server(Rollout={"spec": {"a": 1, "b": 2}}, white_list=listed(replicasPath="spec.a"))
+    assert await server.reader().replicas(rolling(replicasPathList=["spec.a", "spec.b"])) == 3
+    with pytest.raises(PathError):
+        await server.reader().replicas(rolling(replicasPathList=["spec.c"]))
+
+
+async def test_the_workload_is_read_for_shares_alone() -> None:
+    server = Server(CloneSet={"spec": {"replicas": 8}})
+    reader: Any = server.reader()
+    numbers, shares = (view(spread(subset("a", most))) for most in (4, "50%"))
+    await replicas_for(numbers.subsets, numbers, reader)
+    assert server.asked == []
+    assert await replicas_for(shares.subsets, shares, reader) == 8
+
+
+# ── a cluster ────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[Place]:
+    async with small_cluster(nodes=0) as place:
+        await place.create(NAMESPACES, {"metadata": {"name": OWN}})
+        yield place
+
+
+def common() -> dict[str, Any]:
+    return {"namespace": OWN, "clock": loop_clock(start=0.0)}
+
+
+async def install(place: Place) -> None:
+    """WorkloadSpreads, of which there is one."""
+    await place.create(CUSTOM_RESOURCE_DEFINITIONS, crds_of([WORKLOAD_SPREADS])[0])
+    document = spread(subset("a", 3))
+    document["metadata"] = {"name": "ws"}
+    await place.create(WORKLOAD_SPREADS, document)
+
+
+WS = Key("default", "ws")
+
+
+async def test_both_readers_see_the_same_and_the_one_with_a_cache_costs_no_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with cluster() as place:
+        live = LiveSpreads(lambda: place.client, **common())
+        cached = CachedSpreads(place.client, **common(), rng=random.Random(1))
+        assert await live.spreads("default") == (), "the kind is not installed"
+        running = asyncio.create_task(cached.run())
+        try:
+            await asyncio.sleep(5)
+            assert await cached.spreads("default") == ()
+            # when it is installed, and used
+            await install(place)
+            await asyncio.sleep(60)
+            # then
+            for reader in (live, cached):
+                assert [one.name for one in await reader.spreads("default")] == ["ws"]
+                assert await reader.spreads(OWN) in ((), [])
+                for found in (await reader.newest(WS), await reader.fresh(WS)):
+                    assert found is not None
+                    assert found.name == "ws"
+                assert await reader.newest(Key("default", "other")) is None
+                assert await reader.fresh(Key("default", "other")) is None
+            for request in ("list", "get"):
+                monkeypatch.setattr(place.client, request, None)
+            assert [one.name for one in await cached.spreads("default")] == ["ws"]
+            assert await cached.newest(WS) is not None
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+async def test_places_are_noted_if_nobody_wrote_meanwhile(is_cached: bool) -> None:
+    async with cluster() as place:
+        await install(place)
+        live = LiveSpreads(lambda: place.client, **common())
+        reader = CachedSpreads(place.client, **common(), rng=random.Random(1)) if is_cached else live
+        seen = await live.fresh(WS)
+        assert seen is not None
+        lists = {"v1": [SubsetStatus(name="a", missing_replicas=2, replicas=1)]}
+        # when
+        written = await reader.write(seen, lists)
+        # then
+        assert [one.missing_replicas for one in written.entries("v1")] == [2]
+        assert (await live.fresh(WS)) == written
+        with pytest.raises(ConflictError):
+            await reader.write(seen, lists)
+
+
+async def test_owners_pods_and_the_white_list_are_asked_for_where_they_are() -> None:
+    async with cluster() as place:
+        reader = LiveSpreads(lambda: place.client, **common())
+        owner = {"apiVersion": "v1", "kind": "Service", "name": "above", "uid": "u1", "controller": True}
+        await place.create(PODS, pod("p", owners=[owner]))
+        # then
+        found = await reader.pod("default", "p")
+        assert found is not None
+        assert found["metadata"]["name"] == "p"
+        assert await reader.pod("default", "other") is None
+        uid = found["metadata"]["uid"]
+        above = await reader.above(OwnerReference(api_version="v1", kind="Pod", name="p", uid=uid), "default")
+        assert above is not None
+        assert above.name == "above"
+
+
+async def test_the_white_list_is_remembered_for_a_moment() -> None:
+    async with cluster() as place:
+        reader = LiveSpreads(lambda: place.client, **common())
+        assert (await reader.white_list()).workloads == ()
+        configuration = {"metadata": {"name": CONFIGURATION}, "data": {WHITE_LIST_KEY: listed()}}
+        await place.create(CONFIG_MAPS, configuration, namespace=OWN)
+        assert (await reader.white_list()).workloads == ()
+        await asyncio.sleep(5)
+        assert [one.target for one in (await reader.white_list()).workloads] == [
+            GroupKind("argoproj.io", "Rollout")
+        ]
+        await place.merge(CONFIG_MAPS, CONFIGURATION, {"data": {WHITE_LIST_KEY: "{"}}, namespace=OWN)
+        await asyncio.sleep(5)
+        with pytest.raises(WhiteListError):
+            await reader.white_list()

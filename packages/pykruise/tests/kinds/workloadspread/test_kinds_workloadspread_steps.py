@@ -1,0 +1,88 @@
+"""The two steps of pod admission: which pods they are shown, and which requests they are about."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
+from pykruise.admission.pods.steps import StepError
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.cel import NEVER, Meant
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import PODS
+from pykruise.kube.selectors import EVERYTHING
+from support.reviews import request
+from support.spreads import SpreadServer, placed_in, pod, spread, subset
+
+KIND = WORKLOAD_SPREADS.kind
+
+
+async def placed() -> tuple[SpreadServer, Document]:
+    """One of two places is taken by a pod, which is stored."""
+    server = SpreadServer(spread(subset("a", 2)))
+    found = await server.replica().create(pod("p1"))
+    assert found is not None
+    server.pods["p1"] = found
+    assert server.missing() == {"a": 1}
+    return server, found
+
+
+async def test_an_evicted_pod_gives_its_place_back_unless_it_is_only_tried() -> None:
+    server, _ = await placed()
+    await server.replica().evict("p1", dry_run=True)
+    assert server.missing() == {"a": 1}
+    await server.replica().evict("p1")
+    assert server.missing() == {"a": 2}
+    with pytest.raises(StepError, match="pod shop/p2 is not there"):
+        await server.replica().evict("p2")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"operation": "UPDATE"},
+        {"operation": "CREATE"},
+        {"operation": "CREATE", "subresource": "binding"},
+        {"operation": "DELETE", "subresource": "eviction"},
+    ],
+)
+async def test_requests_that_no_pod_goes_by_change_nothing(asked: Any) -> None:
+    server, document = await placed()
+    step = SpreadRelease(server.replica().spreading)
+    assert await step.judge(request(PODS, document, old=document, **asked)) is None
+    assert server.missing() == {"a": 1}
+
+
+async def test_a_deletion_without_the_pod_changes_nothing() -> None:
+    """API servers before 1.15 do not show it"""
+    server, _ = await placed()
+    step = SpreadRelease(server.replica().spreading)
+    assert await step.judge(request(PODS, operation="DELETE", name="p1")) is None
+    assert server.missing() == {"a": 1}
+
+
+async def test_places_are_those_of_the_namespace_that_the_request_is_about() -> None:
+    # given a pod that says no namespace, as before an API server has filled it in, or another one
+    for namespace in (None, "market"):
+        server = SpreadServer(spread(subset("a", 2)))
+        document = pod("p1")
+        document["metadata"]["namespace"] = namespace
+        # then
+        found = await server.replica().create(document)
+        assert placed_in(found) == "a"
+        assert found is not None
+        await server.replica().delete(found, namespace="shop")
+        assert server.missing() == {"a": 2}
+
+
+def test_pods_are_shown_where_there_are_workloadspreads_and_noted_ones_when_they_go() -> None:
+    injection, release = SpreadInjection(None), SpreadRelease(None)
+    everything = {KIND: [Meant(selector=EVERYTHING)]}
+    assert injection.wanted({}) == injection.wanted(everything)
+    assert "o.controller == true" in injection.wanted({})
+    assert injection.wanted({KIND: []}) == NEVER
+    # where there are none any more, noted pods still go
+    gone = release.wanted({KIND: []})
+    assert '"apps.kruise.io/matched-workloadspread" in oldObject.metadata.annotations' in gone
+    assert release.wanted({}) == release.wanted(everything) != gone
+    assert gone in release.wanted({})
