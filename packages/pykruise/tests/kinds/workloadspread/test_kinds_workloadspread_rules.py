@@ -185,6 +185,12 @@ def test_a_workload_is_read_for_a_patch_alone_and_only_where_its_template_is_kno
         assert asked == requests
 
 
+def test_a_template_that_is_wrong_itself_is_held_against_patches_alone() -> None:
+    server = SpreadServer(owners=[workload(CLONE_SET, template={"spec": {"containers": []}})])
+    doc = spread(subset("a"), subset("b", patch=PATCH))
+    assert fields(doc, reader=server.replica()) == ["spec.subsets[1].patch.containers"]
+
+
 # ── subsets ──────────────────────────────────────────────────────────────────
 
 

@@ -92,7 +92,7 @@ def test_one_is_found_by_its_workload_unless_it_goes_or_names_none() -> None:
         (JOB, {"parallelism": 3, "replicas": 9}, 3),
         (GroupKind("batch.volcano.sh", "Job"), {"parallelism": 3, "replicas": 9}, None),
         *((kind, spec, 1) for kind in (CLONE_SET, JOB) for spec in (None, {})),
-        *((CLONE_SET, {"replicas": odd}, 1) for odd in (None, "3", True)),
+        *((CLONE_SET, {"replicas": odd}, 1) for odd in (None, "3", False)),
         (GroupKind("argoproj.io", "Rollout"), {"replicas": 3}, None),
     ],
 )

@@ -45,10 +45,9 @@ def patch_errors(subset: Subset, target: Mapping[str, Any] | None, *, path: str)
     if shape_problem(target):
         return
     try:
-        pod = with_defaults(tried(template_of(target), subset))
+        spec = with_defaults(tried(template_of(target), subset))["spec"]
     except PlacementError as error:
         yield invalid(path, subset.patch, str(error))
         return
-    spec: Mapping[str, Any] = pod.get("spec") or {}
     yield from pod_spec_errors(spec, path)
     yield from toleration_errors(spec.get("tolerations") or (), f"{path}.tolerations")

@@ -99,9 +99,11 @@ class TargetReader(WorkloadReader):
 
     async def replicas(self, view: SpreadView) -> int:
         """Pods that the workload wants; 0: it is not there. Raises PathError, KubeError."""
-        target, document = view.target, await self.target(view)
-        if target is None or document is None:
+        document = await self.target(view)
+        if document is None:
             return 0
+        target = view.target
+        assert target is not None
         listed = await self._listed_as(target[0])
         path = listed.replicas_path if listed is not None else ""
         try:

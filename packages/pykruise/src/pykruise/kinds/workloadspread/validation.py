@@ -205,6 +205,6 @@ def _strategy_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
 
 
 def _filter_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
-    wanted = spec.target_filter.selector if spec.target_filter is not None else None
-    if wanted is not None:
-        yield from label_selector_errors(msgspec.to_builtins(wanted), "spec.targetFilter")
+    if spec.target_filter is not None:
+        selector = msgspec.to_builtins(spec.target_filter.selector)
+        yield from label_selector_errors(selector, "spec.targetFilter")
