@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.facts import Facts
 from pykruise.kinds.sidecarset.injection import Surroundings, inject
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
+from pykruise.kinds.sidecarset.validation import errors_of
+from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset, read_spec
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, deep_copy, encode
+from pykruise.kube.errors import Cause
 from pykruise.pods.revisions import RevisionView
 
 NOW = parse_time("2026-01-31T12:00:00Z")
@@ -50,9 +53,18 @@ def canary(name: str, *containers: Document, base: str, **spec: Any) -> Document
     return sidecarset(name, *containers, metadata={"annotations": annotations}, **given)
 
 
-def view(doc: Document, *, version: int = 1, generation: int = 1) -> SidecarSetView:
-    """The view of a SidecarSet as admission stores it."""
-    stored = with_defaults(doc)
+def problems(
+    doc: Document, *others: SidecarSetView, old: Document | None = None, **facts: Any
+) -> list[Cause]:
+    """What is wrong with a document as it stands, beside other SidecarSets."""
+    spec, problem = read_spec(doc.get("spec") or {})
+    assert spec is not None, problem
+    return errors_of(doc, spec, facts=Facts(others=others, **facts), old=old)
+
+
+def view(doc: Document, *, version: int = 1, generation: int = 1, is_admitted: bool = True) -> SidecarSetView:
+    """The view of a SidecarSet as admission stores it; or as it was stored without."""
+    stored = with_defaults(doc) if is_admitted else doc
     metadata = {
         "uid": f"uid-{stored['metadata']['name']}",
         "resourceVersion": str(version),

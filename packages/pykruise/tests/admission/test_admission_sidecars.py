@@ -1,6 +1,5 @@
 """The step of pod admission that puts sidecars in: what it reads, what it reports, and when it refuses."""
 
-import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,23 +9,12 @@ import pytest
 from pykruise.admission.pods import chain
 from pykruise.admission.pods.refusals import Refusal, RefusalEvents
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds import crds_of
-from pykruise.kinds.sidecarset.readers import CachedSidecars, LiveSidecars
-from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
-from pykruise.kube.patches import PatchType
-from pykruise.kube.resources import (
-    CONFIG_MAPS,
-    CONTROLLER_REVISIONS,
-    CUSTOM_RESOURCE_DEFINITIONS,
-    NAMESPACES,
-    PODS,
-)
+from pykruise.kube.resources import PODS
 from pykruise.pods.revisions import RevisionView
-from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from support.reviews import at_once, request
 from support.sidecarsets import NOW, container, names, pod, sidecarset, view
 
@@ -217,78 +205,3 @@ def test_the_events_are_on_both_objects() -> None:
         ("SidecarSet", "/log", "FailedInjection"),
         ("ReplicaSet", "shop/web-1", "FailedInjection"),
     ]
-
-
-# ── the readers ──────────────────────────────────────────────────────────────
-
-
-async def test_both_readers_see_the_same() -> None:
-    async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as cluster:
-        common: dict[str, Any] = {"namespace": "kruise-system"}
-        live = LiveSidecars(lambda: cluster.client, **common)
-        cached = CachedSidecars(cluster.client, clock=cluster.clock, rng=random.Random(1), **common)
-        assert await live.sidecar_sets() == (), "the kind is not installed"
-        running = asyncio.create_task(cached.run())
-        try:
-            await asyncio.sleep(5)
-            assert await cached.sidecar_sets() == ()
-            assert cached.problems() == ()
-            # when it is installed, and used
-            await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", *crds_of([SIDECAR_SETS]))
-            for name in ("kruise-system", "shop"):
-                await cluster.client.create(
-                    NAMESPACES, "", {"metadata": {"name": name, "labels": {"tier": name}}}
-                )
-            await cluster.client.create(SIDECAR_SETS, "", LOG)
-            revision = {
-                "metadata": {"name": "log-1", "labels": {"kruise.io/sidecarset-name": "log"}},
-                "revision": 1,
-                "data": {"spec": {"containers": [container("log")]}},
-            }
-            await cluster.client.create(CONTROLLER_REVISIONS, "kruise-system", revision)
-            key = "SidecarSet_PatchPodMetadata_WhiteList"
-            config = {"metadata": {"name": "kruise-configuration"}, "data": {key: "text"}}
-            await cluster.client.create(CONFIG_MAPS, "kruise-system", config)
-            await asyncio.sleep(60)
-            # then
-            for reader in (live, cached):
-                assert [one.name for one in await reader.sidecar_sets()] == ["log"]
-                labels = await reader.namespace_labels("shop")
-                assert labels is not None
-                assert labels["tier"] == "shop"
-                assert await reader.namespace_labels("nowhere") is None
-                assert [one.name for one in await reader.revisions("log")] == ["log-1"]
-                assert await reader.revisions("other") in ((), [])
-                assert await reader.whitelist() == "text"
-            assert cached.problems() == ()
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-
-
-async def test_while_the_watch_is_broken_the_api_server_is_asked_itself() -> None:
-    """An API server comes back and asks about pods before the watch is tried again"""
-    async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as cluster:
-        await cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", *crds_of([SIDECAR_SETS]))
-        for name in ("kruise-system", "shop"):
-            await cluster.client.create(
-                NAMESPACES, "", {"metadata": {"name": name, "labels": {"tier": "old"}}}
-            )
-        cached = CachedSidecars(
-            cluster.client, namespace="kruise-system", clock=cluster.clock, rng=random.Random(1)
-        )
-        running = asyncio.create_task(cached.run())
-        await asyncio.sleep(5)
-        assert await cached.sidecar_sets() == ()
-        # when
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        await cluster.client.create(SIDECAR_SETS, "", LOG)
-        label = {"metadata": {"labels": {"tier": "new"}}}
-        await cluster.client.patch(NAMESPACES, "", "shop", label, patch_type=PatchType.MERGE)
-        # then
-        assert [one.name for one in await cached.sidecar_sets()] == ["log"]
-        labels = await cached.namespace_labels("shop")
-        assert labels is not None
-        assert labels["tier"] == "new"
-        assert await cached.revisions("log") == []

@@ -1,8 +1,10 @@
 """Expressions that give a sidecar's resources."""
 
+from contextlib import nullcontext
+
 import pytest
 
-from pykruise.kinds.sidecarset.expressions import DEEPEST, ExpressionError, check, evaluate
+from pykruise.kinds.sidecarset.expressions import DEEPEST, LONGEST, ExpressionError, check, evaluate
 from pykruise.kube.quantities import Quantity
 
 
@@ -26,6 +28,18 @@ def result(text: str, amount: str, variable: str = "cpu") -> str:
         ("cpu/3", "1", "333m"),
         ("cpu*50%", "0", "0"),
         ("cpu + 0.0015", "1", "1001m"),
+        ("0.0015 + cpu", "1", "1001m"),
+        ("3 - 1 - 0.5", "1", "1500m"),
+        ("3 - cpu", "1", "2"),
+        ("6 / 4", "1", "1500m"),
+        ("2 * cpu", "1", "2"),
+        ("max(1, 2)", "1", "2"),
+        ("max(2, 1)", "1", "2"),
+        ("min(2, 1)", "1", "1"),
+        ("min(1, 2)", "1", "1"),
+        ("max(0.5, cpu)", "1", "1"),
+        ("1e30", "1", "1000000000000E"),
+        ("cpu", "1n", "1n"),
     ],
 )
 def test_cpu(text: str, amount: str, expected: str) -> None:
@@ -40,6 +54,12 @@ def test_cpu(text: str, amount: str, expected: str) -> None:
         ("MEMORY", "1G", "1G"),
         ("memory - memory + 100M", "1Gi", "100M"),
         ("max(memory, memory)", "64Mi", "64Mi"),
+        # of two equal amounts the first
+        ("max(memory, 1024)", "1Ki", "1Ki"),
+        ("min(memory, 1024)", "1Ki", "1Ki"),
+        ("min(1024, memory)", "1Ki", "1024"),
+        # whatever is no power of two is written as a decimal number
+        ("memory * 2", "1e3", "2k"),
     ],
 )
 def test_memory(text: str, amount: str, expected: str) -> None:
@@ -47,10 +67,9 @@ def test_memory(text: str, amount: str, expected: str) -> None:
     assert result(text, amount, "memory") == expected
 
 
-def test_a_number_without_unit_is_whole_bytes_of_memory() -> None:
-    assert result("10.7 + 0*1 + min(1, 0)", "1") == "10700m"
-    with pytest.raises(ExpressionError, match="multiplies two quantities"):
-        result("memory*memory", "1", "memory")
+@pytest.mark.parametrize("variable", ["cpu", "memory"])
+def test_a_number_without_unit_is_cut_to_thousandths(variable: str) -> None:
+    assert result("10.7004 + 0*1 + min(1, 0)", "1", variable) == "10700m"
 
 
 def test_a_large_amount_does_not_overflow() -> None:
@@ -93,6 +112,53 @@ def test_what_can_never_be_evaluated_is_refused(text: str) -> None:
         check(text, variable="cpu")
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("max(cpu)", "has ')' where ',' is expected"),
+        ("(cpu", "has 'the end' where ')' is expected"),
+        ("cpu +", "has the end where a number, a variable or '(' is expected"),
+        ("*", "has '*' where a number, a variable or '(' is expected"),
+        ("cpu cpu", "does not go on with 'cpu'"),
+        ("  cpu & 1", "has '&', which means nothing here"),
+        ("cores", "has the unknown name 'cores'; known are cpu, max and min"),
+        ("1e31", "has the number '1e31', which is too large or too small"),
+        ("1e-31", "has the number '1e-31', which is too large or too small"),
+        ("10Kib", "has '10Kib', which is no quantity"),
+        ("1e2k", "has '1e2k'; a number has an exponent or a unit, not both"),
+        ("cpu*cpu", "multiplies two quantities"),
+        ("1/cpu", "divides by a quantity"),
+        ("cpu/0", "divides by zero"),
+    ],
+)
+def test_an_error_says_where_it_is_and_what_would_be_right(text: str, problem: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        check(text, variable="cpu")
+    assert str(caught.value).startswith(problem)
+
+
+def nested(depth: int) -> str:
+    """A number, inside so many parentheses that all in all there are so many levels."""
+    return "(" * (depth - 1) + "1" + ")" * (depth - 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ("cpu".ljust(LONGEST), False),
+        ("cpu".ljust(LONGEST + 1), True),
+        (nested(DEEPEST), False),
+        (nested(DEEPEST + 1), True),
+        # side by side is not inside each other
+        ("+".join(["(1)"] * (DEEPEST + 1)), False),
+        (f"(1) + (1) + {nested(DEEPEST + 1)}", True),
+    ],
+)
+def test_an_expression_has_a_greatest_length_and_depth(text: str, *, is_refused: bool) -> None:
+    with pytest.raises(ExpressionError) if is_refused else nullcontext():
+        check(text, variable="cpu")
+
+
 @pytest.mark.parametrize("text", ["cpu - 2", "cpu - 100000", "max(cpu*50%, 50m)"])
 def test_what_is_negative_only_for_small_pods_is_accepted_and_refused_for_those(text: str) -> None:
     check(text, variable="cpu")
@@ -102,3 +168,5 @@ def test_a_negative_result_is_an_error() -> None:
     """case 55"""
     with pytest.raises(ExpressionError, match="must not be negative"):
         result("cpu - 2", "1")
+    with pytest.raises(ExpressionError, match="must not be negative"):
+        result("-cpu", "1n")

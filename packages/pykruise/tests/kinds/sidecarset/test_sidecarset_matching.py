@@ -1,15 +1,18 @@
-"""Which revision of a SidecarSet a new pod gets."""
+"""Which SidecarSets put their sidecars into a new pod, and which revision of each."""
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kinds.sidecarset.errors import InjectionError
-from pykruise.kinds.sidecarset.matching import chosen_contents
+from pykruise.kinds.sidecarset.hashes import hashes_of
+from pykruise.kinds.sidecarset.matching import candidates, chosen_contents, matching_sets
 from pykruise.kinds.sidecarset.revisions import SET_LABEL, candidate_of
+from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.documents import Document
 from pykruise.pods.revisions import RevisionView
-from support.sidecarsets import by_name, container, injected, pod, sidecarset, view
+from support.sidecarsets import by_name, canary, container, injected, pod, sidecarset, view
 
 LABELS = {"app": "web"}
 
@@ -69,6 +72,14 @@ def test_a_name_goes_before_a_version_of_which_the_newest_counts() -> None:
     assert image(wanting(customVersion="v1", revisionName="log-1")) == "log:1"
 
 
+def test_hashes_that_were_not_recorded_with_a_revision_are_reckoned() -> None:
+    """section 6.7"""
+    found = chosen_contents(
+        view(wanting(revisionName="log-1")), labels=LABELS, revisions=STORED, draw=lambda: 0.5
+    )
+    assert found.hashes == hashes_of({"containers": [container("log")]})
+
+
 @pytest.mark.parametrize(
     ("strategy", "draw", "expected"),
     [
@@ -80,6 +91,8 @@ def test_a_name_goes_before_a_version_of_which_the_newest_counts() -> None:
         ({"partition": "0%"}, 0.0, "log:2"),
         ({"partition": "30%"}, 0.29, "log:1"),
         ({"partition": "30%"}, 0.31, "log:2"),
+        ({"partition": "50%"}, 0.5, "log:1"),
+        ({"partition": "50%"}, 0.501, "log:2"),
     ],
 )
 def test_partial_leaves_to_the_update_strategy_which_pods_get_it(
@@ -87,6 +100,15 @@ def test_partial_leaves_to_the_update_strategy_which_pods_get_it(
 ) -> None:
     """case 49"""
     assert image(wanting(strategy, revisionName="log-1", policy="Partial"), draw=draw) == expected
+
+
+@pytest.mark.parametrize("strategy", [None, {}, {"partition": None}])
+def test_without_a_strategy_partial_gives_the_present_spec(strategy: Any) -> None:
+    """Of one that was stored without admission; case 49"""
+    doc = wanting(revisionName="log-1", policy="Partial")
+    doc["spec"]["updateStrategy"] = strategy
+    found = chosen_contents(view(doc, is_admitted=False), labels=LABELS, revisions=STORED, draw=lambda: 0.0)
+    assert found.containers[0].image == "log:2"
 
 
 def test_a_partition_that_is_none_refuses_the_pod() -> None:
@@ -106,6 +128,77 @@ def test_a_revision_that_is_gone_refuses_the_pod() -> None:
     with pytest.raises(InjectionError, match="log-9") as caught:
         injected(pod(), wanting(revisionName="log-9"), revisions={"log": STORED})
     assert caught.value.sidecarset == "log"
+
+
+def test_a_version_that_no_revision_has_is_named() -> None:
+    with pytest.raises(InjectionError, match="custom version v9 of SidecarSet log is not stored"):
+        image(wanting(customVersion="v9"))
+
+
+def test_a_revision_that_cannot_be_read_refuses_the_pod() -> None:
+    broken = msgspec.structs.replace(STORED[0], template={"containers": ["text"]})
+    with pytest.raises(InjectionError, match=r"revision log-1 cannot be read: spec\.containers\[0\]"):
+        injected(pod(), wanting(revisionName="log-1"), revisions={"log": [broken]})
+
+
+# ── which SidecarSets ────────────────────────────────────────────────────────
+
+
+def matching(*sets: SidecarSetView, namespace_labels: dict[str, str] | None = None) -> list[str]:
+    """Those that inject into a pod of the namespace shop, in their order."""
+    found = matching_sets(sets, labels=LABELS, namespace="shop", namespace_labels=namespace_labels or {})
+    return [one.name for one in found]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"selector": {"matchExpressions": [{"key": "a", "operator": "Nope"}]}},
+        {"updateStrategy": {"paused": "yes"}},
+        {"initContainers": ["text"]},
+        {"selector": {}},
+        {"injectionStrategy": {"paused": True}},
+    ],
+)
+def test_one_that_cannot_be_read_or_is_paused_injects_nothing(spec: Any) -> None:
+    """section 6.1"""
+    sets = [
+        view(sidecarset("a", container("a"), **spec), is_admitted=False),
+        view(sidecarset("b", container("b"))),
+    ]
+    assert matching(*sets) == ["b"]
+    assert [one.name for one in candidates(sets, labels=LABELS)] == ["b"]
+
+
+def test_those_that_name_the_namespace_go_first_and_each_by_name() -> None:
+    """section 6.1, pitfall 22"""
+    key = "kubernetes.io/metadata.name"
+    labels = {key: "shop", "tier": "gold"}
+    sets = [
+        view(sidecarset(name, container(name), namespaceSelector=selector))
+        for name, selector in (
+            ("d", None),
+            ("z", {"matchLabels": {key: "shop"}}),
+            ("c", {"matchLabels": {"tier": "gold"}}),
+            ("y", {"matchLabels": {key: "shop"}}),
+            ("a", {"matchLabels": {"tier": "iron"}}),
+        )
+    ]
+    assert matching(*sets, namespace_labels=labels) == ["y", "z", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [({}, ["other", "trial"]), ({"injectionStrategy": {"paused": True}}, ["log", "other"])],
+)
+def test_a_canary_that_injects_takes_the_place_of_its_base(strategy: Any, expected: list[str]) -> None:
+    """case 37"""
+    sets = [
+        view(canary("trial", container("log"), base="log", **strategy)),
+        view(sidecarset("log", container("log"))),
+        view(sidecarset("other", container("other"))),
+    ]
+    assert matching(*sets) == expected
 
 
 def test_the_draw_is_of_the_seed_alone() -> None:

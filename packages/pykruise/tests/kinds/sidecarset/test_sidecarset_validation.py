@@ -1,40 +1,23 @@
 """What admission refuses of a SidecarSet, and under which field."""
 
-from collections.abc import Sequence
 from typing import Any
 
-import orjson
 import pytest
 
-from pykruise.kinds.sidecarset.admission import mutate_sidecarset, validating
-from pykruise.kinds.sidecarset.conversion import CONVERSION
 from pykruise.kinds.sidecarset.defaults import with_defaults
-from pykruise.kinds.sidecarset.facts import Facts
 from pykruise.kinds.sidecarset.revisions import SET_LABEL, candidate_of
-from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.sidecarset.validation import errors_of
-from pykruise.kinds.sidecarset.view import read_spec
-from pykruise.kube.conversion import convert
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import KubeError
+from pykruise.pods.ordering import MOST_WEIGHTS
 from pykruise.pods.revisions import RevisionView
-from support.reviews import at_once, request
-from support.sidecarsets import canary, container, hot, sidecarset, view
+from support.sidecarsets import canary, container, hot, problems, sidecarset, view
 
 
 def errors(
     doc: Document, *others: Document, old: Document | None = None, **facts: Any
 ) -> list[tuple[str, str]]:
     """Reason and field of every error, of a document with its defaults."""
-    stored = with_defaults(doc)
-    spec, problem = read_spec(stored["spec"])
-    assert spec is not None, problem
-    found = errors_of(
-        stored,
-        spec,
-        facts=Facts(others=[view(one) for one in others], **facts),
-        old=with_defaults(old) if old is not None else None,
-    )
+    stored = with_defaults(old) if old is not None else None
+    found = problems(with_defaults(doc), *(view(one) for one in others), old=stored, **facts)
     return [(one.reason.removeprefix("FieldValue"), one.field) for one in found]
 
 
@@ -45,10 +28,18 @@ def test_a_plain_sidecarset_is_accepted() -> None:
 # ── metadata and canaries ────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", ["a.b", "a" * 64])
-def test_names_are_short_and_without_dots(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "is_wrong"), [("a.b", True), ("a" * 63, False), ("a" * 64, True), ("a-1", False)]
+)
+def test_names_are_short_and_without_dots(name: str, *, is_wrong: bool) -> None:
     """case 11"""
-    assert ("Invalid", "metadata.name") in errors(sidecarset(name, container("log")))
+    assert errors(sidecarset(name, container("log"))) == [("Invalid", "metadata.name")] * is_wrong
+
+
+def test_a_name_may_still_have_to_be_made_up() -> None:
+    doc = sidecarset("", container("log"), metadata={"name": None, "generateName": "log-"})
+    assert errors(doc) == []
+    assert errors({"spec": doc["spec"]}) == [("Required", "metadata.name")]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +82,31 @@ def test_a_canary_needs_a_base_that_is_none_and_does_not_update() -> None:
         assert errors(doc, *others) == [("Invalid", "metadata")]
 
 
+@pytest.mark.parametrize(
+    ("base", "others", "problem"),
+    [
+        ("trial", [], "base sidecarSet cannot be itself"),
+        ("none", [], "base sidecarSet is not found"),
+        ("first", ["first"], "base sidecarSet cannot be canary"),
+    ],
+)
+def test_it_is_said_what_is_wrong_with_a_base(base: str, others: list[str], problem: str) -> None:
+    """section 5.1"""
+    doc = canary("trial", container("log"), base=base)
+    canaries = (view(canary(name, container("log"), base="log")) for name in others)
+    (found,) = problems(with_defaults(doc), *canaries)
+    assert found.message.endswith(problem)
+
+
+def test_one_that_becomes_a_canary_is_not_immutable_before() -> None:
+    """section 5.1: that the base has changed is an error of canaries"""
+    base = sidecarset("base", container("log"))
+    old = sidecarset("trial", container("log"), updateStrategy={"type": "NotUpdate"})
+    trial = canary("trial", container("log"), base="base")
+    assert errors(trial, base, old=old) == [("Invalid", "metadata")]
+    assert errors(trial, base, old=trial) == []
+
+
 def test_a_canarys_base_cannot_be_changed() -> None:
     """case 25"""
     bases = [sidecarset(name, container("log")) for name in ("one", "two")]
@@ -124,6 +140,13 @@ def test_a_selector_is_required_and_selects_something() -> None:
     assert errors(sidecarset("s", container("a"), namespaceSelector={})) == [
         ("Invalid", "spec.namespaceSelector")
     ]
+
+
+@pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": {}}])
+def test_one_without_a_spec_is_refused_unless_it_is_stored_already(spec: Document) -> None:
+    doc = {"metadata": {"name": "s"}, **spec}
+    assert [one.field for one in problems(doc)] == ["spec.selector", "spec"]
+    assert problems({**doc, "metadata": {"name": "s", "labels": {"a": "b"}}}, old=doc) == []
 
 
 def test_there_is_at_least_one_container() -> None:
@@ -164,6 +187,30 @@ def test_the_revision_to_inject_must_be_stored_and_be_its_own() -> None:
         assert errors(doc(**choice), old=old, revisions=known) == [("Invalid", field)]
 
 
+@pytest.mark.parametrize(
+    ("choice", "problem"),
+    [
+        ({"revisionName": "s-9"}, '"s-9": Cannot find specific ControllerRevision'),
+        ({"customVersion": "v9"}, '"v9": Cannot find specific ControllerRevision'),
+        ({"revisionName": "s-9", "customVersion": "v9"}, '"s-9": Cannot find specific ControllerRevision'),
+        ({}, '"": revisionName and customVersion cannot be empty simultaneously'),
+    ],
+)
+def test_it_is_said_which_revision_is_missing(choice: Document, problem: str) -> None:
+    doc = sidecarset("s", container("a"), injectionStrategy={"revision": choice})
+    (found,) = problems(with_defaults(doc))
+    assert found.message == f"Invalid value: {problem}"
+
+
+@pytest.mark.parametrize(("policy", "is_wrong"), [("Always", False), ("Partial", False), ("Never", True)])
+def test_a_revision_is_injected_always_or_partially(policy: str, *, is_wrong: bool) -> None:
+    """section 5.2"""
+    choice = {"revisionName": "s-1", "policy": policy}
+    doc = sidecarset("s", container("a"), injectionStrategy={"revision": choice})
+    expected = [("NotSupported", "spec.injectionStrategy.revision.policy")] * is_wrong
+    assert errors(doc, revisions=[revision("s-1")]) == expected
+
+
 # ── update strategy ──────────────────────────────────────────────────────────
 
 
@@ -175,6 +222,26 @@ def test_a_selector_excludes_a_partition(partition: Any, expected: int) -> None:
         errors(sidecarset("s", container("a"), updateStrategy=strategy))
         == [("Invalid", "spec.updateStrategy")] * expected
     )
+
+
+@pytest.mark.parametrize("selector", [{}, {"matchExpressions": [{"key": "a", "operator": "Nope"}]}])
+def test_a_selector_of_upgrades_can_be_read_and_selects_something(selector: Document) -> None:
+    """section 5.3"""
+    found = errors(sidecarset("s", container("a"), updateStrategy={"selector": selector}))
+    assert found == [("Invalid", "spec.updateStrategy.selector")]
+
+
+def test_so_many_weights_are_allowed_and_more_only_where_they_are_stored() -> None:
+    def doc(count: int, **spec: Any) -> Document:
+        terms = [weighted(1, {"matchLabels": {"a": str(number)}}) for number in range(count)]
+        priority = {"weightPriority": terms}
+        return sidecarset("s", container("a"), updateStrategy={"priorityStrategy": priority}, **spec)
+
+    assert errors(doc(MOST_WEIGHTS)) == []
+    path = "spec.updateStrategy.priorityStrategy.weightPriority"
+    assert errors(doc(MOST_WEIGHTS + 1)) == [("TooMany", path)]
+    stored = doc(MOST_WEIGHTS + 1)
+    assert errors(doc(MOST_WEIGHTS + 1, revisionHistoryLimit=5), old=stored) == []
 
 
 @pytest.mark.parametrize("field", ["partition", "maxUnavailable"])
@@ -353,225 +420,6 @@ def test_errors_of_containers_are_those_of_pods() -> None:
     ]
 
 
-# ── annotations of pods ──────────────────────────────────────────────────────
-
-
-def annotating(*entries: Document, **spec: Any) -> Document:
-    return sidecarset("s", container("a"), patchPodMetadata=list(entries), **spec)
-
-
-OOM = {"annotations": {"oom-score": "1"}}
-FIELD = "spec.patchPodMetadata"
-
-
-def test_without_a_whitelist_the_gate_decides() -> None:
-    """case 17"""
-    assert errors(annotating(OOM)) == [("Required", FIELD)]
-    assert errors(annotating(OOM), allows_any_annotation=True) == []
-    assert errors(annotating(OOM), whitelist='{"rules":[]}') == [("Required", FIELD)]
-
-
-def test_a_rule_is_for_sidecarsets_with_its_labels_even_with_the_gate() -> None:
-    """case 18"""
-    rules = [{"selector": {"matchLabels": {"sidecar": "log"}}, "allowedAnnotationKeyExprs": ["^oom-score$"]}]
-    rules.append({"selector": {}, "allowedAnnotationKeyExprs": ["^other$"]})
-    whitelist = orjson.dumps({"rules": rules}).decode()
-    labelled = annotating(OOM, metadata={"labels": {"sidecar": "log"}})
-    assert errors(annotating(OOM), whitelist=whitelist, allows_any_annotation=True) == [("Required", FIELD)]
-    assert errors(labelled, whitelist=whitelist) == []
-
-
-@pytest.mark.parametrize(
-    "text", ["", "no json", '{"rules":1}', '{"rules":[{"allowedAnnotationKeyExprs":["["]}]}']
-)
-def test_a_whitelist_that_cannot_be_read_allows_nothing(text: str) -> None:
-    assert errors(annotating(OOM), whitelist=text, allows_any_annotation=True) == [("Required", FIELD)]
-
-
-def test_each_annotation_is_patched_once_and_has_a_key() -> None:
-    """case 19"""
-    allowed: dict[str, Any] = {"allows_any_annotation": True}
-    assert errors(annotating(OOM, OOM), **allowed) == [("Required", f"{FIELD}[1].annotations")]
-    assert errors(annotating({"annotations": {}}), **allowed) == [("Required", f"{FIELD}[0].annotations")]
-    assert errors(annotating({"annotations": {"not a key": "x"}}), **allowed) == [
-        ("Invalid", f"{FIELD}[0].annotations")
-    ]
-    assert errors(annotating({**OOM, "patchPolicy": "Guess"}), **allowed) == [
-        ("NotSupported", f"{FIELD}[0].patchPolicy")
-    ]
-
-
-# ── conflicts ────────────────────────────────────────────────────────────────
-
-
-def selecting(name: str, labels: dict[str, str], *containers: Document, **spec: Any) -> Document:
-    return sidecarset(name, *containers, selector={"matchLabels": labels}, **spec)
-
-
-def test_sidecarsets_that_meet_do_not_share_a_container_name() -> None:
-    """cases 20 and 21"""
-    one = selecting("one", {"app": "x"}, container("a"))
-    assert errors(selecting("two", {"app": "x"}, container("a")), one) == [("Invalid", "spec.containers")]
-    assert errors(selecting("two", {"app": "y"}, container("a")), one) == []
-    assert errors(selecting("two", {"c": "d"}, container("a")), one) == [("Invalid", "spec.containers")]
-    assert errors(selecting("two", {"app": "x"}, container("b")), one) == []
-
-
-def test_disjoint_namespaces_keep_them_apart() -> None:
-    """case 20"""
-
-    def named(name: str, *namespaces: str) -> Document:
-        key = "kubernetes.io/metadata.name"
-        where = {"matchExpressions": [{"key": key, "operator": "In", "values": list(namespaces)}]}
-        return sidecarset(name, container("a"), namespaceSelector=where)
-
-    assert errors(named("two", "n2"), named("one", "n1")) == []
-    assert errors(named("two", "n2", "n1"), named("one", "n1")) != []
-    assert errors(sidecarset("two", container("a")), named("one", "n1")) != []
-
-
-@pytest.mark.parametrize(
-    ("requirement", "meets"),
-    [
-        ({"operator": "Exists"}, True),
-        ({"operator": "DoesNotExist"}, False),
-        ({"operator": "In", "values": ["x", "y"]}, True),
-        ({"operator": "In", "values": ["y"]}, False),
-        ({"operator": "NotIn", "values": ["x"]}, False),
-        ({"operator": "NotIn", "values": ["y"]}, True),
-    ],
-)
-def test_selectors_meet_when_there_could_be_a_pod_of_both(requirement: Document, *, meets: bool) -> None:
-    """pitfall 11"""
-    one = selecting("one", {"app": "x"}, container("a"))
-    selector = {"matchExpressions": [{"key": "app", **requirement}]}
-    assert bool(errors(sidecarset("two", container("a"), selector=selector), one)) is meets
-    elsewhere = {"matchExpressions": [{"key": "other", "operator": "Exists"}]}
-    assert errors(sidecarset("two", container("a"), selector=elsewhere), one) != []
-    none = {
-        "matchLabels": {"app": "x"},
-        "matchExpressions": [{"key": "app", "operator": "In", "values": ["y"]}],
-    }
-    assert errors(sidecarset("two", container("a"), selector=none), one) == []
-
-
-def test_volumes_of_one_name_are_the_same() -> None:
-    """case 22"""
-    one = sidecarset("one", container("a"), volumes=[{"name": "v", "emptyDir": {}}])
-    assert errors(sidecarset("two", container("b"), volumes=[{"name": "v", "emptyDir": {}}]), one) == []
-    other = [{"name": "v", "hostPath": {"path": "/x"}}]
-    assert errors(sidecarset("two", container("b"), volumes=other), one) == [("Invalid", "spec.volumes")]
-
-
-@pytest.mark.parametrize(
-    ("mine", "theirs", "collides"),
-    [
-        ("Overwrite", "MergePatchJson", True),
-        ("Overwrite", "Overwrite", True),
-        ("MergePatchJson", "MergePatchJson", False),
-        ("Retain", "Overwrite", False),
-        ("MergePatchJson", "Retain", False),
-    ],
-)
-def test_one_annotation_is_overwritten_by_one_alone(mine: str, theirs: str, *, collides: bool) -> None:
-    """case 23"""
-    one = sidecarset("one", container("b"), patchPodMetadata=[{**OOM, "patchPolicy": theirs}])
-    other = sidecarset("z", container("c"), patchPodMetadata=[{**OOM, "patchPolicy": "Retain"}])
-    doc = annotating({**OOM, "patchPolicy": mine})
-    expected = [("Invalid", FIELD)] if collides else []
-    assert errors(doc, one, other, allows_any_annotation=True) == expected
-
-
-# ── the reviews ──────────────────────────────────────────────────────────────
-
-
-class Reader:
-    """A reader over given SidecarSets, or one that fails."""
-
-    def __init__(self, *sets: Document, fails: bool = False) -> None:
-        self.sets = [view(one) for one in sets]
-        self.fails = fails
-
-    async def sidecar_sets(self) -> Sequence[Any]:
-        if self.fails:
-            raise KubeError("the API server is away")
-        return self.sets
-
-    async def namespace_labels(self, name: str) -> None:
-        return None
-
-    async def revisions(self, name: str) -> Sequence[RevisionView]:
-        return ()
-
-    async def whitelist(self) -> str | None:
-        raise KubeError("forbidden")
-
-
-def test_all_errors_come_back_at_once_with_422() -> None:
-    bad = sidecarset("a.b", container("A"), selector={})
-    answer = at_once(validating(Reader(), allows_any_annotation=False), request(SIDECAR_SETS, bad))
-    assert answer.refusal is not None
-    assert answer.refusal.code == 422
-    assert answer.refusal.details is not None
-    assert len(answer.refusal.details.causes) >= 3
-
-
-def test_what_cannot_be_read_is_answered_with_400() -> None:
-    for doc in (
-        {**sidecarset("s"), "spec": "text"},
-        sidecarset("s", container("a", env="text")),
-        sidecarset("s", "text"),  # type: ignore[arg-type]
-        sidecarset("s", container("a"), updateStrategy={"paused": "yes"}),
-    ):
-        answer = at_once(mutate_sidecarset, request(SIDECAR_SETS, doc))
-        assert answer.refusal is not None
-        assert answer.refusal.code == 400
-
-
-def test_what_it_has_to_be_compared_with_must_be_readable() -> None:
-    doc = with_defaults(sidecarset("s", container("a")))
-    answer = at_once(validating(Reader(fails=True), allows_any_annotation=False), request(SIDECAR_SETS, doc))
-    assert answer.refusal is not None
-    assert answer.refusal.code == 500
-    answer = at_once(
-        validating(Reader(), allows_any_annotation=True),
-        request(SIDECAR_SETS, with_defaults(annotating(OOM))),
-    )
-    assert answer.refusal is not None
-    assert "forbidden" in answer.refusal.message
-
-
-def test_a_spec_that_stays_bad_does_not_hold_up_other_changes() -> None:
-    bad = sidecarset("s", container("a"), selector={})
-    labelled = {**bad, "metadata": {"name": "s", "labels": {"new": "label"}}}
-    assert errors(labelled, old=bad) == []
-
-
-# ── versions ─────────────────────────────────────────────────────────────────
-
-TABLE = {(CONVERSION.resource.group, CONVERSION.resource.kind): CONVERSION}
-
-
-def test_a_named_namespace_becomes_a_selector_for_good() -> None:
-    """case 28"""
-    old = sidecarset("s", container("a"), namespace="ns", namespaceSelector={"matchLabels": {"a": "b"}})
-    old["apiVersion"] = "apps.kruise.io/v1alpha1"
-    new = convert(old, "apps.kruise.io/v1beta1", TABLE)
-    assert new["spec"]["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "ns"}}
-    assert "namespace" not in convert(new, "apps.kruise.io/v1alpha1", TABLE)["spec"]
-
-
-def test_the_custom_version_is_a_label_in_the_older_version() -> None:
-    """case 29"""
-    label = "apps.kruise.io/sidecarset-custom-version"
-    old = sidecarset("s", container("a"), metadata={"labels": {label: "v1"}})
-    old["apiVersion"] = "apps.kruise.io/v1alpha1"
-    new = convert(old, "apps.kruise.io/v1beta1", TABLE)
-    assert new["spec"]["customVersion"] == "v1"
-    assert label not in (new["metadata"].get("labels") or {})
-    assert convert(new, "apps.kruise.io/v1alpha1", TABLE)["metadata"]["labels"][label] == "v1"
-
-
 @pytest.mark.parametrize("setting", ["shareVolumeDevicePolicy", "volumeMounts"])
 def test_sidecars_that_were_stored_with_an_error_can_be_changed_elsewhere(setting: str) -> None:
     """The original accepts a policy of any type; and a mount without a volume was accepted once."""
@@ -590,3 +438,9 @@ def test_sidecars_that_were_stored_with_an_error_can_be_changed_elsewhere(settin
 def test_patterns_are_those_of_the_original() -> None:
     """It has no look-around; a SidecarSet with one could not be taken back to it."""
     assert errors(sidecarset("s", policy("(?=a)b", limits={"cpu": "cpu"})))
+
+
+def test_a_spec_that_stays_bad_does_not_hold_up_other_changes() -> None:
+    bad = sidecarset("s", container("a"), selector={})
+    labelled = {**bad, "metadata": {"name": "s", "labels": {"new": "label"}}}
+    assert errors(labelled, old=bad) == []

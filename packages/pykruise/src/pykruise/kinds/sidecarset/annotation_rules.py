@@ -47,7 +47,7 @@ class _NoWhitelistError(ValueError):
 
 def annotation_errors(doc: Mapping[str, Any], spec: SidecarSetSpec, facts: Facts) -> Iterator[Cause]:
     """All errors of the annotations."""
-    entries = spec.patch_pod_metadata or []
+    entries = spec.patch_pod_metadata
     if not entries:
         return
     yield from _whitelist_errors(doc, [key for one in entries for key in one.annotations or {}], facts)

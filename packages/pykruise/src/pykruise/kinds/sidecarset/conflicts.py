@@ -1,6 +1,6 @@
 """SidecarSets that cannot be put into the same pods.
 
-document + the other SidecarSets ──▶ conflict_errors() ──▶ field errors, each naming the other one
+spec + the other SidecarSets ──▶ conflict_errors() ──▶ field errors, each naming the other one
 
 Pure. Two SidecarSets meet when there could be a pod that both select, in a namespace that both select. A canary
 takes the place of its base, so the two never meet.
@@ -11,8 +11,8 @@ from typing import Any
 
 from pykruise.kinds.sidecarset.pod_annotations import OVERWRITE, RETAIN
 from pykruise.kinds.sidecarset.types import SidecarSetSpec
-from pykruise.kinds.sidecarset.view import SidecarSetView, canary_base
-from pykruise.kube.documents import annotations_of, same
+from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid
 from pykruise.kube.selectors import overlap as selectors_overlap
@@ -22,27 +22,35 @@ __all__ = ["conflict_errors"]
 
 
 def conflict_errors(
-    doc: Mapping[str, Any], spec: SidecarSetSpec, others: Iterable[SidecarSetView]
+    given: Mapping[str, Any],
+    spec: SidecarSetSpec,
+    others: Iterable[SidecarSetView],
+    *,
+    name: str,
+    base: str,
 ) -> Iterator[Cause]:
-    """What collides with any of the others. The selectors of `doc` have been found valid."""
-    given: Mapping[str, Any] = doc.get("spec") or {}
-    for other in sorted(_meeting(doc, others), key=lambda one: one.name):
+    """What collides with any of the others. The selectors of the spec, `given` and as it was read, can be read.
+
+    `base` is the SidecarSet that this one is a canary of.
+    """
+    for other in sorted(_meeting(given, others, name, base), key=lambda one: one.name):
         assert other.spec is not None
         yield from _name_errors(given, other.spec, other.name)
         yield from _volume_errors(given, other.spec, other.name)
         yield from _annotation_errors(spec, other.spec, other.name)
 
 
-def _meeting(doc: Mapping[str, Any], others: Iterable[SidecarSetView]) -> Iterator[SidecarSetView]:
-    name = (doc.get("metadata") or {}).get("name") or ""
-    base = canary_base(annotations_of(doc))
-    spec: Mapping[str, Any] = doc.get("spec") or {}
-    selector = selector_from(spec.get("selector"))
-    namespaces = selector_from(spec["namespaceSelector"]) if spec.get("namespaceSelector") else None
+def _meeting(
+    given: Mapping[str, Any], others: Iterable[SidecarSetView], name: str, base: str
+) -> Iterator[SidecarSetView]:
+    selector = selector_from(given.get("selector"))
+    if selector.is_empty:
+        return  # it selects nothing here
+    namespaces = selector_from(given["namespaceSelector"]) if given.get("namespaceSelector") else None
     for other in others:
-        if other.name == name or other.spec is None or other.selector is None:
+        if other.name in (name, base) or other.spec is None or other.selector is None:
             continue
-        if other.name == base or other.base == name:
+        if other.base and other.base == name:
             continue
         if not selectors_overlap(selector, other.selector):
             continue
@@ -80,5 +88,5 @@ def _annotation_errors(spec: SidecarSetSpec, other: SidecarSetSpec, name: str) -
     for entry in spec.patch_pod_metadata or ():
         for key in entry.annotations or {}:
             policies = {entry.patch_policy or RETAIN, theirs.get(key) or RETAIN}
-            if key in theirs and RETAIN not in policies and OVERWRITE in policies:
+            if RETAIN not in policies and OVERWRITE in policies:
                 yield invalid("spec.patchPodMetadata", key, f"annotation {key} is in conflict with {name}")

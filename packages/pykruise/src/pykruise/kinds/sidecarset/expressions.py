@@ -31,7 +31,6 @@ _TOKEN: Final = re.compile(
     r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<sign>[-+*/(),])|(?P<end>$))"
 )
 _SUFFIXES: Final = frozenset({"m", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi"})
-_VARIABLES: Final = frozenset({"cpu", "memory"})
 _FUNCTIONS: Final = frozenset({"max", "min"})
 _MILLI: Final = 10**6  # billionths
 
@@ -53,16 +52,13 @@ class _Token(NamedTuple):
 def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
     """What the expression comes to when `variable` (cpu or memory) is `amount`.
 
-    A result without a unit is cut to thousandths, or with the word memory in the text to whole bytes.
-    Raises ExpressionError; also for a negative result.
+    A result without a unit is cut to thousandths. Raises ExpressionError; also for a negative result.
     """
     value = _Parser(text, variable, amount).result()
-    if isinstance(value, Fraction):
-        unit = 1 if "memory" in text.lower() else 1000
-        value = Quantity(int(value * unit) * (10**9 // unit))
-    if value.nano < 0:
-        raise ExpressionError(f"comes to {value}, and must not be negative")
-    return value
+    found = _as_quantity(value)
+    if found.nano < 0:
+        raise ExpressionError(f"comes to {found}, and must not be negative")
+    return found
 
 
 def check(text: str, *, variable: str) -> None:
@@ -98,7 +94,7 @@ class _Parser:
     def _takes(self, *signs: str) -> str:
         """The sign that comes next, if it is one of these; it is taken then."""
         token = self._next
-        if token.kind == "sign" and token.text in signs:
+        if token.text in signs:
             self._at += 1
             return token.text
         return ""
@@ -111,13 +107,8 @@ class _Parser:
     def _expression(self) -> _Value:
         value = self._term()
         while sign := self._takes("+", "-"):
-            left, right = _alike(value, self._term())
-            if isinstance(left, Quantity) and isinstance(right, Quantity):
-                value = left + right if sign == "+" else left - right
-            else:
-                assert isinstance(left, Fraction)
-                assert isinstance(right, Fraction)
-                value = left + right if sign == "+" else left - right
+            right = self._term()
+            value = _sum(value, right if sign == "+" else -right)
         return value
 
     def _term(self) -> _Value:
@@ -152,7 +143,7 @@ class _Parser:
         name = token.text.lower()
         if name in _FUNCTIONS:
             return self._call(name)
-        if name in _VARIABLES and name == self._variable:
+        if name == self._variable:
             return self._amount
         raise ExpressionError(f"has the unknown name {token.text!r}; known are {self._variable}, max and min")
 
@@ -163,7 +154,7 @@ class _Parser:
         second = self._expression()
         self._expect(")")
         left, right = _alike(first, second)
-        is_right = _sign(right, left) > 0 if name == "max" else _sign(right, left) < 0
+        is_right = _amount(right) > _amount(left) if name == "max" else _amount(right) < _amount(left)
         return right if is_right else left
 
 
@@ -188,7 +179,7 @@ def _tokens(text: str) -> list[_Token]:
 def _number(digits: str, suffix: str) -> _Token:
     written = digits + suffix
     exponent = re.search(r"[eE]([+-]?[0-9]+)", digits)
-    if exponent is not None and (len(exponent[1]) > 4 or abs(int(exponent[1])) > LARGEST_EXPONENT):
+    if exponent is not None and abs(int(exponent[1])) > LARGEST_EXPONENT:
         raise ExpressionError(f"has the number {written!r}, which is too large or too small")
     number = Fraction(digits)
     if suffix == "":
@@ -206,32 +197,29 @@ def _number(digits: str, suffix: str) -> _Token:
 
 def _alike(left: _Value, right: _Value) -> tuple[_Value, _Value]:
     """Both as quantities, when one is."""
-    if isinstance(left, Quantity) and isinstance(right, Fraction):
-        return left, _as_quantity(right)
-    if isinstance(left, Fraction) and isinstance(right, Quantity):
-        return _as_quantity(left), right
-    return left, right
+    if isinstance(left, Fraction) and isinstance(right, Fraction):
+        return left, right
+    return _as_quantity(left), _as_quantity(right)
 
 
-def _as_quantity(number: Fraction) -> Quantity:
-    return Quantity(int(number * 1000) * _MILLI)
+def _as_quantity(value: _Value) -> Quantity:
+    return value if isinstance(value, Quantity) else Quantity(int(value * 1000) * _MILLI)
 
 
-def _sign(left: _Value, right: _Value) -> int:
-    """Above 0 when `left` is more than `right`; both are of one type."""
-    if isinstance(left, Quantity) and isinstance(right, Quantity):
-        return left.nano - right.nano
-    assert isinstance(left, Fraction)
-    assert isinstance(right, Fraction)
-    return (left > right) - (left < right)
+def _amount(value: _Value) -> Fraction:
+    return value.amount if isinstance(value, Quantity) else value
+
+
+def _sum(left: _Value, right: _Value) -> _Value:
+    if isinstance(left, Fraction) and isinstance(right, Fraction):
+        return left + right
+    return _as_quantity(left) + _as_quantity(right)
 
 
 def _product(left: _Value, right: _Value) -> _Value:
-    if isinstance(left, Fraction) and isinstance(right, Fraction):
-        return left * right
-    if isinstance(left, Quantity) and isinstance(right, Fraction):
-        return _scaled(left, right)
-    if isinstance(left, Fraction) and isinstance(right, Quantity):
+    if isinstance(right, Fraction):
+        return left * right if isinstance(left, Fraction) else _scaled(left, right)
+    if isinstance(left, Fraction):
         return _scaled(right, left)
     raise ExpressionError("multiplies two quantities")
 

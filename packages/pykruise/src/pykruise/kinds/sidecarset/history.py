@@ -72,8 +72,8 @@ def ensure_revision(snapshot: Snapshot) -> StoredRevision:
 
 def _custom_version(snapshot: Snapshot) -> dict[str, str]:
     spec = snapshot.sidecarset.spec
-    version = spec.custom_version if spec else ""
-    return {CUSTOM_VERSION: version} if version else {}
+    assert spec is not None
+    return {CUSTOM_VERSION: spec.custom_version} if spec.custom_version else {}
 
 
 def _body(snapshot: Snapshot, name: RevisionName, name_hash: RevisionHash, number: int) -> Document:

@@ -27,8 +27,7 @@ def candidates(sets: Iterable[SidecarSetView], *, labels: Mapping[str, str]) -> 
     return [
         one
         for one in sets
-        if one.contents is not None
-        and one.spec is not None
+        if one.spec is not None
         and not (one.spec.injection_strategy and one.spec.injection_strategy.paused)
         and one.selects(labels)
     ]
@@ -48,7 +47,7 @@ def matching_sets(
     found = [
         one for one in candidates(sets, labels=labels) if one.selects_namespace(namespace, namespace_labels)
     ]
-    replaced = {one.base for one in found if one.base}
+    replaced = {one.base for one in found}
     kept = [one for one in found if one.name not in replaced]
     return sorted(kept, key=lambda one: (not one.named_namespaces, one.name))
 

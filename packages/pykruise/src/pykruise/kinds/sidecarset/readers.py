@@ -7,6 +7,7 @@ LiveSidecars     for reviews in the process of a sandbox, and where nothing runs
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pykruise.kinds.sidecarset.facts import WHITELIST_KEY
@@ -37,6 +38,7 @@ RIGHTS: Sequence[Right] = (
 BY_SET = "sidecarset"
 
 _NOT_SERVED = 404
+_POLL_S = 0.2
 
 
 class LiveSidecars:
@@ -132,10 +134,14 @@ class CachedSidecars:
                 tasks.create_task(cache.run())
 
     async def sidecar_sets(self) -> Sequence[SidecarSetView]:
-        if not self.is_installed:
-            return ()
-        await self.sets.wait_synced()
-        return self.sets.values() if self.sets.is_connected else await self._live.sidecar_sets()
+        # Whether it is installed may come out only while this waits.
+        while self.is_installed and not self.sets.synced:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_POLL_S):
+                    await self.sets.wait_synced()
+        if self.sets.synced and not self.sets.is_connected:
+            return await self._live.sidecar_sets()
+        return self.sets.values()
 
     async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
         await self._namespaces.wait_synced()

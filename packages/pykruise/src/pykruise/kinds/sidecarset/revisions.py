@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pykruise.kinds.sidecarset.contents import RESTORED_FIELDS
 from pykruise.kinds.sidecarset.conversion import CUSTOM_VERSION
-from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of, typed_sidecar
+from pykruise.kinds.sidecarset.hashes import Hashes, typed_sidecar
 from pykruise.kinds.sidecarset.types import RevisionChoice
 from pykruise.kube.documents import Document
 from pykruise.kube.go_text import go_json
@@ -54,11 +54,11 @@ def find_revision(
     return sorted_revisions(with_it)[-1] if with_it else None
 
 
-def recorded_hashes(revision: RevisionView) -> Hashes:
-    """The hashes of a revision's sidecars: as recorded with it, else reckoned."""
+def recorded_hashes(revision: RevisionView) -> Hashes | None:
+    """The hashes of a revision's sidecars, as recorded with it; None: they have to be reckoned."""
     full = revision.annotations.get(keys.SIDECARSET_HASH_ANNOTATION, "")
     imageless = revision.annotations.get(keys.SIDECARSET_IMAGELESS_ANNOTATION, "")
-    return Hashes(full, imageless) if full and imageless else hashes_of(revision.template)
+    return Hashes(full, imageless) if full and imageless else None
 
 
 def to_remove(

@@ -53,15 +53,20 @@ def errors_of(
 ) -> list[Cause]:
     """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
     given: Mapping[str, Any] = doc.get("spec") or {}
-    stored: Mapping[str, Any] = (old.get("spec") or {}) if old is not None else {}
-    errors = [*_name_errors(doc.get("metadata") or {}), *_canary_errors(doc, spec, facts, old)]
-    if old is None or not same(given, stored):
-        errors += _spec_errors(given, spec, facts, name=(doc.get("metadata") or {}).get("name") or "")
-        errors += _strategy_errors(spec.update_strategy, given.get("updateStrategy") or {})
-        errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
-        errors += sidecar_errors(given, stored=stored if old is not None else None)
-        errors += annotation_errors(doc, spec, facts)
-    return errors or list(conflict_errors(doc, spec, facts.others))
+    stored: Mapping[str, Any] | None = (old.get("spec") or {}) if old is not None else None
+    metadata = doc.get("metadata") or {}
+    name = metadata.get("name") or ""
+    base = canary_base(annotations_of(doc))
+    was = canary_base(annotations_of(old)) if old is not None else base
+    errors = [*_name_errors(metadata), *_canary_errors(base, spec, facts, name=name, was=was)]
+    if stored is not None and same(given, stored) and base == was:
+        return errors
+    errors += _spec_errors(given, spec, facts, name=name)
+    errors += _strategy_errors(given, spec.update_strategy)
+    errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
+    errors += sidecar_errors(given, stored=stored)
+    errors += annotation_errors(doc, spec, facts)
+    return errors or list(conflict_errors(given, spec, facts.others, name=name, base=base))
 
 
 # 5.1 Metadata and canaries
@@ -76,17 +81,12 @@ def _name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
         yield invalid("metadata.name", name, f"must be no more than {LONGEST_NAME} characters")
 
 
-def _canary_errors(
-    doc: Mapping[str, Any], spec: SidecarSetSpec, facts: Facts, old: Mapping[str, Any] | None
-) -> Iterator[Cause]:
-    base = canary_base(annotations_of(doc))
+def _canary_errors(base: str, spec: SidecarSetSpec, facts: Facts, *, name: str, was: str) -> Iterator[Cause]:
     if not base:
         return
-    name = (doc.get("metadata") or {}).get("name") or ""
     if base == name:
         yield invalid("metadata", base, "base sidecarSet cannot be itself")
         return
-    was = canary_base(annotations_of(old)) if old is not None else base
     if was != base:
         yield invalid("metadata", base, "annotations[apps.kruise.io/sidecarset-base] is immutable")
     found = next((one for one in facts.others if one.name == base), None)
@@ -136,13 +136,14 @@ def _revision_errors(choice: RevisionChoice, facts: Facts, *, sidecarset: str) -
 # 5.3 Update strategy
 
 
-def _strategy_errors(strategy: UpdateStrategy | None, given: Mapping[str, Any]) -> Iterator[Cause]:
+def _strategy_errors(given: Mapping[str, Any], strategy: UpdateStrategy | None) -> Iterator[Cause]:
     if strategy is None or strategy.type != ROLLING_UPDATE:
         return
     if strategy.selector is not None:
-        if isinstance(strategy.partition, str) or strategy.partition:
+        if strategy.partition not in (None, 0):
             yield invalid(STRATEGY, strategy.partition, "selector and partition cannot be used together")
-        yield from label_selector_errors(given.get("selector"), f"{STRATEGY}.selector", empty=EMPTY)
+        selector = given["updateStrategy"]["selector"]
+        yield from label_selector_errors(selector, f"{STRATEGY}.selector", empty=EMPTY)
     yield from amount_errors(strategy.partition, f"{STRATEGY}.partition")
     yield from amount_errors(strategy.max_unavailable, f"{STRATEGY}.maxUnavailable")
     yield from priority_errors(strategy.priority_strategy, f"{STRATEGY}.priorityStrategy")

@@ -102,10 +102,10 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
         contents, problem = contents_of(given, hashes=_recorded(fields["annotations"], given))
     status, _ = read(fields["stored_status"], SidecarSetStatus, path="status")
     status = status or SidecarSetStatus()
-    candidate = candidate_of(given) if contents is not None else None
-    if contents is not None and candidate is not None:
-        name, generation = fields["name"], fields["generation"]
-        revision = _revision_name(name, generation, status, candidate)
+    candidate: Candidate | None = None
+    if contents is not None:
+        candidate = candidate_of(given)
+        revision = _revision_name(fields["name"], fields["generation"], status, candidate)
         contents = msgspec.structs.replace(contents, revision=revision)
     try:
         selector = _selector(spec.selector) if spec else None

@@ -114,7 +114,8 @@ def _of_the_set(sight: SidecarSight, plan: Plan) -> Iterator[Wait]:
     view = sight.view
     if view.spec is None:
         return
-    for error in conflict_errors(sight.document, view.spec, sight.sets):
+    given = sight.document.get("spec") or {}
+    for error in conflict_errors(given, view.spec, sight.sets, name=view.name, base=view.base):
         remedy = (
             "make one of the two anew with another name of the container, or let their selectors part: "
             "only one of them gets into a pod"

@@ -1,0 +1,77 @@
+"""The resources of a sidecar, reckoned from those of the pod's own containers."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.sidecarset.amounts import AmountError, resources_for
+from pykruise.kinds.sidecarset.types import ResourceAmounts, ResourceExpressions, ResourcesPolicy
+from pykruise.kube.documents import Document
+
+
+def asking(*, mode: str = "sum", regex: str = ".*", cpu: str = "cpu") -> ResourcesPolicy:
+    """A policy that gives a sidecar requests of cpu."""
+    return ResourcesPolicy(
+        target_containers_mode=mode,
+        target_containers_name_regex=regex,
+        resources_expr=ResourceExpressions(requests=ResourceAmounts(cpu=cpu)),
+    )
+
+
+def requesting(**amounts: str | None) -> Document:
+    """The spec of a pod: its containers, and how much cpu each requests."""
+    return {
+        "containers": [
+            {"name": name, "resources": {"requests": {"cpu": amount}} if amount else None}
+            for name, amount in amounts.items()
+        ]
+    }
+
+
+def requested(pod: Document, policy: ResourcesPolicy) -> str:
+    """How much cpu the sidecar requests."""
+    return str(resources_for(pod, policy, sidecars=())["requests"]["cpu"])
+
+
+@pytest.mark.parametrize("mode", ["sum", "max"])
+def test_of_containers_that_request_nothing_there_is_nothing(mode: str) -> None:
+    """case 54"""
+    assert requested(requesting(app=None, other=None), asking(mode=mode)) == "0"
+
+
+@pytest.mark.parametrize(
+    ("regex", "amount"),
+    [
+        ("^app$", "1"),
+        ("^app", "3"),
+        ("p", "7"),
+        ("", "7"),
+        (".*", "7"),
+    ],
+)
+def test_containers_count_whose_names_match(regex: str, amount: str) -> None:
+    pod = requesting(app="1", application="2", proxy="4")
+    assert requested(pod, asking(regex=regex)) == amount
+
+
+@pytest.mark.parametrize("nameless", [{}, {"name": None}, {"name": ""}])
+def test_a_container_without_a_name_matches_only_what_matches_everything(nameless: dict[str, Any]) -> None:
+    """A new pod is shown to webhooks before the API server validates it."""
+    pod = {"containers": [{**nameless, "resources": {"requests": {"cpu": "1"}}}]}
+    assert requested(pod, asking()) == "1"
+    with pytest.raises(AmountError, match="no containers match the regex pattern 'None'"):
+        requested(pod, asking(regex="None"))
+
+
+def test_an_empty_pattern_is_named_as_the_one_that_it_stands_for() -> None:
+    with pytest.raises(AmountError, match=r"no containers match the regex pattern '\.\*'"):
+        requested({"containers": []}, asking(regex=""))
+
+
+def test_what_cannot_be_reckoned_with_is_named() -> None:
+    with pytest.raises(AmountError, match="'much' of a container is no quantity"):
+        requested(requesting(app="much"), asking())
+    with pytest.raises(AmountError, match=r"targetContainersNameRegex '\[' is no regular expression"):
+        requested(requesting(app="1"), asking(regex="["))
+    with pytest.raises(AmountError, match=r"resourcesExpr\.requests\.cpu 'cpu - 2' comes to -1"):
+        requested(requesting(app="1"), asking(cpu="cpu - 2"))

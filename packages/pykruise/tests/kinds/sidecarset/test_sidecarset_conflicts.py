@@ -1,0 +1,231 @@
+"""SidecarSets that cannot be put into the same pods."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.sidecarset.conflicts import conflict_errors
+from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
+from support.sidecarsets import canary, container, problems, sidecarset, view
+
+OOM = {"annotations": {"oom-score": "1"}}
+NONE = {"matchExpressions": [{"key": "a", "operator": "Nope"}]}
+"""A selector that cannot be read."""
+
+
+def found(doc: Document, *others: Document, old: Document | None = None) -> list[Cause]:
+    """What is wrong with a document with its defaults, beside others."""
+    stored = with_defaults(old) if old is not None else None
+    views = (view(one) for one in others)
+    return problems(with_defaults(doc), *views, old=stored, allows_any_annotation=True)
+
+
+def errors(doc: Document, *others: Document, old: Document | None = None) -> list[tuple[str, str]]:
+    """Reason and field of each."""
+    return [(one.reason.removeprefix("FieldValue"), one.field) for one in found(doc, *others, old=old)]
+
+
+def selecting(name: str, labels: dict[str, str], *containers: Document, **spec: Any) -> Document:
+    return sidecarset(name, *containers, selector={"matchLabels": labels}, **spec)
+
+
+def test_sidecarsets_that_meet_do_not_share_a_container_name() -> None:
+    """cases 20 and 21"""
+    one = selecting("one", {"app": "x"}, container("a"))
+    assert errors(selecting("two", {"app": "x"}, container("a")), one) == [("Invalid", "spec.containers")]
+    assert errors(selecting("two", {"app": "y"}, container("a")), one) == []
+    assert errors(selecting("two", {"c": "d"}, container("a")), one) == [("Invalid", "spec.containers")]
+    assert errors(selecting("two", {"app": "x"}, container("b")), one) == []
+
+
+def test_disjoint_namespaces_keep_them_apart() -> None:
+    """case 20"""
+
+    def named(name: str, *namespaces: str) -> Document:
+        key = "kubernetes.io/metadata.name"
+        where = {"matchExpressions": [{"key": key, "operator": "In", "values": list(namespaces)}]}
+        return sidecarset(name, container("a"), namespaceSelector=where)
+
+    assert errors(named("two", "n2"), named("one", "n1")) == []
+    assert errors(named("two", "n2", "n1"), named("one", "n1")) != []
+    assert errors(sidecarset("two", container("a")), named("one", "n1")) != []
+
+
+@pytest.mark.parametrize(
+    ("requirement", "meets"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"operator": "DoesNotExist"}, False),
+        ({"operator": "In", "values": ["x", "y"]}, True),
+        ({"operator": "In", "values": ["y"]}, False),
+        ({"operator": "NotIn", "values": ["x"]}, False),
+        ({"operator": "NotIn", "values": ["y"]}, True),
+    ],
+)
+def test_selectors_meet_when_there_could_be_a_pod_of_both(requirement: Document, *, meets: bool) -> None:
+    """pitfall 11"""
+    one = selecting("one", {"app": "x"}, container("a"))
+    selector = {"matchExpressions": [{"key": "app", **requirement}]}
+    assert bool(errors(sidecarset("two", container("a"), selector=selector), one)) is meets
+    elsewhere = {"matchExpressions": [{"key": "other", "operator": "Exists"}]}
+    assert errors(sidecarset("two", container("a"), selector=elsewhere), one) != []
+    none = {
+        "matchLabels": {"app": "x"},
+        "matchExpressions": [{"key": "app", "operator": "In", "values": ["y"]}],
+    }
+    assert errors(sidecarset("two", container("a"), selector=none), one) == []
+
+
+def test_volumes_of_one_name_are_the_same() -> None:
+    """case 22"""
+    one = sidecarset("one", container("a"), volumes=[{"name": "v", "emptyDir": {}}])
+    assert errors(sidecarset("two", container("b"), volumes=[{"name": "v", "emptyDir": {}}]), one) == []
+    other = [{"name": "v", "hostPath": {"path": "/x"}}]
+    assert errors(sidecarset("two", container("b"), volumes=other), one) == [("Invalid", "spec.volumes")]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "collides"),
+    [
+        ("Overwrite", "MergePatchJson", True),
+        ("Overwrite", "Overwrite", True),
+        ("MergePatchJson", "MergePatchJson", False),
+        ("Retain", "Overwrite", False),
+        ("MergePatchJson", "Retain", False),
+    ],
+)
+def test_one_annotation_is_overwritten_by_one_alone(mine: str, theirs: str, *, collides: bool) -> None:
+    """case 23"""
+    one = sidecarset("one", container("b"), patchPodMetadata=[{**OOM, "patchPolicy": theirs}])
+    other = sidecarset("z", container("c"), patchPodMetadata=[{**OOM, "patchPolicy": "Retain"}])
+    doc = sidecarset("s", container("a"), patchPodMetadata=[{**OOM, "patchPolicy": mine}])
+    expected = [("Invalid", "spec.patchPodMetadata")] if collides else []
+    assert errors(doc, one, other) == expected
+
+
+def test_those_that_it_collides_with_are_named_in_their_order() -> None:
+    """section 5.6"""
+    # given
+    others = [
+        sidecarset(name, container("a"), initContainers=[container("i")], volumes=[{"name": "v"}])
+        for name in ("two", "one")
+    ]
+    volume = {"name": "v", "hostPath": {"path": "/x"}}
+    doc = sidecarset("s", container("a"), initContainers=[container("i")], volumes=[volume, {"name": "own"}])
+    # then
+    assert [one.message.partition(": ")[2].partition(": ")[2] for one in found(doc, *others)] == [
+        line
+        for name in ("one", "two")
+        for line in (
+            f"container i already exist in {name}",
+            f"container a already exist in {name}",
+            f"volume v is in conflict with another definition in {name}",
+        )
+    ]
+
+
+def test_one_that_selects_namespaces_meets_one_that_selects_all() -> None:
+    """section 5.6"""
+    narrow = sidecarset("s", container("a"), namespaceSelector={"matchLabels": {"tier": "gold"}})
+    assert errors(narrow, sidecarset("one", container("a"))) == [("Invalid", "spec.containers")]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        sidecarset("one", container("a"), selector=None),
+        sidecarset("one", container("a"), selector={}),
+        sidecarset("one", container("a"), selector=NONE),
+        sidecarset("one", container("a"), updateStrategy={"paused": "yes"}),
+        sidecarset("one", container("a"), patchPodMetadata=["text"]),
+    ],
+    ids=["no selector", "an empty one", "an unreadable one", "an unreadable spec", "unreadable contents"],
+)
+def test_one_that_injects_nothing_is_in_nobodys_way(other: Document) -> None:
+    """However it got there: it has to be stored without admission."""
+    theirs = view(other, is_admitted=False)
+    assert problems(with_defaults(sidecarset("s", container("a"))), theirs) == []
+
+
+def test_what_others_were_stored_with_needs_no_annotations_and_no_policy() -> None:
+    # given
+    entries = [{"annotations": None}, OOM]
+    theirs = view(sidecarset("one", container("b"), patchPodMetadata=entries), is_admitted=False)
+    # then a policy that is not said retains what is there
+    mine = sidecarset("s", container("a"), patchPodMetadata=[{**OOM, "patchPolicy": "Overwrite"}])
+    assert problems(with_defaults(mine), theirs, allows_any_annotation=True) == []
+
+
+# ── canaries ─────────────────────────────────────────────────────────────────
+
+
+def test_a_sidecarset_whose_name_is_still_to_be_made_up_is_compared_with_all() -> None:
+    one = sidecarset("one", container("a"))
+    doc = sidecarset("", container("a"), metadata={"name": None, "generateName": "s-"})
+    assert errors(doc, one) == [("Invalid", "spec.containers")]
+
+
+def test_a_canary_is_compared_with_all_but_its_base() -> None:
+    """case 24"""
+    base, other = sidecarset("base", container("a")), sidecarset("other", container("a"))
+    trial = canary("trial", container("a"), base="base")
+    assert errors(trial, base) == []
+    (one,) = found(trial, base, other)
+    assert one.message.endswith("already exist in other")
+    (one,) = found(sidecarset("base", container("a")), base, trial, other)
+    assert one.message.endswith("already exist in other")
+
+
+# ── what is stored already ───────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("selector", [{"matchLabels": {"app": "web"}}, {}, NONE, None])
+def test_a_collision_that_is_stored_does_not_hold_up_other_changes(selector: Any) -> None:
+    """The original let `Exists` and a value of that label pass; and some selectors cannot be read at all."""
+    # given
+    one = sidecarset("one", container("a"))
+    old = sidecarset("s", container("a"), selector=selector)
+    # when
+    labelled = {**old, "metadata": {"name": "s", "labels": {"new": "label"}}}
+    # then
+    assert errors(labelled, one, old=old) == []
+
+
+def test_one_that_is_no_canary_any_more_is_compared_with_its_base() -> None:
+    base, trial = sidecarset("base", container("a")), canary("trial", container("a"), base="base")
+    promoted = {**trial, "metadata": {"name": "trial"}}
+    assert errors(promoted, base, trial, old=trial) == [("Invalid", "spec.containers")]
+
+
+def explained(one: SidecarSetView, doc: Document, *others: SidecarSetView) -> list[str]:
+    """Fields that collide, of one that is stored."""
+    assert one.spec is not None
+    given = doc["spec"]
+    return [cause.field for cause in conflict_errors(given, one.spec, others, name=one.name, base=one.base)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "collides"),
+    [
+        ({}, ["spec.containers"]),
+        ({"selector": None}, []),
+        ({"selector": {}}, []),
+        ({"patchPodMetadata": [{"annotations": None}, OOM]}, ["spec.containers"]),
+        (
+            {"patchPodMetadata": [{**OOM, "patchPolicy": "Overwrite"}]},
+            ["spec.containers", "spec.patchPodMetadata"],
+        ),
+    ],
+)
+def test_of_one_that_was_stored_without_admission_is_said_what_it_collides_with(
+    fields: Document, collides: list[str]
+) -> None:
+    # given
+    entry = {**OOM, "patchPolicy": "Overwrite"}
+    one = view(sidecarset("one", container("a"), patchPodMetadata=[entry]))
+    doc = sidecarset("s", container("a"), **fields)
+    # then
+    assert explained(view(doc, is_admitted=False), doc, one) == collides

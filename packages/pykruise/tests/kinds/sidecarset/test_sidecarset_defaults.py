@@ -1,0 +1,82 @@
+"""What admission writes into a SidecarSet that leaves it out."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.hashes import hashes_of
+from pykruise.kube.documents import Document
+from support.sidecarsets import container, sidecarset
+
+
+def defaulted(*containers: Document, **spec: Any) -> Document:
+    """The spec with its defaults."""
+    found: Document = with_defaults(sidecarset("s", *containers, **spec))["spec"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        (
+            {"revisionName": "s-1"},
+            {"revisionName": "s-1", "policy": "Always"},
+        ),
+        (
+            {"customVersion": "v1", "policy": ""},
+            {"customVersion": "v1", "policy": "Always"},
+        ),
+        (
+            {"customVersion": "v1", "policy": "Partial"},
+            {"customVersion": "v1", "policy": "Partial"},
+        ),
+        ({}, {"policy": "Always"}),
+    ],
+)
+def test_a_revision_is_always_injected_unless_it_says_otherwise(given: Document, stored: Document) -> None:
+    """section 4, step 7"""
+    found = defaulted(container("a"), injectionStrategy={"paused": True, "revision": given})
+    assert found["injectionStrategy"] == {"paused": True, "revision": stored}
+
+
+@pytest.mark.parametrize("strategy", [{"paused": True}, {"revision": None}])
+def test_no_revision_is_made_up(strategy: Document) -> None:
+    found = defaulted(container("a"), injectionStrategy=strategy)
+    assert (found["injectionStrategy"].get("revision"), "policy" in found["injectionStrategy"]) == (
+        None,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "stored"),
+    [
+        ({"fieldRef": {"fieldPath": "p"}}, {"fieldRef": {"fieldPath": "p", "apiVersion": "v1"}}),
+        (
+            {"fieldRef": {"fieldPath": "p", "apiVersion": "v2"}},
+            {"fieldRef": {"fieldPath": "p", "apiVersion": "v2"}},
+        ),
+        ({}, {}),
+    ],
+)
+def test_a_transferred_variable_says_of_which_version_its_field_is(
+    source: Document, stored: Document
+) -> None:
+    """section 4, step 3: one without a field is left as it is"""
+    item = {"envName": "A", "sourceContainerNameFrom": source}
+    (found,) = defaulted(container("a", transferEnv=[item]))["containers"]
+    assert found["transferEnv"] == [{"envName": "A", "sourceContainerNameFrom": stored}]
+
+
+def test_the_hashes_are_those_of_what_is_stored_whatever_a_client_says() -> None:
+    """case 2"""
+    hashes = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
+    sent = {"annotations": {hashes[0]: "mine", "kept": "yes"}}
+    for metadata in (sent, {"annotations": None}):
+        found = with_defaults(sidecarset("s", container("a"), metadata=metadata))
+        reckoned = hashes_of(found["spec"])
+        annotations = found["metadata"]["annotations"]
+        assert [annotations[key] for key in hashes] == [reckoned.full, reckoned.without_image]
+    without_metadata = {"spec": {"containers": [container("a")]}}
+    assert set(with_defaults(without_metadata)["metadata"]["annotations"]) == set(hashes)

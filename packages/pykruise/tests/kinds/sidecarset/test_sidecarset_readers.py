@@ -1,0 +1,228 @@
+"""Two ways to read SidecarSets and what belongs to them: from caches, or from the API server each time."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from pykruise.kinds import crds_of
+from pykruise.kinds.sidecarset.facts import SidecarReader
+from pykruise.kinds.sidecarset.readers import CachedSidecars, LiveSidecars
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kube.documents import Document
+from pykruise.kube.patches import PatchType
+from pykruise.kube.resources import (
+    CONFIG_MAPS,
+    CONTROLLER_REVISIONS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+)
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from support.sidecarsets import container, sidecarset
+
+LOG = sidecarset("log", container("log"))
+WHITELIST = "SidecarSet_PatchPodMetadata_WhiteList"
+A_WHILE_S = 60.0
+
+
+@asynccontextmanager
+async def cluster(*, has_kind: bool = True) -> AsyncIterator[Cluster]:
+    """One with the namespaces shop, kruise-system and history, each with a label that says its name."""
+    async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as found:
+        if has_kind:
+            await install(found)
+        for name in ("shop", "kruise-system", "history"):
+            await found.client.create(NAMESPACES, "", {"metadata": {"name": name, "labels": {"tier": name}}})
+        yield found
+
+
+async def install(one: Cluster) -> None:
+    await one.client.create(CUSTOM_RESOURCE_DEFINITIONS, "", *crds_of([SIDECAR_SETS]))
+
+
+async def store_revision(one: Cluster, name: str, *, namespace: str, owner: str = "log") -> None:
+    revision: Document = {
+        "metadata": {"name": name, "labels": {"kruise.io/sidecarset-name": owner}},
+        "revision": 1,
+        "data": {"spec": {"containers": [container("log")]}},
+    }
+    await one.client.create(CONTROLLER_REVISIONS, namespace, revision)
+
+
+async def store_whitelist(one: Cluster, namespace: str, text: str) -> None:
+    config = {"metadata": {"name": "kruise-configuration"}, "data": {WHITELIST: text}}
+    await one.client.create(CONFIG_MAPS, namespace, config)
+
+
+def cached(one: Cluster, **more: str) -> CachedSidecars:
+    return CachedSidecars(
+        one.client, namespace="kruise-system", clock=one.clock, rng=random.Random(1), **more
+    )
+
+
+def live(one: Cluster) -> LiveSidecars:
+    return LiveSidecars(lambda: one.client, namespace="kruise-system")
+
+
+@asynccontextmanager
+async def running(reader: CachedSidecars, *, for_s: float = 5.0) -> AsyncIterator[CachedSidecars]:
+    """Its caches, which are kept from so long before."""
+    task = asyncio.create_task(reader.run())
+    try:
+        await asyncio.sleep(for_s)
+        yield reader
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def sets(reader: SidecarReader) -> Sequence[str]:
+    """Names of the SidecarSets that it finds, before anybody grows impatient."""
+    async with asyncio.timeout(A_WHILE_S):
+        return [one.name for one in await reader.sidecar_sets()]
+
+
+async def revisions(reader: SidecarReader, owner: str) -> Sequence[str]:
+    return [one.name for one in await reader.revisions(owner)]
+
+
+async def tier(reader: SidecarReader, namespace: str) -> str | None:
+    labels = await reader.namespace_labels(namespace)
+    return labels["tier"] if labels is not None else None
+
+
+# ── what is there ────────────────────────────────────────────────────────────
+
+
+async def test_both_readers_see_the_same() -> None:
+    async with cluster() as one, running(cached(one)) as reader:
+        await one.client.create(SIDECAR_SETS, "", LOG)
+        await store_revision(one, "log-1", namespace="kruise-system")
+        await store_revision(one, "other-1", namespace="kruise-system", owner="other")
+        await store_whitelist(one, "kruise-system", "text")
+        await asyncio.sleep(A_WHILE_S)
+        for each in (live(one), reader):
+            assert await sets(each) == ["log"]
+            assert await tier(each, "shop") == "shop"
+            assert await each.namespace_labels("nowhere") is None
+            assert await revisions(each, "log") == ["log-1"]
+            assert await revisions(each, "nobody") == []
+            assert await each.whitelist() == "text"
+
+
+async def test_without_a_whitelist_there_is_none() -> None:
+    async with cluster() as one:
+        for each in (live(one), cached(one)):
+            assert await each.whitelist() is None
+        await store_whitelist(one, "shop", "of another namespace")
+        for each in (live(one), cached(one)):
+            assert await each.whitelist() is None
+
+
+async def test_revisions_may_be_elsewhere_than_the_manager() -> None:
+    """Where this one takes the place of another manager, they stay where they are."""
+    async with cluster() as one:
+        await store_revision(one, "log-1", namespace="kruise-system")
+        await store_revision(one, "log-2", namespace="history")
+        reader = cached(one, revision_namespace="history")
+        await store_whitelist(one, "kruise-system", "text")
+        async with running(reader):
+            assert await revisions(reader, "log") == ["log-2"]
+            assert await reader.whitelist() == "text"
+        # and while the watch is broken
+        assert await revisions(reader, "log") == ["log-2"]
+
+
+# ── what is not known yet ────────────────────────────────────────────────────
+
+
+async def test_a_kind_that_is_not_installed_has_no_objects_and_holds_up_nothing() -> None:
+    async with cluster(has_kind=False) as one, running(cached(one)) as reader:
+        assert await live(one).sidecar_sets() == ()
+        assert await sets(reader) == []
+        assert not reader.is_installed
+        assert (reader.problems(), reader.known()) == ((), ())
+        # when it is installed
+        await install(one)
+        await one.client.create(SIDECAR_SETS, "", LOG)
+        await asyncio.sleep(A_WHILE_S)
+        # then
+        assert reader.is_installed
+        assert await sets(reader) == ["log"]
+        assert reader.problems() == ()
+
+
+async def test_whether_the_kind_is_installed_may_come_out_while_a_pod_waits() -> None:
+    """A pod that is created when a manager has just started."""
+    async with cluster(has_kind=False) as one, running(cached(one), for_s=0.0) as reader:
+        assert await sets(reader) == []
+
+
+async def test_until_all_is_read_it_says_so_and_questions_wait() -> None:
+    async with cluster() as one:
+        await one.client.create(SIDECAR_SETS, "", LOG)
+        await store_revision(one, "log-1", namespace="kruise-system")
+        reader = cached(one)
+        assert reader.problems() == ("SidecarSets and namespaces have not been read yet",)
+        assert reader.known() is None
+        async with running(reader, for_s=0.0):
+            assert await sets(reader) == ["log"]
+            assert await tier(reader, "shop") == "shop"
+            assert await revisions(reader, "log") == ["log-1"]
+            assert reader.problems() == ()
+            known = reader.known()
+            assert known is not None
+            assert [each.name for each in known] == ["log"]
+
+
+async def test_namespaces_alone_do_not_make_it_ready_and_nor_do_sidecarsets() -> None:
+    async with cluster() as one:
+        for missing in ("sets", "_namespaces"):
+            reader = cached(one)
+            caches = [reader.sets, reader._namespaces]
+            caches.remove(getattr(reader, missing))
+            task = asyncio.create_task(caches[0].run())
+            await asyncio.sleep(5.0)
+            assert caches[0].synced
+            assert len(reader.problems()) == 1
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+# ── while the watch is broken ────────────────────────────────────────────────
+
+
+async def test_while_the_watch_is_broken_the_api_server_is_asked_itself() -> None:
+    """An API server comes back and asks about pods before the watch is tried again"""
+    async with cluster() as one:
+        await store_revision(one, "log-1", namespace="kruise-system")
+        reader = cached(one)
+        async with running(reader):
+            assert await sets(reader) == []
+            assert await tier(reader, "shop") == "shop"
+        # when
+        await one.client.create(SIDECAR_SETS, "", LOG)
+        label = {"metadata": {"labels": {"tier": "new"}}}
+        await one.client.patch(NAMESPACES, "", "shop", label, patch_type=PatchType.MERGE)
+        await store_revision(one, "log-2", namespace="kruise-system")
+        # then
+        assert await sets(reader) == ["log"]
+        assert await tier(reader, "shop") == "new"
+        assert await revisions(reader, "log") == ["log-1", "log-2"]
+
+
+async def test_while_the_watch_runs_nothing_is_asked() -> None:
+    async with cluster() as one:
+        await one.client.create(SIDECAR_SETS, "", LOG)
+        await store_revision(one, "log-1", namespace="kruise-system")
+        async with running(cached(one)) as reader:
+            first = await reader.sidecar_sets()
+            labels = await reader.namespace_labels("shop")
+            (revision,) = await reader.revisions("log")
+            # then they are those of the caches, and not read anew
+            assert (await reader.sidecar_sets())[0] is first[0]
+            assert await reader.namespace_labels("shop") is labels
+            assert (await reader.revisions("log"))[0] is revision
+            # but a namespace that is a moment old may not have come yet
+            await one.client.create(NAMESPACES, "", {"metadata": {"name": "new", "labels": {"tier": "new"}}})
+            assert await tier(reader, "new") == "new"

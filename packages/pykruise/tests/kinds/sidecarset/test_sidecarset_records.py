@@ -1,0 +1,147 @@
+"""What pods carry of SidecarSets in annotations, read and written."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kinds.sidecarset.records import (
+    Record,
+    RecordError,
+    State,
+    joined_sets,
+    read_records,
+    read_state,
+    read_working,
+    records_text,
+    state_text,
+    working_text,
+)
+
+STATE = "kruise.io/sidecarset-inplace-update-state"
+WORKING = "kruise.io/sidecarset-working-hotupgrade-container"
+
+
+def record(item: Any) -> Record:
+    """The record of the SidecarSet `log`."""
+    return read_records({"key": orjson.dumps({"log": item}).decode()}, "key")["log"]
+
+
+FULL = {
+    "updateTimestamp": "2026-01-31T12:00:00Z",
+    "hash": "h",
+    "sidecarSetName": "log",
+    "sidecarList": ["a", "b"],
+    "controllerRevision": "log-1",
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"log":{"updateTimestamp":"2026-01-31T12:00:00Z","hash":"h","sidecarSetName":"log",'
+        '"sidecarList":["a","b"],"controllerRevision":"log-1"}}',
+        '{"log":{"updateTimestamp":null,"hash":"h","sidecarSetName":"log","sidecarList":null}}',
+        '{"log":{"updateTimestamp":null,"hash":"h","sidecarSetName":"old-name","sidecarList":[]}}',
+    ],
+)
+def test_what_was_read_is_written_byte_for_byte(text: str) -> None:
+    """section 3.3"""
+    assert records_text(read_records({"key": text}, "key")) == text
+
+
+def test_the_older_form_is_read_and_becomes_the_newer() -> None:
+    """section 3.3"""
+    found = read_records({"key": '{"x":"h","log":"i"}'}, "key")
+    assert all(one.is_legacy for one in found.values())
+    assert records_text(found) == (
+        '{"log":{"updateTimestamp":null,"hash":"i","sidecarSetName":"log","sidecarList":null},'
+        '"x":{"updateTimestamp":null,"hash":"h","sidecarSetName":"x","sidecarList":null}}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (FULL, Record(hash="h", name="log", sidecars=("a", "b"), updated_at=FULL["updateTimestamp"], revision="log-1")),
+        ({}, Record(hash="", name="log")),
+        ({"hash": "h", "sidecarSetName": None}, Record(hash="h", name="log")),
+        ({"hash": "h", "sidecarList": "a"}, Record(hash="h", name="log")),
+        ({"hash": "h", "updateTimestamp": 7}, Record(hash="h", name="log")),
+        ({"hash": "h", "controllerRevision": None}, Record(hash="h", name="log")),
+    ],
+)  # fmt: skip
+def test_of_a_record_that_somebody_edited_is_taken_what_can_be_read(item: Any, expected: Record) -> None:
+    assert record(item) == expected
+
+
+@pytest.mark.parametrize("item", [7, None, ["h"], {"hash": 7}, {"hash": None}])
+def test_a_record_without_a_hash_is_an_error(item: Any) -> None:
+    """section 3.3"""
+    with pytest.raises(RecordError, match="the entry of log is neither a hash nor an object with one"):
+        record(item)
+
+
+@pytest.mark.parametrize("text", ["text", "[]", "7", "null"])
+def test_an_annotation_that_is_no_object_is_an_error(text: str) -> None:
+    with pytest.raises(RecordError, match="annotation key is no"):
+        read_records({"key": text}, "key")
+    assert read_state({STATE: text}) is None
+    assert read_working({WORKING: text}) == {}
+
+
+@pytest.mark.parametrize("annotations", [{}, {STATE: "", WORKING: "", "key": ""}])
+def test_no_annotation_says_nothing(annotations: dict[str, str]) -> None:
+    assert read_records(annotations, "key") == read_state(annotations) == read_working(annotations) == {}
+
+
+# ── upgrades in place ────────────────────────────────────────────────────────
+
+
+def test_the_state_of_upgrades_is_written_in_order_and_read_back() -> None:
+    """section 3.4"""
+    states = {
+        "z": State(),
+        "log": State(revision="h", updated_at="2026-01-31T12:00:00Z", image_ids={"b": "id", "a": ""}),
+    }
+    text = state_text(states)
+    assert text == (
+        '{"log":{"revision":"h","updateTimestamp":"2026-01-31T12:00:00Z",'
+        '"lastContainerStatuses":{"a":{},"b":{"imageID":"id"}}},'
+        '"z":{"revision":"","updateTimestamp":null,"lastContainerStatuses":{}}}'
+    )
+    assert read_state({STATE: text}) == states
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        ({}, State()),
+        ({"revision": None, "updateTimestamp": None, "lastContainerStatuses": None}, State()),
+        ({"lastContainerStatuses": {"a": None, "b": {}}}, State(image_ids={"a": "", "b": ""})),
+        ({"lastContainerStatuses": {"a": {"imageID": None}}}, State(image_ids={"a": ""})),
+        (7, None),
+        ({"lastContainerStatuses": [1]}, None),
+        ({"lastContainerStatuses": {"a": "id"}}, None),
+    ],
+)  # fmt: skip
+def test_of_a_state_what_is_not_there_is_not_known(item: Any, expected: State | None) -> None:
+    """None of it can be read where a part cannot"""
+    found = read_state({STATE: orjson.dumps({"log": item}).decode()})
+    assert found == (None if expected is None else {"log": expected})
+
+
+# ── hot upgrades, and the list ───────────────────────────────────────────────
+
+
+def test_working_containers_are_written_in_order_and_what_is_no_name_is_not_read() -> None:
+    working = {"mesh": "mesh-1", "log": "log-2"}
+    assert working_text(working) == '{"log":"log-2","mesh":"mesh-1"}'
+    assert read_working({WORKING: working_text(working)}) == working
+    assert read_working({WORKING: '{"log":7,"mesh":"mesh-1"}'}) == {"mesh": "mesh-1"}
+
+
+def test_sets_are_listed_in_order_and_once() -> None:
+    """section 3.1"""
+    names = [f"set-{number}" for number in range(9)]
+    assert joined_sets([*reversed(names), "set-4"]) == ",".join(names)

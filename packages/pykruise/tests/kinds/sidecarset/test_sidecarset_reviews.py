@@ -1,0 +1,125 @@
+"""The two admission reviews of SidecarSets: what they read, and what they answer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.sidecarset.admission import mutate_sidecarset, validating
+from pykruise.kinds.sidecarset.defaults import with_defaults
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import KubeError, Status
+from pykruise.pods.revisions import RevisionView
+from support.reviews import at_once, request
+from support.sidecarsets import container, sidecarset, view
+
+PATCHING = [{"annotations": {"oom-score": "1"}}]
+ASKING = {"revision": {"revisionName": "s-1"}}
+
+
+class Reader:
+    """A reader over given SidecarSets, which notes what it is asked; `broken` cannot be answered."""
+
+    def __init__(self, *sets: Document, broken: str = "") -> None:
+        self.sets = [view(one) for one in sets]
+        self.broken = broken
+        self.asked: list[str] = []
+
+    def _ask(self, question: str) -> None:
+        self.asked.append(question)
+        if question == self.broken:
+            raise KubeError("the API server is away")
+
+    async def sidecar_sets(self) -> Sequence[Any]:
+        self._ask("sets")
+        return self.sets
+
+    async def namespace_labels(self, name: str) -> None:
+        self._ask("namespace")
+
+    async def revisions(self, name: str) -> Sequence[RevisionView]:
+        self._ask("revisions")
+        return ()
+
+    async def whitelist(self) -> str | None:
+        self._ask("whitelist")
+        return None
+
+
+def refusal(reader: Reader | None, doc: Document, *, allows_any_annotation: bool = False) -> Status | None:
+    reviewer = validating(reader, allows_any_annotation=allows_any_annotation)
+    return at_once(reviewer, request(SIDECAR_SETS, doc)).refusal
+
+
+def refused(reader: Reader | None, doc: Document, **gates: bool) -> Status:
+    found = refusal(reader, doc, **gates)
+    assert found is not None
+    return found
+
+
+def test_all_errors_come_back_at_once_with_422() -> None:
+    found = refused(Reader(), sidecarset("a.b", container("A"), selector={}))
+    assert found.code == 422
+    assert found.details is not None
+    assert len(found.details.causes) >= 3
+
+
+@pytest.mark.parametrize(
+    ("doc", "place"),
+    [
+        ({**sidecarset("s"), "spec": "text"}, "spec: "),
+        (sidecarset("s", container("a", env="text")), "spec.containers[0].env"),
+        (sidecarset("s", "text"), "spec.containers"),  # type: ignore[arg-type]
+        (sidecarset("s", container("a"), updateStrategy={"paused": "yes"}), "spec.updateStrategy.paused"),
+    ],
+)
+def test_what_cannot_be_read_is_answered_with_400_and_the_place(doc: Document, place: str) -> None:
+    for reviewer in (mutate_sidecarset, validating(Reader(), allows_any_annotation=True)):
+        found = at_once(reviewer, request(SIDECAR_SETS, doc)).refusal
+        assert found is not None
+        assert found.code == 400
+        assert found.message.startswith(place)
+
+
+@pytest.mark.parametrize(
+    ("spec", "asked"),
+    [
+        ({}, ["sets"]),
+        ({"patchPodMetadata": PATCHING}, ["whitelist", "sets"]),
+        ({"injectionStrategy": ASKING}, ["sets", "revisions"]),
+    ],
+)
+def test_only_what_a_sidecarset_needs_is_read(spec: Document, asked: list[str]) -> None:
+    reader = Reader()
+    refusal(reader, with_defaults(sidecarset("s", container("a"), **spec)))
+    assert reader.asked == asked
+
+
+def test_a_whitelist_that_cannot_be_read_refuses_those_that_need_it() -> None:
+    """section 5.5"""
+    doc = with_defaults(sidecarset("s", container("a"), patchPodMetadata=PATCHING))
+    found = refused(Reader(broken="whitelist"), doc, allows_any_annotation=True)
+    assert "the whitelist cannot be read: the API server is away" in found.message
+    assert refusal(Reader(broken="whitelist"), with_defaults(sidecarset("s", container("a")))) is None
+
+
+@pytest.mark.parametrize("broken", ["sets", "revisions"])
+def test_what_it_has_to_be_compared_with_must_be_readable(broken: str) -> None:
+    doc = with_defaults(sidecarset("s", container("a"), injectionStrategy=ASKING))
+    assert refused(Reader(broken=broken), doc).code == 500
+
+
+def test_without_a_reader_it_is_judged_alone() -> None:
+    """As a file is, before it is applied."""
+    assert refusal(None, with_defaults(sidecarset("s", container("a")))) is None
+    assert refused(None, with_defaults(sidecarset("s", container("A")))).code == 422
+    patching = with_defaults(sidecarset("s", container("a"), patchPodMetadata=PATCHING))
+    assert refusal(None, patching, allows_any_annotation=True) is None
+    assert refused(None, patching).code == 422
+
+
+def test_it_is_compared_with_the_others() -> None:
+    doc = with_defaults(sidecarset("s", container("a")))
+    assert refusal(Reader(doc, sidecarset("t", container("b"))), doc) is None
+    assert "already exist in t" in refused(Reader(sidecarset("t", container("a"))), doc).message

@@ -1,0 +1,189 @@
+"""A SidecarSet as a cache keeps it, however it was stored."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.sidecarset.hashes import hashes_of
+from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
+from pykruise.kube.documents import Document, encode
+from support.sidecarsets import canary, container, sidecarset, view
+
+NAME = "kubernetes.io/metadata.name"
+FULL, IMAGELESS = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
+
+
+def stored(*, status: Any = None, generation: int = 3, metadata: Any = None, **spec: Any) -> SidecarSetView:
+    """One that was stored without admission."""
+    doc = sidecarset("log", container("log"), **spec)
+    meta = {"name": "log", "uid": "u", "resourceVersion": "1", "generation": generation, **(metadata or {})}
+    return project_sidecarset(encode({**doc, "metadata": meta, "status": status}))
+
+
+# ── whom it means ────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"selector": {}}, {"selector": None}])
+def test_one_without_a_selector_means_no_pod(spec: Document | None) -> None:
+    """section 6.1"""
+    doc = {"metadata": {"name": "log", "uid": "u", "resourceVersion": "1"}, "spec": spec}
+    found = project_sidecarset(encode(doc))
+    assert not found.selects({"app": "web"})
+    assert found.meant.selector.selects_nothing
+    assert not found.problem
+
+
+def test_it_means_the_pods_that_its_selector_matches() -> None:
+    found = stored()
+    assert found.selects({"app": "web"})
+    assert not found.selects({"app": "other"})
+    assert found.meant.selector.matches({"app": "web"})
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"selector": {"matchExpressions": [{"key": "a", "operator": "Nope"}]}}, "a selector cannot be read"),
+        (
+            {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Nope"}]}},
+            "a selector cannot be read",
+        ),
+        (
+            {"updateStrategy": {"selector": {"matchExpressions": [{"key": "a", "operator": "Nope"}]}}},
+            "a selector cannot be read",
+        ),
+        ({"updateStrategy": {"paused": "yes"}}, "updateStrategy.paused"),
+        ({"initContainers": ["text"]}, "spec.initContainers"),
+    ],
+)
+def test_one_that_cannot_be_read_says_why_and_touches_no_pod(spec: Document, problem: str) -> None:
+    found = stored(**spec)
+    assert found.spec is None
+    assert problem in found.problem
+    assert not found.is_only_injected
+
+
+@pytest.mark.parametrize(
+    ("selector", "named"),
+    [
+        ({"matchLabels": {NAME: "shop"}}, ("shop",)),
+        ({"matchLabels": {NAME: "shop", "tier": "gold"}}, ("shop",)),
+        ({"matchExpressions": [{"key": NAME, "operator": "In", "values": ["shop", "bar"]}]}, ("shop", "bar")),
+        (
+            {
+                "matchExpressions": [
+                    {"key": "tier", "operator": "In", "values": ["gold"]},
+                    {"key": NAME, "operator": "NotIn", "values": ["bar"]},
+                    {"key": NAME, "operator": "Exists"},
+                    {"key": NAME, "operator": "In", "values": ["shop"]},
+                ]
+            },
+            ("shop",),
+        ),
+        # a label goes before expressions
+        (
+            {
+                "matchLabels": {NAME: "shop"},
+                "matchExpressions": [{"key": NAME, "operator": "In", "values": ["shop", "bar"]}],
+            },
+            ("shop",),
+        ),
+        ({"matchLabels": {"tier": "gold"}}, ()),
+        ({"matchLabels": None, "matchExpressions": None}, ()),
+        ({"matchExpressions": [{"key": NAME, "operator": "NotIn", "values": ["shop"]}]}, ()),
+        ({"matchExpressions": [{"key": NAME, "operator": "In", "values": None}]}, ()),
+        (None, ()),
+    ],
+)
+def test_the_namespaces_that_its_selector_names(selector: Any, named: tuple[str, ...]) -> None:
+    """section 6.1, step 2"""
+    assert stored(namespaceSelector=selector).named_namespaces == named
+
+
+@pytest.mark.parametrize(
+    ("selector", "name", "labels", "expected"),
+    [
+        (None, "shop", None, True),
+        ({"matchLabels": {"tier": "gold"}}, "shop", {"tier": "gold"}, True),
+        ({"matchLabels": {"tier": "gold"}}, "shop", {"tier": "iron"}, False),
+        ({"matchLabels": {"tier": "gold"}}, "shop", None, False),
+        ({"matchLabels": {NAME: "shop"}}, "shop", {NAME: "shop"}, True),
+        ({"matchLabels": {NAME: "shop"}}, "shop", None, False),
+        ({"matchLabels": {NAME: "shop"}}, "bar", {NAME: "bar"}, False),
+        # a label does not make a namespace another one
+        ({"matchLabels": {NAME: "shop"}}, "bar", {NAME: "shop"}, False),
+    ],
+)
+def test_a_namespace_is_meant_by_its_labels_and_its_name(
+    selector: Any, name: str, labels: dict[str, str] | None, *, expected: bool
+) -> None:
+    """case 36"""
+    assert stored(namespaceSelector=selector).selects_namespace(name, labels) is expected
+
+
+# ── what it is ───────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("annotations", "base"),
+    [
+        ({"apps.kruise.io/sidecarset-canary": "true", "apps.kruise.io/sidecarset-base": "log"}, "log"),
+        ({"apps.kruise.io/sidecarset-canary": "false", "apps.kruise.io/sidecarset-base": "log"}, ""),
+        ({"apps.kruise.io/sidecarset-base": "log"}, ""),
+        ({"apps.kruise.io/sidecarset-canary": "true"}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_canary_has_both_annotations(annotations: dict[str, str], base: str) -> None:
+    """section 3.1"""
+    assert stored(metadata={"annotations": annotations}).base == base
+
+
+def test_only_one_that_does_not_update_leaves_existing_pods_alone() -> None:
+    assert view(canary("trial", container("log"), base="log")).is_only_injected
+    assert not stored().is_only_injected
+
+
+@pytest.mark.parametrize(
+    ("annotations", "full", "imageless"),
+    [
+        ({FULL: "f", IMAGELESS: "i"}, "f", "i"),
+        ({FULL: "f"}, "f", ""),
+        ({IMAGELESS: "i"}, "", "i"),
+        ({}, "", ""),
+    ],
+)
+def test_hashes_are_those_that_admission_recorded_or_else_reckoned(
+    annotations: dict[str, str], full: str, imageless: str
+) -> None:
+    """section 6.7"""
+    reckoned = hashes_of({"containers": [container("log")]})
+    found = stored(metadata={"annotations": annotations}).hashes
+    assert (found.full, found.without_image) == (full or reckoned.full, imageless or reckoned.without_image)
+
+
+# ── its revision ─────────────────────────────────────────────────────────────
+
+
+def revision(status: Any) -> str:
+    found = stored(status=status).contents
+    assert found is not None
+    return found.revision
+
+
+def test_its_revision_is_the_one_that_was_reported_of_this_generation() -> None:
+    reported = {"latestRevision": "log-x", "observedGeneration": 3}
+    assert revision(reported) == "log-x"
+    # or as it will be called
+    own = revision(None)
+    assert own.startswith("log-")
+    assert own != "log-x"
+    assert revision({**reported, "observedGeneration": 2}) == own
+    assert revision({"observedGeneration": 3}) == own
+    assert revision({"collisionCount": None}) == own
+    assert revision({"collisionCount": 1}) not in (own, "log-x")
+
+
+def test_a_status_that_cannot_be_read_is_none() -> None:
+    assert revision({"observedGeneration": "text", "latestRevision": "log-x"}) == revision(None)
+    assert stored(status={"matchedPods": "text"}).status.matched_pods == 0
