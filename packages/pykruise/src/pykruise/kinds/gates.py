@@ -80,7 +80,7 @@ CUSTOM_RESOURCES = "CUSTOM_RESOURCE_ENABLE"
 
 
 class _Rule(msgspec.Struct, frozen=True):
-    """While any of `when` is `while_is` (all of them, if that is False), `then` become `becomes`."""
+    """While any of `when` is `while_is`, `then` become `becomes`."""
 
     when: tuple[str, ...]
     while_is: bool
@@ -211,21 +211,18 @@ def _items(texts: Iterable[str], gates: Mapping[str, Gate]) -> Iterator[tuple[st
         for item in text.split(","):
             if not item.strip():
                 continue
-            name, equals, value = (part.strip() for part in item.partition("="))
+            name, _, value = (part.strip() for part in item.partition("="))
             if name not in gates and name not in ALIASES and name not in _META:
                 known = ", ".join((*_META, *sorted(gates)))
                 raise GateError(f"gate {name or item.strip()!r} is not known; known are: {known}")
-            if not equals or value not in _TRUE | _FALSE:
+            if value not in _TRUE | _FALSE:
                 raise GateError(f"gate {name}: {value!r} is not a boolean; write {name}=true or {name}=false")
             yield name, value in _TRUE
 
 
 def _apply(rule: _Rule, states: dict[str, bool], asked: Mapping[str, bool]) -> Iterator[str]:
-    causes = [states[name] for name in rule.when]
-    if (any(causes) if rule.while_is else not any(causes)) is False:
-        return
-    cause = next((name for name in rule.when if states[name] == rule.while_is), rule.when[0])
-    for name in rule.then:
+    cause = next((name for name in rule.when if states[name] == rule.while_is), None)
+    for name in rule.then if cause is not None else ():
         if states[name] == rule.becomes:
             continue
         states[name] = rule.becomes

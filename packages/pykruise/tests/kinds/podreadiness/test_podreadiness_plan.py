@@ -1,5 +1,6 @@
 """KruisePodReady of pods that no workload here looks after."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,13 +16,19 @@ NOW = parse_time("2026-01-31T12:00:00Z")
 
 
 def pod(
-    *, owner: tuple[str, str] | None = None, gate: bool = True, condition: str = "", **metadata: Any
+    *,
+    owner: tuple[str, str] | None = None,
+    gate: bool = True,
+    further_gates: Sequence[str] = (),
+    condition: str = "",
+    **metadata: Any,
 ) -> PodView:
     """`owner`: apiVersion and kind; `condition`: status of KruisePodReady, empty: it has none."""
     if owner is not None:
         version, kind = owner
         reference = {"apiVersion": version, "kind": kind, "name": "o", "uid": "o1", "controller": True}
         metadata["ownerReferences"] = [reference]
+    gates = (*further_gates, *(("KruisePodReady",) if gate else ()))
     conditions = [{"type": "KruisePodReady", "status": condition}] if condition else []
     return project_pod(
         encode(
@@ -35,7 +42,7 @@ def pod(
                 },
                 "spec": {
                     "containers": [{"name": "main"}],
-                    "readinessGates": [{"conditionType": "KruisePodReady"}] if gate else [],
+                    "readinessGates": [{"conditionType": one} for one in gates],
                 },
                 "status": {"phase": "Running", "conditions": conditions},
             }
@@ -44,7 +51,13 @@ def pod(
 
 
 @pytest.mark.parametrize(
-    "owner", [None, ("apps/v1", "ReplicaSet"), ("apps.kruise.io/v1beta1", "BroadcastJob")]
+    "owner",
+    [
+        None,
+        ("apps/v1", "ReplicaSet"),
+        ("apps/v1", "StatefulSet"),
+        ("apps.kruise.io/v1beta1", "BroadcastJob"),
+    ],
 )
 def test_a_pod_with_the_gate_gets_its_condition(owner: tuple[str, str] | None) -> None:
     """case 55"""
@@ -55,6 +68,12 @@ def test_a_pod_with_the_gate_gets_its_condition(owner: tuple[str, str] | None) -
     assert step.action.body["status"]["conditions"] == [
         {"type": "KruisePodReady", "status": "True", "lastTransitionTime": "2026-01-31T12:00:00Z"}
     ]
+
+
+def test_other_gates_are_left_to_those_who_set_them() -> None:
+    (step,) = plan_readiness(Snapshot(pod=pod(further_gates=("InPlaceUpdateReady", "mine")), now=NOW)).steps
+    assert isinstance(step.action, Patch)
+    assert [one["type"] for one in step.action.body["status"]["conditions"]] == ["KruisePodReady"]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What is refused of a PodUnavailableBudget, and what is not. Numbers are cases of the specification."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,10 +13,13 @@ from pykruise.kinds.podunavailablebudget.conversion import (
     CONVERSION,
     PROTECT_OPERATIONS,
     PROTECT_TOTAL_REPLICAS,
+    operations_of,
+    total_of,
 )
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.podunavailablebudget.validation import may_overlap
 from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import selector_from
 from support.budgets import CLONE_SET, DEPLOYMENT, BudgetServer, budget
@@ -26,15 +30,22 @@ HOW_MANY = "spec.maxUnavailable, minAvailable"
 TOTAL = f"metadata.annotations[{PROTECT_TOTAL_REPLICAS}]"
 
 
-def fields(doc: Document, *, old: Document | None = None, others: tuple[Document, ...] = ()) -> list[str]:
-    """Where the errors are; empty: it is allowed."""
+def causes(
+    doc: Document, *, old: Document | None = None, others: tuple[Document, ...] = ()
+) -> Sequence[Cause]:
+    """What is wrong; empty: it is allowed."""
     reader = BudgetServer(*others).replica()
     refused = at_once(validating(reader), request(POD_UNAVAILABLE_BUDGETS, doc, old=old)).refusal
     if refused is None:
         return []
     assert refused.code == 422
     assert refused.details is not None
-    return [cause.field for cause in refused.details.causes]
+    return refused.details.causes
+
+
+def fields(doc: Document, *, old: Document | None = None, others: tuple[Document, ...] = ()) -> list[str]:
+    """Where the errors are."""
+    return [cause.field for cause in causes(doc, old=old, others=others)]
 
 
 def without(doc: Document, *names: str) -> Document:
@@ -46,6 +57,10 @@ def without(doc: Document, *names: str) -> Document:
 
 def selecting(**labels: str) -> dict[str, Any]:
     return {"matchLabels": labels}
+
+
+def but_not(*values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": list(values)}]}
 
 
 def among(*values: str) -> dict[str, Any]:
@@ -65,6 +80,11 @@ TARGETED = budget(target=DEPLOYMENT, maxUnavailable=1)
         ),  # case 2
         (budget(target=("", "Deployment", "web"), maxUnavailable=1), ["spec.targetRef"]),
         (budget(target=("a/b/c", "Deployment", "web"), maxUnavailable=1), ["spec.targetRef"]),
+        (budget(target=("apps/v1", "", "web"), maxUnavailable=1), ["spec.targetRef"]),
+        (budget(target=("apps/v1", "Deployment", ""), maxUnavailable=1), ["spec.targetRef"]),
+        (budget(target=("v1", "ReplicationController", "web"), maxUnavailable=1), []),
+        (budget(selector={"matchExpressions": []}, maxUnavailable=1), ["spec.selector"]),
+        ({**TARGETED, "spec": None}, [SELECTOR_OR_TARGET, HOW_MANY]),
         (budget(selector={"matchLabels": {}}, maxUnavailable=1), ["spec.selector"]),  # case 6
         (budget(selector=selecting(**{"bad key": "x"}), maxUnavailable=1), ["spec.selector.matchLabels"]),
     ],
@@ -87,6 +107,9 @@ def test_a_budget_has_a_selector_or_a_target_and_not_both_cases_1_2_6(
         ({"maxUnavailable": "100%"}, []),
         ({"minAvailable": -1}, ["spec.minAvailable"]),  # case 5
         ({"maxUnavailable": 1, "ignoredPodSelector": {}}, ["spec.ignoredPodSelector"]),  # case 7
+        ({"maxUnavailable": 1, "ignoredPodSelector": selecting(app="x")}, []),
+        ({"maxUnavailable": 1, "ignoredPodSelector": among("x")}, []),
+        ({"maxUnavailable": 1, "ignoredPodSelector": None}, []),
         ({"maxUnavailable": 1, "protectOperations": ["PATCH"]}, ["spec.protectOperations[0]"]),  # case 8
         ({"maxUnavailable": 1, "protectOperations": ["DELETE", "UPDATE", "EVICT", "RESIZE"]}, []),
     ],
@@ -107,6 +130,22 @@ def test_one_workload_has_one_budget_whatever_the_version_case_9() -> None:
         (selecting(app="a"), selecting(app="b"), []),  # case 10
         (among("a", "b"), selecting(app="a"), ["spec.selector"]),
         (selecting(app="a"), selecting(app="a", tier="x"), []),  # case 11
+        # every key has to be able to agree
+        (selecting(app="a", tier="x"), selecting(app="a", tier="x"), ["spec.selector"]),
+        (selecting(app="a", tier="x"), selecting(app="a", tier="y"), []),
+        (selecting(app="a", tier="x"), selecting(app="b", tier="x"), []),
+        # a label goes before expressions of its key
+        ({**selecting(app="a"), **among("b")}, selecting(app="b"), []),
+        ({**selecting(app="a"), **among("b")}, selecting(app="a"), ["spec.selector"]),
+        ({**selecting(app="a"), **but_not("c")}, selecting(app="b"), []),
+        ({**selecting(app="a"), **but_not("c")}, selecting(app="a"), ["spec.selector"]),
+        # some values are left over, or none
+        (among("a", "b"), but_not("a"), ["spec.selector"]),
+        (among("a", "b"), but_not("a", "b", "c"), []),
+        # one that was stored without a selector that means anything is in nobody's way
+        (selecting(app="a"), {"matchLabels": {}}, []),
+        (selecting(app="a"), {"matchExpressions": [{"key": "app", "operator": "Nope"}]}, []),
+        ({"matchLabels": {}}, {"matchLabels": {}}, ["spec.selector"]),
     ],
 )
 def test_selectors_of_a_namespace_do_not_overlap_cases_10_11(one: Any, other: Any, wrong: list[str]) -> None:
@@ -118,6 +157,23 @@ def test_a_budget_does_not_conflict_with_itself_and_not_with_one_of_the_other_so
     doc = budget(maxUnavailable=1)
     assert fields(doc, others=(doc,)) == []
     assert fields(doc, others=(budget("other", target=DEPLOYMENT, maxUnavailable=1),)) == []
+    # even where that one was stored with both
+    both = {**TARGETED["spec"], "selector": selecting(app="web")}
+    assert fields(doc, others=({**budget("other"), "spec": both},)) == []
+
+
+def test_errors_name_the_value_and_the_other_budget() -> None:
+    others = (budget("b", maxUnavailable=1), budget("a", maxUnavailable=1))
+    (found,) = causes(budget(maxUnavailable=1), others=others)
+    assert found.message.endswith("PodUnavailableBudget b is about the same pods")
+    (found,) = causes(TARGETED, others=(budget("other", target=DEPLOYMENT, maxUnavailable=1),))
+    assert found.message == (
+        'Invalid value: "apps/v1 Deployment web": PodUnavailableBudget other is about the same pods'
+    )
+    (found,) = causes(budget(target=("", "Deployment", "web"), maxUnavailable=1))
+    assert found.message == ('Invalid value: "Deployment web": apiVersion, kind and name must be given')
+    (found,) = causes(budget(target=("a/b/c", "Deployment", "web"), maxUnavailable=1))
+    assert found.message.endswith("apiVersion 'a/b/c' is not <group>/<version>")
 
 
 @pytest.mark.parametrize("left", ["In", "NotIn", "Exists", "DoesNotExist"])
@@ -136,6 +192,51 @@ def test_amounts_may_change_and_the_target_may_not_case_13() -> None:
     assert fields(budget(target=DEPLOYMENT, maxUnavailable=2), old=TARGETED) == []
     other = budget(target=("apps/v1", "Deployment", "other"), maxUnavailable=1)
     assert fields(other, old=TARGETED) == [SELECTOR_OR_TARGET]
+    for nothing in (None, {}):
+        assert fields(TARGETED, old={**TARGETED, "spec": nothing}) == [SELECTOR_OR_TARGET]
+
+
+def annotated(annotations: Any, **spec: Any) -> Document:
+    """A budget with these annotations, or with none at all."""
+    doc = budget(**spec)
+    return {**doc, "metadata": {**doc["metadata"], "annotations": annotations}}
+
+
+NO_NUMBER = {PROTECT_TOTAL_REPLICAS: "many"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        (annotated(NO_NUMBER), annotated(NO_NUMBER), []),
+        (annotated({}), annotated(None), []),
+        (annotated(None), {key: each for key, each in budget().items() if key != "metadata"}, []),
+        (annotated({}), annotated(NO_NUMBER), [TOTAL, HOW_MANY]),
+        (annotated(NO_NUMBER), annotated({}), [HOW_MANY]),
+        (annotated(NO_NUMBER), annotated(NO_NUMBER, maxUnavailable=1), [TOTAL]),
+    ],
+)
+def test_what_is_stored_holds_up_changes_of_itself_alone(
+    old: Document, new: Document, wrong: list[str]
+) -> None:
+    """Here it says neither how many pods may go nor, in its annotation, how many there are."""
+    assert [one for one in fields(new, old=old) if one != "metadata.name"] == wrong
+
+
+def test_others_that_cannot_be_read_are_an_error_beside_those_of_its_own() -> None:
+    class Away:
+        async def in_namespace(self, _: str) -> Any:
+            raise KubeError("the API server is away")
+
+    reader: Any = Away()
+    refused = at_once(validating(reader), request(POD_UNAVAILABLE_BUDGETS, budget())).refusal
+    assert refused is not None
+    assert "the other PodUnavailableBudgets cannot be read: the API server is away" in refused.message
+    assert "no maxUnavailable or minAvailable defined" in refused.message
+
+
+def test_without_a_reader_it_is_judged_alone() -> None:
+    assert at_once(validating(None), request(POD_UNAVAILABLE_BUDGETS, TARGETED)).refusal is None
 
 
 V1ALPHA1 = Resource("policy.kruise.io", "v1alpha1", "podunavailablebudgets", "PodUnavailableBudget")
@@ -198,6 +299,69 @@ def test_fields_are_annotations_in_v1alpha1_and_stale_annotations_go_cases_16_17
     assert annotations[PROTECT_TOTAL_REPLICAS] == "9"
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"protectOperations": []},
+        {"protectOperations": ["BOGUS"]},
+        {"protectOperations": ["DELETE", "BOGUS"]},
+        {"protectOperations": "DELETE"},
+        {"protectTotalReplicas": True},
+        {"protectTotalReplicas": "9"},
+        {"protectTotalReplicas": None},
+    ],
+)
+def test_fields_that_say_nothing_are_no_annotations(spec: Document) -> None:
+    """Of a budget that was stored before it was validated"""
+    found = CONVERSION.to_spoke(deep_copy(budget(maxUnavailable=1, **spec)))
+    assert not found["metadata"].get("annotations")
+    assert found["spec"].keys() == {"selector", "maxUnavailable"}
+
+
+@pytest.mark.parametrize("spec", [{}, {"spec": None}, {"spec": "text"}])
+def test_one_without_a_spec_can_be_converted(spec: Document) -> None:
+    annotations = {PROTECT_OPERATIONS: "EVICT", PROTECT_TOTAL_REPLICAS: "9"}
+    doc = {"metadata": {"name": "pub", "annotations": annotations}, **spec}
+    assert CONVERSION.to_hub(deep_copy(doc)) == CONVERSION.to_spoke(deep_copy(doc)) == doc
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("9", 9),
+        ("+9", 9),
+        ("-2147483648", -(2**31)),
+        ("-2147483649", None),
+        ("2147483647", 2**31 - 1),
+        ("2147483648", None),
+        ("", None),
+        ("9.0", None),
+        ("٩", None),
+        (9, None),
+        (None, None),
+    ],
+)
+def test_a_total_is_a_number_of_32_bits(text: object, number: int | None) -> None:
+    """rule 1"""
+    assert total_of(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "operations"),
+    [
+        ("EVICT, UPDATE", ["EVICT", "UPDATE"]),
+        (" , ", None),
+        ("", None),
+        ("EVICT,X", None),
+        (None, None),
+        (7, None),
+    ],
+)
+def test_operations_are_named_or_it_names_none(text: object, operations: list[str] | None) -> None:
+    """case 14"""
+    assert operations_of(text) == operations
+
+
 def test_the_total_of_the_annotation_is_a_number_and_that_of_the_field() -> None:
     def doc(text: str, **spec: Any) -> Document:
         return budget(maxUnavailable=1, annotations={PROTECT_TOTAL_REPLICAS: text}, **spec)
@@ -207,6 +371,10 @@ def test_the_total_of_the_annotation_is_a_number_and_that_of_the_field() -> None
     assert fields(doc("9", protectTotalReplicas=9)) == []
     # and a client that changes the field need not know of an annotation that was there before (pitfall 14)
     assert fields(doc("9", protectTotalReplicas=8), old=doc("9", protectTotalReplicas=9)) == []
+    # but the annotation has to agree once it is changed
+    assert fields(doc("9", protectTotalReplicas=8), old=doc("7", protectTotalReplicas=7)) == [TOTAL]
+    # without the field it is alone
+    assert fields(doc("9")) == []
 
 
 def test_with_both_gates_off_none_can_be_made_case_64() -> None:

@@ -78,6 +78,8 @@ def test_a_new_pod_wakes_the_budget_that_it_names_or_that_selects_it() -> None:
     assert woken(None, pod("p1")) == [KEY]
     assert woken(None, pod("p1", labels={"app": "other"})) == []
     assert woken(None, pod("p1"), budgets=[]) == []
+    # the one that it names is asked about it, whatever labels it has now
+    assert woken(None, tied("p1", labels={"app": "other"})) == [KEY]
 
 
 def test_a_new_pod_of_a_rollout_is_about_the_budget_of_its_deployment() -> None:
@@ -86,6 +88,38 @@ def test_a_new_pod_of_a_rollout_is_about_the_budget_of_its_deployment() -> None:
     known = [workload(DEPLOYMENT, 1), workload(replica_set, 1, of=DEPLOYMENT)]
     assert woken(None, pod("p1", owner=replica_set), budgets=[targeting], workloads=known) == [KEY]
     assert woken(None, pod("p1", owner=CLONE_SET), budgets=[targeting], workloads=known) == []
+    assert woken(None, pod("p1", owner=None), budgets=[targeting], workloads=known) == []
+
+
+REPLICA_SET = ("apps/v1", "ReplicaSet", "web-1")
+OTHER = ("apps/v1", "Deployment", "web-1-other")
+
+
+@pytest.mark.parametrize(
+    ("target", "owner", "above", "is_about"),
+    [
+        (CLONE_SET, CLONE_SET, None, True),
+        (DEPLOYMENT, REPLICA_SET, DEPLOYMENT, True),
+        # the ReplicaSet itself
+        (REPLICA_SET, REPLICA_SET, DEPLOYMENT, True),
+        # a ReplicaSet that nobody controls, or another Deployment
+        (DEPLOYMENT, REPLICA_SET, None, False),
+        (DEPLOYMENT, REPLICA_SET, OTHER, False),
+        # another workload of the Deployment's name, or of the ReplicaSet's
+        (CLONE_SET, REPLICA_SET, DEPLOYMENT, False),
+        (DEPLOYMENT, ("apps.kruise.io/v1beta1", "CloneSet", "web-1"), DEPLOYMENT, False),
+        (CLONE_SET, DEPLOYMENT, None, False),
+        (CLONE_SET, ("apps.kruise.io/v1beta1", "CloneSet", "other"), None, False),
+    ],
+)
+def test_a_pod_is_about_the_budget_that_names_its_workload(
+    target: Any, owner: Any, above: Any, *, is_about: bool
+) -> None:
+    """section 6.2"""
+    targeting = budget(target=target, maxUnavailable=1)
+    known = [workload(DEPLOYMENT, 1), workload(REPLICA_SET, 1, of=above)]
+    found = woken(None, pod("p1", owner=owner), budgets=[targeting], workloads=known)
+    assert found == ([KEY] if is_about else [])
 
 
 @pytest.mark.parametrize(
@@ -95,6 +129,8 @@ def test_a_new_pod_of_a_rollout_is_about_the_budget_of_its_deployment() -> None:
         (tied("p1"), tied("p1", ready=False)),
         (tied("p1"), tied("p1", labels={"unavailable-pod.kruise.io/drain": "true"})),
         (tied("p1"), tied("p1", phase="Failed")),
+        # one that did not serve counts no longer as one that should
+        (tied("p1", ready=False), tied("p1", ready=False, phase="Failed")),
     ],
 )
 def test_a_pod_that_begins_or_ceases_to_serve_is_about_its_budget_at_once(
@@ -121,6 +157,9 @@ def test_a_pod_that_was_let_go_is_looked_at_later_and_any_other_at_once() -> Non
     # and one that was not asked, since it does not guard deletions
     assert woken(tied("p1"), tied("p1", deleting=True)) == [KEY]
     assert woken(tied("p1"), None) == [KEY]
+    # and one that names no budget, or one that is gone
+    assert woken(pod("p1"), pod("p1", deleting=True)) == [KEY]
+    assert woken(tied("p1", to="gone"), None) == [KEY]
     # and a pod that was on its way out before
     assert woken(tied("p1", deleting=True), None) == []
 
@@ -135,3 +174,20 @@ def test_a_workload_that_comes_goes_or_is_scaled_is_about_its_budget(covered: An
     assert woken(four, four, budgets=budgets) == []
     other = [budget(maxUnavailable=1, target=DEPLOYMENT)]
     assert woken(four, five, budgets=other) == []
+
+
+def test_a_workload_of_other_pods_is_about_no_budget() -> None:
+    four, five = workload(CLONE_SET, 4), workload(CLONE_SET, 5)
+    other = budget(maxUnavailable=1, selector={"matchLabels": {"app": "other"}})
+    assert woken(four, five, budgets=[other]) == []
+    # of one that was stored with both a target and a selector the target counts
+    both = budget(maxUnavailable=1, target=DEPLOYMENT)
+    both["spec"]["selector"] = {"matchLabels": {"app": "web"}}
+    assert woken(four, five, budgets=[both]) == []
+
+
+def test_a_workload_that_is_replaced_or_on_its_way_out_is_about_its_budget() -> None:
+    four = workload(CLONE_SET, 4)
+    another = {**four, "metadata": {**four["metadata"], "uid": "another"}}
+    assert woken(four, another) == [KEY]
+    assert woken(four, workload(CLONE_SET, 4, deleting=True)) == [KEY]

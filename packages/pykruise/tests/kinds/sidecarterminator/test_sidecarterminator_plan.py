@@ -2,17 +2,22 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kinds.sidecarterminator.groups import is_interesting
-from pykruise.kinds.sidecarterminator.plan import Snapshot, plan_termination
+from pykruise.kinds.sidecarterminator.kind import KIND, REQUEST_VIEWS
+from pykruise.kinds.sidecarterminator.plan import Snapshot, plan_termination, request_name
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
-from pykruise.plans.views import NodeView
+from pykruise.kube.metadata_view import project_metadata
+from pykruise.plans.views import NODE_VIEWS, NodeView
 from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.settings import NoSettings
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.plan import Plan
+from support.snapshots import snapshot_of
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 KILL = {"KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT": "true"}
@@ -94,7 +99,26 @@ def test_a_sidecar_is_ended_by_one_request_that_the_pod_owns() -> None:
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", "u1", True)
     assert step.done is not None
     assert step.done.reason == "SidecarTerminator"
+    assert not step.done.warning
     assert "using crr" in step.done.message
+    assert step.failed is not None
+    assert (step.failed.reason, step.failed.warning) == ("SidecarTerminator", True)
+
+
+@pytest.mark.parametrize("env", [KILL, IMAGE])
+def test_events_name_the_sidecars(env: dict[str, str]) -> None:
+    """section 7.4"""
+    one = pod({"main": {}, "a": env, "b": env}, {"main": 0})
+    (step,) = plan(one, at=node(type="virtual-kubelet") if env is IMAGE else node()).steps
+    assert step.done is not None
+    assert "terminate sidecar a, b using" in step.done.message
+
+
+def test_what_was_read_of_the_pod_must_not_have_changed() -> None:
+    one = pod({"main": {}, "log": IGNORE}, {"main": 0})
+    action = next(iter(plan(one).steps)).action
+    assert isinstance(action, Patch)
+    assert (action.uid, action.resource_version) == ("u1", "7")
 
 
 def test_under_on_failure_the_main_containers_must_have_ended_well() -> None:
@@ -106,6 +130,33 @@ def test_under_on_failure_the_main_containers_must_have_ended_well() -> None:
 def test_one_main_container_that_runs_keeps_all() -> None:
     """case 83"""
     assert not is_interesting(pod({"a": {}, "b": {}, "log": KILL}, {"a": 0}))
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure"])
+def test_one_main_container_that_failed_makes_all_of_them_fail(policy: str) -> None:
+    """sections 11.2 and 11.3"""
+    one = pod({"a": {}, "b": {}, "log": IGNORE}, {"a": 0, "b": 1}, policy=policy)
+    phases = [
+        step.action.body["status"]["phase"] for step in plan(one).steps if isinstance(step.action, Patch)
+    ]
+    assert phases == ([] if policy == "OnFailure" else ["Failed"])
+
+
+def test_nothing_is_known_to_have_ended_until_every_container_has_a_status() -> None:
+    """section 11.2"""
+    one = pod({"main": {}, "log": KILL}, {"main": 0})
+    assert is_interesting(one)
+    assert not is_interesting(msgspec.structs.replace(one, container_statuses=one.container_statuses[:1]))
+    assert not is_interesting(pod({"main": {}, "log": KILL}, {}))
+
+
+def test_without_sidecars_or_when_all_have_ended_there_is_nothing_to_do() -> None:
+    """section 11.2"""
+    assert not is_interesting(pod({"main": {}}, {"main": 0}))
+    for env in (KILL, IGNORE):
+        ended = pod({"main": {}, "log": env}, {"main": 0, "log": 0})
+        assert not is_interesting(ended)
+        assert plan(ended).is_settled
 
 
 def test_only_what_still_runs_is_ended() -> None:
@@ -182,6 +233,8 @@ def test_on_a_real_node_the_image_does_nothing() -> None:
     one = pod({"main": {}, "log": IMAGE}, {"main": 0})
     assert is_interesting(one)
     assert plan(one).is_settled
+    # and the phase is not decided by a sidecar whose end counts
+    assert plan(pod({"main": {}, "log": IMAGE, "proxy": KILL}, {"main": 0, "proxy": 0})).is_settled
 
 
 def test_a_node_that_is_not_known_is_looked_for_again() -> None:
@@ -191,6 +244,26 @@ def test_a_node_that_is_not_known_is_looked_for_again() -> None:
     assert not found.stages
     assert found.requeue_after_s is not None
     assert "node-1" in found.skipped["job-x"].message
+
+
+@pytest.mark.parametrize("has_request", [False, True])
+def test_a_look_at_a_pod_takes_in_its_node_and_its_request(*, has_request: bool) -> None:
+    """cases 85 and 91"""
+    # given another pod's request too
+    one, names = pod({"main": {}, "log": KILL}, {"main": 0}), ["sidecar-termination-u2"]
+    if has_request:
+        names.append(request_name(one))
+    requests = [
+        project_metadata(encode({"metadata": {"name": name, "namespace": "shop", "uid": name}}))
+        for name in names
+    ]
+    # when
+    nodes = [node(), msgspec.structs.replace(node(type="virtual-kubelet"), name="node-2")]
+    found = snapshot_of(
+        KIND, one, {NODE_VIEWS: nodes, REQUEST_VIEWS: requests}, settings=NoSettings(), now=NOW
+    )
+    # then
+    assert found == Snapshot(pod=one, node=nodes[0], has_request=has_request, now=NOW)
 
 
 @pytest.mark.parametrize(

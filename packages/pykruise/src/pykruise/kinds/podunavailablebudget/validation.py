@@ -74,7 +74,8 @@ def _whom_errors(given: Mapping[str, Any], spec: PodUnavailableBudgetSpec) -> It
         elif group_kind(target.api_version, target.kind) is None:
             detail = f"apiVersion {target.api_version!r} is not <group>/<version>"
             yield invalid("spec.targetRef", _shown(target), detail)
-    elif selector is not None:
+    else:
+        assert selector is not None
         yield from check_selector(selector, "spec.selector")
         if not (selector.get("matchLabels") or selector.get("matchExpressions")):
             yield invalid("spec.selector", selector, "empty selector is not valid for PodUnavailableBudget.")
@@ -130,15 +131,13 @@ def _conflict_errors(
     if target is not None:
         wanted = (group_kind(target.api_version, target.kind), target.name)
         for one in others:
-            if one.target is not None and one.target == wanted:
+            if one.target == wanted:
                 yield invalid("spec.targetReference", _shown(target), _conflict(one.name))
                 return
         return
     try:
         selector = selector_from(given.get("selector"))
     except SelectorError:
-        return
-    if selector.is_empty or selector.selects_nothing:
         return
     for one in others:
         if one.target is None and not one.selector.selects_nothing and may_overlap(selector, one.selector):

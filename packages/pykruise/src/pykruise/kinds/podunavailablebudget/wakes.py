@@ -21,7 +21,7 @@ from pykruise.runtime.read import Around, Mirrors
 from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Later, Wake, itself
 
-__all__ = ["is_about_owner", "wakes"]
+__all__ = ["wakes"]
 
 GOING_S: Final = 5.0
 """After this time a budget is enqueued for a pod that it let go: its record counts the pod until then."""
@@ -62,10 +62,11 @@ def _means_of(pod: PodView) -> tuple[object, ...]:
 def _of_arrival_or_departure(
     old: PodView | None, new: PodView | None, budgets: Sequence[BudgetView], around: Around[Settings]
 ) -> Iterator[Key | Later]:
-    if old is None and new is not None:
+    if old is None:
+        assert new is not None
         yield from _keys(new, budgets, around)
         return
-    if old is None or old.is_deleting:
+    if old.is_deleting:
         return
     by_name = {one.name: one for one in budgets}
     own = by_name.get(budget_name_of(old))
@@ -91,14 +92,12 @@ def _keys(pod: PodView, budgets: Sequence[BudgetView], around: Mirrors) -> Itera
 def _means(budget: BudgetView, pod: PodView, around: Mirrors) -> bool:
     if budget.target is None:
         return budget.selector.matches(pod.labels)
-    return pod.controller is not None and is_about_owner(budget, pod.namespace, pod.controller, around)
+    return pod.controller is not None and _is_of(budget.target, pod.namespace, pod.controller, around)
 
 
-def is_about_owner(budget: BudgetView, namespace: str, owner: ControllerView, around: Mirrors) -> bool:
-    """Whether the owner of a pod is the workload of the budget, or the ReplicaSet of that."""
-    if budget.target is None:
-        return False
-    kind, name = budget.target
+def _is_of(target: tuple[GroupKind, str], namespace: str, owner: ControllerView, around: Mirrors) -> bool:
+    """Whether the owner of a pod is this workload, or the ReplicaSet of it."""
+    kind, name = target
     if (owner.group, owner.kind, owner.name) == (*kind, name):
         return True
     return (

@@ -54,7 +54,7 @@ def _wakes(_: Settings) -> Sequence[Wake]:
 def _listed_by_pod(change: Change[PodView], _: Around[Settings]) -> Iterator[Key]:
     """Those that the pod lists, before and after."""
     for pod in (change.old, change.new):
-        if pod is not None and pod.annotations:
+        if pod is not None:
             for name in injected_sets(pod.annotations):
                 yield Key("", name)
 
@@ -71,7 +71,8 @@ def _selecting_namespaces(change: Change[NamespaceView], around: Around[Settings
 
 def _named_by_revision(change: Change[RevisionView], _: Around[Settings]) -> Iterable[Key]:
     revision = change.new or change.old
-    name = revision.labels.get(SET_LABEL) if revision is not None else None
+    assert revision is not None
+    name = revision.labels.get(SET_LABEL)
     return (Key("", name),) if name else ()
 
 

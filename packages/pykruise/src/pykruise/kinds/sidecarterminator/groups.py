@@ -71,8 +71,7 @@ def is_interesting(pod: PodView) -> bool:
     """Whether the main containers are done and a sidecar may have to be ended."""
     if pod.restart_policy == _ALWAYS or pod.is_deleting or pod.phase == "Pending":
         return False
-    sidecars = [one for one in pod.containers if one.ends_with_job is not None]
-    if not sidecars or is_completed(pod, sidecars):
-        return False
     main = mains(pod)
-    return is_completed(pod, main) and (pod.restart_policy != _ON_FAILURE or succeeded(pod, main))
+    if not is_completed(pod, main) or is_completed(pod, pod.containers):
+        return False
+    return pod.restart_policy != _ON_FAILURE or succeeded(pod, main)

@@ -1,0 +1,103 @@
+"""What admission of pods has to know: read from the API server each time, or from a cache of budgets."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pykruise.kinds import crds_of
+from pykruise.kinds.podunavailablebudget.readers import CachedBudgets, LiveBudgets
+from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.ids import Key
+from pykruise.kube.owners import OwnerReference
+from pykruise.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    PODS,
+    REPLICA_SETS,
+    Resource,
+)
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from support.budgets import DEPLOYMENT, NAMESPACE, budget, pod, workload
+
+KEY = Key(NAMESPACE, "pub")
+
+
+def new(doc: Document) -> Document:
+    """As a client writes it."""
+    metadata = {key: one for key, one in doc["metadata"].items() if key not in ("uid", "resourceVersion")}
+    return {**doc, "metadata": metadata}
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[Cluster]:
+    """One with a budget of app=web."""
+    async with Cluster(ClusterSettings(nodes=0), rng=random.Random(1)) as found:
+        client = found.client
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", *crds_of([POD_UNAVAILABLE_BUDGETS]))
+        await client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
+        await client.create(POD_UNAVAILABLE_BUDGETS, NAMESPACE, new(budget(maxUnavailable=1)))
+        yield found
+
+
+@asynccontextmanager
+async def reader(one: Cluster, *, is_cached: bool) -> AsyncIterator[LiveBudgets | CachedBudgets]:
+    if not is_cached:
+        yield LiveBudgets(lambda: one.client, clock=one.clock)
+        return
+    found = CachedBudgets(one.client, clock=one.clock, rng=random.Random(1))
+    task = asyncio.create_task(found.run())
+    try:
+        yield found
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+async def test_both_readers_know_budgets_and_pods(*, is_cached: bool) -> None:
+    async with cluster() as one, reader(one, is_cached=is_cached) as found:
+        # budgets
+        assert [each.name for each in await found.in_namespace(NAMESPACE)] == ["pub"]
+        assert await found.in_namespace("elsewhere") in ((), [])
+        known, stored = await found.newest(KEY), await found.fresh(KEY)
+        assert known is not None
+        assert known == stored
+        # a pod
+        assert await found.pod(NAMESPACE, "p1") is None
+        await one.client.create(PODS, NAMESPACE, new(pod("p1", owner=None)))
+        shown = await found.pod(NAMESPACE, "p1")
+        assert shown is not None
+        assert shown["metadata"]["name"] == "p1"
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+async def test_both_readers_know_the_deployment_of_a_replicaset(*, is_cached: bool) -> None:
+    async with cluster() as one, reader(one, is_cached=is_cached) as found:
+        deployment = await store(one, DEPLOYMENTS, workload(DEPLOYMENT, 0))
+        replica_set = await store(
+            one, REPLICA_SETS, workload(("apps/v1", "ReplicaSet", "web-1"), 0), of=deployment
+        )
+        assert await found.above(replica_set, NAMESPACE) == deployment
+        assert await found.above(deployment, NAMESPACE) is None
+
+
+async def store(
+    one: Cluster, resource: Resource, doc: Document, *, of: OwnerReference | None = None
+) -> OwnerReference:
+    """A workload, as what belongs to it names it."""
+    doc["spec"]["template"]["spec"] = {"containers": [{"name": "main", "image": "web:1"}]}
+    if of is not None:
+        doc["metadata"]["ownerReferences"] = [of.document()]
+    stored = decode(await one.client.create(resource, NAMESPACE, new(doc)))["metadata"]
+    return OwnerReference(
+        api_version=resource.api_version,
+        kind=resource.kind,
+        name=stored["name"],
+        uid=stored["uid"],
+        controller=True,
+    )
