@@ -1,10 +1,12 @@
 """Feature gates: names, defaults, and what follows from what. Cases are those of operations."""
 
+import msgspec
 import pytest
 
 from pykruise.kinds import kinds
 from pykruise.kinds.gates import GATES, GateError, Gates, all_gates, parse
 from pykruise.plans.kind import Kind
+from pykruise.pods.settings import Gate
 
 
 def on(gates: Gates) -> set[str]:
@@ -134,6 +136,18 @@ def test_gates_print_as_a_text_that_parses_to_the_same() -> None:
     assert str(Gates()) == ""
     # and says what differs from the defaults alone
     assert str(parse(["CloneSetShortHash=true,WorkloadSpread=true"])) == "CloneSetShortHash=true"
+
+
+def test_kinds_may_bring_gates_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    # given
+    crew = msgspec.structs.replace(next(iter(kinds())), own_gates={"CrewGate": Gate(False, "alpha", "crews")})
+    monkeypatch.setattr("pykruise.kinds.gates.kinds", lambda: [crew])
+    # then
+    assert not parse()["CrewGate"]
+    for text in ("CrewGate=true", "AllAlpha=true"):
+        gates = parse([text])
+        assert gates["CrewGate"]
+        assert "CrewGate=true" in str(gates)
 
 
 ON_BETA = (

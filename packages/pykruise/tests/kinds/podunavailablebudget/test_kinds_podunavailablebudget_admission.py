@@ -172,6 +172,8 @@ def test_errors_name_the_value_and_the_other_budget() -> None:
     )
     (found,) = causes(budget(target=("", "Deployment", "web"), maxUnavailable=1))
     assert found.message == ('Invalid value: "Deployment web": apiVersion, kind and name must be given')
+    (found,) = causes(budget(target=("apps/v1", "", "web"), maxUnavailable=1))
+    assert found.message.endswith("apiVersion, kind and name must be given")
     (found,) = causes(budget(target=("a/b/c", "Deployment", "web"), maxUnavailable=1))
     assert found.message.endswith("apiVersion 'a/b/c' is not <group>/<version>")
 

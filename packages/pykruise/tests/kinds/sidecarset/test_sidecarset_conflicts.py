@@ -140,7 +140,7 @@ def test_one_that_selects_namespaces_meets_one_that_selects_all() -> None:
         sidecarset("one", container("a"), selector={}),
         sidecarset("one", container("a"), selector=NONE),
         sidecarset("one", container("a"), updateStrategy={"paused": "yes"}),
-        sidecarset("one", container("a"), patchPodMetadata=["text"]),
+        sidecarset("one", container("a", env="text")),
     ],
     ids=["no selector", "an empty one", "an unreadable one", "an unreadable spec", "unreadable contents"],
 )
@@ -177,6 +177,10 @@ def test_a_canary_is_compared_with_all_but_its_base() -> None:
     assert one.message.endswith("already exist in other")
     (one,) = found(sidecarset("base", container("a")), base, trial, other)
     assert one.message.endswith("already exist in other")
+    # and a canary of another one is in the way as any
+    narrow = canary("narrow", container("b"), base="base")
+    (one,) = found(sidecarset("s", container("b")), base, narrow)
+    assert one.message.endswith("already exist in narrow")
 
 
 # ── what is stored already ───────────────────────────────────────────────────

@@ -99,6 +99,7 @@ async def test_both_readers_see_the_same() -> None:
         await one.client.create(SIDECAR_SETS, "", LOG)
         await store_revision(one, "log-1", namespace="kruise-system")
         await store_revision(one, "other-1", namespace="kruise-system", owner="other")
+        await store_revision(one, "log-2", namespace="shop")
         await store_whitelist(one, "kruise-system", "text")
         await asyncio.sleep(A_WHILE_S)
         for each in (live(one), reader):
@@ -131,6 +132,10 @@ async def test_revisions_may_be_elsewhere_than_the_manager() -> None:
             assert await reader.whitelist() == "text"
         # and while the watch is broken
         assert await revisions(reader, "log") == ["log-2"]
+        # else they are where the manager is
+        async with running(cached(one)) as other:
+            assert await revisions(other, "log") == ["log-1"]
+        assert await revisions(other, "log") == ["log-1"]
 
 
 # ── what is not known yet ────────────────────────────────────────────────────
@@ -150,6 +155,13 @@ async def test_a_kind_that_is_not_installed_has_no_objects_and_holds_up_nothing(
         assert reader.is_installed
         assert await sets(reader) == ["log"]
         assert reader.problems() == ()
+        # and when it goes again, what is known of it goes too
+        await one.client.delete(
+            CUSTOM_RESOURCE_DEFINITIONS, "", f"{SIDECAR_SETS.plural}.{SIDECAR_SETS.group}"
+        )
+        await asyncio.sleep(A_WHILE_S)
+        assert await sets(reader) == []
+        assert reader.is_installed, "for all that is known: its definition may be stored anew"
 
 
 async def test_whether_the_kind_is_installed_may_come_out_while_a_pod_waits() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from pykruise.kinds.sidecarset.defaults import with_defaults
@@ -39,7 +40,17 @@ def test_names_are_short_and_without_dots(name: str, *, is_wrong: bool) -> None:
 def test_a_name_may_still_have_to_be_made_up() -> None:
     doc = sidecarset("", container("log"), metadata={"name": None, "generateName": "log-"})
     assert errors(doc) == []
-    assert errors({"spec": doc["spec"]}) == [("Required", "metadata.name")]
+    (found,) = problems({"spec": with_defaults(doc)["spec"]})
+    assert found.field == "metadata.name"
+
+
+def test_one_whose_name_has_to_be_made_up_has_no_revisions() -> None:
+    """Not even one that names no SidecarSet."""
+    choice = {"revision": {"revisionName": "s-1"}}
+    doc = sidecarset("", container("log"), metadata={"name": None}, injectionStrategy=choice)
+    doc["metadata"]["generateName"] = "s-"
+    stray = msgspec.structs.replace(revision("s-1"), labels={})
+    assert errors(doc, revisions=[stray]) == [("Invalid", "spec.injectionStrategy.revision")]
 
 
 @pytest.mark.parametrize(
@@ -444,3 +455,5 @@ def test_a_spec_that_stays_bad_does_not_hold_up_other_changes() -> None:
     bad = sidecarset("s", container("a"), selector={})
     labelled = {**bad, "metadata": {"name": "s", "labels": {"new": "label"}}}
     assert errors(labelled, old=bad) == []
+    labelled["metadata"]["labels"] = {"new": "no label"}
+    assert errors(labelled, old=bad) == [("Invalid", "metadata.labels")]

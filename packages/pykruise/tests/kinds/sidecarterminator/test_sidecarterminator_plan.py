@@ -144,9 +144,11 @@ def test_one_main_container_that_failed_makes_all_of_them_fail(policy: str) -> N
 
 def test_nothing_is_known_to_have_ended_until_every_container_has_a_status() -> None:
     """section 11.2"""
-    one = pod({"main": {}, "log": KILL}, {"main": 0})
+    one = pod({"main": {}, "log": KILL, "proxy": KILL}, {"main": 0})
     assert is_interesting(one)
-    assert not is_interesting(msgspec.structs.replace(one, container_statuses=one.container_statuses[:1]))
+    for known in range(3):
+        some = msgspec.structs.replace(one, container_statuses=one.container_statuses[:known])
+        assert not is_interesting(some)
     assert not is_interesting(pod({"main": {}, "log": KILL}, {}))
 
 

@@ -33,6 +33,7 @@ _TOKEN: Final = re.compile(
 _SUFFIXES: Final = frozenset({"m", "k", "M", "G", "T", "P", "Ki", "Mi", "Gi", "Ti", "Pi"})
 _FUNCTIONS: Final = frozenset({"max", "min"})
 _MILLI: Final = 10**6  # billionths
+_ONE: Final = Quantity(10**9)
 
 
 class ExpressionError(ValueError):
@@ -63,7 +64,7 @@ def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
 
 def check(text: str, *, variable: str) -> None:
     """Raise ExpressionError for what could never be evaluated, whatever `variable` is. Signs do not count."""
-    _Parser(text, variable, Quantity(10**9)).result()
+    _Parser(text, variable, _ONE).result()
 
 
 class _Parser:

@@ -59,7 +59,7 @@ def errors_of(
     base = canary_base(annotations_of(doc))
     was = canary_base(annotations_of(old)) if old is not None else base
     errors = [*_name_errors(metadata), *_canary_errors(base, spec, facts, name=name, was=was)]
-    if stored is not None and same(given, stored) and base == was:
+    if same(given, stored) and base == was:
         return errors
     errors += _spec_errors(given, spec, facts, name=name)
     errors += _strategy_errors(given, spec.update_strategy)

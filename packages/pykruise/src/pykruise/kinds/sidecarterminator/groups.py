@@ -48,9 +48,7 @@ def mains(pod: PodView) -> list[ContainerFacts]:
 
 
 def is_completed(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
-    """Whether all of them have ended. None has while a container of the pod has no status."""
-    if len(pod.container_statuses) != len(pod.containers):
-        return False
+    """Whether all of them have ended, where each has a status."""
     names = {one.name for one in containers}
     return all(one.exit_code is not None for one in pod.container_statuses if one.name in names)
 
@@ -71,6 +69,8 @@ def is_interesting(pod: PodView) -> bool:
     """Whether the main containers are done and a sidecar may have to be ended."""
     if pod.restart_policy == _ALWAYS or pod.is_deleting or pod.phase == "Pending":
         return False
+    if len(pod.container_statuses) != len(pod.containers):
+        return False  # so long nobody knows
     main = mains(pod)
     if not is_completed(pod, main) or is_completed(pod, pod.containers):
         return False
