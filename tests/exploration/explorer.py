@@ -269,6 +269,9 @@ def follow(scope: Scope, labels: Sequence[str]) -> tuple[Violation | None, tuple
         if child == 0:
             try:
                 _run(scope, choose)
+            except BaseException as error:
+                fallen = Violation("world", f"{type(error).__name__}: {error}", 0.0)
+                answer.write_bytes(msgspec.json.encode(_Came(fallen, ())))
             finally:
                 os._exit(1)
         os.waitpid(child, 0)

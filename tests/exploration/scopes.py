@@ -296,6 +296,114 @@ def _cronjobs(_pods: int) -> list[Small]:
     ]
 
 
+def _distributions(pods: int) -> list[Small]:
+    spec = {
+        "resource": {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "copied"},
+            "data": {"a": "1"},
+        },
+        "targets": {"namespaceSelector": {"matchLabels": {"team": "a"}}},
+    }
+    script = Script(
+        seed=1, kind="resourcedistribution", object=kruise_object("ResourceDistribution", spec), nodes=0
+    )
+    namespaces = tuple(_do("create_namespace", name=f"team-{number}", team="a") for number in range(pods))
+    operations = (
+        _do("write_copy", number=0, data={"a": "3"}),
+        _do("delete_copy", number=0),
+        _do("disown_copy", number=0),
+        _do("label_namespace", name="team-0", team=None),
+        _do("delete_namespace", name="team-0"),
+        _do("spec", resource={"data": {"a": "1"}}),
+    )
+    begin = _do("spec", resource={"data": {"a": "2"}})
+    return [Small("ResourceDistribution", script, begin, operations, namespaces)]
+
+
+def _ephemeraljobs(pods: int) -> list[Small]:
+    container = {
+        "name": "look",
+        "image": "tool:1",
+        "imagePullPolicy": "IfNotPresent",
+        "terminationMessagePolicy": "File",
+    }
+    spec = {
+        "paused": True,
+        "ttlSecondsAfterFinished": 5,
+        "parallelism": 1,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"ephemeralContainers": [container]},
+    }
+    job = {**kruise_object("EphemeralJob", spec), "apiVersion": "apps.kruise.io/v1alpha1"}
+    script = Script(seed=1, kind="ephemeraljob", object=job, nodes=1)
+    there = tuple(_do("create_named_pod", name=f"pod-{number}", app="web") for number in range(pods))
+    operations = (
+        GONE,
+        _do("create_named_pod", name="late", app="web"),
+        _do("label_pod", pod=0, labels={"app": "another"}),
+        _do("debug", pod=0, container="look"),
+        _do("spec", paused=True),
+    )
+    begin = _do("spec", paused=False)
+    return [Small("EphemeralJob", script, begin, operations, there, has_clock=True)]
+
+
+def _pull_jobs(pods: int) -> list[Small]:
+    operations = (
+        _do("spec", parallelism=pods),
+        _do("join", number=0),
+        _do("leave", node=0),
+        _do("create_job", name="other", image="app:1"),
+        _do("delete_set"),
+    )
+    return [_pulling("ImagePullJob", {"image": "app:1"}, operations, pods)]
+
+
+def _list_pull_jobs(pods: int) -> list[Small]:
+    images = [f"app:{number}" for number in range(pods)]
+    operations = (
+        _do("spec", images=["app:0", "app:new"]),
+        _do("spec", pullPolicy={"backoffLimit": 1}),
+        _do("delete_pull_job", number=0),
+    )
+    return [_pulling("ImageListPullJob", {"images": images}, operations, 1)]
+
+
+ENTRIES_GO_S = 1_000.0
+"""After so long a NodeImage has no entry any more that its job left."""
+
+
+def _pulling(kind: str, what: Object, operations: tuple[Operation, ...], nodes: int) -> Small:
+    spec = {
+        "parallelism": 1,
+        "completionPolicy": {"type": "Always"},
+        "pullPolicy": {"timeoutSeconds": 10, "backoffLimit": 0},
+        **what,
+    }
+    script = Script(seed=1, kind=kind.lower(), object=kruise_object(kind, spec), nodes=nodes)
+    return Small(kind, script, _do("create_set"), operations, quiet_s=ENTRIES_GO_S, has_clock=True)
+
+
+def _states(pods: int) -> list[Small]:
+    target = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}
+    spec = {"targetRef": target, "requiredPersistentTopology": {"keys": ["sim/pool"]}}
+    script = Script(
+        seed=1,
+        kind="persistentpodstate",
+        object=workload("StatefulSet", pods, {"podUpdatePolicy": "ReCreate"}, serviceName="web"),
+        beside=kruise_object("PersistentPodState", spec, name="memory"),
+        nodes=2,
+    )
+    zones = tuple(_do("label_node", node=node, value="ab"[node]) for node in range(2))
+    operations = (
+        _do("scale", replicas=pods - 1),
+        _do("remember", requiredPersistentTopology={"keys": ["sim/none"]}),
+    )
+    return [Small("PersistentPodState", script, GONE, operations, zones)]
+
+
 KINDS: Mapping[str, Callable[[int], list[Small]]] = {
     "cloneset": _clonesets,
     "statefulset": _statefulsets,
@@ -306,4 +414,9 @@ KINDS: Mapping[str, Callable[[int], list[Small]]] = {
     "podunavailablebudget": _budgets,
     "uniteddeployment": _uniteddeployments,
     "advancedcronjob": _cronjobs,
+    "resourcedistribution": _distributions,
+    "ephemeraljob": _ephemeraljobs,
+    "imagepulljob": _pull_jobs,
+    "imagelistpulljob": _list_pull_jobs,
+    "persistentpodstate": _states,
 }

@@ -24,9 +24,13 @@ SUITE = {
     "sidecarset": ("conflict",),
     "broadcastjob": ("delete_pod 0", "answer lost", "hand-over", "a watch breaks"),
     "advancedcronjob": ("end_child 0 Complete", "conflict", "hand-over"),
+    "resourcedistribution": ("delete_copy 0", "delete_namespace", "spec {'data': {'a': '1'}}", "hand-over"),
+    "ephemeraljob": ("debug 0 look", "conflict", "a watch breaks", "delete_pod 0"),
+    "imagepulljob": ("conflict", "a watch breaks"),
 }
-"""By kind: worlds of one pod, and of two for jobs."""
+"""By kind: worlds of one pod, and of two nodes or namespaces."""
 
+TWO = ("broadcastjob", "resourcedistribution")
 
 LARGEST = {
     ("daemonset", "recreated, conflict"),
@@ -36,6 +40,9 @@ LARGEST = {
     ("cloneset", "in place, conflict"),
     ("cloneset", "in place, a watch breaks"),
     ("statefulset", "with preDelete scaled down, conflict"),
+    ("ephemeraljob", "delete_pod 0"),
+    ("imagepulljob", "conflict"),
+    ("imagepulljob", "a watch breaks"),
 }
 """Worlds with the most states: --exhaustive has them."""
 
@@ -52,7 +59,7 @@ def _worlds() -> Iterator[object]:
 
 
 def _scope(kind: str, name: str) -> Scope:
-    pods = 2 if kind == "broadcastjob" else 1
+    pods = 2 if kind in TWO else 1
     return next(scope for scope in scopes(kind, pods=pods) if name in scope.name)
 
 

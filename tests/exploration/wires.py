@@ -24,6 +24,9 @@ from simulation.script import Fault
 __all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "ReconcileLog"]
 
 
+REPORTED = ("/pods/", "/nodeimages/")
+
+
 class ReconcileLog:
     """One reconcile that is under way: what it is about to write, and what came of its writes so far."""
 
@@ -124,17 +127,20 @@ class GatedWire(Wire):
 
 
 class GatedNodes(WrappedTransport):
-    """The kubelets' transport: what they write about pods waits."""
+    """The nodes' transport: what kubelets write about pods and agents about NodeImages waits."""
 
     def __init__(self, inner: Transport, gates: Gates) -> None:
         super().__init__(inner)
         self._gates = gates
 
     async def request(self, request: Request, /) -> Response:
-        """Another step of a pod on its node."""
-        if request.method in ("PATCH", "DELETE") and "/pods/" in request.path:
+        """Another step of a pod, or of what is pulled, on its node."""
+        if request.method in ("PATCH", "DELETE") and any(part in request.path for part in REPORTED):
             word = "removes" if request.method == "DELETE" else "reports"
-            await self._gates.wait(f"node {word} {_short(request.path.removesuffix('/status'))}")
+            detail = bytes(request.body or b"").decode()
+            await self._gates.wait(
+                f"node {word} {_short(request.path.removesuffix('/status'))}", detail=detail
+            )
         return await super().request(request)
 
 

@@ -18,7 +18,7 @@ from exploration.choices import ChoosingLoop, Gates
 from exploration.state import Names, Versions, digest_of, remembered
 from exploration.wires import LOG, Faults, GatedNodes, GatedWire, ReconcileLog
 from pykruise.kube.admission import ReviewRule
-from pykruise.kube.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.kube.resources import CONTROLLER_REVISIONS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.runtime.execute import Outcome
 from pykruise.runtime.plan import Plan
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
@@ -253,7 +253,7 @@ class World(Stage):
 
     @property
     def _watches(self) -> tuple[str, ...]:
-        return (PODS.plural, *(resource.plural for resource in self._resources))
+        return (PODS.plural, NAMESPACES.plural, *(resource.plural for resource in self._resources))
 
     def _wire(self, name: str) -> Wire:
         return GatedWire(
@@ -315,7 +315,14 @@ class World(Stage):
         assert isinstance(storage, Versions)
         shelves = [
             str(one)
-            for one in (*self._resources, CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, NODES, PODS)
+            for one in (
+                *self._resources,
+                CONTROLLER_REVISIONS,
+                PERSISTENT_VOLUME_CLAIMS,
+                NAMESPACES,
+                NODES,
+                PODS,
+            )
         ]
         parts = [
             f"{shelf} {key} {storage.text_of(shelf, key, version)}"
