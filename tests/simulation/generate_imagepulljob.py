@@ -16,7 +16,8 @@ from simulation.script import Operation, Script
 __all__ = ["generate", "pull_operations", "pull_spec"]
 
 IMAGES = ("app:1", "app:1", "app:1", "app:2", "app", "side:1", "docker.io/library/app:2")
-DAY_S = 90_000.0
+DAY_S = 95_000.0
+"""More than a day, and an hour by which a clock may have jumped."""
 _PATHS = ("/imagepulljobs", "/imagepulljobs", "/nodeimages", "/nodeimages", "/nodes", "")
 _WATCHES = ("/imagepulljobs", "/nodeimages", "/nodeimages", "/nodes", "/pods")
 
