@@ -12,6 +12,7 @@ import msgspec
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS
 from pykruise.kinds.gates import Gates
@@ -31,6 +32,7 @@ from simulation import (
     generate_blind,
     generate_broadcastjob,
     generate_cloneset,
+    generate_containerrecreaterequest,
     generate_daemonset,
     generate_ephemeraljob,
     generate_handover,
@@ -56,6 +58,7 @@ from simulation.handover_rules import HandOverRules
 from simulation.job_rules import JobRules
 from simulation.pull_list_rules import ListRules
 from simulation.pull_rules import CREATION_DELAY_S, PullRules
+from simulation.recreation_rules import RecreationRules
 from simulation.rules import WorkloadRules
 from simulation.script import Script
 from simulation.sidecar_rules import SidecarRules
@@ -109,6 +112,12 @@ def _guarded(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) ->
     )
 
 
+def _recreated(resource: Resource, workload: Callable[..., WorkloadRules[Any]]) -> SimulatedKind:
+    """A workload whose containers are started anew by request."""
+    rules = partial(Together, workload, resource.kind.lower(), RecreationRules)
+    return SimulatedKind(resource, rules, beside=CONTAINER_RECREATE_REQUESTS)
+
+
 _PULLING: Mapping[str, Any] = {
     "gates": Gates.of(ImagePullJobGate=True),
     "flags": {"nodeimage-creation-delay": CREATION_DELAY_S},
@@ -145,6 +154,8 @@ KINDS: Mapping[str, SimulatedKind] = {
         partial(Together, StatefulSetRules, "statefulset", StateRules),
         beside=PERSISTENT_POD_STATES,
     ),
+    "containerrecreaterequest of CloneSet": _recreated(CLONE_SETS, CloneSetRules),
+    "containerrecreaterequest of StatefulSet": _recreated(ADVANCED_STATEFUL_SETS, StatefulSetRules),
     "podunavailablebudget of CloneSet": _guarded(CLONE_SETS, CloneSetRules),
     "podunavailablebudget of StatefulSet": _guarded(ADVANCED_STATEFUL_SETS, StatefulSetRules),
     "podunavailablebudget of DaemonSet": _guarded(DAEMON_SETS, DaemonSetRules),
@@ -168,6 +179,7 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "ephemeraljob": generate_ephemeraljob.generate,
     "resourcedistribution": generate_resourcedistribution.generate,
     "persistentpodstate": generate_persistentpodstate.generate,
+    "containerrecreaterequest": generate_containerrecreaterequest.generate,
     "podunavailablebudget": generate_podunavailablebudget.generate,
 }
 """Scripts by chance: of each kind; `blind` of CloneSets whose manager is kept in the dark, `handover` of CloneSets

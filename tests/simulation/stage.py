@@ -18,6 +18,7 @@ from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds import crds
 from pykruise.kinds import kinds as all_kinds
+from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
@@ -138,6 +139,7 @@ class Stage:
                 "lease_s": None,
                 "heartbeat_s": 1e9,
                 "pulls_ahead": NODE_IMAGES in self._resources,
+                "recreates": CONTAINER_RECREATE_REQUESTS in self._resources,
                 **script.kubelet,
             },
             KubeletSettings,

@@ -16,6 +16,7 @@ import msgspec
 from pykruise.admission.pods.budget import OnPrevented
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
+from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.persistentpodstate.readers import CachedStates
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
@@ -33,7 +34,7 @@ from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.quota import Quota
 from pykruise.kube.resources import PODS
 from pykruise.kube.transport import Transport, WrappedTransport
-from pykruise.plans.review import Lookups
+from pykruise.plans.review import Lookups, live_lookups
 from simulation.budget_rules import REVIEW, Review
 
 __all__ = ["Webhooks"]
@@ -82,6 +83,7 @@ class Webhooks:
         self._wires: list[Any] = []
         self._laters: dict[str, _Later] = {}
         self._rng = branch()
+        self._clients: list[Client] = []
         self._spreads: list[CachedSpreads] = []
         self._spreadings: list[Spreading] = []
         self._sidecars: list[CachedSidecars] = []
@@ -91,6 +93,7 @@ class Webhooks:
             later = self._laters[name] = _Later()
             self._wires.append(wire(name, later))
             client = Client(self._wires[-1], clock=clock, rng=branch())
+            self._clients.append(client)
             common: dict[str, Any] = {"namespace": NAMESPACE, "clock": clock}
             spreads = CachedSpreads(client, **common, rng=branch())
             self._spreads.append(spreads)
@@ -114,6 +117,9 @@ class Webhooks:
             states: Any = _AnyStates(self._rng, self._states)
             readers = {"persistentpodstate": states}
             return reviewers(clock=self._clock, rng=self._rng, lookups=Lookups(readers=readers))
+        if self._kind == CONTAINER_RECREATE_REQUESTS.plural:
+            asked = live_lookups(lambda: self._rng.choice(self._clients), namespace=NAMESPACE)
+            return reviewers(clock=self._clock, rng=self._rng, lookups=asked)
         return reviewers(clock=self._clock, rng=self._rng, lookups=Lookups(readers={"sidecarset": sidecars}))
 
     @contextmanager

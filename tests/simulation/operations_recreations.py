@@ -1,0 +1,89 @@
+"""What users do that a ContainerRecreateRequest has to do with: they ask for one, withdraw it, and hold pods themselves.
+
+Operation of a script ──▶ Operations.do() ──▶ RecreationOperations: requests by `user`
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
+from pykruise.kube.client import Client
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import ConflictError
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS
+
+__all__ = ["RecreationOperations"]
+
+Holders = list[dict[str, str]]
+
+HOLDER = {"userAgent": "sim", "key": "user"}
+GATE = "KruisePodReady"
+
+
+class RecreationOperations:
+    """A part of `Operations`."""
+
+    _client: Client
+    _namespace: str
+
+    async def _pod(self, number: int) -> str:
+        raise NotImplementedError
+
+    async def _ask(
+        self,
+        name: str,
+        pod: int,
+        containers: list[dict[str, Any]],
+        labels: dict[str, str] | None = None,
+        **spec: Any,
+    ) -> None:
+        """Containers of a pod are to be started anew."""
+        document = {
+            "apiVersion": CONTAINER_RECREATE_REQUESTS.api_version,
+            "kind": CONTAINER_RECREATE_REQUESTS.kind,
+            "metadata": {"name": name, "labels": labels or {}},
+            "spec": {"podName": await self._pod(pod), "containers": containers, **spec},
+        }
+        await self._client.create(CONTAINER_RECREATE_REQUESTS, self._namespace, document)
+
+    async def _withdraw(self, name: str) -> None:
+        await self._client.delete(CONTAINER_RECREATE_REQUESTS, self._namespace, name)
+
+    async def _change_request(self, name: str, **fields: Any) -> None:
+        """A person who thinks that a request may be changed."""
+        await self._client.patch(
+            CONTAINER_RECREATE_REQUESTS, self._namespace, name, fields, patch_type=PatchType.MERGE
+        )
+
+    async def _hold(self, pod: int, seconds: float) -> None:
+        """Somebody else keeps a pod out of service for a while."""
+        if name := await self._pod(pod):
+            await self._change_holders(name, lambda holders: [*holders, HOLDER])
+            await asyncio.sleep(seconds)
+            await self._change_holders(
+                name, lambda holders: [one for one in holders if one["userAgent"] != HOLDER["userAgent"]]
+            )
+
+    async def _change_holders(self, pod: str, change: Callable[[Holders], Holders]) -> None:
+        while True:
+            found = decode(await self._client.get(PODS, self._namespace, pod))
+            if not any(one["conditionType"] == GATE for one in found["spec"].get("readinessGates") or ()):
+                return
+            conditions = {one["type"]: one for one in found["status"].get("conditions") or ()}
+            before = json.loads(conditions.get(GATE, {}).get("message") or "[]")
+            holders = sorted(change(before), key=lambda one: (one["userAgent"], one["key"]))
+            condition = {"type": GATE, "status": "False" if holders else "True", "message": json.dumps(holders)}
+            patch = {
+                "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
+                "status": {"conditions": [condition]},
+            }
+            try:
+                await self._client.patch(
+                    PODS, self._namespace, pod, patch, patch_type=PatchType.STRATEGIC, subresource="status"
+                )
+                return
+            except ConflictError:
+                continue

@@ -1,0 +1,225 @@
+"""Pods and ContainerRecreateRequests as their rules see them, read on their own terms.
+
+Commit ──▶ read_pod() ──▶ Pod          Commit ──▶ read_request() ──▶ Request
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document
+from simulation.history import Commit
+
+__all__ = ["ACTIVE", "FINALIZER", "NODE_NAME", "OWN", "POD_UID", "Pod", "Request", "Run", "read_pod", "read_request"]
+
+PREFIX = "crr.apps.kruise.io/"
+FINALIZER, ACTIVE = f"{PREFIX}unready-acquired", f"{PREFIX}active"
+POD_UID, NODE_NAME = f"{PREFIX}pod-uid", f"{PREFIX}node-name"
+GATE = "KruisePodReady"
+OWN = "ContainerRecreateRequest"
+"""By this name requests hold pods back."""
+STOPPED = 137
+"""The exit code of a container that an agent has stopped."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """The present run of one container, as the kubelet says."""
+
+    id: str
+    restarts: int
+    is_ready: bool
+    started_at: float | None
+    """None: it does not run."""
+    stopped: Mapping[str, float]
+    """By id: when runs that an agent has stopped ended, of the last two."""
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """One pod as it was from `revision` on."""
+
+    revision: int
+    at: float
+    uid: str
+    name: str
+    is_stored: bool
+    is_there: bool
+    """Neither gone nor on its way out."""
+    is_gated: bool
+    runs: Mapping[str, Run]
+    holders: Sequence[tuple[str, str]]
+    """Who keeps it out of service."""
+    gate: str
+    """Status of the condition that they share; empty: there is none."""
+    document: Document
+
+    @property
+    def rest(self) -> Document:
+        """All but what holding it back changes."""
+        status = {**self.document.get("status", {})}
+        status["conditions"] = [
+            one for one in status.get("conditions") or () if one["type"] not in (GATE, "Ready")
+        ]
+        metadata = {name: value for name, value in self.document["metadata"].items() if name != "resourceVersion"}
+        return {**self.document, "metadata": metadata, "status": status}
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One version of a request. `revision` is the API server's."""
+
+    revision: int
+    at: float
+    uid: str
+    key: str
+    """Namespace and name."""
+    is_stored: bool
+    is_there: bool
+    created: float
+    labels: Mapping[str, str]
+    finalizers: Sequence[str]
+    spec: Document
+    status: Document
+
+    @property
+    def pod_uid(self) -> str:
+        """Of the pod that it is for."""
+        return self.labels.get(POD_UID, "")
+
+    @property
+    def phase(self) -> str:
+        """Empty: nobody has begun."""
+        return str(self.status.get("phase") or "")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is done."""
+        return bool(self.status.get("completionTime"))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is still to be done."""
+        return self.is_there and not self.is_over
+
+    @property
+    def is_carried_out(self) -> bool:
+        """Whether its agent is at work on it."""
+        return self.is_open and self.phase == "Recreating"
+
+    @property
+    def end(self) -> tuple[Any, ...]:
+        """What is said of its end."""
+        return tuple(self.status.get(name) for name in ("phase", "completionTime", "message"))
+
+    @property
+    def names(self) -> list[str]:
+        """Of its containers."""
+        return [one["name"] for one in self.spec["containers"]]
+
+    @property
+    def contexts(self) -> Mapping[str, tuple[str, int]]:
+        """Id and restarts of each container at the time of the request."""
+        found = {one["name"]: one["statusContext"] for one in self.spec["containers"] if "statusContext" in one}
+        return {name: (one["containerID"], one["restartCount"]) for name, one in found.items()}
+
+    @property
+    def states(self) -> Mapping[str, str]:
+        """How far each container is."""
+        return {one["name"]: one["phase"] for one in self.status.get("containerRecreateStates") or ()}
+
+    @property
+    def mirror(self) -> Sequence[Document]:
+        """Containers as the manager has told the agent."""
+        return self.status.get("containerStatusSnapshot") or ()
+
+    @property
+    def strategy(self) -> Document:
+        """How it is done."""
+        return self.spec.get("strategy") or {}
+
+    @property
+    def grace(self) -> float | None:
+        """So long the pod is out of service before anything is stopped; None: it serves until then."""
+        return self.strategy.get("unreadyGracePeriodSeconds")
+
+    @property
+    def held_since(self) -> float | None:
+        """From when on the grace period counts."""
+        for one in self.status.get("conditions") or ():
+            if one["type"] == "PreRecreateGrace" and one["status"] == "True":
+                return parse_time(one["lastTransitionTime"])
+        return None
+
+    @property
+    def deadline(self) -> float:
+        """When it has failed; infinite: there is none."""
+        seconds = self.spec.get("activeDeadlineSeconds")
+        return float("inf") if seconds is None else self.created + seconds
+
+    @property
+    def gone_after(self) -> float:
+        """When it is to be deleted; infinite: never, or it is not over."""
+        seconds = self.spec.get("ttlSecondsAfterFinished")
+        if seconds is None or not self.is_over:
+            return float("inf")
+        return parse_time(self.status["completionTime"]) + seconds
+
+    def is_new(self, name: str, run: Run) -> bool:
+        """Whether a container runs, and not as it did when it was asked for."""
+        id_, restarts = self.contexts[name]
+        return run.started_at is not None and (run.id != id_ or run.restarts > restarts)
+
+
+def read_request(commit: Commit) -> Request:
+    """The request after a commit."""
+    doc: Any = commit.new if commit.new is not None else commit.old
+    meta = doc["metadata"]
+    return Request(
+        revision=commit.revision,
+        at=commit.at,
+        uid=meta["uid"],
+        key=f"{commit.key.namespace}/{commit.key.name}",
+        is_stored=commit.new is not None,
+        is_there=commit.new is not None and "deletionTimestamp" not in meta,
+        created=parse_time(meta["creationTimestamp"]),
+        labels=meta.get("labels") or {},
+        finalizers=meta.get("finalizers") or (),
+        spec=doc["spec"],
+        status=doc.get("status") or {},
+    )
+
+
+def read_pod(commit: Commit) -> Pod:
+    """The pod after a commit."""
+    doc: Any = commit.new if commit.new is not None else commit.old
+    meta, spec, status = doc["metadata"], doc["spec"], doc.get("status") or {}
+    gate = next((one for one in status.get("conditions") or () if one["type"] == GATE), {})
+    holders = json.loads(gate.get("message") or "[]")
+    return Pod(
+        revision=commit.revision,
+        at=commit.at,
+        uid=meta["uid"],
+        name=meta["name"],
+        is_stored=commit.new is not None,
+        is_there=commit.new is not None and "deletionTimestamp" not in meta,
+        is_gated=any(one["conditionType"] == GATE for one in spec.get("readinessGates") or ()),
+        runs={one["name"]: _read_run(one) for one in status.get("containerStatuses") or ()},
+        holders=[(one["userAgent"], one["key"]) for one in holders],
+        gate=gate.get("status", ""),
+        document=doc,
+    )
+
+
+def _read_run(status: Document) -> Run:
+    state = status.get("state") or {}
+    ends = [state.get("terminated"), (status.get("lastState") or {}).get("terminated")]
+    return Run(
+        id=status.get("containerID") or "",
+        restarts=status.get("restartCount", 0),
+        is_ready=bool(status.get("ready")),
+        started_at=parse_time(state["running"]["startedAt"]) if "running" in state else None,
+        stopped={
+            one["containerID"]: parse_time(one["finishedAt"]) for one in ends if one and one["exitCode"] == STOPPED
+        },
+    )
