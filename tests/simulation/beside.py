@@ -6,7 +6,7 @@ Commit ──▶ Together.on_commit() ──▶ rules of the workload: what othe
 One manager runs the controllers of both; each is judged by its own writes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -25,7 +25,7 @@ replace = msgspec.structs.replace
 class BesideRules(Protocol):
     """What holds for an object that is about pods of a workload."""
 
-    controller: str
+    controllers: Collection[str]
     """Whose writes it judges."""
     shelves: frozenset[str]
 
@@ -56,9 +56,9 @@ class Together:
     def on_commit(self, commit: Commit) -> Iterator[Violation]:
         """Called for each commit to `shelves`, in order."""
         if commit.shelf in self._workload.shelves:
-            yield from self._workload.on_commit(_by(self._controller, commit))
+            yield from self._workload.on_commit(_by((self._controller,), commit))
         if commit.shelf in self._beside.shelves:
-            yield from self._beside.on_commit(_by(self._beside.controller, commit))
+            yield from self._beside.on_commit(_by(self._beside.controllers, commit))
 
     def on_prevented(self, prevented: PreventedDisruption, now: float) -> Iterator[Violation]:
         """Called for each pod that a budget kept."""
@@ -75,9 +75,9 @@ class Together:
         return self._workload.hook_answer(state)
 
 
-def _by(controller: str, commit: Commit) -> Commit:
-    """The commit as the rules of this controller see it: what another one decided is no reconcile to them, and comes
+def _by(controllers: Collection[str], commit: Commit) -> Commit:
+    """The commit as the rules of these controllers see it: what another one decided is no reconcile to them, and comes
     from another client: it may be under way while they decide."""
-    if commit.reconcile is None or commit.reconcile.controller == controller:
+    if commit.reconcile is None or commit.reconcile.controller in controllers:
         return commit
     return replace(commit, reconcile=None, sender=f"{commit.sender}/{commit.reconcile.controller}")

@@ -65,7 +65,7 @@ class Stored(msgspec.Struct, frozen=True):
 class BudgetRules:
     """Of one budget. `pods`: those of its workload `name`, whose objects are on the shelf `target`."""
 
-    controller = "podunavailablebudget"
+    controllers = ("podunavailablebudget",)
 
     def __init__(
         self,

@@ -12,7 +12,13 @@ from simulation.script import Operation, Script
 
 __all__ = ["generate"]
 
-_PATHS = ("/pods", "/containerrecreaterequests", "/containerrecreaterequests", "/containerrecreaterequests", "")
+_PATHS = (
+    "/pods",
+    "/containerrecreaterequests",
+    "/containerrecreaterequests",
+    "/containerrecreaterequests",
+    "",
+)
 _WATCHES = ("/pods", "/pods", "/containerrecreaterequests", "/containerrecreaterequests")
 _HOOKS: tuple[dict[str, Any], ...] = (
     {"exec": {"command": ["sleep", "3"]}},
@@ -35,7 +41,7 @@ def generate(seed: int) -> Script:
         kind=f"containerrecreaterequest of {kind}",
         object=_workload(rng, kind),
         nodes=_NODES,
-        operations=_operations(rng, length_s),
+        operations=_operations(rng, kind, length_s),
         faults=faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES),
     )
 
@@ -98,7 +104,7 @@ def _asked(rng: random.Random) -> dict[str, Any]:
     return found
 
 
-def _operations(rng: random.Random, length_s: float) -> list[Operation]:
+def _operations(rng: random.Random, kind: str, length_s: float) -> list[Operation]:
     chooser = Chooser(rng, length_s)
     add = chooser.add
 
@@ -107,10 +113,21 @@ def _operations(rng: random.Random, length_s: float) -> list[Operation]:
 
     def at_once() -> None:
         """Several for one pod."""
-        pod, at = rng.randrange(8), add("ask", name=name(), pod=0, **_asked(rng))
+        pod = rng.randrange(8)
+        at = add("ask", name=name(), pod=pod, **_asked(rng))
         for number in range(rng.choice((1, 2))):
             args = {"name": name(), "pod": pod, **_asked(rng)}
             chooser.found.append(Operation(round(at + rng.uniform(0, 4) * number, 2), "ask", args))
+
+    def unanswered() -> None:
+        """No agent answers for a while, or not before all is healed."""
+        at = add("ask", name=name(), pod=rng.randrange(8), **_asked(rng))
+        back_at = rng.choice((None, 5.0, 59.0, 70.0))
+        for node in range(_NODES):
+            chooser.found.append(Operation(round(at - 0.5, 2), "node_down", {"node": node}))
+            if back_at is not None:
+                chooser.found.append(Operation(round(at + back_at, 2), "node_up", {"node": node}))
+        chooser.found.append(Operation(at + 80, "annotate", {"value": 1}))
 
     for _ in range(rng.choice((1, 2, 4))):
         add("ask", name=name(), pod=rng.randrange(8), **_asked(rng))
@@ -130,14 +147,16 @@ def _operations(rng: random.Random, length_s: float) -> list[Operation]:
             lambda: add("create_named_pod", name=f"alone-{rng.randrange(2)}", app="alone"),
             lambda: add("scale", replicas=rng.choice((0, 1, 2, 3))),
             lambda: add("image", tag=rng.choice((1, 2, 3)), sidecar=rng.random() < 0.3),
-            *with_pods(chooser),
+            *with_pods(chooser)[
+                : 4 if kind == "CloneSet" else 3
+            ],  # none leaves a StatefulSet: it would keep its name
             *writers(chooser),
             lambda: add("drain", node=rng.randrange(_NODES)),
             *image_faults(chooser, _NODES),
             lambda: add("bad_image", tag=1, how=rng.choice(("never ready", "crash", "slow"))),
         ]
     )
-    if rng.random() < 0.3:  # long enough for requests that nobody answers
-        chooser.found.append(Operation(length_s + 80, "annotate", {"value": 1}))
+    if rng.random() < 0.15:
+        unanswered()
     chooser.maybe_deleted(0.08)
     return chooser.found

@@ -27,6 +27,7 @@ from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.resources import CONFIG_MAPS, JOBS, SECRETS, Resource
 from pykruise.pods.node_images import NODE_IMAGES
+from pykruise.pods.probe_api import NODE_POD_PROBES, POD_PROBE_MARKERS
 from simulation import (
     generate_advancedcronjob,
     generate_blind,
@@ -39,6 +40,7 @@ from simulation import (
     generate_imagelistpulljob,
     generate_imagepulljob,
     generate_persistentpodstate,
+    generate_podprobemarker,
     generate_podunavailablebudget,
     generate_resourcedistribution,
     generate_sidecarset,
@@ -56,6 +58,7 @@ from simulation.ephemeraljob_rules import EphemeralJobRules
 from simulation.further_fields import with_further_fields
 from simulation.handover_rules import HandOverRules
 from simulation.job_rules import JobRules
+from simulation.probe_rules import ProbeRules
 from simulation.pull_list_rules import ListRules
 from simulation.pull_rules import CREATION_DELAY_S, PullRules
 from simulation.recreation_rules import RecreationRules
@@ -154,6 +157,12 @@ KINDS: Mapping[str, SimulatedKind] = {
         partial(Together, StatefulSetRules, "statefulset", StateRules),
         beside=PERSISTENT_POD_STATES,
     ),
+    "podprobemarker": SimulatedKind(
+        CLONE_SETS,
+        partial(Together, CloneSetRules, "cloneset", ProbeRules),
+        beside=POD_PROBE_MARKERS,
+        makes=(NODE_POD_PROBES,),
+    ),
     "containerrecreaterequest of CloneSet": _recreated(CLONE_SETS, CloneSetRules),
     "containerrecreaterequest of StatefulSet": _recreated(ADVANCED_STATEFUL_SETS, StatefulSetRules),
     "podunavailablebudget of CloneSet": _guarded(CLONE_SETS, CloneSetRules),
@@ -180,6 +189,7 @@ GENERATORS: Mapping[str, Callable[[int], Script]] = {
     "resourcedistribution": generate_resourcedistribution.generate,
     "persistentpodstate": generate_persistentpodstate.generate,
     "containerrecreaterequest": generate_containerrecreaterequest.generate,
+    "podprobemarker": generate_podprobemarker.generate,
     "podunavailablebudget": generate_podunavailablebudget.generate,
 }
 """Scripts by chance: of each kind; `blind` of CloneSets whose manager is kept in the dark, `handover` of CloneSets

@@ -54,6 +54,8 @@ from simulation.mutations_beside import PODUNAVAILABLEBUDGET, SIDECARSET, WORKLO
 from simulation.mutations_copies import RESOURCEDISTRIBUTION
 from simulation.mutations_images import IMAGELISTPULLJOB, IMAGEPULLJOB
 from simulation.mutations_jobs import ADVANCEDCRONJOB, BROADCASTJOB, EPHEMERALJOB
+from simulation.mutations_probes import PODPROBEMARKER
+from simulation.mutations_recreations import CONTAINERRECREATEREQUEST
 from simulation.mutations_states import PERSISTENTPODSTATE
 from simulation.mutations_united import UNITEDDEPLOYMENT
 from simulation.script import FOUND, from_json
@@ -371,6 +373,8 @@ EVERYTHING: Mapping[str, tuple[Change, ...]] = {
     **IMAGEPULLJOB,
     **IMAGELISTPULLJOB,
     **PERSISTENTPODSTATE,
+    **CONTAINERRECREATEREQUEST,
+    **PODPROBEMARKER,
 }
 
 
@@ -407,6 +411,8 @@ def generator_of(name: str) -> str:
         "imagepulljob": IMAGEPULLJOB,
         "imagelistpulljob": IMAGELISTPULLJOB,
         "persistentpodstate": PERSISTENTPODSTATE,
+        "containerrecreaterequest": CONTAINERRECREATEREQUEST,
+        "podprobemarker": PODPROBEMARKER,
         "blind": UNSEEN,
     }
     return next((generator for generator, names in by_kind.items() if name in names), "cloneset")

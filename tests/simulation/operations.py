@@ -21,6 +21,7 @@ from pykruise.sandbox.nodes import NodeSpec
 from simulation.operations_copies import CopyOperations
 from simulation.operations_debugging import DebuggingOperations
 from simulation.operations_of_jobs import JobOperations
+from simulation.operations_probes import ProbeOperations
 from simulation.operations_recreations import RecreationOperations
 from simulation.script import Operation
 
@@ -34,7 +35,7 @@ REFUSED_AT_MOST = 12
 """So many times a removal of a released pod is tried: a minute long, and all is healed meanwhile."""
 
 
-class Operations(JobOperations, CopyOperations, DebuggingOperations, RecreationOperations):
+class Operations(JobOperations, CopyOperations, DebuggingOperations, RecreationOperations, ProbeOperations):
     """Operations on one cluster, with the user's client. `first`: the workload as it was created at the start.
 
     `beside`: what is there beside it, with its resource; None: nothing is.

@@ -1,4 +1,4 @@
-"""What users do that a ContainerRecreateRequest has to do with: they ask for one, withdraw it, and hold pods themselves.
+"""What users do that a ContainerRecreateRequest has to do with: they ask, withdraw, and hold pods themselves.
 
 Operation of a script ──▶ Operations.do() ──▶ RecreationOperations: requests by `user`
 """
@@ -75,7 +75,11 @@ class RecreationOperations:
             conditions = {one["type"]: one for one in found["status"].get("conditions") or ()}
             before = json.loads(conditions.get(GATE, {}).get("message") or "[]")
             holders = sorted(change(before), key=lambda one: (one["userAgent"], one["key"]))
-            condition = {"type": GATE, "status": "False" if holders else "True", "message": json.dumps(holders)}
+            condition = {
+                "type": GATE,
+                "status": "False" if holders else "True",
+                "message": json.dumps(holders),
+            }
             patch = {
                 "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
                 "status": {"conditions": [condition]},

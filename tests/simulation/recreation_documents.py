@@ -13,7 +13,18 @@ from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
 from simulation.history import Commit
 
-__all__ = ["ACTIVE", "FINALIZER", "NODE_NAME", "OWN", "POD_UID", "Pod", "Request", "Run", "read_pod", "read_request"]
+__all__ = [
+    "ACTIVE",
+    "FINALIZER",
+    "NODE_NAME",
+    "OWN",
+    "POD_UID",
+    "Pod",
+    "Request",
+    "Run",
+    "read_pod",
+    "read_request",
+]
 
 PREFIX = "crr.apps.kruise.io/"
 FINALIZER, ACTIVE = f"{PREFIX}unready-acquired", f"{PREFIX}active"
@@ -62,7 +73,9 @@ class Pod(msgspec.Struct, frozen=True):
         status["conditions"] = [
             one for one in status.get("conditions") or () if one["type"] not in (GATE, "Ready")
         ]
-        metadata = {name: value for name, value in self.document["metadata"].items() if name != "resourceVersion"}
+        metadata = {
+            name: value for name, value in self.document["metadata"].items() if name != "resourceVersion"
+        }
         return {**self.document, "metadata": metadata, "status": status}
 
 
@@ -120,7 +133,9 @@ class Request(msgspec.Struct, frozen=True):
     @property
     def contexts(self) -> Mapping[str, tuple[str, int]]:
         """Id and restarts of each container at the time of the request."""
-        found = {one["name"]: one["statusContext"] for one in self.spec["containers"] if "statusContext" in one}
+        found = {
+            one["name"]: one["statusContext"] for one in self.spec["containers"] if "statusContext" in one
+        }
         return {name: (one["containerID"], one["restartCount"]) for name, one in found.items()}
 
     @property
@@ -220,6 +235,8 @@ def _read_run(status: Document) -> Run:
         is_ready=bool(status.get("ready")),
         started_at=parse_time(state["running"]["startedAt"]) if "running" in state else None,
         stopped={
-            one["containerID"]: parse_time(one["finishedAt"]) for one in ends if one and one["exitCode"] == STOPPED
+            one["containerID"]: parse_time(one["finishedAt"])
+            for one in ends
+            if one and one["exitCode"] == STOPPED
         },
     )

@@ -45,7 +45,7 @@ STOPPING_S = 30.0
 class RecreationRules:
     """Of all requests of the namespace. See `BesideRules`."""
 
-    controller = "crr"
+    controllers = ("crr",)
     shelves = frozenset({REQUESTS, PODS})
 
     def __init__(
@@ -136,11 +136,12 @@ class RecreationRules:
         for holder in set(after.holders) - set(before.holders):
             asked = [one for one in known if (OWN, one.key) == holder and one.grace is not None]
             if not any(one.is_carried_out for one in asked):
-                yield self._broken(commit, "hold", f"{after.name} is held for {holder}, which is not carried out")
+                yield self._broken(
+                    commit, "hold", f"{after.name} is held for {holder}, which is not carried out"
+                )
         for holder in set(before.holders) - set(after.holders):
-            if holder[0] != OWN or any((OWN, one.key) == holder for one in known if one.is_open):
-                if not any((OWN, one.key) == holder for one in known if not one.is_open):
-                    yield self._broken(commit, "hold", f"{after.name} is not held for {holder} any more")
+            if not any((OWN, one.key) == holder for one in known if not one.is_open):
+                yield self._broken(commit, "hold", f"{after.name} is not held for {holder} any more")
 
     # ── requests ─────────────────────────────────────────────────────────────
 
@@ -189,7 +190,9 @@ class RecreationRules:
                 yield self._broken(commit, "ttl", f"{after.key} is deleted before its time")
             return
         if before.states != after.states:
-            yield self._broken(commit, "touched", f"{after.key}: {dict(after.states)} is for its agent to say")
+            yield self._broken(
+                commit, "touched", f"{after.key}: {dict(after.states)} is for its agent to say"
+            )
         if ACTIVE in before.labels and ACTIVE not in after.labels and not after.is_over:
             yield self._broken(commit, "active", f"{after.key} is hidden from its agent, and not over")
         if after.is_over and not before.is_over:
@@ -269,6 +272,9 @@ class RecreationRules:
         if after.is_over and not before.is_over:
             if [after.states.get(name) for name in after.names] != ["Succeeded"] * len(after.names):
                 yield self._broken(commit, "complete", f"{after.key} is over: {dict(after.states)}")
+            spared = [name for name in after.names if (after.uid, name) not in self._stopped]
+            if spared and after.strategy.get("forceRecreate"):
+                yield self._broken(commit, "complete", f"{after.key} is over, {spared} were not stopped")
             if self._is_calm and commit.at > after.deadline + LATE_S:
                 yield self._broken(commit, "late", f"{after.key} goes on after its deadline")
 
@@ -294,7 +300,10 @@ class RecreationRules:
         told = [one for one in request.mirror if one["name"] == name and one["ready"]]
         least = commit.at - (request.strategy.get("minStartedSeconds") or 0)
         return any(
-            run.id == one["containerID"] and run.is_ready and request.is_new(name, run) and run.started_at < least
+            run.id == one["containerID"]
+            and run.is_ready
+            and request.is_new(name, run)
+            and run.started_at < least
             for one in told
             for pod in self._pods[request.pod_uid]
             for run in [pod.runs.get(name)]

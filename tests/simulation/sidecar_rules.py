@@ -106,7 +106,7 @@ def read_sidecarset(doc: Any, revision: int) -> SidecarSet:
 class SidecarRules:
     """Of one SidecarSet. `pods`: those of the workload whose pods it is about."""
 
-    controller = "sidecarset"
+    controllers = ("sidecarset",)
     shelves = frozenset({SETS, PODS, REVISIONS})
 
     def __init__(

@@ -34,7 +34,7 @@ PATIENCE_S = 29.0
 class SpreadRules:
     """Of one WorkloadSpread. `pods`: those of its workload `name`."""
 
-    controller = "workloadspread"
+    controllers = ("workloadspread",)
     shelves = frozenset({SPREADS, TARGETS, PODS})
 
     def __init__(

@@ -39,6 +39,7 @@ from pykruise.kube.transport import Transport
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
 from pykruise.pods.node_images import NODE_IMAGES
+from pykruise.pods.probe_api import NODE_POD_PROBES
 from pykruise.runtime.reconcile import Reconciler
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
@@ -139,6 +140,7 @@ class Stage:
                 "lease_s": None,
                 "heartbeat_s": 1e9,
                 "pulls_ahead": NODE_IMAGES in self._resources,
+                "probes": NODE_POD_PROBES in self._resources,
                 "recreates": CONTAINER_RECREATE_REQUESTS in self._resources,
                 **script.kubelet,
             },

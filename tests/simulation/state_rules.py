@@ -137,7 +137,7 @@ class Set(msgspec.Struct, frozen=True):
 class StateRules:
     """Of one PersistentPodState, through its lives. `pods`: those of its workload `name`."""
 
-    controller = "persistentpodstate"
+    controllers = ("persistentpodstate",)
     shelves = frozenset({STATES, SETS, PODS, NODES})
 
     def __init__(

@@ -24,6 +24,7 @@ from pykruise.kinds.podunavailablebudget.readers import CachedBudgets
 from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.sidecarset.readers import CachedSidecars
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.assignment import Assignment, Spreading
 from pykruise.kinds.workloadspread.readers import CachedSpreads, SpreadReader
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
@@ -35,6 +36,7 @@ from pykruise.kube.quota import Quota
 from pykruise.kube.resources import PODS
 from pykruise.kube.transport import Transport, WrappedTransport
 from pykruise.plans.review import Lookups, live_lookups
+from pykruise.pods.probe_api import POD_PROBE_MARKERS
 from simulation.budget_rules import REVIEW, Review
 
 __all__ = ["Webhooks"]
@@ -117,6 +119,8 @@ class Webhooks:
             states: Any = _AnyStates(self._rng, self._states)
             readers = {"persistentpodstate": states}
             return reviewers(clock=self._clock, rng=self._rng, lookups=Lookups(readers=readers))
+        if self._kind == POD_PROBE_MARKERS.plural:
+            return reviewers(clock=self._clock, rng=self._rng)
         if self._kind == CONTAINER_RECREATE_REQUESTS.plural:
             asked = live_lookups(lambda: self._rng.choice(self._clients), namespace=NAMESPACE)
             return reviewers(clock=self._clock, rng=self._rng, lookups=asked)
@@ -127,11 +131,11 @@ class Webhooks:
         """Keep caches while the block runs."""
         for name, later in self._laters.items():
             later.connect(connect(name))
-        caches: Sequence[Any] = (
-            self._budgets
-            or self._states
-            or (self._spreads if self._kind == WORKLOAD_SPREADS.plural else self._sidecars)
-        )
+        caches: Sequence[Any] = self._budgets or self._states
+        if self._kind == WORKLOAD_SPREADS.plural:
+            caches = self._spreads
+        elif self._kind == SIDECAR_SETS.plural:
+            caches = self._sidecars
         tasks = [asyncio.get_running_loop().create_task(one.run()) for one in caches]
         try:
             yield

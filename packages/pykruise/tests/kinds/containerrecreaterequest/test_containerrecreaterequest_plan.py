@@ -15,6 +15,7 @@ from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Memories
 from support.snapshots import read_of, taken
 
 NOW = parse_time("2026-05-01T12:00:00Z")
@@ -63,10 +64,18 @@ def pod(*, uid: str = "pod-1", gated: bool = True, message: str = "", **status: 
     }
 
 
-def plan(doc: dict[str, Any], the_pod: dict[str, Any] | None, *others: dict[str, Any]) -> Plan:
+def plan(
+    doc: dict[str, Any],
+    the_pod: dict[str, Any] | None,
+    *others: dict[str, Any],
+    memories: Memories | None = None,
+    now: float = NOW,
+) -> Plan:
     views = [REQUEST_VIEWS.project(orjson.dumps(one)) for one in (doc, *others)]
     pods = [project_pod(orjson.dumps(the_pod))] if the_pod else []
-    read = read_of(KIND, views[0], {POD_VIEWS: pods, REQUEST_VIEWS: views}, settings=None, now=NOW)
+    read = read_of(
+        KIND, views[0], {POD_VIEWS: pods, REQUEST_VIEWS: views}, settings=None, now=now, memories=memories
+    )
     return plan_request(taken(snapshot(views[0], read)))
 
 
@@ -74,9 +83,9 @@ def patches(found: Plan) -> list[Any]:
     return [step.action.body for step in found.steps if isinstance(step.action, Patch)]
 
 
-def end_of(found: Plan) -> str:
+def end_of(found: Plan, now: float = NOW) -> str:
     ((body,)) = patches(found)
-    assert (body["status"]["phase"], body["status"]["completionTime"]) == ("Completed", format_time(NOW))
+    assert (body["status"]["phase"], body["status"]["completionTime"]) == ("Completed", format_time(now))
     return str(body["status"]["message"])
 
 
@@ -88,29 +97,41 @@ def test_a_pod_that_is_gone_or_another_one_ends_the_request_case_21() -> None:
     assert end_of(plan(request(), pod(uid="pod-2"))) == "pod has gone"
 
 
-@pytest.mark.parametrize("phase", ["", "Pending"])
-def test_an_agent_that_does_not_begin_ends_the_request_case_22(phase: str) -> None:
-    """pitfall j: one that waits is not exempt once nothing is before it"""
-    status = {"phase": phase} if phase else None
-    waiting = plan(request(status=status, age_s=20), pod())
+def test_an_agent_that_does_not_begin_ends_the_request_case_22() -> None:
+    waiting = plan(request(age_s=20), pod())
     assert waiting.requeue_after_s == pytest.approx(40)
     assert waiting.waiting is not None
     assert waiting.waiting.code is Code.NO_AGENT
     assert "node n " in waiting.waiting.message
-    found = plan(request(status=status, age_s=60), pod())
-    assert end_of(found) == "daemon has not responded for a long time"
+    assert end_of(plan(request(age_s=60), pod())) == "daemon has not responded for a long time"
 
 
-def test_one_that_waits_behind_another_is_given_its_time_case_24() -> None:
-    waits = request(status={"phase": "Pending"}, age_s=3600)
-    busy = request("busy", status={"phase": "Recreating"}, age_s=3600)
-    found = plan(waits, pod(), busy)
-    assert (found.stages, found.requeue_after_s) == ((), None)
-    assert found.waiting is not None
-    assert found.waiting.code is Code.PARALLELISM
-    # and once the other is over, a minute from then
-    done = request("busy", status={"phase": "Completed", "completionTime": format_time(NOW - 10)})
-    assert plan(waits, pod(), done).requeue_after_s == pytest.approx(50)
+WAITS = request(status={"phase": "Pending"}, age_s=3600)
+BUSY = request("busy", status={"phase": "Recreating"}, age_s=3600)
+DONE = request("busy", status={"phase": "Completed", "completionTime": format_time(NOW - 10)}, age_s=3600)
+
+
+@pytest.mark.parametrize(("status", "busy"), [({"phase": "Pending"}, BUSY), (None, BUSY)])
+@pytest.mark.parametrize("others", [(), (DONE,)])
+def test_one_that_waits_behind_another_is_given_its_time_case_24(
+    status: Any, busy: dict[str, Any], others: tuple[dict[str, Any], ...]
+) -> None:
+    """pitfall j: one that waits is not exempt once nothing is before it; nor when the one before it was deleted"""
+    waits = request(status=status, age_s=3600)
+    memories = Memories()
+    assert plan(waits, pod(), busy, memories=memories).requeue_after_s is None
+    # a minute from when nothing is before it
+    assert plan(waits, pod(), *others, memories=memories).requeue_after_s == pytest.approx(60)
+    again = plan(waits, pod(), *others, memories=memories, now=NOW + 20)
+    assert again.requeue_after_s == pytest.approx(40)
+    late = plan(waits, pod(), *others, memories=memories, now=NOW + 60)
+    assert end_of(late, NOW + 60) == "daemon has not responded for a long time"
+
+
+def test_a_new_manager_does_not_know_since_when_nothing_is_before_one_that_waits() -> None:
+    assert plan(WAITS, pod()).requeue_after_s == pytest.approx(60)
+    # of one that no agent has seen the ends of others say it
+    assert plan(request(age_s=3600), pod(), DONE).requeue_after_s == pytest.approx(50)
 
 
 @pytest.mark.parametrize(

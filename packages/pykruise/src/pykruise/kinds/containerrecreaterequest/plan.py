@@ -7,6 +7,7 @@ Pure. Containers are stopped by the agent of the pod's node, which writes how fa
 both: whatever is written here carries the version that it was worked out from.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -72,17 +73,15 @@ def _times_left(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
     request, now = snapshot.request, snapshot.now
     assert request.spec is not None
     if request.status.phase != _RECREATING and not _is_behind_another(snapshot):
-        began = max([request.created_at, *(_ended_at(one) for one in snapshot.others)])
+        began = max([snapshot.turn_at, *(_ended_at(one) for one in snapshot.others)])
         yield NO_RESPONSE, began + RESPONSE_S - now
     if (limit := request.spec.active_deadline_seconds) is not None:
         yield TOO_LATE, request.created_at + limit - now
 
 
 def _is_behind_another(snapshot: Snapshot) -> bool:
-    """Whether another request for the pod is carried out: agents take one after the other."""
-    return any(
-        one.status.phase == _RECREATING and not one.is_over and not one.is_deleting for one in snapshot.others
-    )
+    """Whether another request for the pod is carried out."""
+    return snapshot.turn_at == math.inf
 
 
 def _ended_at(request: RequestView) -> Instant:

@@ -4,6 +4,7 @@ bytes of a request ──▶ project_request() ──▶ RequestView (what a cac
 RequestView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -60,6 +61,11 @@ class RequestView(WorkloadView, frozen=True, kw_only=True):
         """Whether its agent, or the controller, has said that nothing more happens."""
         return bool(self.status.completion_time)
 
+    @property
+    def is_carried_out(self) -> bool:
+        """Whether its agent is at work on it."""
+        return self.status.phase == "Recreating" and not self.is_over and not self.is_deleting
+
 
 read_spec: Final = spec_reader(ContainerRecreateRequestSpec)
 
@@ -78,16 +84,35 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The pod of that name, whichever it is; None: there is none."""
     others: Sequence[RequestView]
     """Further requests for the same pod."""
+    turn_at: Instant
+    """Since when none of them is carried out, as far as is known; infinite: one is. Agents take one after the other."""
     now: Instant
+
+
+class Turn:
+    """What is remembered of a request: of one before it that is deleted nothing says until when it went on."""
+
+    at: Instant | None = None
+
+    def look(self, request: RequestView, others: Sequence[RequestView], now: Instant) -> Instant:
+        """`Snapshot.turn_at` as of now."""
+        if any(one.is_carried_out for one in others):
+            self.at = math.inf
+        elif self.at == math.inf or (self.at is None and request.status.phase == "Pending"):
+            self.at = now
+        return request.created_at if self.at is None else self.at
 
 
 async def snapshot(view: RequestView, read: Read[Any]) -> Snapshot:
     """The request with its pod and the pod's other requests, as they are known now."""
     name = view.spec.pod_name if view.spec is not None else ""
-    others = read.by_index(REQUEST_VIEWS, BY_POD, view.pod_uid)
+    found = read.by_index(REQUEST_VIEWS, BY_POD, view.pod_uid)
+    others = tuple(one for one in found if one.uid != view.uid)
+    now = read.now()
     return Snapshot(
         request=view,
         pod=read.get(POD_VIEWS, Key(view.namespace, name)),
-        others=tuple(one for one in others if one.uid != view.uid),
-        now=read.now(),
+        others=others,
+        turn_at=read.memory(Turn).look(view, others, now),
+        now=now,
     )

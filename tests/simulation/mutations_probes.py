@@ -1,0 +1,182 @@
+"""Rules of PodProbeMarkers and NodePodProbes that are broken on purpose; see mutations.py."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.nodepodprobe import plan as node_plan
+from pykruise.kinds.nodepodprobe import snapshot as node_snapshot
+from pykruise.kinds.nodepodprobe.kind import KIND as NODE_POD_PROBE
+from pykruise.kinds.podprobemarker import entries, plan, snapshot, wakes
+from pykruise.kinds.podprobemarker.kind import KIND
+from pykruise.kube.node_agent import probe_checks
+from pykruise.plans.purposes import Purpose
+from pykruise.pods import probe_marks
+from pykruise.runtime.plan import Plan
+from pykruise.sandbox import probe_agents
+from simulation.mutating import Change, always
+
+__all__ = ["PODPROBEMARKER"]
+
+replace = msgspec.structs.replace
+
+
+def _without(purpose: Purpose) -> Change:
+    """The marker's plans without this stage."""
+
+    def changed(original: Any) -> Any:
+        def planned(found: Any) -> Any:
+            whole = original(found)
+            return replace(whole, stages=tuple(one for one in whole.stages if one.purpose != purpose))
+
+        return planned
+
+    return KIND.control, "plan", changed
+
+
+def _all_stay(original: Any) -> Any:
+    def merged(stored: Any, marker: str, wanted: Any) -> Any:
+        names = {one.name for one in wanted}
+        yield from (one for one in stored if one.name not in names and one.name.startswith(f"{marker}#"))
+        yield from original(stored, marker, wanted)
+
+    return merged
+
+
+def _by_ending(original: Any) -> Any:
+    """Markers whose names end alike are one."""
+    return lambda name: (original(name)[0].removeprefix("x"), original(name)[1])
+
+
+def _first_address(original: Any) -> Any:
+    def after(view: Any, marker: Any, wanted: Any) -> Any:
+        known = {one.uid: one.ip for one in view.pods}
+        return [replace(one, ip=known.get(one.uid, one.ip)) for one in original(view, marker, wanted)]
+
+    return after
+
+
+def _one_more(original: Any) -> Any:
+    def planned(found: Any) -> Any:
+        whole = original(found)
+        status = whole.status and {**whole.status, "matchedPods": whole.status["matchedPods"] + 1}
+        return replace(whole, status=status)
+
+    return planned
+
+
+def _set_only(original: Any) -> Any:
+    return lambda self, keys, *, is_set: original(self, keys, is_set=True) if is_set else None
+
+
+def _unset_wins(_original: Any) -> Any:
+    def add(self: Any, keys: Any, *, is_set: bool) -> None:
+        for key, value in keys.items():
+            self.values[key] = value if is_set else None
+
+    return add
+
+
+def _last_first(original: Any) -> Any:
+    return lambda pod, outcomes: original(pod, list(outcomes)[::-1])
+
+
+def _unknown_is_success(original: Any) -> Any:
+    def changed(pod: Any, type_: str, state: Any) -> Any:
+        return original(pod, type_, replace(state, state="Succeeded") if state.state == "Unknown" else state)
+
+    return changed
+
+
+async def _no_annotations(_read: Any, _pods: Any) -> dict[Any, Any]:
+    return {}
+
+
+def _without_fields(*fields: str) -> Change:
+    """Agents that do not know these fields of a check."""
+
+    def changed(original: Any) -> Any:
+        def advance(rules: Any, *rest: Any) -> Any:
+            return original({name: one for name, one in rules.items() if name not in fields}, *rest)
+
+        return advance
+
+    return probe_agents, "advance_check", changed
+
+
+def _stored_too(original: Any) -> Any:
+    def status(spec: Any, stored: Any, checks: Any, now: float) -> Any:
+        found = original(spec, stored, checks, now)
+        uids = {one["uid"] for one in found.get("podProbeStatuses", ())}
+        left = [one for one in stored.get("podProbeStatuses", ()) if one["uid"] not in uids]
+        return {"podProbeStatuses": [*left, *found.get("podProbeStatuses", ())]}
+
+    return status
+
+
+def _deaf_to(kind: Any, *kinds: str) -> Change:
+    def changed(original: Any) -> Any:
+        return lambda settings: [one for one in original(settings) if one.on.resource.kind not in kinds]
+
+    return kind.control, "wakes", changed
+
+
+def _any_labels(original: Any) -> Any:
+    """News of a pod are those of its place and its address alone."""
+
+    def of_pod(change: Any, around: Any) -> Any:
+        old, new = change.old, change.new
+        if old is None or new is None or wakes._seen(old) != wakes._seen(new):
+            yield from original(change, around)
+
+    return of_pod
+
+
+_as_plan: Callable[[Any], Any] = always(Plan())
+
+PODPROBEMARKER: dict[str, tuple[Change, ...]] = {
+    "PodProbeMarker: pods are probed before they are initialized": (
+        (snapshot, "is_probed", lambda _original: lambda pod: pod.is_active and bool(pod.node_name)),
+    ),
+    "PodProbeMarker: probes that a marker has no more stay": ((entries, "_merged", _all_stay),),
+    "PodProbeMarker: probes go with those of a marker that ends alike": (
+        (entries, "split_name", _by_ending),
+    ),
+    "PodProbeMarker: the first address of a pod stays": ((plan, "entries_after", _first_address),),
+    "PodProbeMarker: ports keep their names": ((entries, "_port_of", always(None)),),
+    "PodProbeMarker: it is not held": (_without(Purpose.HOLD_MARKER),),
+    "PodProbeMarker: it goes before its probes are taken back": (
+        (
+            plan,
+            "_release",
+            lambda original: lambda found: replace(original(found), stages=original(found).stages[-1:]),
+        ),
+    ),
+    "PodProbeMarker: one pod more is counted": ((KIND.control, "plan", _one_more),),
+    "PodProbeMarker: pods wake none": (_deaf_to(KIND, "Pod"),),
+    "PodProbeMarker: labels of pods wake none": ((wakes, "_of_pod", _any_labels),),
+    "PodProbeMarker: NodePodProbes wake none": (_deaf_to(KIND, "NodePodProbe"),),
+    "NodePodProbe: entries of pods that are gone stay": (
+        (node_plan, "_kept", lambda _original: lambda found: list(found.node_probes.pods)),
+    ),
+    "NodePodProbe: every entry is of a pod that is gone": ((node_plan, "_kept", always([])),),
+    "NodePodProbe: it stays without its node": ((node_plan, "_deletion", _as_plan),),
+    "NodePodProbe: nodes wake none": (_deaf_to(NODE_POD_PROBE, "Node"),),
+    "NodePodProbe: pods that go wake none": (_deaf_to(NODE_POD_PROBE, "Pod"),),
+    "NodePodProbe: markers wake none": (_deaf_to(NODE_POD_PROBE, "PodProbeMarker"),),
+    "NodePodProbe: what is not known counts as success": ((probe_marks, "_changed", _unknown_is_success),),
+    "NodePodProbe: what another state has made stays": ((probe_marks._Keys, "add", _set_only),),
+    "NodePodProbe: what another state takes off is not set": ((probe_marks._Keys, "add", _unset_wins),),
+    "NodePodProbe: of two probes the last shows its condition": (
+        (node_plan, "conditions_after", _last_first),
+    ),
+    "NodePodProbe: annotations that are there are not known": (
+        (node_snapshot, "annotations_of", lambda _original: _no_annotations),
+    ),
+    "NodePodProbe: agents believe the first result": (
+        _without_fields("failureThreshold", "successThreshold"),
+    ),
+    "NodePodProbe: agents do not wait for a container's start": ((probe_checks, "_is_early", always(False)),),
+    "NodePodProbe: agents keep what is not asked for any more": ((probe_agents, "status_of", _stored_too),),
+}

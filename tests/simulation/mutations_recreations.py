@@ -1,0 +1,165 @@
+"""Rules of ContainerRecreateRequests that are broken on purpose; see mutations.py."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.containerrecreaterequest import admission, plan
+from pykruise.kinds.containerrecreaterequest.kind import KIND
+from pykruise.kinds.containerrecreaterequest.view import Turn
+from pykruise.kube.node_agent import recreations
+from pykruise.runtime.plan import Plan
+from pykruise.sandbox import recreate_agents
+from simulation.mutating import Change, always
+
+__all__ = ["CONTAINERRECREATEREQUEST"]
+
+replace = msgspec.structs.replace
+
+
+def _without_times(message: str) -> Change:
+    """Nothing is due for this reason."""
+
+    def changed(original: Any) -> Any:
+        return lambda snapshot: ((said, left) for said, left in original(snapshot) if said != message)
+
+    return plan, "_times_left", changed
+
+
+def _never_ends(message: str) -> Change:
+    def changed(original: Any) -> Any:
+        return lambda snapshot, said: Plan() if said == message else original(snapshot, said)
+
+    return plan, "_ending", changed
+
+
+def _with_spec(**fields: Any) -> Change:
+    """The manager's plans as if requests asked for this."""
+
+    def changed(original: Any) -> Any:
+        def planned(snapshot: Any) -> Any:
+            request = snapshot.request
+            spec = request.spec and replace(request.spec, **fields)
+            return original(replace(snapshot, request=replace(request, spec=spec)))
+
+        return planned
+
+    return KIND.control, "plan", changed
+
+
+def _any_pod_of_the_name(original: Any) -> Any:
+    def planned(snapshot: Any) -> Any:
+        pod = snapshot.pod and replace(snapshot.pod, uid=snapshot.request.pod_uid)
+        return original(replace(snapshot, pod=pod))
+
+    return planned
+
+
+def _turns_with(change: Callable[[dict[str, Any]], None]) -> Change:
+    """The agent's turns as if requests said this."""
+
+    def changed(original: Any) -> Any:
+        def advance(request: Any, containers: Any, now: float) -> Any:
+            strategy = dict(request["spec"].get("strategy") or {})
+            change(strategy)
+            return original({**request, "spec": {**request["spec"], "strategy": strategy}}, containers, now)
+
+        return advance
+
+    return recreate_agents, "advance", changed
+
+
+def _of_phase(places: dict[str, int]) -> Change:
+    def changed(_original: Any) -> Any:
+        def order(request: Any) -> tuple[int, str]:
+            phase = (request.get("status") or {}).get("phase", "")
+            return places.get(phase, 1), request["metadata"]["creationTimestamp"]
+
+        return order
+
+    return recreate_agents, "order_of", changed
+
+
+def _let_go_by_all(original: Any) -> Any:
+    def without(pod: Any, message: Any, *, now: float) -> Any:
+        found = original(pod, message, now=now)
+        return [{**one, "status": "True", "message": "[]"} for one in found]
+
+    return without
+
+
+def _forgetful(_original: Any) -> Any:
+    def look(_self: Any, request: Any, others: Any, _now: float) -> float:
+        return float("inf") if any(one.is_carried_out for one in others) else request.created_at
+
+    return look
+
+
+def _deaf_to(kind_: str) -> Change:
+    def changed(original: Any) -> Any:
+        return lambda settings: [wake for wake in original(settings) if wake.on.resource.kind != kind_]
+
+    return KIND.control, "wakes", changed
+
+
+def _without_context(original: Any) -> Any:
+    return lambda target, container, status: {
+        **original(target, container, status),
+        "statusContext": {"containerID": status["containerID"], "restartCount": 0},
+    }
+
+
+CONTAINERRECREATEREQUEST: dict[str, tuple[Change, ...]] = {
+    "ContainerRecreateRequest: agents have no time to begin": ((plan, "RESPONSE_S", lambda _original: 1.0),),
+    "ContainerRecreateRequest: agents are waited for for ever": (_without_times(plan.NO_RESPONSE),),
+    "ContainerRecreateRequest: the deadline is ignored": (_without_times(plan.TOO_LATE),),
+    "ContainerRecreateRequest: the time to live is ignored": (_with_spec(ttl_seconds_after_finished=None),),
+    "ContainerRecreateRequest: one that waits behind another is given up": (
+        (Turn, "look", lambda _original: lambda _self, request, _others, _now: request.created_at),
+    ),
+    "ContainerRecreateRequest: until when one went on that was deleted is not known": (
+        (Turn, "look", _forgetful),
+    ),
+    "ContainerRecreateRequest: a pod that is gone is waited for": (_never_ends(plan.POD_GONE),),
+    "ContainerRecreateRequest: another pod of the name will do": (
+        (KIND.control, "plan", _any_pod_of_the_name),
+    ),
+    "ContainerRecreateRequest: pods stay in service": ((plan, "with_message", always([])),),
+    "ContainerRecreateRequest: the grace period begins anew with each look": (
+        (plan, "_is_held", always(False)),
+    ),
+    "ContainerRecreateRequest: the grace period is not waited for": (
+        (recreate_agents, "grace_left_s", always(0.0)),
+    ),
+    "ContainerRecreateRequest: pods stay out of service": ((plan, "without_message", always([])),),
+    "ContainerRecreateRequest: whoever holds a pod loses it": ((plan, "without_message", _let_go_by_all),),
+    "ContainerRecreateRequest: it stays visible for its agent": (
+        (plan, "ACTIVE_LABEL", lambda _original: "none"),
+    ),
+    "ContainerRecreateRequest: old runs are mirrored too": ((plan, "_is_new", always(True)),),
+    "ContainerRecreateRequest: a status is merged into a later one": (
+        (KIND.control, "is_status_shared", lambda _original: False),
+    ),
+    "ContainerRecreateRequest: pods wake none": (_deaf_to("Pod"),),
+    "ContainerRecreateRequest: the order of containers is ignored": (
+        _turns_with(lambda strategy: strategy.update(orderedRecreate=False)),
+    ),
+    "ContainerRecreateRequest: forceRecreate is ignored": (
+        _turns_with(lambda strategy: strategy.update(forceRecreate=False)),
+    ),
+    "ContainerRecreateRequest: forceRecreate is always meant": (
+        _turns_with(lambda strategy: strategy.update(forceRecreate=True)),
+    ),
+    "ContainerRecreateRequest: minStartedSeconds is ignored": (
+        _turns_with(lambda strategy: strategy.update(minStartedSeconds=0)),
+    ),
+    "ContainerRecreateRequest: a container need not be ready": ((recreations, "_is_ready", always(True)),),
+    "ContainerRecreateRequest: a request begins before the one that goes on": (
+        _of_phase({"": 0, "Pending": 0, "Recreating": 1}),
+    ),
+    "ContainerRecreateRequest: it may be changed": ((admission, "_changed", always(None)),),
+    "ContainerRecreateRequest: restarts before it are not known": (
+        (admission, "_with_context", _without_context),
+    ),
+}

@@ -1,0 +1,229 @@
+"""PodProbeMarkers, NodePodProbes and pods as rules of probes see them, read on their own terms.
+
+Commit ──▶ read_marker() ──▶ Marker     Commit ──▶ read_node_probes() ──▶ NodeProbes     Commit ──▶ read_pod() ──▶ Pod
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document
+from simulation.history import Commit
+
+__all__ = ["Entry", "Marker", "NodeProbes", "Pod", "marker_of", "read_marker", "read_node_probes", "read_pod"]
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """One pod as it was from `revision` on."""
+
+    revision: int
+    uid: str
+    name: str
+    namespace: str
+    node: str
+    ip: str
+    is_active: bool
+    is_initialized: bool
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    conditions: Mapping[str, tuple[str, str]]
+    """Status and message by type."""
+    started: Mapping[str, float]
+    """By container that runs."""
+    document: Document
+
+    @property
+    def is_probed(self) -> bool:
+        """Whether it has come so far that its containers can be checked."""
+        return self.is_active and self.is_initialized and bool(self.node)
+
+    @property
+    def rest(self) -> Document:
+        """All but what probes show."""
+        ours = ("labels", "annotations", "resourceVersion")
+        metadata = {name: value for name, value in self.document["metadata"].items() if name not in ours}
+        status = {**self.document.get("status", {}), "conditions": None}
+        return {**self.document, "metadata": metadata, "status": status}
+
+    def number_of(self, port: int | str, container: str) -> int | None:
+        """The number of a port of this container; None: it has none of that name."""
+        if isinstance(port, int):
+            return port
+        for one in self.document["spec"]["containers"]:
+            for known in one.get("ports") or () if one["name"] == container else ():
+                if known.get("name") == port:
+                    return int(known["containerPort"])
+        return int(port) if port.isdecimal() else None
+
+
+class Marker(msgspec.Struct, frozen=True):
+    """One version of a marker."""
+
+    revision: int
+    name: str
+    is_stored: bool
+    is_there: bool
+    generation: int
+    finalizers: Sequence[str]
+    spec: Document
+    status: Document
+
+    def selects(self, pod: Pod) -> bool:
+        """Whether it is about such a pod."""
+        selector = self.spec["selector"]
+        return (
+            self.is_there
+            and pod.is_probed
+            and all(
+                pod.labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()
+            )
+            and all(_holds(one, pod.labels) for one in selector.get("matchExpressions") or ())
+        )
+
+    def asked(self, pod: Pod) -> dict[str, tuple[str, Document]]:
+        """By its name on nodes: the container and the check. One whose port the pod does not name is left out."""
+        found: dict[str, tuple[str, Document]] = {}
+        for one in self.spec["probes"] if self.selects(pod) else ():
+            check = dict(one["probe"])
+            for handler in ("httpGet", "tcpSocket"):
+                if handler in check:
+                    number = pod.number_of(check[handler]["port"], one["containerName"])
+                    check[handler] = {**check[handler], "port": number}
+            if not any(check.get(one, {}).get("port", 0) is None for one in ("httpGet", "tcpSocket")):
+                found[f"{self.name}#{one['name']}"] = one["containerName"], check
+        return found
+
+    def probe(self, name: str) -> Document | None:
+        """The probe of this name on nodes."""
+        if not self.is_there:
+            return None
+        return next((one for one in self.spec["probes"] if f"{self.name}#{one['name']}" == name), None)
+
+
+def _holds(expression: Document, labels: Mapping[str, str]) -> bool:
+    value = labels.get(expression["key"])
+    match expression["operator"]:
+        case "In":
+            return value in expression["values"]
+        case "NotIn":
+            return value not in expression["values"]
+        case "Exists":
+            return value is not None
+        case _:
+            return value is None
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What is to be checked in one pod."""
+
+    namespace: str
+    name: str
+    ip: str
+    probes: Mapping[str, tuple[str, Document]]
+    """By name: container and check."""
+
+
+class NodeProbes(msgspec.Struct, frozen=True):
+    """One version of a NodePodProbe."""
+
+    revision: int
+    at: float
+    name: str
+    is_stored: bool
+    is_there: bool
+    entries: Mapping[str, Entry]
+    """By uid of the pod."""
+    states: Mapping[str, Sequence[Document]]
+    """What its agent has found, by uid of the pod."""
+
+    def probes(self) -> Iterator[tuple[str, str, tuple[str, Document]]]:
+        """Every check: uid of the pod, name, container and check."""
+        for uid, entry in self.entries.items():
+            for name, probe in entry.probes.items():
+                yield uid, name, probe
+
+    def markers(self, namespace: str) -> set[str]:
+        """Those that something is checked for."""
+        return {
+            marker_of(name)
+            for entry in self.entries.values()
+            for name in entry.probes
+            if entry.namespace == namespace
+        }
+
+
+def marker_of(name: str) -> str:
+    """The marker of a probe on a node."""
+    return name.partition("#")[0]
+
+
+def read_pod(commit: Commit) -> Pod:
+    """The pod after a commit."""
+    doc: Any = commit.new if commit.new is not None else commit.old
+    meta, status = doc["metadata"], doc.get("status") or {}
+    conditions = {
+        one["type"]: (one["status"], one.get("message") or "") for one in status.get("conditions") or ()
+    }
+    has_ended = status.get("phase") in ("Succeeded", "Failed")
+    return Pod(
+        revision=commit.revision,
+        uid=meta["uid"],
+        name=meta["name"],
+        namespace=meta["namespace"],
+        node=doc["spec"].get("nodeName") or "",
+        ip=status.get("podIP") or "",
+        is_active=commit.new is not None and "deletionTimestamp" not in meta and not has_ended,
+        is_initialized=conditions.get("Initialized", ("",))[0] == "True",
+        labels=meta.get("labels") or {},
+        annotations=meta.get("annotations") or {},
+        conditions=conditions,
+        started={
+            one["name"]: parse_time(one["state"]["running"]["startedAt"])
+            for one in status.get("containerStatuses") or ()
+            if "running" in (one.get("state") or {})
+        },
+        document=doc,
+    )
+
+
+def read_marker(commit: Commit) -> Marker:
+    """The marker after a commit."""
+    doc: Any = commit.new if commit.new is not None else commit.old
+    return Marker(
+        revision=commit.revision,
+        name=commit.key.name,
+        is_stored=commit.new is not None,
+        is_there=commit.new is not None and "deletionTimestamp" not in doc["metadata"],
+        generation=doc["metadata"]["generation"],
+        finalizers=doc["metadata"].get("finalizers") or (),
+        spec=doc["spec"],
+        status=doc.get("status") or {},
+    )
+
+
+def read_node_probes(commit: Commit) -> NodeProbes:
+    """The NodePodProbe after a commit."""
+    doc: Any = commit.new if commit.new is not None else commit.old
+    spec, status = doc.get("spec") or {}, doc.get("status") or {}
+    return NodeProbes(
+        revision=commit.revision,
+        at=commit.at,
+        name=commit.key.name,
+        is_stored=commit.new is not None,
+        is_there=commit.new is not None and "deletionTimestamp" not in doc["metadata"],
+        entries={
+            one["uid"]: Entry(
+                namespace=one["namespace"],
+                name=one["name"],
+                ip=one["IP"],
+                probes={
+                    probe["name"]: (probe["containerName"], probe["probe"])
+                    for probe in one.get("probes") or ()
+                },
+            )
+            for one in spec.get("podProbes") or ()
+        },
+        states={one["uid"]: one.get("probeStates") or () for one in status.get("podProbeStatuses") or ()},
+    )
