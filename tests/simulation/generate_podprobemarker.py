@@ -32,7 +32,7 @@ def generate(seed: int) -> Script:
         seed,
         kind="podprobemarker",
         object=_cloneset(rng),
-        beside=_marker(rng, _MARKERS[0]) if rng.random() < 0.8 else {},
+        beside=_marker(rng, _MARKERS[0]),
         nodes=_NODES,
         operations=_operations(rng, length_s),
         faults=faults_by_chance(rng, length_s, paths=_PATHS, watches=_WATCHES),
@@ -150,6 +150,16 @@ def _operations(rng: random.Random, length_s: float) -> list[Operation]:
         name = rng.choice(_MARKERS)
         add("change_marker", name=name, probes=_probes(rng, name))
 
+    def shown() -> None:
+        name = rng.choice(_MARKERS)
+        probe = _probe(rng, name, "shown")
+        add(
+            "change_shown",
+            name=name,
+            podConditionType=probe.get("podConditionType"),
+            markerPolicy=probe.get("markerPolicy"),
+        )
+
     def failing() -> None:
         name = rng.choice(("*", "a#*", "*#idle", "*#warm"))
         at = add("fail_probe", probe=name, after_s=rng.choice((0.0, 5.0)))
@@ -162,6 +172,8 @@ def _operations(rng: random.Random, length_s: float) -> list[Operation]:
             lambda: add("create_marker", document=_marker(rng, rng.choice(_MARKERS))),
             changed,
             changed,
+            shown,
+            shown,
             lambda: add("delete_marker", name=rng.choice(_MARKERS)),
             lambda: add("delete_marker", name=rng.choice(_MARKERS)),
             failing,

@@ -157,13 +157,9 @@ PODPROBEMARKER: dict[str, tuple[Change, ...]] = {
     "PodProbeMarker: pods wake none": (_deaf_to(KIND, "Pod"),),
     "PodProbeMarker: labels of pods wake none": ((wakes, "_of_pod", _any_labels),),
     "PodProbeMarker: NodePodProbes wake none": (_deaf_to(KIND, "NodePodProbe"),),
-    "NodePodProbe: entries of pods that are gone stay": (
-        (node_plan, "_kept", lambda _original: lambda found: list(found.node_probes.pods)),
-    ),
     "NodePodProbe: every entry is of a pod that is gone": ((node_plan, "_kept", always([])),),
     "NodePodProbe: it stays without its node": ((node_plan, "_deletion", _as_plan),),
     "NodePodProbe: nodes wake none": (_deaf_to(NODE_POD_PROBE, "Node"),),
-    "NodePodProbe: pods that go wake none": (_deaf_to(NODE_POD_PROBE, "Pod"),),
     "NodePodProbe: markers wake none": (_deaf_to(NODE_POD_PROBE, "PodProbeMarker"),),
     "NodePodProbe: what is not known counts as success": ((probe_marks, "_changed", _unknown_is_success),),
     "NodePodProbe: what another state has made stays": ((probe_marks._Keys, "add", _set_only),),

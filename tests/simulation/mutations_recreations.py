@@ -138,9 +138,6 @@ CONTAINERRECREATEREQUEST: dict[str, tuple[Change, ...]] = {
         (plan, "ACTIVE_LABEL", lambda _original: "none"),
     ),
     "ContainerRecreateRequest: old runs are mirrored too": ((plan, "_is_new", always(True)),),
-    "ContainerRecreateRequest: a status is merged into a later one": (
-        (KIND.control, "is_status_shared", lambda _original: False),
-    ),
     "ContainerRecreateRequest: pods wake none": (_deaf_to("Pod"),),
     "ContainerRecreateRequest: the order of containers is ignored": (
         _turns_with(lambda strategy: strategy.update(orderedRecreate=False)),

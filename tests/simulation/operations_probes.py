@@ -6,6 +6,7 @@ Operation of a script ──▶ Operations.do() ──▶ ProbeOperations: reque
 from typing import Any
 
 from pykruise.kube.client import Client
+from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.pods.probe_api import NODE_POD_PROBES, POD_PROBE_MARKERS
 from pykruise.sandbox.faults import Rule
@@ -32,6 +33,13 @@ class ProbeOperations:
         await self._client.patch(
             POD_PROBE_MARKERS, self._namespace, name, {"spec": spec}, patch_type=PatchType.MERGE
         )
+
+    async def _change_shown(self, name: str, **fields: Any) -> None:
+        """The same probe shows in another way."""
+        found = decode(await self._client.get(POD_PROBE_MARKERS, self._namespace, name))
+        first, *rest = found["spec"]["probes"]
+        first = {field: value for field, value in {**first, **fields}.items() if value is not None}
+        await self._change_marker(name, probes=[first, *rest])
 
     async def _delete_marker(self, name: str) -> None:
         await self._client.delete(POD_PROBE_MARKERS, self._namespace, name)

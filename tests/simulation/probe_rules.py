@@ -8,7 +8,7 @@ Whose decision a change of a NodePodProbe was is told by the names in it; rules.
 is taken into account. There are no virtual nodes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
 
 from pykruise.kube.clock import parse_time
@@ -35,8 +35,8 @@ FINALIZER = "kruise.io/node-pod-probe-cleanup"
 CLOCK_S = 1.0
 """Times are stored in whole seconds."""
 
-Found = tuple[Document, Document]
-"""A state that an agent has found, and the probe of a marker that it is of."""
+Found = tuple[Document, Document, Collection[str]]
+"""A state that an agent has found, the probe of a marker that it is of, and conditions that states before it show."""
 
 
 class ProbeRules:
@@ -205,26 +205,31 @@ class ProbeRules:
         found = list(self._found(after, commit.reconcile))
         for type_, (status, message) in after.conditions.items():
             if before.conditions.get(type_) != (status, message) and not any(
-                probe.get("podConditionType") == type_ and _condition(state) == (status, message)
-                for state, probe in found
+                probe.get("podConditionType") == type_
+                and type_ not in taken
+                and _condition(state) == (status, message)
+                for state, probe, taken in found
             ):
                 yield self._broken(commit, "shown", f"{after.name}: {type_} is {status}: {message}")
         for field in ("labels", "annotations"):
             was, is_ = getattr(before, field), getattr(after, field)
             for key in {**was, **is_}:
                 if was.get(key) != is_.get(key) and not any(
-                    _makes(probe, state["state"], field, key, is_.get(key)) for state, probe in found
+                    _makes(probe, state["state"], field, key, is_.get(key)) for state, probe, _ in found
                 ):
                     yield self._broken(commit, "marked", f"{after.name}: {field} {key}={is_.get(key)}")
 
     def _found(self, pod: Pod, reconcile: Reconcile) -> Iterator[Found]:
         """Every state of the pod that a manager may know, with its probe as it may know that."""
         for version in since(self._probes.get(pod.node, ()), reconcile.known.get(PROBES, 0)):
+            taken: set[str] = set()
             for state in version.states.get(pod.uid, ()):
                 markers = self._markers.get(marker_of(state["name"]), ())
-                for marker in since(markers, reconcile.known.get(MARKERS, 0)):
-                    if (probe := marker.probe(state["name"])) is not None:
-                        yield state, probe
+                known = since(markers, reconcile.known.get(MARKERS, 0))
+                probes = [marker.probe(state["name"]) or {} for marker in known]
+                yield from ((state, probe, frozenset(taken)) for probe in probes)
+                types = {probe.get("podConditionType", "") for probe in probes}
+                taken.update(types if len(types) == 1 else ())
 
     # ── markers ──────────────────────────────────────────────────────────────
 

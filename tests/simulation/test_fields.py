@@ -17,6 +17,8 @@ JOBS_MADE = "rules of AdvancedCronJobs know Jobs; other templates are in its uni
 WORKLOADS_MADE = "rules know CloneSets; workloads of other kinds are in scenarios"
 INJECTION = "what is injected is decided without events; unit tests of injection have it"
 
+FILLED_IN = "admission fills it in from the pod, which the rules compare; in a request it is refused"
+
 SECRETS = "copies of secrets are in test_imagepulljob_secrets.py"
 
 REASONS: Mapping[str, Mapping[str, str]] = {
@@ -36,6 +38,7 @@ REASONS: Mapping[str, Mapping[str, str]] = {
         "template.spec.containers[].resources": RESIZE,
         "template.spec.nodeSelector": NODES,
     },
+    "ContainerRecreateRequest": {"containers[].ports": FILLED_IN, "containers[].preStop": FILLED_IN},
     "DaemonSet": {
         "lifecycle": HOOKS,
         "scaleStrategy.partitionedScaling": "rules do not know it; its unit tests do",
