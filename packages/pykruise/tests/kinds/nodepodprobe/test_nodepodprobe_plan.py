@@ -1,7 +1,7 @@
 """What is done for a NodePodProbe, as values."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -10,8 +10,9 @@ import pytest
 from pykruise.kinds.nodepodprobe.kind import KIND
 from pykruise.kinds.nodepodprobe.snapshot import Settings, absent
 from pykruise.kube.documents import encode
+from pykruise.kube.errors import NotFoundError, Status
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import PODS
+from pykruise.kube.resources import NODES, PODS
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import MARKER_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.nodes import NodeView
@@ -30,14 +31,17 @@ BUSY = {"state": "Failed", "labels": {"busy": "yes"}, "annotations": {"cost": "1
 
 
 class Server:
-    """An API server whose pods have these annotations; it counts questions."""
+    """An API server whose pods have these annotations; it counts questions. `nodes`: those that are there."""
 
-    def __init__(self, **annotations: str) -> None:
+    def __init__(self, *, nodes: Collection[str] = (), **annotations: str) -> None:
         self._annotations = annotations
+        self._nodes = nodes
         self.asked = 0
 
-    async def get(self, _resource: object, _namespace: str, name: str) -> bytes:
+    async def get(self, resource: object, _namespace: str, name: str) -> bytes:
         self.asked += 1
+        if resource == NODES and name not in self._nodes:
+            raise NotFoundError(Status(code=404))
         return encode({"metadata": {"name": name, "uid": f"uid-{name}", "annotations": self._annotations}})
 
 
@@ -50,6 +54,7 @@ def planned(
     server: Server | None = None,
     namespace: str = "",
     memories: Memories | None = None,
+    now: float = NOW,
 ) -> Plan:
     objects: dict[Any, Any] = {
         POD_VIEWS: list(pods),
@@ -61,12 +66,13 @@ def planned(
         view,
         objects,
         settings=Settings(namespace=namespace),
-        now=NOW,
+        now=now,
         live=server or Server(),
         memories=memories,
     )
     control = control_of(KIND)
-    return control.plan(asyncio.run(control.snapshot(view, read)))  # type: ignore[arg-type]
+    snapshot = asyncio.run(control.snapshot(view, read))  # type: ignore[arg-type]
+    return Plan() if snapshot is None else control.plan(snapshot)
 
 
 def actions(plan: Plan) -> list[Any]:
@@ -130,6 +136,25 @@ def test_it_goes_with_its_node() -> None:
     (action,) = actions(planned(node_probes("n1")))
     assert isinstance(action, Delete)
     assert action.uid == "uid-n1"
+
+
+@pytest.mark.parametrize("on", [None, node(is_deleting=True)])
+def test_it_stays_when_the_node_is_there_after_all(on: NodeView | None) -> None:
+    """the cache of another manager may be ahead"""
+    assert not planned(node_probes("n1"), on=on, server=Server(nodes={"n1"})).stages
+
+
+def test_one_that_was_deleted_is_made_again_only_for_a_node_that_is_surely_there() -> None:
+    memories, gone, there = Memories(), Server(), Server(nodes={"n1"})
+    for server, asked, is_made in ((gone, 0, True), (gone, 1, False), (there, 1, True)):
+        plan = planned(absent(Key("", "n1")), on=node(), server=server, memories=memories)
+        assert (server.asked, bool(plan.stages)) == (asked, is_made)
+    # another node is made one at once
+    assert planned(absent(Key("", "n2")), on=node("n2"), server=gone, memories=memories).stages
+    assert gone.asked == 1
+    # and so is the first, a minute later
+    late = planned(absent(Key("", "n1")), on=node(), server=gone, memories=memories, now=NOW + 60)
+    assert late.stages
 
 
 def test_pods_that_are_gone_have_ended_or_are_others_are_taken_out() -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.nodepodprobe.snapshot import Snapshot
+from pykruise.kinds.nodepodprobe.snapshot import Snapshot, gets_one
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -41,12 +41,12 @@ _WARN_AGAIN_S: Final = 600.0
 def plan_node_probes(snapshot: Snapshot) -> Plan:
     """Everything to be written for this NodePodProbe now."""
     view, node = snapshot.node_probes, snapshot.node
-    if node is None or node.is_deleting:
-        return Plan() if not view.uid or view.is_deleting else _deletion(view)
     if not view.uid:
-        return Plan() if node.is_virtual or node.ready_since is None else _creation(view)
+        return _creation(view) if gets_one(node) else Plan()
     if view.is_deleting:
         return Plan()
+    if node is None or node.is_deleting:
+        return _deletion(view)
     if view.problem:
         note = Note(
             reason=str(Code.INVALID_SPEC), message=view.problem, warning=True, again_after_s=_WARN_AGAIN_S

@@ -1,18 +1,22 @@
 """Everything a decision about one NodePodProbe needs, as one value.
 
 NodeProbesView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
-                             └── annotations of pods that have results, where a policy sets any, asked of the API server
+                             ├── annotations of pods that have results, where a policy sets any, asked of the API server
+                             └── the node, asked for too before it loses its NodePodProbe, or gets another one at once
 
 A NodePodProbe that is not there is a view without uid: its node may get one.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
 from pykruise.kube.clock import Instant
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.resources import NODES
 from pykruise.plans.pod_annotations import annotations_of
 from pykruise.plans.views import MARKER_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.nodes import NodeView
@@ -21,7 +25,11 @@ from pykruise.pods.settings import FromManager
 from pykruise.pods.views import PodView
 from pykruise.runtime.read import Read
 
-__all__ = ["Settings", "Snapshot", "absent", "snapshot"]
+__all__ = ["Settings", "Snapshot", "absent", "gets_one", "snapshot"]
+
+
+LATELY_S: Final = 60.0
+"""When one that is made again so soon is gone, the node may be as well."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,9 +63,41 @@ def absent(key: Key) -> NodeProbesView:
     return NodeProbesView(name=key.name, uid="", resource_version=0)
 
 
+class _Made:
+    """For which nodes one was wanted that was not there, and when."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, Instant] = {}
+        """The latest is the last."""
+
+    def is_again(self, name: str, now: Instant) -> bool:
+        """Whether one was wanted a short while ago; from now on it was."""
+        while self._at and now - next(iter(self._at.values())) >= LATELY_S:
+            del self._at[next(iter(self._at))]
+        is_again = self._at.pop(name, None) is not None
+        self._at[name] = now
+        return is_again
+
+
+def gets_one(node: NodeView | None) -> bool:
+    """Whether a node that has none gets one."""
+    if node is None or node.is_deleting:
+        return False
+    return not node.is_virtual and node.ready_since is not None
+
+
 async def snapshot(view: NodeProbesView, read: Read[Settings]) -> Snapshot | None:
-    """A NodePodProbe with its node, its pods and their markers. None: which nodes there are is not known."""
+    """A NodePodProbe with its node, its pods and their markers. None: which nodes there are is not known, or was not
+    when the cache was filled: another manager may know better, and the two would undo for ever what the other does."""
     if not read.is_read(NODE_VIEWS):
+        return None
+    node = read.get(NODE_VIEWS, Key("", view.name))
+    if view.uid:
+        is_in_doubt = (node is None or node.is_deleting) and not view.is_deleting
+    else:
+        made = read.memory_of_kind(_Made, _Made)
+        is_in_doubt = gets_one(node) and made.is_again(view.name, read.now())
+    if is_in_doubt and bool(view.uid) == await _is_there(view.name, read):
         return None
     markers = {
         key: marker
@@ -67,13 +107,20 @@ async def snapshot(view: NodeProbesView, read: Read[Settings]) -> Snapshot | Non
     pods = {pod.uid: pod for pod in _pods(view, read)}
     return Snapshot(
         node_probes=view,
-        node=read.get(NODE_VIEWS, Key("", view.name)),
+        node=node,
         checked=pods,
         markers=markers,
         annotations=await annotations_of(read, _annotated(view, pods, markers)),
         settings=read.settings,
         now=read.now(),
     )
+
+
+async def _is_there(node: str, read: Read[Settings]) -> bool:
+    try:
+        return "deletionTimestamp" not in decode(await read.live.get(NODES, "", node))["metadata"]
+    except NotFoundError:
+        return False
 
 
 def _pods(view: NodeProbesView, read: Read[Settings]) -> Iterator[PodView]:

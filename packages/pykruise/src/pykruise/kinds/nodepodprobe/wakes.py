@@ -8,7 +8,7 @@ Pure, but for what `around` shows. A heartbeat enqueues nothing.
 
 from collections.abc import Iterator, Sequence
 
-from pykruise.kinds.nodepodprobe.snapshot import Settings
+from pykruise.kinds.nodepodprobe.snapshot import Settings, gets_one
 from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.views import BY_MARKER, MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
@@ -38,7 +38,7 @@ def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key
     if node is None or node.is_deleting:
         is_due = is_there
     else:
-        is_due = not is_there and node.ready_since is not None and not node.is_virtual
+        is_due = not is_there and gets_one(node)
     if is_due:
         yield key
 
