@@ -12,6 +12,7 @@ from pykruise.kube.errors import ForbiddenError, InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.sandbox.cluster import ClusterSettings
+from pykruise.sandbox.faults import Rule
 from support.faults import DropAnswer, FaultyTransport, patches
 from support.scenario import Object, Stage, cloneset
 
@@ -264,3 +265,20 @@ async def test_lost_answers_stop_no_container_twice(stage: Stage) -> None:
     await completed(stage)
     assert restarts(await pod_now(stage)) == {"main": 1}
     assert _kruise_ready(await pod_now(stage)) == "True"
+
+
+async def test_a_container_that_ends_by_itself_while_it_is_to_stop_is_not_stopped_again(stage: Stage) -> None:
+    await stage.start_manager()
+    pod = await with_pod(stage)
+    await ask(stage, request(pod["metadata"]["name"]))
+
+    async def is_begun() -> bool:
+        return get_path(await now_of(stage), "status", "phase") == "Recreating"
+
+    await stage.until(is_begun)
+    # another one is started before the first one would have been stopped
+    stage.kubelets.set_rules([Rule(exit_code=1, first_runs=1), Rule(start_s=0.01)])
+    await completed(stage)
+    after = await pod_now(stage)
+    (status,) = after["status"]["containerStatuses"]
+    assert (status["restartCount"], status["lastState"]["terminated"]["exitCode"]) == (1, 1)

@@ -193,5 +193,9 @@ def _operations(rng: random.Random, length_s: float) -> list[Operation]:
             lambda: add("bad_image", tag=1, how=rng.choice(("never ready", "crash"))),
         ]
     )
+    if rng.random() < 0.4:
+        chooser.found.append(
+            Operation(rng.choice((0.5, 5.0)), "create_marker", {"document": _marker(rng, "xa")})
+        )
     chooser.maybe_deleted(0.08)
     return chooser.found

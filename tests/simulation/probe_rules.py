@@ -132,7 +132,8 @@ class ProbeRules:
                 yield self._broken(commit, "kept", f"{after.name}: {name} of {uid} is taken back")
         for uid, entry in after.entries.items():
             known = since(self._pods.get(uid, ()), reconcile.known.get(PODS, 0))
-            if before.entries.get(uid) != entry and not any(
+            old = before.entries.get(uid)
+            if (old is None or old.ip != entry.ip) and not any(
                 (pod.name, pod.namespace, pod.ip) == (entry.name, entry.namespace, entry.ip) for pod in known
             ):
                 yield self._broken(

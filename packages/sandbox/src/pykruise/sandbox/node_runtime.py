@@ -115,13 +115,17 @@ class NodeRuntime:
         )
 
     async def stop_container(self, key: Key, name: str, grace_s: float) -> None:
-        """Stop a container after its hook; its kubelet starts it again."""
+        """Stop a container after its hook, unless that has ended by itself meanwhile; its kubelet starts it again."""
         pod = self._pods.get(key)
-        if pod is None:
+        run = (self.runs_of(key, pod.uid) or {}).get(name) if pod is not None else None
+        if pod is None or run is None:
             return
         hook_s = max((one.pre_stop_s for one, _ in container_roles(pod) if one.name == name), default=0.0)
         await asyncio.sleep(min(hook_s + self._world().settings.stop_s, max(grace_s, _LEAST_GRACE_S)))
         state = self._states.get(key)
-        if state is not None and state.uid == pod.uid:
+        if state is not None and state.uid == pod.uid and self._is_at(state, name, run.number):
             self._states[key] = with_stopped(state, pod, name, self._clock())
             self._wake(pod)
+
+    def _is_at(self, state: PodState, name: str, number: int) -> bool:
+        return any(run.name == name and run.number == number for run in state.runs)
