@@ -32,6 +32,8 @@ __all__ = ["ProbeRules"]
 
 MARKERS, PROBES, NODES = "podprobemarkers.apps.kruise.io", "nodepodprobes.apps.kruise.io", "nodes"
 FINALIZER = "kruise.io/node-pod-probe-cleanup"
+LATE_S = 10.0
+"""Where nothing goes wrong, what is due at some time is done by then."""
 CLOCK_S = 1.0
 """Times are stored in whole seconds."""
 
@@ -55,7 +57,9 @@ class ProbeRules:
         skew_s: float = 0.0,
         is_calm: bool = False,
     ) -> None:
-        self._namespace, self._start = namespace, start
+        self._namespace, self._start, self._is_calm = namespace, start, is_calm
+        self._last_at = start
+        """When something was written last."""
         self._pods: dict[str, list[Pod]] = {}
         """By uid."""
         self._markers: dict[str, list[Marker]] = {}
@@ -74,6 +78,7 @@ class ProbeRules:
                 yield from self._on_marker(commit)
             case "nodepodprobes.apps.kruise.io":
                 yield from self._on_node_probes(commit)
+        self._last_at = commit.at
 
     # ── what is asked of nodes ───────────────────────────────────────────────
 
@@ -157,7 +162,12 @@ class ProbeRules:
     # ── what agents find ─────────────────────────────────────────────────────
 
     def _on_found(self, commit: Commit, before: NodeProbes, after: NodeProbes) -> Iterator[Violation]:
-        """A state comes when it was found often enough in a row, and its time is that of its change."""
+        """A state comes when it was found often enough in a row, and its time is that of its change. What was found
+        before is shown by then."""
+        if self._is_calm and commit.at - self._last_at > LATE_S:
+            for pods in self._pods.values():
+                if pods[-1].is_active and pods[-1].node == before.name:
+                    yield from self._shows_all(pods[-1], before, commit.at - self._start)
         for uid, states in after.states.items():
             known = {one["name"]: one for one in before.states.get(uid, ())}
             for state in states:

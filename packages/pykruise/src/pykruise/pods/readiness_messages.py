@@ -18,7 +18,7 @@ from pykruise.pods import keys
 from pykruise.pods.ready_condition import Gated, ready_after
 from pykruise.pods.views import ConditionView
 
-__all__ = ["Message", "messages_of", "with_message", "without_message"]
+__all__ = ["Message", "looked_at", "messages_of", "with_message", "without_message"]
 
 
 class Message(msgspec.Struct, frozen=True, order=True, rename="camel"):
@@ -52,6 +52,14 @@ def without_message(pod: Gated, message: Message, *, now: Instant) -> list[Docum
     if keys.KRUISE_POD_READY not in pod.readiness_gates or message not in messages:
         return []
     return [_entry((one for one in messages if one != message), now=now)]
+
+
+def looked_at(pod: Gated, *, now: Instant) -> list[Document]:
+    """The condition as it is, looked at now. With that the pod is another version: what was worked out from an older
+    one, and is still on its way, is refused. None for a pod without the condition."""
+    if keys.KRUISE_POD_READY not in pod.readiness_gates or _condition(pod) is None:
+        return []
+    return [{"type": keys.KRUISE_POD_READY, "lastProbeTime": format_time(now)}]
 
 
 def _condition(pod: Gated) -> ConditionView | None:

@@ -401,3 +401,25 @@ def test_a_request_that_is_over_is_kept_without_a_time_to_live_case_25() -> None
     assert plan(going, pod()).requeue_after_s == pytest.approx(5)
     going["status"]["completionTime"] = format_time(NOW - 10)
     assert [stage.purpose for stage in plan(going, pod()).stages] == [Purpose.DELETE_JOB]
+
+
+def test_a_pod_that_may_still_be_held_by_a_late_write_is_another_version_before_the_request_lets_go() -> None:
+    doc = request(status={"phase": "Completed", "completionTime": format_time(NOW)})
+    doc["metadata"]["finalizers"] = [FINALIZER]
+    found = plan(doc, pod())
+    assert [stage.purpose for stage in found.stages] == [Purpose.SET_READINESS, Purpose.TIDY_UP]
+    on_pod, on_request = patches(found)
+    assert on_pod["status"]["conditions"] == [{"type": "KruisePodReady", "lastProbeTime": format_time(NOW)}]
+    assert on_request["metadata"]["finalizers"] is None
+    # one without the gate cannot be held
+    (on_request,) = patches(plan(doc, pod(gated=False)))
+    assert on_request["metadata"]["finalizers"] is None
+
+
+def test_a_pod_that_is_held_by_a_request_that_has_let_go_is_given_back() -> None:
+    doc = request(status={"phase": "Completed", "completionTime": format_time(NOW)})
+    held = pod(message='[{"userAgent":"ContainerRecreateRequest","key":"default/again"}]')
+    on_pod, on_request = patches(plan(doc, held))
+    (condition,) = on_pod["status"]["conditions"]
+    assert (condition["status"], condition["message"]) == ("True", "[]")
+    assert on_request["metadata"] == {"labels": {"crr.apps.kruise.io/active": None}}

@@ -23,7 +23,7 @@ from pykruise.plans.phases import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.containers import ContainerStatusFacts
 from pykruise.pods.keys import KRUISE_POD_READY
-from pykruise.pods.readiness_messages import Message, with_message, without_message
+from pykruise.pods.readiness_messages import Message, looked_at, with_message, without_message
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Patch, delete_object, patch_object
@@ -223,12 +223,15 @@ def _after_end(snapshot: Snapshot) -> Plan:
     request, pod = snapshot.request, snapshot.pod
     stages = []
     metadata: dict[str, Any] = {}
+    if pod is not None and not pod.is_deleting and pod.uid == request.pod_uid:
+        conditions = without_message(pod, _message(request), now=snapshot.now)
+        if not conditions and FINALIZER in request.finalizers:
+            # A write that is to hold it may be on its way, of this manager or of another one.
+            conditions = looked_at(pod, now=snapshot.now)
+        if conditions:
+            stages.append(_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
     if FINALIZER in request.finalizers:
         metadata["finalizers"] = [one for one in request.finalizers if one != FINALIZER] or None
-        if pod is not None and not pod.is_deleting and pod.uid == request.pod_uid:
-            conditions = without_message(pod, _message(request), now=snapshot.now)
-            if conditions:
-                stages.append(_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
     if not request.is_deleting and ACTIVE_LABEL in request.labels:
         metadata["labels"] = {ACTIVE_LABEL: None}
     if metadata:
