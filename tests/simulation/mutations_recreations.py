@@ -133,6 +133,7 @@ CONTAINERRECREATEREQUEST: dict[str, tuple[Change, ...]] = {
         (recreate_agents, "grace_left_s", always(0.0)),
     ),
     "ContainerRecreateRequest: pods stay out of service": ((plan, "without_message", always([])),),
+    "ContainerRecreateRequest: writes that come late may hold a pod": ((plan, "looked_at", always([])),),
     "ContainerRecreateRequest: whoever holds a pod loses it": ((plan, "without_message", _let_go_by_all),),
     "ContainerRecreateRequest: it stays visible for its agent": (
         (plan, "ACTIVE_LABEL", lambda _original: "none"),
