@@ -119,7 +119,9 @@ def pull_operations(rng: random.Random, chooser: Chooser, document: dict[str, An
     )
     if rng.random() < 0.3:
         found.append(Operation(0.0, "bad_image", {"tag": 1, "how": rng.choice(ways)}))
-    if pods and spec["completionPolicy"]["type"] == "Never":  # another node may be the job's, when all have answered
+    if (
+        pods and spec["completionPolicy"]["type"] == "Never"
+    ):  # another node may be the job's, when all have answered
         found.append(Operation(created_at + 60.0, "create_pod", {"number": 9, "node": 5}))
     return created_at
 

@@ -129,10 +129,8 @@ IMAGEPULLJOB: dict[str, tuple[Change, ...]] = {
 
 
 IMAGELISTPULLJOB: dict[str, tuple[Change, ...]] = {
-    "ImageListPullJob: another template changes nothing": ((list_plan, "_is_current", always(True)),),
-    "ImageListPullJob: ImagePullJobs are always of another template": (
-        (list_plan, "_is_current", always(False)),
-    ),
+    "ImageListPullJob: another template changes nothing": ((list_plan, "same", always(True)),),
+    "ImageListPullJob: ImagePullJobs are always of another template": ((list_plan, "same", always(False)),),
     "ImageListPullJob: ImagePullJobs of images that are not listed stay": (
         (list_plan, "_sorted_out", lambda original: lambda *args: (original(*args)[0], ())),
     ),

@@ -339,10 +339,8 @@ GONE = {"deletionTimestamp": format_time(NOW)}
         None,
         pod(uid="pod-2", message=HOLDER),
         pod(message=HOLDER) | {"metadata": {**pod()["metadata"], **GONE}},
-        pod(message=HOLDER.replace("again", "other")),
-        pod(),
     ],
-    ids=["none", "another", "going", "held by another", "not held"],
+    ids=["none", "another", "going"],
 )
 def test_a_pod_that_is_not_held_for_the_request_is_left_alone(the_pod: Any) -> None:
     doc = request(status=OVER)
