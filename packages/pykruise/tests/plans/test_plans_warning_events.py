@@ -38,6 +38,15 @@ def test_waiting_for_another_pod_is_nothing_new_but_another_bad_field_is() -> No
     assert [note.message for note in warning_notes(stored, now)] == ["spec.b"]
 
 
+def test_pods_that_wait_in_turn_are_one_event_and_bad_fields_are_each_their_own() -> None:
+    now = [condition("ImagePull", "pod a"), condition("InvalidSpec", "spec.a", kind="FailedUpdate")]
+    assert [note.same_as for note in warning_notes([], now)] == ["ImagePull", ""]
+
+
+def test_without_conditions_there_is_nothing_to_warn_of() -> None:
+    assert warning_notes([condition("ImagePull")], None) == ()
+
+
 def test_a_reason_that_is_back_is_a_warning_again() -> None:
     stored = [condition("InvalidSpec", kind="FailedUpdate", status="False")]
     assert len(warning_notes(stored, [condition("InvalidSpec", kind="FailedUpdate")])) == 1

@@ -290,3 +290,14 @@ def test_a_reason_that_must_not_stay_is_nulled() -> None:
     found: list[dict[str, Any]] = missing_conditions(builder.pod_views()[0], now=NOW)
     assert found[0]["reason"] is None
     assert "message" not in found[0]
+
+
+def test_of_a_condition_nothing_is_nulled_but_what_must_not_stay() -> None:
+    """A null that nothing needs would be one more field that the patch claims."""
+    plain = cloneset(1).set_condition("a", keys.IN_PLACE_READY, "False").pod_views()[0]
+    assert list(missing_conditions(plain, now=NOW)[0]) == ["type", "status", "lastTransitionTime"]
+    told = cloneset(1).set_condition("a", keys.IN_PLACE_READY, "True", message="left over").pod_views()[0]
+    assert missing_conditions(told, now=NOW)[0] == {
+        **missing_conditions(plain, now=NOW)[0],
+        "message": None,
+    }

@@ -116,3 +116,20 @@ def test_a_message_that_is_no_list_has_no_holders(message: str) -> None:
     found = pod({"status": "False", "message": message})
     assert messages_of(found.view()) == ()
     assert with_message(found.view(), HOOK, now=NOW)[0]["message"].startswith('[{"userAgent":"Lifecycle"')
+
+
+def test_a_pod_that_lost_the_gate_is_let_alone_whatever_its_condition_says() -> None:
+    found = pod({"status": "False", "message": '[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'})
+    found.document["spec"]["readinessGates"] = []
+    assert without_message(found.view(), HOOK, now=NOW) == []
+
+
+def test_holders_are_listed_in_order_each_once() -> None:
+    # given a list that another client wrote in its own order
+    names = ["e", "b", "d", "a", "c", "f", "g"]
+    entries = [{"userAgent": name, "key": "k"} for name in (*names, "b")]
+    found = pod({"status": "False", "message": orjson.dumps(entries).decode()})
+    # then
+    assert [one.user_agent for one in messages_of(found.view())] == sorted(names)
+    write(found, with_message(found.view(), Message("bb", "k"), now=NOW))
+    assert [name for name, _ in shown(found)[1]] == sorted([*names, "bb"])

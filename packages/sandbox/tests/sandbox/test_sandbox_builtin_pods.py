@@ -183,6 +183,25 @@ def test_a_node_that_reports_no_resources_cannot_resize() -> None:
     assert "Pod running on node without support for resize" in found[0].message
 
 
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("busybox", "Always"),
+        ("busybox:latest", "Always"),
+        ("registry:5000/busybox", "Always"),
+        ("busybox:1", "IfNotPresent"),
+        ("busybox@sha256:ab", "IfNotPresent"),
+        ("busybox:1@sha256:ab", "IfNotPresent"),
+        ("busybox:latest@sha256:ab", "Always"),
+    ],
+)
+def test_an_image_that_is_called_latest_is_pulled_each_time(image: str, policy: str) -> None:
+    """As in Kubernetes, where a digest implies no tag but hides none either."""
+    spec = {"ephemeralContainers": [{"name": "debug", "image": image}]}
+    found = add_ephemeral_containers({"spec": spec}, pod())
+    assert found["spec"]["ephemeralContainers"][0]["imagePullPolicy"] == policy
+
+
 def test_ephemeral_containers_are_added_but_never_changed() -> None:
     # given
     old = pod()

@@ -60,12 +60,11 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def pull_policy_of_image(image: str) -> str:
-    """Kubernetes' rule: Always for the tag `latest` or none, else IfNotPresent."""
-    last = image.rpartition("/")[2]
-    if "@" in last:
-        return "IfNotPresent"
-    tag = last.partition(":")[2]
-    return "Always" if tag in ("", "latest") else "IfNotPresent"
+    """Kubernetes' rule: Always for the tag `latest`, also beside a digest, and for neither tag nor digest; else
+    IfNotPresent."""
+    name, _, digest = image.rpartition("/")[2].partition("@")
+    tag = name.partition(":")[2] or ("" if digest else "latest")
+    return "Always" if tag == "latest" else "IfNotPresent"
 
 
 def with_defaults(

@@ -94,11 +94,10 @@ def _fill_container(container: Document) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    """Always for the tag `latest`, also where it is only implied; a digest counts as a fixed tag."""
-    if "@" in image:
-        return "IfNotPresent"
-    _, colon, tag = image.rpartition("/")[2].partition(":")
-    return "Always" if not colon or tag == "latest" else "IfNotPresent"
+    """Always for the tag `latest`, also where it is only implied; a digest implies none."""
+    name, _, digest = image.rpartition("/")[2].partition("@")
+    tag = name.partition(":")[2] or ("" if digest else "latest")
+    return "Always" if tag == "latest" else "IfNotPresent"
 
 
 def _fill_probe(probe: Document) -> None:

@@ -1,0 +1,126 @@
+"""What the rest of the program asks of a kind."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kube.crds import Version
+from pykruise.kube.documents import Document
+from pykruise.kube.rbac import READ
+from pykruise.kube.resources import PODS, Resource
+from pykruise.plans.kind import Kind, SpecSchema, two_versions, workload_rights
+
+CREWS = Resource("example.com", "v1beta1", "crews", "Crew")
+
+
+class Spec(msgspec.Struct):
+    """What is wanted."""
+
+    size: int = 0
+
+
+class OldSpec(msgspec.Struct):
+    """What was wanted."""
+
+    count: int = 0
+
+
+class Crew(msgspec.Struct):
+    """As it is stored."""
+
+    spec: Spec | None = None
+
+
+class OldCrew(msgspec.Struct):
+    """As it was."""
+
+    spec: OldSpec | None = None
+
+
+def no_schema(kind: str) -> Document:
+    raise AssertionError(f"nothing embeds {kind}")
+
+
+def fields_of(crd: Document | None) -> dict[str, list[str]]:
+    """Fields of the spec, by version."""
+    assert crd is not None
+    return {
+        version["name"]: list(
+            version["schema"]["openAPIV3Schema"]["properties"]["spec"].get("properties") or {}
+        )
+        for version in crd["spec"]["versions"]
+    }
+
+
+def test_a_kind_is_called_like_its_objects_and_what_has_none_like_its_controller() -> None:
+    # given what is done to pods, which are no kind of ours
+    control = CLONE_SET.control
+    assert control is not None
+    readiness = msgspec.structs.replace(control, name="pod-readiness")
+    # then
+    assert Kind(resource=CREWS, versions=two_versions(Crew), control=readiness).name == "crew"
+    assert Kind(resource=CREWS).name == "crew"
+    assert Kind(resource=PODS, control=readiness).name == "pod-readiness"
+
+
+@pytest.mark.parametrize(
+    ("gates", "any_gate", "on", "is_enabled"),
+    [
+        ((), (), "", True),
+        (("A", "B"), (), "A", False),
+        (("A", "B"), (), "AB", True),
+        ((), ("C", "D"), "", False),
+        ((), ("C", "D"), "D", True),
+        (("A",), ("C",), "A", False),
+        (("A",), ("C",), "C", False),
+        (("A",), ("C",), "AC", True),
+    ],
+)
+def test_a_kind_needs_all_its_gates_and_one_of_those_of_which_any_will_do(
+    gates: tuple[str, ...], any_gate: tuple[str, ...], on: str, is_enabled: bool
+) -> None:
+    kind = Kind(resource=CREWS, gates=gates, any_gate=any_gate)
+    assert kind.is_enabled(lambda name: name in on) is is_enabled
+
+
+def embedding(schema_of: SpecSchema) -> tuple[Version, ...]:
+    assert schema_of("Crew") == {"type": "object"}
+    return two_versions(Crew)
+
+
+@pytest.mark.parametrize(
+    ("versions", "schema_of", "fields"),
+    [
+        (two_versions(Crew, OldCrew), no_schema, {"v1alpha1": ["count"], "v1beta1": ["size"]}),
+        (two_versions(Crew), no_schema, {"v1alpha1": ["size"], "v1beta1": ["size"]}),
+        (embedding, lambda _: {"type": "object"}, {"v1alpha1": ["size"], "v1beta1": ["size"]}),
+    ],
+    ids=["versions that differ", "versions with the same fields", "one that embeds another kind"],
+)
+def test_a_definition_has_the_fields_of_each_version(
+    versions: Any, schema_of: Callable[[str], Document], fields: dict[str, list[str]]
+) -> None:
+    crd = Kind(resource=CREWS, versions=versions).crd(schema_of)
+    assert fields_of(crd) == fields
+    assert crd is not None
+    assert [one["name"] for one in crd["spec"]["versions"] if one["storage"]] == ["v1beta1"]
+
+
+def test_what_is_built_in_has_no_definition() -> None:
+    assert Kind(resource=PODS).crd(no_schema) is None
+
+
+def test_the_spec_that_others_embed_is_that_of_the_stored_version() -> None:
+    assert Kind(resource=CREWS, versions=two_versions(Crew, OldCrew)).spec_type == Spec | None
+
+
+def test_a_workload_is_read_reported_and_named_as_owner() -> None:
+    rights = {(one.group, one.resource): one.verbs for one in workload_rights(CREWS)}
+    assert rights == {
+        ("example.com", "crews"): READ,
+        ("example.com", "crews/status"): ("patch",),
+        ("example.com", "crews/finalizers"): ("update",),
+    }

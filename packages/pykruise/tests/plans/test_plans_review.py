@@ -1,0 +1,108 @@
+"""What reviews may ask of the cluster."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from pykruise.kube.aside import OnLoop
+from pykruise.kube.client import Client
+from pykruise.kube.errors import ForbiddenError
+from pykruise.plans.review import Lookups, beside_the_loop, live_lookups
+from support.scripted import ScriptedTransport, answer, refusal
+
+SECRET = {"kind": "Secret", "metadata": {"name": "s", "namespace": "elsewhere"}, "data": {"a": "Yg=="}}
+
+
+def lookups(transport: ScriptedTransport, **more: Any) -> Lookups:
+    return live_lookups(lambda: Client(transport, rng=random.Random(1)), namespace="kruise", **more)
+
+
+async def test_pods_and_nodes_are_asked_for_each_time() -> None:
+    # given
+    transport = ScriptedTransport(answer(200, {"kind": "Pod"}), answer(200, {"kind": "Node"}))
+    found = lookups(transport)
+    assert found.pods is not None
+    assert found.nodes is not None
+    # when, then
+    assert await found.pods("shop", "web-0") == {"kind": "Pod"}
+    assert await found.nodes("n1") == {"kind": "Node"}
+    assert [one.path for one in transport.asked] == [
+        "/api/v1/namespaces/shop/pods/web-0",
+        "/api/v1/nodes/n1",
+    ]
+
+
+async def test_what_is_not_there_is_none() -> None:
+    found = lookups(ScriptedTransport(refusal(404, "NotFound"), repeat_last=True))
+    assert found.pods is not None
+    assert await found.pods("shop", "web-0") is None
+
+
+async def test_storage_classes_are_all_listed() -> None:
+    items = [{"metadata": {"name": "slow"}}, {"metadata": {"name": "fast"}}]
+    found = lookups(ScriptedTransport(answer(200, {"metadata": {"resourceVersion": "1"}, "items": items})))
+    assert found.classes is not None
+    assert list(await found.classes()) == items
+
+
+@pytest.mark.parametrize("metadata", [SECRET["metadata"], None])
+async def test_a_trial_is_a_dry_run_in_the_manager_s_own_namespace(metadata: Any) -> None:
+    # given
+    transport = ScriptedTransport(answer(201, {}))
+    found = lookups(transport)
+    assert found.trial is not None
+    # when
+    await found.trial({**SECRET, "metadata": metadata})
+    # then
+    (asked,) = transport.asked
+    assert (asked.method, asked.path) == ("POST", "/api/v1/namespaces/kruise/secrets")
+    assert dict(asked.query)["dryRun"] == "All"
+    assert json.loads(asked.body or b"") == {
+        **SECRET,
+        "metadata": {**(metadata or {}), "namespace": "kruise"},
+    }
+
+
+async def test_a_trial_passes_where_one_of_that_name_is_there_and_fails_as_the_api_server_says() -> None:
+    found = lookups(ScriptedTransport(refusal(409, "AlreadyExists"), refusal(403, "Forbidden", "no")))
+    assert found.trial is not None
+    await found.trial(SECRET)
+    with pytest.raises(ForbiddenError, match="no"):
+        await found.trial(SECRET)
+
+
+def test_readers_are_those_of_the_manager() -> None:
+    transport = ScriptedTransport()
+    assert lookups(transport).readers == {}
+    assert lookups(transport, readers={"budget": 1}).readers == {"budget": 1}
+
+
+async def test_beside_the_loop_everything_is_asked_on_the_loop() -> None:
+    # given
+    transport = ScriptedTransport(answer(200, {"kind": "Pod"}), repeat_last=True)
+    whole = lookups(transport, readers={"budget": lookups(transport)}, clock=lambda: 7.0)
+    # when
+    beside = beside_the_loop(whole)
+    assert beside.pods is not None
+    assert beside.nodes is not None
+    assert beside.classes is not None
+    assert beside.trial is not None
+    asked: list[Any] = [
+        beside.pods("shop", "web-0"),
+        beside.nodes("n1"),
+        beside.classes(),
+        beside.trial(SECRET),
+        beside.readers["budget"].pods("shop", "web-0"),
+    ]
+    # then nothing was asked yet
+    assert all(isinstance(one, OnLoop) for one in asked)
+    assert transport.asked == []
+    assert await asked[0].work() == {"kind": "Pod"}
+    assert beside.clock() == 7.0
+
+
+def test_where_there_is_nothing_to_ask_there_is_nothing_beside_the_loop_either() -> None:
+    nothing = beside_the_loop(Lookups())
+    assert (nothing.pods, nothing.nodes, nothing.classes, nothing.trial) == (None, None, None, None)

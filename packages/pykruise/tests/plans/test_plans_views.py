@@ -1,0 +1,144 @@
+"""What kinds see of a cluster, and by what they look it up."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS
+from pykruise.kube.cache import Change
+from pykruise.kube.documents import encode
+from pykruise.kube.ids import Key
+from pykruise.plans.views import (
+    POD_VIEWS,
+    PULL_JOB_VIEWS,
+    REVISION_VIEWS,
+    NamespaceView,
+    project_namespace,
+)
+from pykruise.plans.wakes import named_after
+from pykruise.plans.workloads import pull_jobs_of, revisions_around
+from pykruise.pods import keys
+from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.workloads import WorkloadView
+from pykruise.runtime.listed import Listed
+from pykruise.runtime.read import Around, Memories, Mirrors
+
+LONG = "w" * 230
+"""The name of a workload, of which its revisions have the first 223 characters."""
+
+
+def revision(name: str, *, owner: str = "other", namespace: str = "shop") -> RevisionView:
+    return RevisionView(
+        namespace=namespace,
+        name=name,
+        uid=f"u-{name}",
+        resource_version=1,
+        number=1,
+        controller_uid=owner,
+        template={},
+        meaning=b"",
+    )
+
+
+def workload(name: str) -> WorkloadView:
+    return WorkloadView(namespace="shop", name=name, uid=f"u-{name}", resource_version=1)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({"name": "shop"}, NamespaceView(name="shop", uid="", resource_version=0)),
+        (
+            {"name": "shop", "uid": "u", "resourceVersion": "7", "labels": {"team": "a"}},
+            NamespaceView(name="shop", uid="u", resource_version=7, labels={"team": "a"}),
+        ),
+        (
+            {"name": "shop", "labels": None, "deletionTimestamp": "2026-01-31T12:00:00Z"},
+            NamespaceView(name="shop", uid="", resource_version=0, is_deleting=True),
+        ),
+    ],
+)
+def test_a_namespace_has_labels_and_may_be_going(
+    metadata: Mapping[str, Any], expected: NamespaceView
+) -> None:
+    found = project_namespace(encode({"metadata": metadata}))
+    assert found == expected
+    assert found.labels == expected.labels
+
+
+def test_pods_are_looked_up_by_labels_that_say_what_they_are_of() -> None:
+    labels = {"app": "web", "pod-template-hash": "a", keys.REVISION_LABEL: "r", keys.INSTANCE_ID_LABEL: "i"}
+    pod = project_pod(encode({"metadata": {"name": "a", "namespace": "shop", "labels": labels}}))
+    assert list(POD_VIEWS.indexes["label"](pod)) == [("shop", "app", "web")]
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "is_found"),
+    [
+        ("web", "web-7c9d", True),
+        ("web", "web-front-7c9d", False),
+        ("web-front", "web-front-7c9d", True),
+        (LONG, f"{LONG[:223]}-7c9d", True),
+        (LONG, f"{LONG[:222]}-7c9d", False),
+    ],
+)
+def test_revisions_that_hold_a_name_of_a_workload_are_around_it_whoever_owns_them(
+    owner: str, name: str, is_found: bool
+) -> None:
+    read = Mirrors({REVISION_VIEWS: Listed(REVISION_VIEWS, [revision(name)])})
+    assert [one.name for one in revisions_around(workload(owner), read)] == [name] * is_found
+
+
+def test_its_own_revisions_and_orphans_are_around_a_workload_each_once() -> None:
+    found = [
+        revision("web-own", owner="u-web"),
+        revision("elsewhere-own", owner="u-web"),
+        revision("web-orphan", owner=""),
+        revision("db-orphan", owner=""),
+        revision("db-own"),
+    ]
+    read = Mirrors({REVISION_VIEWS: Listed(REVISION_VIEWS, found)})
+    names = [one.name for one in revisions_around(workload("web"), read)]
+    assert sorted(names) == ["db-orphan", "elsewhere-own", "web-orphan", "web-own"]
+
+
+def test_images_are_pulled_ahead_only_where_pull_jobs_can_be_read() -> None:
+    # given
+    jobs = [
+        PullJobView(namespace="shop", name=name, uid=name, resource_version=1, controller_uid=owner)
+        for name, owner in (("mine", "u-web"), ("other", "u-db"))
+    ]
+    # then
+    assert pull_jobs_of(workload("web"), Mirrors({PULL_JOB_VIEWS: Listed(PULL_JOB_VIEWS, jobs)})) == (
+        jobs[0],
+    )
+    assert pull_jobs_of(workload("db-2"), Mirrors({PULL_JOB_VIEWS: Listed(PULL_JOB_VIEWS, jobs)})) == ()
+    unread = Mirrors({PULL_JOB_VIEWS: Listed(PULL_JOB_VIEWS, jobs, synced=False)})
+    assert pull_jobs_of(workload("web"), unread) is None
+    assert pull_jobs_of(workload("web"), Mirrors({})) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "woken"),
+    [("web-7c9d", "shop", ["web"]), ("db-7c9d", "shop", []), ("web-7c9d", "bank", [])],
+)
+def test_a_revision_wakes_the_object_that_it_is_named_after_also_when_it_goes(
+    name: str, namespace: str, woken: list[str]
+) -> None:
+    # given
+    around: Around[None] = Around(
+        {CLONE_SET_VIEWS: Listed[Any](CLONE_SET_VIEWS, [workload("web")])},
+        settings=None,
+        memories=Memories(),
+        is_making=lambda *_: False,
+        now=lambda: 0.0,
+    )
+    wake = named_after(REVISION_VIEWS, CLONE_SET_VIEWS)
+    one = revision(name, namespace=namespace)
+    # then
+    for old, new in ((None, one), (one, one), (one, None)):
+        found = wake.keys(Change(Key(namespace, name), old, new), around)
+        assert [key.name for key in found if isinstance(key, Key)] == woken

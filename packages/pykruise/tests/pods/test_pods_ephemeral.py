@@ -1,0 +1,55 @@
+"""Ephemeral containers as the job that put them there sees them."""
+
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+
+from pykruise.pods.ephemeral import EphemeralState, EphemeralView, ephemeral_views
+
+
+def views(containers: Any, statuses: Any) -> tuple[EphemeralView, ...]:
+    return ephemeral_views(*(msgspec.Raw(orjson.dumps(one)) for one in (containers, statuses)))
+
+
+def test_a_text_that_is_not_there_or_null_is_no_list() -> None:
+    some = msgspec.Raw(b'[{"name":"debug"}]')
+    assert ephemeral_views(msgspec.Raw(), msgspec.Raw()) == ()
+    assert ephemeral_views(some, msgspec.Raw()) == (EphemeralView("debug"),)
+    assert views(None, None) == ()
+    assert views([{"name": "debug"}], None) == (EphemeralView("debug"),)
+
+
+@pytest.mark.parametrize(
+    ("env", "job"),
+    [
+        (None, ""),
+        ([], ""),
+        ([{"name": "A", "value": "x"}], ""),
+        ([{"name": "A", "value": "x"}, {"name": "KRUISE_EJOB_ID", "value": "u-1"}], "u-1"),
+        ([{"name": "KRUISE_EJOB_ID", "value": None}], ""),
+    ],
+)
+def test_a_container_names_the_job_that_it_is_from(env: Any, job: str) -> None:
+    assert views([{"name": "debug", "env": env}], [])[0].job == job
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (None, EphemeralState.UNKNOWN),
+        ({}, EphemeralState.UNKNOWN),
+        ({"running": {"startedAt": None}}, EphemeralState.RUNNING),
+        ({"waiting": {"reason": "ContainerCreating"}}, EphemeralState.WAITING),
+        ({"waiting": {}}, EphemeralState.WAITING),
+        ({"waiting": {"reason": "RunContainerError"}}, EphemeralState.FAILED),
+        ({"terminated": {"exitCode": 1}}, EphemeralState.FAILED),
+        ({"terminated": {"exitCode": 0, "finishedAt": "2026-01-31T12:00:00Z"}}, EphemeralState.SUCCEEDED),
+        ({"terminated": {"exitCode": 0, "finishedAt": None}}, EphemeralState.UNKNOWN),
+    ],
+)
+def test_a_container_is_as_far_as_its_kubelet_says(state: Any, expected: EphemeralState) -> None:
+    statuses = [{"name": "other", "state": {"running": {}}}, {"name": "debug", "state": state}]
+    assert views([{"name": "debug"}], statuses) == (EphemeralView("debug", state=expected),)
+    assert views([{"name": "third"}], statuses)[0].state == EphemeralState.UNKNOWN

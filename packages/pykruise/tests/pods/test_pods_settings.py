@@ -1,0 +1,56 @@
+"""Settings of a kind: each field says where its value is from."""
+
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+from pykruise.pods.settings import FromFlag, FromManager, OnGate, flags_of, gates_of, settings_from
+
+WORKERS = FromFlag("workers", "how many at once")
+PAUSE = FromFlag("pause", "how long")
+
+
+class Shared(msgspec.Struct, frozen=True, kw_only=True):
+    """What several kinds have."""
+
+    is_quick: Annotated[bool, OnGate("Quick")] = False
+    pause_s: Annotated[int, PAUSE] = 5
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """One of each."""
+
+    is_short: Annotated[bool, OnGate("Short", and_name="Names")] = False
+    workers: Annotated[int, WORKERS] = 3
+    namespace: Annotated[str, FromManager("namespace")] = "everywhere"
+    shared: Shared = Shared()
+    label: str = "app"
+    zones: Annotated[tuple[str, ...], "a note for readers"] = ("a",)
+
+
+def settings(
+    *on: str, flags: dict[str, Any] | None = None, manager: dict[str, Any] | None = None
+) -> Settings:
+    return settings_from(Settings, gates=set(on).__contains__, flags=flags, manager=manager)
+
+
+def test_what_is_not_given_is_as_it_is_by_default() -> None:
+    assert settings() == settings(flags={}, manager={}) == Settings()
+
+
+def test_each_field_has_its_value_from_where_it_says() -> None:
+    found = settings("Quick", flags={"workers": 7, "pause": 1}, manager={"namespace": "shop"})
+    assert found == Settings(workers=7, namespace="shop", shared=Shared(is_quick=True, pause_s=1))
+
+
+@pytest.mark.parametrize(
+    ("on", "is_short"), [((), False), (("Short",), False), (("Names",), False), (("Short", "Names"), True)]
+)
+def test_a_field_that_names_two_gates_asks_for_both(on: tuple[str, ...], is_short: bool) -> None:
+    assert settings(*on).is_short is is_short
+
+
+def test_a_kind_names_all_gates_and_flags_of_its_settings() -> None:
+    assert gates_of(Settings) == {"Short", "Names", "Quick"}
+    assert flags_of(Settings) == {WORKERS: 3, PAUSE: 5}

@@ -1,0 +1,281 @@
+"""Defaults of pod templates, each as Kubernetes (and, for pull policies, OpenKruise) has it."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from pykruise.pods.template_defaults import (
+    pull_policy_of_image,
+    with_claim_defaults,
+    with_container_defaults,
+    with_defaults,
+    with_volume_defaults,
+)
+
+POD = {
+    "dnsPolicy": "ClusterFirst",
+    "restartPolicy": "Always",
+    "schedulerName": "default-scheduler",
+    "securityContext": {},
+    "terminationGracePeriodSeconds": 30,
+}
+CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+PROBE = {"failureThreshold": 3, "periodSeconds": 10, "successThreshold": 1, "timeoutSeconds": 1}
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    """One with its defaults; `fields` as they are given."""
+    return with_container_defaults({"name": "c", "image": "a:1", **fields})
+
+
+@pytest.mark.parametrize("template", [{}, {"spec": None}, {"spec": {}}, {"spec": {"dnsPolicy": None}}])
+def test_a_pod_has_defaults_without_saying_anything(template: dict[str, Any]) -> None:
+    assert with_defaults(template) == {"spec": POD}
+
+
+def test_what_a_pod_says_stays_and_empty_texts_say_nothing() -> None:
+    # given
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"restartPolicy": "Never", "schedulerName": "", "containers": [], "nodeName": "n1"},
+    }
+    before = copy.deepcopy(template)
+    # when
+    found = with_defaults(template)
+    # then
+    assert found["metadata"] == template["metadata"]
+    assert found["spec"] == {**POD, "restartPolicy": "Never", "containers": [], "nodeName": "n1"}
+    assert template == before
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("app", "Always"),
+        ("app:latest", "Always"),
+        ("registry:5000/app", "Always"),
+        ("registry:5000/team/app:latest", "Always"),
+        ("app:1", "IfNotPresent"),
+        ("registry:5000/app:1", "IfNotPresent"),
+        ("app@sha256:ab", "IfNotPresent"),
+        ("registry:5000/app:1@sha256:ab", "IfNotPresent"),
+        ("app:latest@sha256:ab", "Always"),
+    ],
+)
+def test_an_image_that_is_called_latest_is_pulled_each_time(image: str, policy: str) -> None:
+    """sidecarset 4: Kubernetes' rule; a digest implies no tag, and hides none either"""
+    assert pull_policy_of_image(image) == policy
+
+
+def test_regular_containers_are_always_pulled_and_init_containers_by_kubernetes_rule() -> None:
+    """cloneset case 18"""
+    one = {"name": "c", "image": "a:1"}
+    spec = with_defaults({"spec": {"containers": [one], "initContainers": [one]}})["spec"]
+    assert spec["containers"] == [{**one, **CONTAINER, "imagePullPolicy": "Always"}]
+    assert spec["initContainers"] == [{**one, **CONTAINER, "imagePullPolicy": "IfNotPresent"}]
+    chosen = with_defaults({"spec": {"containers": [one]}}, pull_policy=pull_policy_of_image)["spec"]
+    assert chosen["containers"][0]["imagePullPolicy"] == "IfNotPresent"
+
+
+def test_a_container_keeps_what_it_says() -> None:
+    said = {"imagePullPolicy": "Never", "terminationMessagePolicy": "FallbackToLogsOnError"}
+    assert container(**said, terminationMessagePath="") == {"name": "c", "image": "a:1", **CONTAINER, **said}
+    assert container(image=None)["imagePullPolicy"] == "Always"
+    assert container(ports=[], env=None, livenessProbe=None, lifecycle={}, resources={}) == {
+        **container(),
+        "ports": [],
+        "lifecycle": {},
+        "resources": {},
+    }
+
+
+@pytest.mark.parametrize(
+    ("host_ports", "host_network", "port", "expected"),
+    [
+        (False, True, {"containerPort": 80}, {}),
+        (True, None, {"containerPort": 80}, {}),
+        (True, False, {"containerPort": 80}, {}),
+        (True, True, {"containerPort": 80}, {"hostPort": 80}),
+        (True, True, {"containerPort": 80, "hostPort": 0}, {"hostPort": 80}),
+        (True, True, {"containerPort": 80, "hostPort": 81}, {}),
+    ],
+)
+def test_a_port_in_the_host_s_network_is_the_host_s_port_where_the_gate_says_so(
+    host_ports: bool, host_network: bool | None, port: dict[str, int], expected: dict[str, int]
+) -> None:
+    """The gate DefaultHostNetworkHostPortsInPodTemplates."""
+    one = {"name": "c", "image": "a:1", "ports": [port]}
+    spec = {"hostNetwork": host_network, "containers": [one], "initContainers": [one]}
+    found = with_defaults({"spec": spec}, host_ports=host_ports)["spec"]
+    for field in ("containers", "initContainers"):
+        assert found[field][0]["ports"] == [{"protocol": "TCP", **port, **expected}]
+
+
+def test_ephemeral_containers_get_the_defaults_of_their_contents_alone() -> None:
+    """As a template with some is stored, until it is refused."""
+    debug = {"name": "debug", "image": "", "ports": [{"containerPort": 80, "protocol": "UDP"}], "env": []}
+    spec = {
+        "hostNetwork": True,
+        "ephemeralContainers": [{**debug, "livenessProbe": {}, "startupProbe": {"a": 1}}],
+    }
+    assert with_defaults({"spec": spec}, host_ports=True)["spec"]["ephemeralContainers"] == [
+        {**debug, "livenessProbe": {}, "startupProbe": {**PROBE, "a": 1}}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"name": "A", "value": "1"}, {}),
+        ({"name": "A", "valueFrom": None}, {}),
+        ({"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}, {}),
+        (
+            {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
+        ),
+        (
+            {"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "", "fieldPath": "metadata.name"}}},
+            {"valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
+        ),
+        ({"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v2", "fieldPath": "metadata.name"}}}, {}),
+    ],
+)
+def test_a_field_is_referred_to_in_v1(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert container(env=[given])["env"] == [{**given, **expected}]
+
+
+def test_probes_have_times_and_those_over_http_a_path_and_a_scheme() -> None:
+    found = container(
+        livenessProbe={"httpGet": {"port": 80}, "periodSeconds": 7},
+        readinessProbe={"exec": {"command": ["a"]}},
+        startupProbe={"httpGet": {"port": 80, "path": "/up", "scheme": ""}},
+    )
+    assert found["livenessProbe"] == {
+        **PROBE,
+        "periodSeconds": 7,
+        "httpGet": {"port": 80, "path": "/", "scheme": "HTTP"},
+    }
+    assert found["readinessProbe"] == {**PROBE, "exec": {"command": ["a"]}}
+    assert found["startupProbe"] == {**PROBE, "httpGet": {"port": 80, "path": "/up", "scheme": "HTTP"}}
+
+
+def test_of_a_container_that_stands_alone_only_the_named_probes_get_defaults() -> None:
+    """sidecarset 4: startupProbe is not defaulted there, which would change hashes of stored objects"""
+    one = {"name": "c", "livenessProbe": {"a": 1}, "startupProbe": {"a": 1}}
+    found = with_container_defaults(one, probes=("livenessProbe",))
+    assert (found["livenessProbe"], found["startupProbe"]) == ({**PROBE, "a": 1}, {"a": 1})
+
+
+def test_hooks_over_http_have_a_path_and_a_scheme_and_a_stop_signal_is_a_text() -> None:
+    lifecycle = {
+        "preStop": {"httpGet": {"port": 80, "scheme": "HTTPS"}},
+        "postStart": {"exec": {}},
+        "stopSignal": "SIGUSR1",
+    }
+    assert container(lifecycle=lifecycle)["lifecycle"] == {
+        **lifecycle,
+        "preStop": {"httpGet": {"port": 80, "path": "/", "scheme": "HTTPS"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        ("100m", "100m"),
+        ("0.1", "0.1"),
+        ("1.5", "1.5"),
+        ("1m", "1m"),
+        ("100u", "1m"),
+        ("1500u", "2m"),
+        ("0.0005", "1m"),
+        ("10n", "1m"),
+        ("10000000n", "10000000n"),
+        (0.5, 0.5),
+        ("much", "much"),
+    ],
+)
+def test_amounts_finer_than_a_thousandth_are_rounded_up(given: Any, stored: Any) -> None:
+    resources = {
+        "limits": {"cpu": given, "memory": "1Gi"},
+        "requests": None,
+        "claims": [{"name": "cpu", "request": "100u"}],
+    }
+    expected = {**resources, "limits": {"cpu": stored, "memory": "1Gi"}}
+    assert container(resources=resources)["resources"] == expected
+    template = {"spec": {"resources": resources, "accessModes": ["ReadWriteOnce"]}}
+    assert with_claim_defaults(template) == {
+        "spec": {"resources": expected, "accessModes": ["ReadWriteOnce"]},
+        "status": {"phase": "Pending"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),
+    [
+        ({}, {"status": {"phase": "Pending"}}),
+        ({"spec": None, "status": None}, {"spec": None, "status": {"phase": "Pending"}}),
+        ({"spec": {"storageClassName": "a"}, "status": {"phase": "Bound", "a": 1}}, {}),
+    ],
+)
+def test_a_claim_that_is_not_made_yet_is_pending(claim: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert with_claim_defaults(claim) == {**claim, **expected}
+
+
+FED = {"path": "a", "fieldRef": {"fieldPath": "metadata.name"}}
+FED_BY_V1 = {"path": "a", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ({}, {"emptyDir": {}}),
+        ({"secret": None}, {"emptyDir": {}}),
+        ({"emptyDir": {"medium": "Memory"}}, {"emptyDir": {"medium": "Memory"}}),
+        ({"hostPath": {"path": "/a"}}, {"hostPath": {"path": "/a", "type": ""}}),
+        ({"hostPath": {"path": "/a", "type": "File"}}, {"hostPath": {"path": "/a", "type": "File"}}),
+        ({"secret": {}}, {"secret": {"defaultMode": 420}}),
+        ({"secret": {"defaultMode": 256}}, {"secret": {"defaultMode": 256}}),
+        ({"configMap": {"name": "m"}}, {"configMap": {"name": "m", "defaultMode": 420}}),
+        ({"downwardAPI": {}}, {"downwardAPI": {"defaultMode": 420}}),
+        (
+            {"downwardAPI": {"items": [FED, {"path": "b", "resourceFieldRef": {}}]}},
+            {
+                "downwardAPI": {
+                    "defaultMode": 420,
+                    "items": [FED_BY_V1, {"path": "b", "resourceFieldRef": {}}],
+                }
+            },
+        ),
+        ({"projected": {}}, {"projected": {"defaultMode": 420, "sources": []}}),
+        (
+            {
+                "projected": {
+                    "sources": [
+                        {"serviceAccountToken": {"path": "t"}},
+                        {"serviceAccountToken": {"path": "t", "expirationSeconds": 600}},
+                        {"downwardAPI": {"items": [FED]}},
+                        {"downwardAPI": {}},
+                        {"secret": {"name": "s"}},
+                    ]
+                }
+            },
+            {
+                "projected": {
+                    "defaultMode": 420,
+                    "sources": [
+                        {"serviceAccountToken": {"path": "t", "expirationSeconds": 3600}},
+                        {"serviceAccountToken": {"path": "t", "expirationSeconds": 600}},
+                        {"downwardAPI": {"items": [FED_BY_V1]}},
+                        {"downwardAPI": {}},
+                        {"secret": {"name": "s"}},
+                    ],
+                }
+            },
+        ),
+    ],
+)
+def test_a_volume_has_the_defaults_of_its_source(source: dict[str, Any], expected: dict[str, Any]) -> None:
+    volume = {"name": "v", **source}
+    assert with_volume_defaults(volume) == {"name": "v", **expected}
+    assert with_defaults({"spec": {"volumes": [volume]}})["spec"]["volumes"] == [{"name": "v", **expected}]

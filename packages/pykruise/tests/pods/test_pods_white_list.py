@@ -1,0 +1,67 @@
+"""Further kinds of workloads that an administrator allows."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykruise.kube.group_kinds import GroupKind
+from pykruise.pods.white_list import Listed, WhiteList, WhiteListError, read_white_list
+
+GAME = Listed(
+    target=GroupKind("example.com", "Game"),
+    version="v1",
+    replicas_path="spec.size",
+    owners=(GroupKind("apps", "ReplicaSet"), GroupKind("example.com", "Room")),
+)
+
+
+@pytest.mark.parametrize("text", [None, "", "{}", '{"workloads":null}', '{"workloads":[]}'])
+def test_without_a_list_no_further_kind_is_allowed(text: str | None) -> None:
+    assert read_white_list(text) == WhiteList()
+
+
+@pytest.mark.parametrize("written", [str, str.upper, str.lower])
+def test_a_kind_is_listed_with_what_is_between_it_and_its_pods(written: Callable[[str], str]) -> None:
+    """Names of members count whatever their case."""
+
+    def kind(group: str, name: str) -> dict[str, Any]:
+        return {written("Group"): group, written("Kind"): name}
+
+    game = kind("example.com", "Game") | {
+        written("Version"): "v1",
+        written("replicasPath"): "spec.size",
+        written("subResources"): [kind("apps", "ReplicaSet"), kind("example.com", "Room")],
+    }
+    found = read_white_list(json.dumps({written("workloads"): [game]}))
+    assert found == WhiteList(workloads=(GAME,))
+    assert found.owners == {GAME.target, *GAME.owners}
+
+
+def test_an_entry_is_found_by_group_and_kind() -> None:
+    other = Listed(target=GroupKind("example.com", "Quiz"))
+    found = WhiteList(workloads=(other, GAME))
+    assert found.find(GroupKind("example.com", "Game")) == GAME
+    assert found.find(GroupKind("example.org", "Game")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("{", "no JSON"),
+        ("[]", "it: must be an object"),
+        ('{"workloads":5}', "workloads: must be a list"),
+        ('{"workloads":{}}', "workloads: must be a list"),
+        ('{"workloads":[5]}', r"workloads\[0\]: must be an object"),
+        ('{"workloads":[{},{"Kind":5}]}', r"workloads\[1\]\.Kind: must be a text"),
+        ('{"workloads":[{"subResources":"x"}]}', r"workloads\[0\]\.subResources: must be a list"),
+        (
+            '{"workloads":[{"subResources":[{},{"Group":[]}]}]}',
+            r"workloads\[0\]\.subResources\[1\]\.Group: must be a text",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named_by_its_place(text: str, wrong: str) -> None:
+    with pytest.raises(WhiteListError, match=f"^{wrong}"):
+        read_white_list(text)
