@@ -1,7 +1,6 @@
 """What the rest of the program asks of a kind."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 import pytest
@@ -31,7 +30,7 @@ class OldSpec(msgspec.Struct):
 class Crew(msgspec.Struct):
     """As it is stored."""
 
-    spec: Spec | None = None
+    spec: Annotated[Spec | None, msgspec.Meta(description="What is wanted.")] = None
 
 
 class OldCrew(msgspec.Struct):
@@ -87,34 +86,35 @@ def test_a_kind_needs_all_its_gates_and_one_of_those_of_which_any_will_do(
 
 
 def embedding(schema_of: SpecSchema) -> tuple[Version, ...]:
-    assert schema_of("Crew") == {"type": "object"}
+    assert schema_of("Rower") == {"type": "object", "of": "Rower"}
     return two_versions(Crew)
 
 
 @pytest.mark.parametrize(
-    ("versions", "schema_of", "fields"),
-    [
-        (two_versions(Crew, OldCrew), no_schema, {"v1alpha1": ["count"], "v1beta1": ["size"]}),
-        (two_versions(Crew), no_schema, {"v1alpha1": ["size"], "v1beta1": ["size"]}),
-        (embedding, lambda _: {"type": "object"}, {"v1alpha1": ["size"], "v1beta1": ["size"]}),
-    ],
-    ids=["versions that differ", "versions with the same fields", "one that embeds another kind"],
+    ("spoke", "old_fields"), [(OldCrew, ["count"]), (None, ["size"])], ids=["other fields", "the same fields"]
 )
-def test_a_definition_has_the_fields_of_each_version(
-    versions: Any, schema_of: Callable[[str], Document], fields: dict[str, list[str]]
+def test_a_definition_has_the_fields_of_each_version_and_the_later_one_is_stored(
+    spoke: Any, old_fields: list[str]
 ) -> None:
-    crd = Kind(resource=CREWS, versions=versions).crd(schema_of)
-    assert fields_of(crd) == fields
+    crd = Kind(resource=CREWS, versions=two_versions(Crew, spoke)).crd(no_schema)
+    assert fields_of(crd) == {"v1alpha1": old_fields, "v1beta1": ["size"]}
     assert crd is not None
     assert [one["name"] for one in crd["spec"]["versions"] if one["storage"]] == ["v1beta1"]
+
+
+def test_a_kind_that_embeds_others_is_told_their_schemas() -> None:
+    found = Kind(resource=CREWS, versions=embedding).crd(lambda kind: {"type": "object", "of": kind})
+    assert fields_of(found) == {"v1alpha1": ["size"], "v1beta1": ["size"]}
 
 
 def test_what_is_built_in_has_no_definition() -> None:
     assert Kind(resource=PODS).crd(no_schema) is None
 
 
-def test_the_spec_that_others_embed_is_that_of_the_stored_version() -> None:
-    assert Kind(resource=CREWS, versions=two_versions(Crew, OldCrew)).spec_type == Spec | None
+def test_the_spec_that_others_embed_is_that_of_the_stored_version_with_its_description() -> None:
+    found = Kind(resource=CREWS, versions=two_versions(Crew, OldCrew)).spec_type
+    assert found == get_type_hints(Crew, include_extras=True)["spec"]
+    assert found.__metadata__[0].description == "What is wanted."
 
 
 def test_a_workload_is_read_reported_and_named_as_owner() -> None:

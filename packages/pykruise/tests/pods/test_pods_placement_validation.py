@@ -26,6 +26,11 @@ def expression(operator: str, *values: str, key: str = "zone") -> dict[str, Any]
         (expression("Is", "a"), ["operator"]),
         (expression("In", "a", key="no/such/key"), ["key"]),
         (expression("In", "a", "not valid"), ["values[1]"]),
+        (expression("Exists", "not valid"), ["values"]),
+        (expression("Gt", "-1"), []),
+        ({"key": "zone", "operator": "Exists", "values": None}, []),
+        ({"key": "zone", "operator": "In", "values": None}, ["values"]),
+        ({"key": "zone", "operator": "Lt", "values": None}, ["values"]),
     ],
 )
 def test_an_expression_needs_what_its_operator_compares_with(one: dict[str, Any], wrong: list[str]) -> None:
@@ -40,6 +45,7 @@ def test_an_expression_needs_what_its_operator_compares_with(one: dict[str, Any]
         (expression("In", "n1", "n2", key="metadata.name"), ["values"]),
         (expression("Exists", key="metadata.name"), ["operator"]),
         (expression("In", "n1", key="metadata.uid"), ["key"]),
+        ({"key": "metadata.name", "operator": "In", "values": None}, ["values"]),
     ],
 )
 def test_the_only_field_of_a_node_is_its_name(one: dict[str, Any], wrong: list[str]) -> None:
@@ -51,6 +57,12 @@ def test_the_only_field_of_a_node_is_its_name(one: dict[str, Any], wrong: list[s
 def test_weights_have_bounds(weight: int, count: int) -> None:
     terms = [{"weight": weight, "preference": {"matchExpressions": [expression("Exists")]}}]
     assert len(list(preferred_terms_errors(terms, "terms"))) == count
+
+
+def test_a_preference_is_a_term_like_others() -> None:
+    terms = [{"weight": 1}, {"weight": 1, "preference": {"matchExpressions": [expression("In")]}}]
+    found = list(preferred_terms_errors(terms, "terms"))
+    assert [cause.field for cause in found] == ["terms[1].preference.matchExpressions[0].values"]
 
 
 @pytest.mark.parametrize(
@@ -70,3 +82,29 @@ def test_weights_have_bounds(weight: int, count: int) -> None:
 def test_tolerations_say_what_they_tolerate(one: dict[str, Any], wrong: list[str]) -> None:
     found = list(toleration_errors([one], "tolerations"))
     assert [cause.field for cause in found] == [f"tolerations[0].{field}" for field in wrong]
+
+
+@pytest.mark.parametrize("nothing", [{}, dict.fromkeys(("key", "operator", "value", "values", "effect"))])
+def test_what_is_not_said_is_shown_as_the_empty_value_that_it_counts_as(nothing: dict[str, Any]) -> None:
+    """A null is an absent field, as API servers have it."""
+    # given
+    term = {"matchExpressions": [nothing], "matchFields": [nothing]}
+    nowhere = {"tolerationSeconds": 5, "operator": "Exists"}
+    # when
+    found = [
+        *node_term_errors(term, "term"),
+        *preferred_terms_errors([{"weight": None, "preference": None}, {}], "terms"),
+        *toleration_errors([nothing, {**nothing, **nowhere}], "tolerations"),
+    ]
+    # then
+    assert [(cause.field, cause.message.split(": ")[1]) for cause in found] == [
+        ("term.matchExpressions[0].operator", '""'),
+        ("term.matchExpressions[0].key", '""'),
+        ("term.matchExpressions[0].key", '""'),
+        ("term.matchFields[0].operator", '""'),
+        ("term.matchFields[0].key", '""'),
+        ("terms[0].weight", "0"),
+        ("terms[1].weight", "0"),
+        ("tolerations[0].operator", '""'),
+        ("tolerations[1].effect", '""'),
+    ]

@@ -35,13 +35,13 @@ def settings(
     return settings_from(Settings, gates=set(on).__contains__, flags=flags, manager=manager)
 
 
-def test_what_is_not_given_is_as_it_is_by_default() -> None:
-    assert settings() == settings(flags={}, manager={}) == Settings()
-
-
 def test_each_field_has_its_value_from_where_it_says() -> None:
     found = settings("Quick", flags={"workers": 7, "pause": 1}, manager={"namespace": "shop"})
     assert found == Settings(workers=7, namespace="shop", shared=Shared(is_quick=True, pause_s=1))
+
+
+def test_what_is_not_given_is_as_it_is_by_default() -> None:
+    assert settings() == settings(flags={}, manager={}) == Settings()
 
 
 @pytest.mark.parametrize(

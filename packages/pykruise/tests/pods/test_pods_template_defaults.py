@@ -110,6 +110,7 @@ def test_a_port_in_the_host_s_network_is_the_host_s_port_where_the_gate_says_so(
     found = with_defaults({"spec": spec}, host_ports=host_ports)["spec"]
     for field in ("containers", "initContainers"):
         assert found[field][0]["ports"] == [{"protocol": "TCP", **port, **expected}]
+    assert container(ports=[port])["ports"] == [{"protocol": "TCP", **port}]
 
 
 def test_ephemeral_containers_get_the_defaults_of_their_contents_alone() -> None:
@@ -185,6 +186,7 @@ def test_hooks_over_http_have_a_path_and_a_scheme_and_a_stop_signal_is_a_text() 
         ("100m", "100m"),
         ("0.1", "0.1"),
         ("1.5", "1.5"),
+        ("0.005", "0.005"),
         ("1m", "1m"),
         ("100u", "1m"),
         ("1500u", "2m"),

@@ -81,7 +81,7 @@ def toleration_errors(tolerations: Sequence[Document], path: str) -> Iterator[Ca
 
 
 def _toleration_errors(one: Document, path: str) -> Iterator[Cause]:
-    key, operator = one.get("key") or "", one.get("operator") or ""
+    key, operator = one.get("key"), one.get("operator") or ""
     value, effect = one.get("value") or "", one.get("effect") or ""
     if key:
         yield from (invalid(f"{path}.key", key, problem) for problem in is_qualified_name(key))

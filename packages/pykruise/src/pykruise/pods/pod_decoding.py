@@ -198,6 +198,7 @@ class PodProjector:
         node_name = spec.node_name or ""
         phase = status.phase or ""
         statuses = status.container_statuses or ()
+        init_statuses = status.init_container_statuses or ()
         gates = tuple([gate.condition_type for gate in spec.readiness_gates]) if spec.readiness_gates else ()
         reported = status.conditions or ()
         if status.resize in _RESIZE_PENDING:
@@ -234,9 +235,7 @@ class PodProjector:
             conditions=conditions,
             ready_since=ready_since,
             container_statuses=tuple([self._status(one) for one in statuses]),
-            init_statuses=tuple([self._status(one) for one in status.init_container_statuses])
-            if status.init_container_statuses
-            else (),
+            init_statuses=tuple([self._status(one) for one in init_statuses]),
             ephemeral=ephemeral_views(spec.ephemeral_containers, status.ephemeral_container_statuses)
             if len(spec.ephemeral_containers)
             else (),
@@ -258,7 +257,7 @@ class PodProjector:
                 ready=ready,
                 ready_since=ready_since,
                 restarts=max([container.restart_count for container in statuses]) if statuses else 0,
-                init_restarts=_init_restarts(spec, status) if status.init_container_statuses else 0,
+                init_restarts=_init_restarts(spec, init_statuses) if init_statuses else 0,
                 created_at=created_at,
             ),
         )
@@ -269,8 +268,8 @@ class PodProjector:
                 texts = (_Owner, owner.api_version, owner.kind, owner.name, owner.uid)
                 view: ControllerView | None = self._shared.get(texts)
                 if view is None:
-                    group, slash, _ = owner.api_version.rpartition("/")
-                    view = ControllerView(group if slash else "", owner.kind, owner.name, owner.uid)
+                    group, _, _ = owner.api_version.rpartition("/")
+                    view = ControllerView(group, owner.kind, owner.name, owner.uid)
                     self._shared[texts] = view
                 return view
         return None
@@ -452,8 +451,7 @@ def _is_in_grace(annotations: Mapping[str, str]) -> bool:
     return any(annotations.get(name) for name in _GRACE)
 
 
-def _init_restarts(spec: _Spec, status: _Status) -> int:
+def _init_restarts(spec: _Spec, statuses: tuple[RawStatus, ...]) -> int:
     """The most restarts of an init container that keeps running beside the regular ones."""
     sidecars = {one.name for one in spec.init_containers or () if one.restart_policy == "Always"}
-    statuses = status.init_container_statuses or ()
     return max([one.restart_count for one in statuses if one.name in sidecars], default=0)

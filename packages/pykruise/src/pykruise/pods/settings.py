@@ -109,10 +109,13 @@ def flags_of(type_: type[msgspec.Struct]) -> Mapping[FromFlag, Any]:
     """The flags that its fields are read from, each with its default."""
     found: dict[FromFlag, Any] = {}
     for name, source in _sources(type_).items():
-        if isinstance(source, FromFlag):
-            found[source] = getattr(type_(), name)
-        elif isinstance(source, type):
-            found |= flags_of(source)
+        match source:
+            case FromFlag():
+                found[source] = getattr(type_(), name)
+            case type():
+                found |= flags_of(source)
+            case _:
+                pass
     return found
 
 

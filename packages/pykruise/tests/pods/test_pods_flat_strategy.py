@@ -1,0 +1,93 @@
+"""The update strategy of a v1alpha1 CloneSet, and the nested one."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from pykruise.pods.flat_strategy import FLAT_FIELDS, flatten, nest, rolling_update_of
+
+SETTINGS = {field: f"a {field}" for field in FLAT_FIELDS}
+
+
+def rolling(policy: Any = "ReCreate", **fields: Any) -> dict[str, Any]:
+    return {"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": policy, **fields}}
+
+
+@pytest.mark.parametrize(
+    ("flat", "nested"),
+    [
+        ({}, rolling()),
+        ({"type": None}, rolling()),
+        ({"type": "ReCreate", "partition": 3}, rolling(partition=3)),
+        ({"type": "InPlaceOnly", **SETTINGS}, rolling("InPlaceOnly", **SETTINGS)),
+        ({"type": "InPlaceIfPossible", "paused": None}, rolling("InPlaceIfPossible", paused=None)),
+        ({"type": "SomethingNew", "maxSurge": 1}, rolling(maxSurge=1)),
+        ({"type": "OnDelete", **SETTINGS}, {"type": "OnDelete"}),
+    ],
+)
+def test_settings_go_into_a_block_of_their_own(flat: dict[str, Any], nested: dict[str, Any]) -> None:
+    spec = {"replicas": 3, "updateStrategy": copy.deepcopy(flat)}
+    nest(spec)
+    assert spec == {"replicas": 3, "updateStrategy": nested}
+
+
+@pytest.mark.parametrize(
+    ("nested", "flat"),
+    [
+        ({}, {"type": "ReCreate"}),
+        ({"type": "RollingUpdate", "rollingUpdate": None}, {"type": "ReCreate"}),
+        (rolling(None), {"type": "ReCreate"}),
+        (rolling("SomethingNew", partition=1), {"type": "ReCreate", "partition": 1}),
+        (rolling("InPlaceOnly", **SETTINGS), {"type": "InPlaceOnly", **SETTINGS}),
+        (rolling("InPlaceIfPossible", paused=None), {"type": "InPlaceIfPossible", "paused": None}),
+        ({**rolling("InPlaceOnly", **SETTINGS), "type": "OnDelete"}, {"type": "OnDelete", **SETTINGS}),
+        ({"type": "OnDelete"}, {"type": "OnDelete"}),
+        (rolling(further=1), {"type": "ReCreate"}),
+        (
+            {"type": "RollingUpdate", "rollingUpdate": "x"},
+            {"type": "ReCreate", "rollingUpdate": "x"},
+        ),
+    ],
+)
+def test_the_block_is_opened_and_its_policy_is_the_type(nested: dict[str, Any], flat: dict[str, Any]) -> None:
+    spec = {"replicas": 3, "updateStrategy": copy.deepcopy(nested)}
+    flatten(spec)
+    assert spec == {"replicas": 3, "updateStrategy": flat}
+
+
+@pytest.mark.parametrize("spec", [{}, {"updateStrategy": None}, {"updateStrategy": ["x"]}])
+def test_what_is_no_strategy_stays_as_it_is(spec: dict[str, Any]) -> None:
+    for turn in (nest, flatten):
+        found = copy.deepcopy(spec)
+        turn(found)
+        assert found == spec
+
+
+@pytest.mark.parametrize(
+    ("strategy", "block"),
+    [
+        ({"type": "RollingUpdate"}, {}),
+        ({}, {}),
+        ({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}, {"partition": 1}),
+        ({"type": "OnDelete", "rollingUpdate": {"partition": 1}}, {"partition": 1}),
+        ({"type": "OnDelete"}, None),
+        ({"type": "RollingUpdate", "rollingUpdate": "x"}, None),
+        ("x", None),
+    ],
+)
+def test_a_block_is_made_where_one_has_a_place(strategy: Any, block: dict[str, Any] | None) -> None:
+    # given
+    spec = {"updateStrategy": copy.deepcopy(strategy)}
+    # when
+    found = rolling_update_of(spec)
+    # then it is the one in the spec, which changes with it
+    assert found == block
+    assert found is None or found is spec["updateStrategy"]["rollingUpdate"]
+    assert found is not None or spec == {"updateStrategy": strategy}
+
+
+def test_a_spec_without_a_strategy_gets_a_rolling_one() -> None:
+    spec: dict[str, Any] = {}
+    assert rolling_update_of(spec) == {}
+    assert spec == {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {}}}

@@ -1,0 +1,214 @@
+"""PodProbeMarkers and NodePodProbes as decisions see them, and how the outcome of probes shows on a pod."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.kube.api import Probe
+from pykruise.kube.ids import Key
+from pykruise.pods.probe_api import ContainerProbe, MarkerPolicy, ProbeState
+from pykruise.pods.probe_marks import (
+    Conflict,
+    Marks,
+    Outcome,
+    conditions_after,
+    marks_of,
+    metadata_patch,
+)
+from pykruise.pods.probes import (
+    RESERVED_TYPES,
+    MarkerView,
+    NodeProbesView,
+    marker_keys,
+    marker_projector,
+    name_of_probe,
+    project_node_probes,
+    split_name,
+)
+from pykruise.pods.views import ConditionView, PodView
+
+TIME = "2026-01-31T12:00:00Z"
+
+
+def marker(selector: Any) -> MarkerView:
+    spec = {"selector": selector, "probes": []}
+    metadata = {"name": "m", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
+    return marker_projector()(orjson.dumps({"metadata": metadata, "spec": spec}))
+
+
+def node_probes(spec: Any = None, status: Any = None, **metadata: Any) -> NodeProbesView:
+    document = {"metadata": {"name": "n1", **metadata}, "spec": spec, "status": status}
+    return project_node_probes(orjson.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("selector", "selects"),
+    [
+        ({"matchLabels": {"app": "web"}}, True),
+        ({"matchLabels": {"app": "db"}}, False),
+        ({}, False),
+        ({"matchLabels": {}}, False),
+        ({"matchExpressions": [{"key": "app", "operator": "Like"}]}, False),
+    ],
+)
+def test_a_marker_is_about_pods_that_it_selects_and_never_about_all(selector: Any, selects: bool) -> None:
+    found = marker(selector)
+    assert found.selects({"app": "web"}) is selects
+    assert (found.selector is not None) is ("matchLabels" in selector and bool(selector["matchLabels"]))
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"), [(None, None), ({}, {}), ({"podProbes": None}, {"podProbeStatuses": None})]
+)
+def test_a_node_without_probes_has_none(spec: Any, status: Any) -> None:
+    found = node_probes(spec, status)
+    assert (found.pods, found.statuses, found.problem) == ((), (), "")
+    assert (found.uid, found.resource_version, found.generation, found.is_deleting) == ("", 0, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "problem"),
+    [({"podProbes": 5}, None, "spec.podProbes: "), (None, {"podProbeStatuses": 5}, "status.podProbeStatuses: ")],
+)
+def test_one_that_cannot_be_read_says_where(spec: Any, status: Any, problem: str) -> None:
+    found = node_probes(spec, status)
+    assert found.problem.startswith(problem)
+    assert (found.pods, found.statuses) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("m#p", ("m", "p")),
+        ("m#p#q", ("m", "p#q")),
+        ("m", ("", "")),
+        ("m#", ("", "")),
+        ("#p", ("", "")),
+        ("", ("", "")),
+    ],
+)
+def test_a_probe_on_a_node_is_called_by_its_marker_and_its_name(name: str, parts: tuple[str, str]) -> None:
+    assert split_name(name) == parts
+    assert parts == ("", "") or name_of_probe(*parts) == name
+
+
+def test_the_markers_of_a_node_are_those_that_ask_and_those_that_have_answers() -> None:
+    # given pods that are checked, and others of which only results are left
+    def probes(*names: str) -> list[dict[str, Any]]:
+        return [{"name": name, "containerName": "c", "probe": {}} for name in names]
+
+    def states(*names: str) -> list[dict[str, Any]]:
+        return [{"name": name, "state": "Succeeded"} for name in names]
+
+    pod = {"name": "a", "namespace": "shop", "uid": "u", "IP": ""}
+    spec = {"podProbes": [{**pod, "probes": probes("m1#p", "m1#q", "nobody")}, {**pod, "probes": None}]}
+    status = {
+        "podProbeStatuses": [
+            {**pod, "namespace": "bank", "probeStates": states("m2#p", "#p")},
+            {**pod, "probeStates": None},
+        ]
+    }
+    # then
+    assert marker_keys(node_probes(spec, status)) == {Key("shop", "m1"), Key("bank", "m2")}
+
+
+def outcome(
+    name: str, state: str = "Succeeded", *, type_: str = "example.com/idle", **times: str
+) -> Outcome:
+    probe = ContainerProbe(container_name="c", name=name, pod_condition_type=type_, probe=Probe())
+    return Outcome(
+        marker="m", probe=probe, state=ProbeState(name=name, state=state, message=f"says {name}", **times)
+    )
+
+
+def pod(*conditions: ConditionView) -> PodView:
+    return PodView(namespace="shop", name="a", uid="u", resource_version=1, conditions=conditions)
+
+
+@pytest.mark.parametrize(
+    ("times", "shown"),
+    [
+        ({}, {}),
+        ({"last_probe_time": TIME}, {"lastProbeTime": TIME}),
+        ({"last_transition_time": TIME}, {"lastTransitionTime": TIME}),
+    ],
+)
+def test_a_condition_shows_what_its_probe_found_and_when(times: dict[str, str], shown: dict[str, str]) -> None:
+    found, conflicts = conditions_after(pod(), [outcome("p", "Failed", **times)])
+    assert found == [{"type": "example.com/idle", "status": "False", "message": "says p", **shown}]
+    assert conflicts == []
+
+
+@pytest.mark.parametrize(
+    ("before", "is_written"),
+    [
+        (ConditionView("example.com/idle", "True", "", "says p"), False),
+        (ConditionView("example.com/idle", "False", "", "says p"), True),
+        (ConditionView("example.com/idle", "True", "", "said p"), True),
+        (ConditionView("example.com/other", "True", "", "says p"), True),
+    ],
+)
+def test_a_condition_is_written_when_its_status_or_message_changed(
+    before: ConditionView, is_written: bool
+) -> None:
+    found, _ = conditions_after(pod(before), [outcome("p")])
+    assert [one["status"] for one in found] == ["True"] * is_written
+
+
+@pytest.mark.parametrize("type_", ["", *RESERVED_TYPES])
+def test_a_probe_shows_no_condition_that_is_another_s(type_: str) -> None:
+    assert conditions_after(pod(), [outcome("p", type_=type_)]) == ([], [])
+
+
+def test_of_two_probes_with_one_condition_type_the_first_shows_it_and_the_others_are_named() -> None:
+    first, second, third = outcome("p"), outcome("q", "Failed"), outcome("r", type_="example.com/busy")
+    found, conflicts = conditions_after(pod(), [first, second, third])
+    assert [(one["type"], one["message"]) for one in found] == [
+        ("example.com/idle", "says p"),
+        ("example.com/busy", "says r"),
+    ]
+    assert conflicts == [Conflict(second, first)]
+
+
+POLICIES = [
+    MarkerPolicy(state="Succeeded", labels={"a": "1"}, annotations=None),
+    MarkerPolicy(state="Failed", labels=None, annotations={"b": "2"}),
+    MarkerPolicy(state="Failed", labels={"c": "3"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("state", "marks"),
+    [
+        ("Succeeded", Marks({"a": "1", "c": None}, {"b": None})),
+        ("Failed", Marks({"a": None, "c": "3"}, {"b": "2"})),
+        ("Unknown", Marks({"a": None, "c": None}, {"b": None})),
+    ],
+)
+def test_a_state_sets_its_own_keys_and_removes_those_of_others(state: str, marks: Marks) -> None:
+    assert marks_of([(POLICIES, state)]) == marks
+
+
+def test_a_key_that_one_policy_sets_is_not_removed_by_another() -> None:
+    shared = [MarkerPolicy(state="Succeeded", labels={"a": "1"}), MarkerPolicy(state="Failed", labels={"a": "0"})]
+    assert marks_of([(shared, "Succeeded")]).labels == {"a": "1"}
+    assert marks_of([(shared, "Failed")]).labels == {"a": "0"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "metadata"),
+    [
+        ({"a": "1"}, {"b": "2"}, None),
+        ({}, {"b": "2"}, {"labels": {"a": "1"}}),
+        ({"a": "0", "c": "3"}, {"b": "2"}, {"labels": {"a": "1", "c": None}}),
+        ({"a": "1"}, {}, {"annotations": {"b": "2"}}),
+        ({}, {}, {"labels": {"a": "1"}, "annotations": {"b": "2"}}),
+    ],
+)
+def test_only_what_differs_is_written(
+    labels: dict[str, str], annotations: dict[str, str], metadata: Any
+) -> None:
+    marks = Marks({"a": "1", "c": None}, {"b": "2"})
+    found = metadata_patch(marks, labels=labels, annotations=annotations)
+    assert found == (None if metadata is None else {"metadata": metadata})
