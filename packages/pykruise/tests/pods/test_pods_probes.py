@@ -69,7 +69,10 @@ def test_a_node_without_probes_has_none(spec: Any, status: Any) -> None:
 
 @pytest.mark.parametrize(
     ("spec", "status", "problem"),
-    [({"podProbes": 5}, None, "spec.podProbes: "), (None, {"podProbeStatuses": 5}, "status.podProbeStatuses: ")],
+    [
+        ({"podProbes": 5}, None, "spec.podProbes: "),
+        (None, {"podProbeStatuses": 5}, "status.podProbeStatuses: "),
+    ],
 )
 def test_one_that_cannot_be_read_says_where(spec: Any, status: Any, problem: str) -> None:
     found = node_probes(spec, status)
@@ -113,9 +116,7 @@ def test_the_markers_of_a_node_are_those_that_ask_and_those_that_have_answers() 
     assert marker_keys(node_probes(spec, status)) == {Key("shop", "m1"), Key("bank", "m2")}
 
 
-def outcome(
-    name: str, state: str = "Succeeded", *, type_: str = "example.com/idle", **times: str
-) -> Outcome:
+def outcome(name: str, state: str = "Succeeded", *, type_: str = "example.com/idle", **times: str) -> Outcome:
     probe = ContainerProbe(container_name="c", name=name, pod_condition_type=type_, probe=Probe())
     return Outcome(
         marker="m", probe=probe, state=ProbeState(name=name, state=state, message=f"says {name}", **times)
@@ -134,7 +135,9 @@ def pod(*conditions: ConditionView) -> PodView:
         ({"last_transition_time": TIME}, {"lastTransitionTime": TIME}),
     ],
 )
-def test_a_condition_shows_what_its_probe_found_and_when(times: dict[str, str], shown: dict[str, str]) -> None:
+def test_a_condition_shows_what_its_probe_found_and_when(
+    times: dict[str, str], shown: dict[str, str]
+) -> None:
     found, conflicts = conditions_after(pod(), [outcome("p", "Failed", **times)])
     assert found == [{"type": "example.com/idle", "status": "False", "message": "says p", **shown}]
     assert conflicts == []
@@ -191,7 +194,10 @@ def test_a_state_sets_its_own_keys_and_removes_those_of_others(state: str, marks
 
 
 def test_a_key_that_one_policy_sets_is_not_removed_by_another() -> None:
-    shared = [MarkerPolicy(state="Succeeded", labels={"a": "1"}), MarkerPolicy(state="Failed", labels={"a": "0"})]
+    shared = [
+        MarkerPolicy(state="Succeeded", labels={"a": "1"}),
+        MarkerPolicy(state="Failed", labels={"a": "0"}),
+    ]
     assert marks_of([(shared, "Succeeded")]).labels == {"a": "1"}
     assert marks_of([(shared, "Failed")]).labels == {"a": "0"}
 

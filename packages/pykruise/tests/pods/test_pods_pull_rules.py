@@ -115,7 +115,8 @@ LIKE = {"key": "zone", "operator": "Like"}
 
 
 @pytest.mark.parametrize(
-    "more", [{"matchLabels": {"a": "b"}}, {"matchExpressions": [IN_A]}, {"matchLabels": {"a": "b"}, "names": []}]
+    "more",
+    [{"matchLabels": {"a": "b"}}, {"matchExpressions": [IN_A]}, {"matchLabels": {"a": "b"}, "names": []}],
 )
 def test_names_exclude_labels_in_any_form(more: dict[str, Any]) -> None:
     """images case 30"""

@@ -2,9 +2,9 @@
 
 import re
 
-from pykruise.pods.reasons import CODES, Code
+from pykruise.pods.reasons import CODES, Code, remedy_of
 from pykruise.pods.reasons_page import reasons_page
-from pykruise.runtime.reasons import WriteFault
+from pykruise.runtime.reasons import Reason, WriteFault
 from support.sources import ROOT, SOURCES
 
 
@@ -29,3 +29,10 @@ def test_every_code_is_used() -> None:
     files = (path for folder in SOURCES for path in folder.rglob("*.py") if path.name != "reasons.py")
     used = set(re.findall(r"\bCode\.([A-Z_]+)\b", "\n".join(path.read_text("utf-8") for path in files)))
     assert {code.name for code in Code} == used | {fault.name for fault in WriteFault}
+
+
+def test_a_reason_without_a_remedy_of_its_own_has_what_helps_in_general() -> None:
+    helps = CODES[Code.IN_RESERVE].helps
+    assert helps
+    assert remedy_of(Reason(Code.IN_RESERVE, "it waits")) == helps
+    assert remedy_of(Reason(Code.IN_RESERVE, "it waits", "add a node")) == "add a node"

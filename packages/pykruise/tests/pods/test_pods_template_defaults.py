@@ -116,12 +116,9 @@ def test_a_port_in_the_host_s_network_is_the_host_s_port_where_the_gate_says_so(
 def test_ephemeral_containers_get_the_defaults_of_their_contents_alone() -> None:
     """As a template with some is stored, until it is refused."""
     debug = {"name": "debug", "image": "", "ports": [{"containerPort": 80, "protocol": "UDP"}], "env": []}
-    spec = {
-        "hostNetwork": True,
-        "ephemeralContainers": [{**debug, "livenessProbe": {}, "startupProbe": {"a": 1}}],
-    }
+    spec = {"hostNetwork": True, "ephemeralContainers": [{**debug, "startupProbe": {"a": 1}}]}
     assert with_defaults({"spec": spec}, host_ports=True)["spec"]["ephemeralContainers"] == [
-        {**debug, "livenessProbe": {}, "startupProbe": {**PROBE, "a": 1}}
+        {**debug, "startupProbe": {**PROBE, "a": 1}}
     ]
 
 
@@ -152,6 +149,7 @@ def test_probes_have_times_and_those_over_http_a_path_and_a_scheme() -> None:
         readinessProbe={"exec": {"command": ["a"]}},
         startupProbe={"httpGet": {"port": 80, "path": "/up", "scheme": ""}},
     )
+    assert container(livenessProbe={})["livenessProbe"] == PROBE
     assert found["livenessProbe"] == {
         **PROBE,
         "periodSeconds": 7,

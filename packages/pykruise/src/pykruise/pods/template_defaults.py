@@ -137,7 +137,7 @@ def _contents(container: Mapping[str, Any], *, on_host: bool, probes: Sequence[s
     if found.get("env"):
         found["env"] = [_env(entry) for entry in found["env"]]
     for field in probes:
-        if found.get(field):
+        if found.get(field) is not None:
             found[field] = {**_PROBE, **_handler(found[field])}
     if found.get("lifecycle"):
         found["lifecycle"] = {

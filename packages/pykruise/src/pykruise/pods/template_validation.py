@@ -114,8 +114,7 @@ def _spec_errors(given: Mapping[str, Any], path: str, further_volumes: Sequence[
     spec.pop("ephemeralContainers", None)  # not allowed at all
     spec["volumes"] = [*_volumes(spec.get("volumes") or (), unknown), *map(_claim_volume, further_volumes)]
     found = [*check_pod_spec(spec, path, is_pod=False), *check_whitespace(spec, path)]
-    grace = spec.get("terminationGracePeriodSeconds")
-    if isinstance(grace, int) and grace < 0:
+    if (grace := spec["terminationGracePeriodSeconds"]) < 0:
         at_least = "must be greater than or equal to 0"
         found.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, at_least))
     return list(_without_unknown(found, path, unknown))
@@ -143,7 +142,7 @@ def _volumes(volumes: Iterable[Document], unknown: Collection[str]) -> Iterator[
 
 
 def _claim_volume(name: str) -> Document:
-    return {"name": name, "persistentVolumeClaim": {"claimName": name or "claim"}}
+    return {"name": name, "persistentVolumeClaim": {"claimName": "claim"}}
 
 
 def _without_unknown(errors: Iterable[Cause], path: str, unknown: Collection[str]) -> Iterator[Cause]:

@@ -28,7 +28,9 @@ from pykruise.kube.int_or_percent import IntOrPercent, is_whole_percent
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name
 from pykruise.pods.api import PriorityStrategy, ScatterTerm
+from pykruise.pods.claims import template_name
 from pykruise.pods.selector_guard import canonical_selector, managed_by_condition
+from pykruise.pods.template_shape import shape_problem
 from pykruise.pods.template_validation import labels_errors, template_errors
 
 __all__ = [
@@ -45,7 +47,7 @@ __all__ = [
 
 def metadata_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
     """Name, labels and annotations. A name may still be missing when it is to be generated."""
-    name = metadata.get("name") or ""
+    name = metadata.get("name")
     if not name and not metadata.get("generateName"):
         yield required("metadata.name", "name or generateName is required")
     if name:
@@ -110,13 +112,11 @@ def pod_errors(
     if not template:
         yield required("spec.template")
         return
-    if stored is None or not _has_template(stored, spec):
-        old = ((stored or {}).get("spec") or {}).get("template") or {}
+    old: Mapping[str, Any] = (stored or {}).get("spec") or {}
+    if not _has_template(old, spec):
         yield from without_stored(
             template_errors(template, "spec.template", further_volumes=list(further_volumes)),
-            lambda: (
-                template_errors(old, "spec.template", further_volumes=list(further_volumes)) if old else ()
-            ),
+            lambda: _stored_errors(old),
         )
     pod: Mapping[str, Any] = template.get("spec") or {}
     policy = pod.get("restartPolicy")
@@ -127,9 +127,17 @@ def pod_errors(
         yield forbidden(field, f"activeDeadlineSeconds in {kind} is not supported")
 
 
-def _has_template(stored: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
-    old: Mapping[str, Any] = stored.get("spec") or {}
+def _has_template(old: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     return all(same(old.get(field), spec.get(field)) for field in ("template", "volumeClaimTemplates"))
+
+
+def _stored_errors(old: Mapping[str, Any]) -> list[Cause]:
+    """Of the stored template, with the volumes of its own claims; none of one that cannot be read at all."""
+    template = old.get("template")
+    if not template or shape_problem({"spec": old}):
+        return []
+    claims = [template_name(one) for one in old.get("volumeClaimTemplates") or ()]
+    return template_errors(template, "spec.template", further_volumes=claims)
 
 
 def immutable_errors(

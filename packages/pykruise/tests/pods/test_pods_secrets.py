@@ -1,0 +1,83 @@
+"""Secrets and ConfigMaps as caches keep them."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from pykruise.pods.secrets import CopyView, content_of, contents, project_copy
+from pykruise.pods.views import ControllerView
+
+Doc = dict[str, Any]
+METADATA = {"name": "s", "namespace": "shop", "uid": "u", "resourceVersion": "7"}
+
+
+def view(document: Doc, *, kind: str = "", **metadata: Any) -> CopyView:
+    return project_copy(orjson.dumps({"metadata": {**METADATA, **metadata}, **document}), kind=kind)
+
+
+def test_of_metadata_alone_nothing_is_known_of_what_it_holds() -> None:
+    found = view({"kind": "PartialObjectMetadata"}, ownerReferences=None, annotations=None)
+    assert found == CopyView(namespace="shop", name="s", uid="u", resource_version=7)
+    assert found.annotations == {}
+
+
+@pytest.mark.parametrize("kind", ["Secret", "ConfigMap"])
+def test_of_a_whole_object_a_digest_is_kept_and_which_maps_it_has(kind: str) -> None:
+    # given one that says its kind, and an item of a list, which does not
+    document = {"data": {"a": "Yg=="}}
+    found = view({"kind": kind, **document})
+    assert view(document, kind=kind) == found
+    assert (found.content, found.has) == (content_of(kind, document), ("data",))
+    # then what it holds is nowhere in it
+    assert "Yg==" not in repr(found)
+    assert view({"kind": kind, "binaryData": {}}).has == ("binaryData",)
+
+
+def test_it_is_known_whose_a_copy_is_and_for_whom() -> None:
+    owners = [
+        {"apiVersion": "v1", "kind": "Other", "name": "x", "uid": "u-x"},
+        {
+            "apiVersion": "apps.kruise.io/v1beta1",
+            "kind": "Job",
+            "name": "j",
+            "uid": "u-j",
+            "controller": True,
+        },
+    ]
+    annotations = {"imagepulljobs.kruise.io/target": "a/b", "example.com/large": "x" * 100}
+    found = view(
+        {}, ownerReferences=owners, annotations=annotations, deletionTimestamp="2026-01-31T12:00:00Z"
+    )
+    assert found.controller == ControllerView("apps.kruise.io", "Job", "j", "u-j")
+    assert found.annotations == {"imagepulljobs.kruise.io/target": "a/b"}
+    assert found.is_deleting
+    assert view({}, ownerReferences=owners[:1]).controller is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "stored"),
+    [
+        ("Secret", {}, {"type": "Opaque"}),
+        ("Secret", {"type": "", "data": None, "stringData": None, "immutable": False}, {"type": "Opaque"}),
+        ("Secret", {"type": "kubernetes.io/tls"}, {"type": "kubernetes.io/tls"}),
+        ("Secret", {"stringData": {"a": "b"}}, {"type": "Opaque", "data": {"a": "Yg=="}}),
+        (
+            "Secret",
+            {"data": {"a": "eA==", "c": "YQ==\n", "d": None, "e": 5, "f": "no!"}, "stringData": {"a": "b"}},
+            {"type": "Opaque", "data": {"a": "Yg==", "c": "YQ==", "d": "", "e": 5, "f": "no!"}},
+        ),
+        ("Secret", {"binaryData": {"a": "Yg=="}}, {"type": "Opaque"}),
+        ("ConfigMap", {}, {}),
+        ("ConfigMap", {"data": {}, "binaryData": {}, "immutable": None}, {}),
+        ("ConfigMap", {"type": "Opaque", "stringData": {"a": "b"}}, {}),
+        (
+            "ConfigMap",
+            {"data": {"a": "YQ==\n", "b": None}, "binaryData": {"c": "Yg=="}, "immutable": True},
+            {"data": {"a": "YQ==\n", "b": ""}, "binaryData": {"c": "Yg=="}, "immutable": True},
+        ),
+    ],
+)
+def test_contents_are_what_an_api_server_would_store(kind: str, document: Doc, stored: Doc) -> None:
+    assert contents(kind, document) == stored
+    assert content_of(kind, document) == content_of(kind, {**stored, "metadata": {"name": "x"}})

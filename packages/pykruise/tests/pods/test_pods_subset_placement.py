@@ -1,0 +1,113 @@
+"""What a subset adds to pods: a patch and required nodes."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from pykruise.pods.subset_placement import MOST_EXPRESSIONS, PlacementError, with_patch, with_required
+
+POD = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "a:1"}], "nodeName": "n"}}
+
+
+def pod(**spec: Any) -> dict[str, Any]:
+    return {**POD, "spec": {**POD["spec"], **spec}}
+
+
+def test_a_pod_gets_the_patch_by_the_names_of_its_lists_and_stays_as_it_was_itself() -> None:
+    before = copy.deepcopy(POD)
+    found = with_patch(POD, {"spec": {"containers": [{"name": "c", "env": [{"name": "A", "value": "1"}]}]}})
+    assert found["spec"]["containers"] == [
+        {"name": "c", "image": "a:1", "env": [{"name": "A", "value": "1"}]}
+    ]
+    assert before == POD
+
+
+@pytest.mark.parametrize("patch", [None, {}])
+def test_without_a_patch_nothing_changes(patch: Any) -> None:
+    assert with_patch(POD, patch) == POD
+    assert with_patch({"metadata": {"name": "a"}}, patch) == {"metadata": {"name": "a"}}
+    assert with_patch(pod(priority=5), patch) == pod(priority=5)
+    assert with_patch(pod(priority=5, priorityClassName="high"), patch)["spec"]["priority"] == 5
+
+
+@pytest.mark.parametrize(
+    ("before", "patch", "expected"),
+    [
+        (
+            pod(priority=5, priorityClassName="low"),
+            {"priorityClassName": "high"},
+            {"priorityClassName": "high"},
+        ),
+        (pod(priority=5), {"priorityClassName": "high"}, {"priorityClassName": "high"}),
+        (pod(priority=5, priorityClassName="low"), {"priorityClassName": None}, {}),
+        (pod(), {"priorityClassName": "high", "priority": 5}, {"priorityClassName": "high"}),
+    ],
+)
+def test_a_number_that_was_worked_out_of_another_class_goes(
+    before: dict[str, Any], patch: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """workloadspread case 24"""
+    assert with_patch(before, {"spec": patch}) == pod(**expected)
+
+
+def test_a_patch_may_make_the_spec_or_take_it_away() -> None:
+    made = with_patch({"metadata": {"name": "a"}}, {"spec": {"priorityClassName": "high", "priority": 5}})
+    assert made["spec"] == {"priorityClassName": "high"}
+    assert with_patch(pod(priority=5, priorityClassName="low"), {"spec": None}) == {"metadata": {"name": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("patch", "wrong"),
+    [
+        ("x", "failed to merge patch: "),
+        ({"spec": {"containers": [{"image": "b"}]}}, "failed to merge patch: "),
+        ({"spec": {"hostNetwork": "yes"}}, "patch gives no pod: spec.hostNetwork: "),
+    ],
+)
+def test_a_patch_that_gives_no_pod_is_refused(patch: Any, wrong: str) -> None:
+    with pytest.raises(PlacementError, match=f"^{wrong}"):
+        with_patch(POD, patch)
+
+
+ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
+DISK = {"key": "disk", "operator": "Exists"}
+NAME = {"key": "metadata.name", "operator": "In", "values": ["n"]}
+
+
+@pytest.mark.parametrize(
+    ("terms", "wanted", "expected"),
+    [
+        (None, {"matchExpressions": [ZONE]}, [{"matchExpressions": [ZONE]}]),
+        ([], {"matchExpressions": [ZONE]}, [{"matchExpressions": [ZONE]}]),
+        (
+            [{"matchExpressions": [DISK]}, {"matchFields": [NAME]}, {"matchExpressions": None}],
+            {"matchExpressions": [ZONE], "matchFields": None},
+            [
+                {"matchExpressions": [DISK, ZONE]},
+                {"matchFields": [NAME], "matchExpressions": [ZONE]},
+                {"matchExpressions": [ZONE]},
+            ],
+        ),
+        (
+            [{"matchExpressions": [DISK]}],
+            {"matchFields": [NAME]},
+            [{"matchExpressions": [DISK], "matchFields": [NAME]}],
+        ),
+        ([{"matchExpressions": [DISK]}], {}, [{"matchExpressions": [DISK]}]),
+    ],
+)
+def test_each_term_requires_what_is_wanted_too(terms: Any, wanted: Any, expected: Any) -> None:
+    before = copy.deepcopy(terms)
+    assert with_required(terms, wanted, field="requiredNodeSelectorTerm") == expected
+    assert terms == before
+
+
+def test_no_more_expressions_are_made_than_an_object_holds() -> None:
+    # given
+    terms = [{"matchExpressions": [DISK]}] * (MOST_EXPRESSIONS // 100)
+    wanted = {"matchExpressions": [ZONE] * 99, "matchFields": [NAME]}
+    # then
+    assert len(with_required(terms, wanted, field="f")) == len(terms)
+    with pytest.raises(PlacementError, match=f"^f would add {MOST_EXPRESSIONS + 100} expressions"):
+        with_required([*terms, {}], wanted, field="f")

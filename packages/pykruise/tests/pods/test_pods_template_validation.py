@@ -1,0 +1,124 @@
+"""What is wrong with a pod template, before any pod is made of it."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.pods.template_validation import (
+    labels_errors,
+    pod_spec_errors,
+    template_errors,
+    unknown_field_warnings,
+)
+
+ONE = {"name": "c", "image": "a:1"}
+MOUNTING = {**ONE, "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+
+
+def places(spec: Any = None, *claims: str, **template: Any) -> list[str]:
+    """Fields with an error, of a template whose spec is this, with a container unless it says otherwise."""
+    spec = {"containers": [ONE], **(spec or {})}
+    return [one.field for one in template_errors({"spec": spec, **template}, "t", further_volumes=claims)]
+
+
+@pytest.mark.parametrize("template", [{}, {"metadata": None, "spec": None}, {"spec": {}}])
+def test_a_template_needs_a_container_and_nothing_else(template: dict[str, Any]) -> None:
+    assert [one.field for one in template_errors(template, "t")] == ["t.spec.containers"]
+    assert places() == []
+    assert places(metadata={"labels": None, "annotations": None}) == []
+
+
+def test_labels_and_annotations_are_written_as_kubernetes_has_it() -> None:
+    labels = {"no key": "a", "app": "no value"}
+    annotations = {"no key": "any text will do", "Example.com/upper": "x"}
+    assert places(metadata={"labels": labels, "annotations": annotations}) == [
+        "t.metadata.labels",
+        "t.metadata.labels",
+        "t.metadata.annotations",
+    ]
+    assert [one.message.split(": ")[1] for one in labels_errors(labels, "labels")] == [
+        '"no key"',
+        '"no value"',
+    ]
+
+
+def test_ephemeral_containers_are_refused_once_whatever_is_wrong_with_them() -> None:
+    assert places({"ephemeralContainers": [{"name": "NOT good"}]}) == ["t.spec.ephemeralContainers"]
+    assert pod_spec_errors({"containers": [ONE], "ephemeralContainers": [ONE]}, "spec") == []
+
+
+@pytest.mark.parametrize(("seconds", "wrong"), [(None, []), (0, []), (1, []), (-1, ["t"])])
+def test_a_grace_period_is_not_negative(seconds: int | None, wrong: list[str]) -> None:
+    found = places({"terminationGracePeriodSeconds": seconds})
+    assert found == [f"{one}.spec.terminationGracePeriodSeconds" for one in wrong]
+
+
+def test_in_the_host_s_network_a_port_may_be_left_out_but_not_be_another() -> None:
+    """Pods get it when they are made."""
+    assert places({"hostNetwork": True, "containers": [{**ONE, "ports": [{"containerPort": 80}]}]}) == []
+    other = {**ONE, "ports": [{"containerPort": 80, "hostPort": 81}]}
+    assert places({"hostNetwork": True, "containers": [other]}) == ["t.spec.containers[0].ports[0].hostPort"]
+
+
+def test_a_spec_that_cannot_be_read_says_where() -> None:
+    (found,) = template_errors({"spec": {"containers": [{**ONE, "securityContext": 5}]}}, "t")
+    assert found.field == "t.spec"
+    assert "containers.securityContext" in found.message
+
+
+def test_amounts_that_are_none_are_found_before_anything_else() -> None:
+    wrong = {"limits": {"cpu": "much", "memory": "1Gi"}, "requests": {"memory": "some"}}
+    spec = {"initContainers": [{**ONE, "resources": wrong}], "containers": [{"resources": None}]}
+    assert places(spec) == [
+        "t.spec.initContainers[0].resources.limits[cpu]",
+        "t.spec.initContainers[0].resources.requests[memory]",
+    ]
+    assert places({"containers": [{**ONE, "resources": {"limits": None}}]}) == []
+
+
+def test_a_claim_brings_a_volume_of_its_name() -> None:
+    spec = {"containers": [MOUNTING]}
+    assert places(spec) == ["t.spec.containers[0].volumeMounts[0].name"]
+    assert places(spec, "logs") == ["t.spec.containers[0].volumeMounts[0].name"]
+    assert places(spec, "logs", "data") == []
+    # and one without a name is wrong in this alone
+    assert places(spec, "data", "") == ["t.spec.volumes[1].name"]
+
+
+def test_a_volume_of_a_source_that_is_not_known_yet_is_one_all_the_same() -> None:
+    volumes = [
+        {"name": "logs", "emptyDir": {}},
+        {"name": "data", "someNewSource": {"size": 1}},
+        {"name": "other", "emptyDir": {"someNewField": 1}, "secret": {"secretName": "s"}},
+    ]
+    spec = {"containers": [MOUNTING], "volumes": volumes}
+    assert places(spec) == ["t.spec.volumes[2].secret"]
+
+
+def test_a_field_that_is_not_known_yet_may_be_what_another_one_lacks() -> None:
+    known, new = {**ONE, "livenessProbe": {}}, {**ONE, "livenessProbe": {"someNewHandler": {}}}
+    assert places({"containers": [known]}) == ["t.spec.containers[0].livenessProbe"]
+    assert places({"containers": [new]}) == []
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [{**ONE, "restartPolicy": "SomeNewPolicy"}]},
+        {"initContainers": [{**ONE, "name": "i", "restartPolicy": "SomeNewPolicy"}]},
+        {"dnsConfig": {"searches": ["_tcp.example.com"]}},
+        {"tolerations": [{"key": "a", "operator": "Gt", "value": "5"}]},
+    ],
+    ids=["of a container", "of an init container", "a search domain", "a toleration"],
+)
+def test_what_a_later_kubernetes_allows_is_for_the_api_server_to_refuse(spec: dict[str, Any]) -> None:
+    assert places(spec) == []
+
+
+def test_fields_that_are_not_known_are_named_up_to_a_number() -> None:
+    spec = {"containers": [{**ONE, "a": 1}], **{f"new{number}": 1 for number in range(30)}}
+    found = unknown_field_warnings({"spec": spec}, "spec.template")
+    assert len(found) == 16
+    assert found[0].startswith('unknown field "spec.template.spec.')
+    assert unknown_field_warnings({"spec": {"containers": [ONE]}}, "spec.template") == []
+    assert unknown_field_warnings({"spec": 5}, "spec.template") == []

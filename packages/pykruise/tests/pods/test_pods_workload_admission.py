@@ -1,0 +1,166 @@
+"""The two reviews that every workload has."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
+from pykruise.kube.errors import Cause, UnreachableError
+from pykruise.kube.field_errors import required
+from pykruise.kube.resources import Resource
+from pykruise.pods.workload_admission import Reviews, name_of
+from support.reviews import at_once, request
+
+Doc = dict[str, Any]
+CREWS = Resource("example.com", "v1beta1", "crews", "Crew")
+CREW = {"metadata": {"name": "c"}, "spec": {"size": 3}}
+
+
+def read_spec(given: Mapping[str, Any]) -> tuple[Doc | None, str]:
+    """Any, but for one that says that it cannot be read."""
+    return (None, "spec.size: bad") if given.get("size") == "bad" else (dict(given), "")
+
+
+def reviews(**more: Any) -> Reviews[Doc]:
+    return Reviews(resource=CREWS, versions=("v1beta1",), read_spec=read_spec, **more)
+
+
+def asked(doc: Any, **fields: Any) -> AdmissionRequest:
+    return request(fields.pop("resource", CREWS), doc, **fields)
+
+
+def validated(
+    doc: Any, *errors: Cause, warnings: Iterable[str] = (), of: Reviews[Doc] | None = None, **fields: Any
+) -> AdmissionAnswer:
+    seen: list[Doc] = []
+
+    def errors_of(_request: AdmissionRequest, _doc: Doc, spec: Doc) -> Sequence[Cause]:
+        seen.append(spec)
+        return errors
+
+    reviewer = (of or reviews()).validating(errors_of, warnings_of=lambda _doc, _spec: warnings)
+    return at_once(reviewer, asked(doc, **fields))
+
+
+def mutated(doc: Any, **fields: Any) -> AdmissionAnswer:
+    def with_defaults(_request: AdmissionRequest, doc: Doc) -> Doc:
+        return {**doc, "spec": {"size": 1, **(doc.get("spec") or {})}}
+
+    return at_once(reviews().mutating(with_defaults), asked(doc, **fields))
+
+
+def test_an_object_is_stored_with_its_defaults_and_left_alone_where_it_has_them() -> None:
+    assert mutated({"metadata": {}}).object == {"metadata": {}, "spec": {"size": 1}}
+    assert mutated(CREW) is ALLOWED
+
+
+def test_what_is_wrong_is_refused_with_every_error_under_the_name_of_the_object() -> None:
+    refused = validated(CREW, required("spec.a"), required("spec.b")).refusal
+    assert refused is not None
+    assert refused.code == 422
+    assert refused.details is not None
+    assert refused.details.name == "c"
+    assert [one.field for one in refused.details.causes or ()] == ["spec.a", "spec.b"]
+
+
+def test_doubts_stop_nothing() -> None:
+    assert validated(CREW, warnings=["hm"]) == AdmissionAnswer(warnings=("hm",))
+
+
+@pytest.mark.parametrize(
+    ("doc", "has_template", "count"),
+    [
+        (CREW, True, 0),
+        ({"metadata": {}}, True, 0),
+        ({"spec": {"template": "x"}}, True, 0),
+        ({"spec": {"template": {"spec": {"containers": [], "someNew": 1}}}}, True, 1),
+        ({"spec": {"template": {"spec": {"containers": [], "someNew": 1}}}}, False, 0),
+    ],
+)
+def test_fields_of_a_pod_template_that_nobody_knows_are_a_doubt(
+    doc: Doc, has_template: bool, count: int
+) -> None:
+    answer = validated(doc, of=reviews(has_pod_template=has_template))
+    assert answer.refusal is None
+    assert len(answer.warnings) == count
+
+
+@pytest.mark.parametrize(
+    ("doc", "fields"),
+    [
+        (None, {"old": CREW}),
+        (CREW, {"subresource": "status"}),
+        (
+            {**CREW, "metadata": {"name": "c", "deletionTimestamp": "2026-01-31T12:00:00Z"}},
+            {"old": {**CREW, "metadata": {"name": "c", "deletionTimestamp": "2026-01-31T12:00:00Z"}}},
+        ),
+    ],
+    ids=["a deletion", "a status", "the end of a deletion"],
+)
+def test_what_is_no_write_of_the_spec_is_let_through(doc: Any, fields: dict[str, Any]) -> None:
+    assert validated(doc, required("spec.a"), **fields) is ALLOWED
+    assert mutated(doc, **fields) is ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("doc", "fields", "message"),
+    [
+        ({"spec": {"size": "bad"}}, {}, "spec.size: bad"),
+        ({"spec": 5}, {}, "spec: Expected `object`, got `int`"),
+        ({"spec": []}, {}, "spec: Expected `object`, got `list`"),
+        (
+            CREW,
+            {"resource": Resource("example.com", "v1", "crews", "Crew")},
+            "example.com/v1 Crew is not reviewed here",
+        ),
+        (
+            CREW,
+            {"resource": Resource("example.org", "v1beta1", "crews", "Crew")},
+            "example.org/v1beta1 Crew is not reviewed here",
+        ),
+        (None, {"operation": "CREATE"}, "the request has no object"),
+    ],
+)
+def test_what_cannot_be_read_is_a_bad_request(doc: Any, fields: dict[str, Any], message: str) -> None:
+    for answer in (validated(doc, required("spec.a"), **fields), mutated(doc, **fields)):
+        assert answer.refusal is not None
+        assert (answer.refusal.code, answer.refusal.message) == (400, message)
+
+
+def test_what_the_spec_lacks_is_reported_and_not_a_reason_not_to_read_it() -> None:
+    # given a kind that reads only specs with a selector
+    def strict(given: Mapping[str, Any]) -> tuple[Doc | None, str]:
+        return (None, "spec: no selector") if given.get("selector") is None else (dict(given), "")
+
+    of = Reviews(resource=CREWS, versions=("v1beta1",), read_spec=strict, placeholders=("selector",))
+    # then
+    for spec in (None, {}, {"selector": None}, {"selector": {"matchLabels": {}}}):
+        answer = validated({"metadata": {"name": "c"}, "spec": spec}, of=of)
+        assert answer.refusal is None
+
+
+def test_when_the_cluster_cannot_be_asked_the_answer_is_an_error_of_the_server() -> None:
+    async def errors_of(_request: AdmissionRequest, _doc: Doc, _spec: Doc) -> Sequence[Cause]:
+        raise UnreachableError("no")
+
+    refused = at_once(reviews().judging(errors_of), asked(CREW)).refusal
+    assert refused is not None
+    assert refused.code == 500
+    assert "Crew" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("doc", "fields", "name"),
+    [
+        (CREW, {"name": "other"}, "c"),
+        ({"metadata": {"generateName": "c-"}}, {"name": "drawn"}, "drawn"),
+        ({"metadata": {"name": ""}}, {"name": "drawn"}, "drawn"),
+        (None, {"old": CREW, "name": "gone"}, "gone"),
+        ({}, {"name": ""}, ""),
+    ],
+)
+def test_an_object_is_called_by_its_name_or_as_the_request_says(
+    doc: Any, fields: dict[str, Any], name: str
+) -> None:
+    assert name_of(asked(doc, **fields)) == name

@@ -1,0 +1,67 @@
+"""What the specs of all workloads say alike."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kinds.statefulset.types import StatefulSetSpec
+from pykruise.pods.api import InPlaceUpdateStrategy
+from pykruise.pods.lifecycle import Lifecycle, LifecycleHook
+
+
+def spec(strategy: Any, **more: Any) -> StatefulSetSpec:
+    document = {"selector": {}, "template": {}, "updateStrategy": strategy, **more}
+    return msgspec.convert(
+        {name: value for name, value in document.items() if value is not None}, StatefulSetSpec
+    )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "is_on_delete", "is_paused", "policy"),
+    [
+        (None, False, False, "ReCreate"),
+        ({}, False, False, "ReCreate"),
+        ({"type": "RollingUpdate", "rollingUpdate": {}}, False, False, "ReCreate"),
+        (
+            {"type": "RollingUpdate", "rollingUpdate": {"paused": True, "podUpdatePolicy": "InPlaceOnly"}},
+            False,
+            True,
+            "InPlaceOnly",
+        ),
+        (
+            {"type": "OnDelete", "rollingUpdate": {"paused": True, "podUpdatePolicy": "InPlaceOnly"}},
+            True,
+            False,
+            "ReCreate",
+        ),
+    ],
+)
+def test_a_block_counts_unless_pods_are_updated_on_deletion(
+    strategy: Any, is_on_delete: bool, is_paused: bool, policy: str
+) -> None:
+    found = spec(strategy)
+    assert (found.is_on_delete, found.is_paused, found.policy) == (is_on_delete, is_paused, policy)
+    assert found.is_in_place is (policy == "InPlaceOnly")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "grace_s"),
+    [
+        (None, None),
+        ({"rollingUpdate": {}}, None),
+        ({"rollingUpdate": {"inPlaceUpdateStrategy": {"gracePeriodSeconds": 7}}}, 7),
+        ({"type": "OnDelete", "rollingUpdate": {"inPlaceUpdateStrategy": {"gracePeriodSeconds": 7}}}, None),
+    ],
+)
+def test_settings_of_updates_in_place_are_there_in_any_case(strategy: Any, grace_s: int | None) -> None:
+    expected = (
+        InPlaceUpdateStrategy() if grace_s is None else InPlaceUpdateStrategy(grace_period_seconds=grace_s)
+    )
+    assert spec(strategy).in_place == expected
+
+
+def test_hooks_are_there_in_any_case() -> None:
+    assert spec(None).hooks == Lifecycle()
+    found = spec(None, lifecycle={"preDelete": {"labelsHandler": {"a": "b"}}}).hooks
+    assert found == Lifecycle(pre_delete=LifecycleHook(labels_handler={"a": "b"}))

@@ -1,0 +1,244 @@
+"""What is wrong with the parts that all workloads with pods have."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kube.errors import Cause
+from pykruise.pods.api import OrderPriorityTerm, PriorityStrategy, ScatterTerm, WeightPriorityTerm
+from pykruise.pods.selector_guard import SELECTOR_MISMATCH, Mismatch
+from pykruise.pods.workload_validation import (
+    amount_errors,
+    immutable_errors,
+    label_selector_errors,
+    metadata_errors,
+    pod_errors,
+    priority_errors,
+    scatter_errors,
+    selector_errors,
+)
+
+ONE = {"name": "c", "image": "a:1"}
+MOUNTING = {**ONE, "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+DATA = {"metadata": {"name": "data"}}
+WEB = {"matchLabels": {"app": "web"}}
+
+Doc = dict[str, Any]
+
+
+def template(*containers: Doc, **spec: Any) -> Doc:
+    return {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": list(containers) or [ONE], **spec},
+    }
+
+
+def places(causes: Any) -> list[str]:
+    found: list[Cause] = list(causes)
+    return [one.field for one in found]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "wrong"),
+    [
+        ({}, ["name"]),
+        ({"name": None, "generateName": ""}, ["name"]),
+        ({"generateName": "web-"}, []),
+        ({"name": "web", "labels": None, "annotations": None}, []),
+        ({"name": "Web"}, ["name"]),
+        ({"name": "web", "labels": {"a b": "c"}}, ["labels"]),
+        ({"name": "web", "annotations": {"A.b/C": "x", "a b": "y"}}, ["annotations"]),
+    ],
+)
+def test_an_object_has_a_name_or_gets_one(metadata: Doc, wrong: list[str]) -> None:
+    assert places(metadata_errors(metadata)) == [f"metadata.{one}" for one in wrong]
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ({"selector": WEB, "template": template()}, []),
+        ({"selector": WEB}, []),
+        ({"template": template()}, ["spec.selector"]),
+        ({"selector": {}, "template": template()}, ["spec.selector"]),
+        ({"selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}, ["spec.selector"]),
+        ({"selector": WEB, "template": {"spec": {}}}, ["spec.template.metadata.labels"]),
+    ],
+)
+def test_a_selector_selects_the_pods_of_the_template_and_not_all(spec: Doc, wrong: list[str]) -> None:
+    assert places(selector_errors(spec, kind="cloneset")) == wrong
+
+
+def test_a_selector_of_everything_is_wrong_only_where_that_is_said() -> None:
+    assert places(label_selector_errors({}, "s")) == []
+    assert places(label_selector_errors({}, "s", empty="selects all")) == ["s"]
+    assert places(label_selector_errors(WEB, "s", empty="selects all")) == []
+    assert places(label_selector_errors({"matchExpressions": [{"key": "a"}]}, "s")) == ["s"]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_wrong"),
+    [(None, False), (0, False), (-1, True), ("0%", False), ("30%", False), ("3", True), ("-3%", True)],
+)
+def test_an_amount_is_a_number_or_a_share(value: int | str | None, is_wrong: bool) -> None:
+    assert places(amount_errors(value, "f")) == ["f"] * is_wrong
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ({}, ["spec.template"]),
+        ({"template": None}, ["spec.template"]),
+        ({"template": {"metadata": {"labels": {"app": "web"}}}}, ["spec.template.spec.containers"]),
+        ({"template": template()}, []),
+        ({"template": template(restartPolicy="Always")}, []),
+        ({"template": template(restartPolicy="Never")}, ["spec.template.spec.restartPolicy"]),
+        ({"template": template(activeDeadlineSeconds=5)}, ["spec.template.spec.activeDeadlineSeconds"]),
+    ],
+)
+def test_pods_of_a_workload_are_always_to_run(spec: Doc, wrong: list[str]) -> None:
+    assert places(pod_errors(spec, kind="cloneset")) == wrong
+
+
+BAD = {"name": "NOT good", "image": "a:1"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "new", "wrong"),
+    [
+        (None, [BAD], ["spec.template.spec.containers[0].name"]),
+        ([BAD], [BAD], []),
+        ([BAD], [{**BAD, "image": "a:2"}], []),
+        ([ONE], [BAD], ["spec.template.spec.containers[0].name"]),
+        ([BAD], [BAD, {**BAD, "name": "BAD too"}], ["spec.template.spec.containers[1].name"]),
+    ],
+    ids=["new", "unchanged", "changed elsewhere", "good before", "another one"],
+)
+def test_what_is_wrong_with_the_stored_template_keeps_nobody_from_changing_something_else(
+    stored: list[Doc] | None, new: list[Doc], wrong: list[str]
+) -> None:
+    old = None if stored is None else {"spec": {"template": template(*stored)}}
+    assert places(pod_errors({"template": template(*new)}, kind="cloneset", stored=old)) == wrong
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [{}, {"spec": None}, {"spec": {"template": None}}, {"spec": {"template": {"metadata": 5, "spec": []}}}],
+)
+def test_a_stored_template_that_cannot_be_read_excuses_nothing(stored: Doc) -> None:
+    found = pod_errors({"template": template(BAD)}, kind="cloneset", stored=stored)
+    assert places(found) == ["spec.template.spec.containers[0].name"]
+
+
+def test_a_claim_that_a_container_mounts_cannot_be_taken_away() -> None:
+    """Of such a template no pod can be made, although the template itself stays as it is."""
+    # given
+    stored = {"spec": {"template": template(MOUNTING), "volumeClaimTemplates": [DATA]}}
+    # when
+    spec = {"template": template(MOUNTING)}
+    found = pod_errors(spec, kind="cloneset", stored=stored)
+    # then
+    assert places(found) == ["spec.template.spec.containers[0].volumeMounts[0].name"]
+    # while what was missing before may be missing still
+    assert places(pod_errors(spec, kind="cloneset", stored={"spec": spec | {"replicas": 1}})) == []
+    with_data = spec | {"volumeClaimTemplates": [DATA]}
+    assert places(pod_errors(with_data, kind="cloneset", further_volumes=["data"], stored=stored)) == []
+
+
+def test_a_container_cannot_mount_what_no_claim_brings() -> None:
+    stored = {"spec": {"template": template(ONE), "volumeClaimTemplates": [DATA]}}
+    spec = {"template": template(MOUNTING), "volumeClaimTemplates": [DATA]}
+    assert places(pod_errors(spec, kind="cloneset", further_volumes=["data"], stored=stored)) == []
+    bare = {"template": template(MOUNTING)}
+    stored = {"spec": {"template": template(ONE)}}
+    found = places(pod_errors(bare, kind="cloneset", stored=stored))
+    assert found == ["spec.template.spec.containers[0].volumeMounts[0].name"]
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "is_wrong"),
+    [
+        ({"replicas": 1}, {"replicas": 2}, False),
+        ({"size": 1}, {"size": 1}, False),
+        ({"size": 1}, {"size": 2}, True),
+        ({"size": 1}, {}, True),
+        ({}, {"size": 1}, True),
+        ({"size": None}, {}, False),
+        ({}, None, False),
+        ({"size": 1}, None, True),
+        ({"selector": {**WEB, "matchExpressions": []}}, {"selector": WEB}, False),
+        ({"selector": WEB}, {"selector": {"matchLabels": {"app": "db"}}}, True),
+        ({"selector": "x"}, {"selector": WEB}, True),
+        ({"labels": {"a": ""}}, {"labels": {}}, True),
+    ],
+)
+def test_only_some_fields_may_change(new: Doc, old: Doc | None, is_wrong: bool) -> None:
+    """Absent and null are alike, and in a selector what is empty."""
+    found = immutable_errors(new, {"spec": old}, kind="cloneset", mutable=["replicas"])
+    assert places(found) == ["spec"] * is_wrong
+
+
+@pytest.mark.parametrize(
+    ("selector", "status", "is_wrong"),
+    [
+        (WEB, "True", False),
+        ({**WEB, "matchExpressions": []}, "True", False),
+        ({"matchLabels": {"app": "third"}}, "True", True),
+        ("x", "True", True),
+        (None, "True", True),
+        (WEB, "False", True),
+    ],
+)
+def test_only_the_managed_selector_may_come_back(selector: Any, status: str, is_wrong: bool) -> None:
+    # given a selector that was changed past admission, and the controller's condition
+    message = Mismatch(managed='{"matchLabels":{"app":"web"}}', found="{}").message("CloneSet")
+    condition = {"type": SELECTOR_MISMATCH, "status": status, "message": message}
+    stored = {"spec": {"selector": {"matchLabels": {"app": "db"}}}, "status": {"conditions": [condition]}}
+    # then
+    found = immutable_errors({"selector": selector}, stored, kind="cloneset", mutable=[])
+    assert places(found) == ["spec"] * is_wrong
+
+
+def weight(number: int, selector: Any = WEB) -> WeightPriorityTerm:
+    return msgspec.convert({"weight": number, "matchSelector": selector}, WeightPriorityTerm)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "count"),
+    [
+        (None, 0),
+        (PriorityStrategy(), 0),
+        (PriorityStrategy(weight_priority=[weight(0), weight(1), weight(100)]), 0),
+        (PriorityStrategy(weight_priority=[weight(-1), weight(101)]), 2),
+        (PriorityStrategy(weight_priority=[weight(1, {})]), 1),
+        (
+            PriorityStrategy(
+                weight_priority=[weight(1, {"matchExpressions": [{"key": "a", "operator": "Like"}]})]
+            ),
+            1,
+        ),
+        (PriorityStrategy(order_priority=[OrderPriorityTerm(ordered_key="a")]), 0),
+        (PriorityStrategy(order_priority=[OrderPriorityTerm(ordered_key="")]), 1),
+        (
+            PriorityStrategy(
+                weight_priority=[weight(1)], order_priority=[OrderPriorityTerm(ordered_key="a")]
+            ),
+            1,
+        ),
+        (PriorityStrategy(weight_priority=[], order_priority=[]), 0),
+    ],
+)
+def test_an_order_of_updates_is_one_list_of_good_entries(
+    strategy: PriorityStrategy | None, count: int
+) -> None:
+    assert places(priority_errors(strategy, "p")) == ["p"] * count
+
+
+@pytest.mark.parametrize(
+    ("pairs", "count"),
+    [([], 0), (["a=1", "a=2", "b=1"], 0), (["=1"], 1), (["a=1", "b=1", "a=1", "a=1"], 2)],
+)
+def test_a_pair_is_scattered_once(pairs: list[str], count: int) -> None:
+    terms = [ScatterTerm(key=key, value=value) for key, _, value in (one.partition("=") for one in pairs)]
+    assert places(scatter_errors(terms, "s")) == ["s"] * count
