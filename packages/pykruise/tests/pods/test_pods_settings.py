@@ -22,7 +22,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """One of each."""
 
     is_short: Annotated[bool, OnGate("Short", and_name="Names")] = False
-    workers: Annotated[int, WORKERS] = 3
+    workers: Annotated[int, "a note for readers", WORKERS] = 3
     namespace: Annotated[str, FromManager("namespace")] = "everywhere"
     shared: Shared = Shared()
     label: str = "app"

@@ -45,6 +45,7 @@ def test_labels_and_annotations_are_written_as_kubernetes_has_it() -> None:
 def test_ephemeral_containers_are_refused_once_whatever_is_wrong_with_them() -> None:
     assert places({"ephemeralContainers": [{"name": "NOT good"}]}) == ["t.spec.ephemeralContainers"]
     assert pod_spec_errors({"containers": [ONE], "ephemeralContainers": [ONE]}, "spec") == []
+    assert [one.field for one in pod_spec_errors({}, "spec")] == ["spec.containers"]
 
 
 @pytest.mark.parametrize(("seconds", "wrong"), [(None, []), (0, []), (1, []), (-1, ["t"])])
@@ -93,12 +94,32 @@ def test_a_volume_of_a_source_that_is_not_known_yet_is_one_all_the_same() -> Non
     ]
     spec = {"containers": [MOUNTING], "volumes": volumes}
     assert places(spec) == ["t.spec.volumes[2].secret"]
+    # and what is wrong with one that is known stays wrong beside it
+    both = {"name": "logs", "hostPath": {"path": ""}, "someNewField": 1}
+    assert places({"volumes": [both]}) == ["t.spec.volumes[0].hostPath.path"]
+    both["hostPath"] = {"path": "/logs"}
+    assert places({"volumes": [both]}) == []
 
 
 def test_a_field_that_is_not_known_yet_may_be_what_another_one_lacks() -> None:
     known, new = {**ONE, "livenessProbe": {}}, {**ONE, "livenessProbe": {"someNewHandler": {}}}
     assert places({"containers": [known]}) == ["t.spec.containers[0].livenessProbe"]
     assert places({"containers": [new]}) == []
+
+
+def test_labels_that_pods_are_spread_by_may_be_anything() -> None:
+    """As in templates of before Kubernetes asked for more."""
+    term = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["no value"]}]}
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    affinity = {"topologyKey": "zone", "labelSelector": term}
+    assert places({"topologySpreadConstraints": [{**spread, "labelSelector": term}]}) == []
+    labels = {"matchLabels": {"app": "no value"}}
+    assert places({"topologySpreadConstraints": [{**spread, "labelSelector": labels}]}) == []
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [affinity]}
+    assert places({"affinity": {"podAntiAffinity": required, "podAffinity": required}}) == []
+    bad = {"key": "no key", "operator": "Exists"}
+    found = places({"topologySpreadConstraints": [{**spread, "labelSelector": {"matchExpressions": [bad]}}]})
+    assert found == ["t.spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].key"]
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,6 @@ _RELAXED: Final = re.compile(
 """Where later Kubernetes minors allow more: a container restarts by rules of its own (1.34), tolerations compare
 numbers (1.35), search domains may have underscores (1.34). The API server decides when the pods are made."""
 
-_UNKNOWN_SOURCE: Final = re.compile(r"spec\.volumes\[(\d+)\]\.[^.]+$")
-
 
 def template_errors(
     template: Mapping[str, Any], path: str, *, further_volumes: Sequence[str] = ()
@@ -112,7 +110,7 @@ def _spec_errors(given: Mapping[str, Any], path: str, further_volumes: Sequence[
         return [invalid(path, "", str(error))]
     spec = with_defaults(template)["spec"]
     spec.pop("ephemeralContainers", None)  # not allowed at all
-    spec["volumes"] = [*_volumes(spec.get("volumes") or (), unknown), *map(_claim_volume, further_volumes)]
+    spec["volumes"] = [*(spec.get("volumes") or ()), *map(_claim_volume, further_volumes)]
     found = [*check_pod_spec(spec, path, is_pod=False), *check_whitespace(spec, path)]
     if (grace := spec["terminationGracePeriodSeconds"]) < 0:
         at_least = "must be greater than or equal to 0"
@@ -132,13 +130,6 @@ def _amount_errors(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
                     except ValueError as error:
                         place = f"{path}.{group}[{index}].resources.{bound}[{name}]"
                         yield invalid(place, text, str(error))
-
-
-def _volumes(volumes: Iterable[Document], unknown: Collection[str]) -> Iterator[Document]:
-    """A volume of a type that is not known here is one all the same."""
-    newer = {int(found[1]) for place in unknown if (found := _UNKNOWN_SOURCE.match(place))}
-    for index, volume in enumerate(volumes):
-        yield {"name": volume.get("name"), "emptyDir": {}} if index in newer else volume
 
 
 def _claim_volume(name: str) -> Document:

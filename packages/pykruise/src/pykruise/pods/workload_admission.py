@@ -152,4 +152,4 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 
 def name_of(request: AdmissionRequest) -> str:
     """The name of the object that is written."""
-    return str(get_path(request.object or {}, "metadata", "name") or request.name)
+    return str(get_path(request.object, "metadata", "name") or request.name)
