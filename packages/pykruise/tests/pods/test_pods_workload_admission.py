@@ -73,7 +73,7 @@ def test_doubts_stop_nothing() -> None:
     [
         (CREW, True, 0),
         ({"metadata": {}}, True, 0),
-        ({"spec": {"template": "x"}}, True, 0),
+        ({"spec": {"template": None}}, True, 0),
         ({"spec": {"template": {"spec": {"containers": [], "someNew": 1}}}}, True, 1),
         ({"spec": {"template": {"spec": {"containers": [], "someNew": 1}}}}, False, 0),
     ],
