@@ -255,6 +255,8 @@ def test_of_equal_pods_the_one_in_the_fuller_zone_goes_as_the_template_spreads_t
     # then
     assert deleted(plan_cloneset(builder.snapshot())) <= {"a", "c"}
     assert len(deleted(plan_cloneset(builder.snapshot()))) == 1
+    # and where it does not spread them, nobody asks where nodes are
+    assert builder.with_spec(template=template()).snapshot().node_labels == {}
 
 
 def test_pods_that_do_not_serve_go_first_and_cost_nothing() -> None:
