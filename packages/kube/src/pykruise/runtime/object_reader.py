@@ -40,7 +40,7 @@ class LiveObjects(Generic[T]):
         self._project = views.projector()
 
     async def in_namespace(self, namespace: str) -> Sequence[T]:
-        """Those of a namespace; none where the kind is not installed."""
+        """Those of a namespace (empty: of none); none where the kind is not installed."""
         try:
             found = await self._client().list(self._resource, namespace)
         except NotFoundError:
@@ -72,8 +72,8 @@ class LiveObjects(Generic[T]):
 
 
 class CachedObjects(LiveObjects[T]):
-    """Over a cache; `views` have the index BY_NAMESPACE. Where it is not filled yet, a question waits for it; while
-    its watch is broken, the API server is asked."""
+    """Over a cache. Where it is not filled yet, a question waits for it; while its watch is broken, the API server is
+    asked."""
 
     def __init__(self, client: Client, views: Views[T], *, clock: Clock, rng: random.Random) -> None:
         super().__init__(lambda: client, views)
@@ -81,7 +81,7 @@ class CachedObjects(LiveObjects[T]):
             client,
             views.resource,
             project=self._project,
-            indexes={BY_NAMESPACE: views.indexes[BY_NAMESPACE]},
+            indexes={BY_NAMESPACE: lambda one: (one.namespace,)},
             clock=clock,
             rng=rng,
         )

@@ -189,7 +189,7 @@ class Webhooks:
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
         self._store, self._again_s = _store(client, settings, webhook, self._folder)
         self._selecting = {
-            SIDECAR_SETS: Known(self._sidecars.known, self._sidecars.sets),
+            SIDECAR_SETS: Known(self._sidecars.sets.known, self._sidecars.sets.cache),
             WORKLOAD_SPREADS: Known(self._spreads.objects.known, self._spreads.objects.cache),
             POD_UNAVAILABLE_BUDGETS: Known(self._budgets.known, self._budgets.cache),
             PERSISTENT_POD_STATES: Known(self._states.objects.known, self._states.objects.cache),

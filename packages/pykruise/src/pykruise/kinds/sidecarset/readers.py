@@ -7,13 +7,13 @@ LiveSidecars     for reviews in the process of a sandbox, and where nothing runs
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from pykruise.kinds.sidecarset.facts import WHITELIST_KEY
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
+from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
+from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
@@ -24,6 +24,7 @@ from pykruise.kube.resources import CONFIG_MAPS, CONTROLLER_REVISIONS, NAMESPACE
 from pykruise.plans.targets import read_configuration
 from pykruise.plans.views import NamespaceView, project_namespace
 from pykruise.pods.revisions import RevisionView, project_revision
+from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 __all__ = ["RIGHTS", "CachedSidecars", "LiveSidecars"]
 
@@ -36,9 +37,8 @@ RIGHTS: Sequence[Right] = (
 """What reading them takes."""
 
 BY_SET = "sidecarset"
-
-_NOT_SERVED = 404
-_POLL_S = 0.2
+EVERYWHERE = ""
+"""The namespace of what is in none."""
 
 
 class LiveSidecars:
@@ -50,13 +50,10 @@ class LiveSidecars:
     def __init__(self, client: Callable[[], Client], *, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
+        self._sets = LiveObjects(client, SIDECAR_SET_VIEWS)
 
     async def sidecar_sets(self) -> Sequence[SidecarSetView]:
-        try:
-            found = await self._client().list(SIDECAR_SETS)
-        except NotFoundError:
-            return ()  # the kind is not installed
-        return [project_sidecarset(raw) for raw in found.items]
+        return await self._sets.in_namespace(EVERYWHERE)
 
     async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
         try:
@@ -95,7 +92,7 @@ class CachedSidecars:
         self._namespace = namespace
         self._live = LiveSidecars(lambda: client, namespace=revision_namespace or namespace)
         options: dict[str, Any] = {"clock": clock, "rng": rng}
-        self.sets: Cache[SidecarSetView] = Cache(client, SIDECAR_SETS, project=project_sidecarset, **options)
+        self.sets = CachedObjects(client, SIDECAR_SET_VIEWS, clock=clock, rng=rng)
         self._namespaces: Cache[NamespaceView] = Cache(
             client, NAMESPACES, project=project_namespace, **options
         )
@@ -109,39 +106,20 @@ class CachedSidecars:
             **options,
         )
 
-    @property
-    def is_installed(self) -> bool:
-        """Whether the API server serves SidecarSets, as far as is known."""
-        stats = self.sets.stats()
-        return stats.synced or stats.last_code != _NOT_SERVED
-
     def problems(self) -> Sequence[str]:
         """Why pods cannot be injected yet."""
-        if not self.is_installed or (self.sets.synced and self._namespaces.synced):
+        if not self.sets.is_installed or (self.sets.cache.synced and self._namespaces.synced):
             return ()
         return ("SidecarSets and namespaces have not been read yet",)
-
-    def known(self) -> Sequence[SidecarSetView] | None:
-        """All SidecarSets, without waiting; None: they have not been read yet."""
-        if self.is_installed and not self.sets.synced:
-            return None
-        return self.sets.values()
 
     async def run(self) -> None:
         """Mirror until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for cache in (self.sets, self._namespaces, self._revisions):
-                tasks.create_task(cache.run())
+            for one in (self.sets, self._namespaces, self._revisions):
+                tasks.create_task(one.run())
 
     async def sidecar_sets(self) -> Sequence[SidecarSetView]:
-        # Whether it is installed may come out only while this waits.
-        while self.is_installed and not self.sets.synced:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_POLL_S):
-                    await self.sets.wait_synced()
-        if self.sets.synced and not self.sets.is_connected:
-            return await self._live.sidecar_sets()
-        return self.sets.values()
+        return await self.sets.in_namespace(EVERYWHERE)
 
     async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
         await self._namespaces.wait_synced()
