@@ -413,3 +413,19 @@ def _replica_set(deployment: Document) -> Document:
         },
         "spec": deployment["spec"],
     }
+
+
+ADAPTIVE = {"type": "Adaptive", "adaptive": {"unschedulableDuration": 300}}
+RESERVE = {"type": "Adaptive", "adaptive": {"reserveUnschedulablePods": True, "unschedulableDuration": 60}}
+
+
+def adaptive(*names: Any, strategy: Any = ADAPTIVE, **spec: Any) -> UnitedWorld:
+    """One whose subsets are passed over while they have no nodes."""
+    world = UnitedWorld(*names, **spec)
+    world.spec["topology"]["scheduleStrategy"] = strategy
+    return world
+
+
+def reserve(*names: Any, **spec: Any) -> UnitedWorld:
+    """One that keeps pods without a node in reserve."""
+    return adaptive(*names, strategy=RESERVE, **spec)

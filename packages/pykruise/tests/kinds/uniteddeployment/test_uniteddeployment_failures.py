@@ -1,0 +1,182 @@
+"""What is reported of writes that are refused and of objects that cannot be read."""
+
+from typing import Any
+
+import msgspec
+
+from pykruise.kinds.uniteddeployment.plan import status_after
+from pykruise.kinds.uniteddeployment.workloads import (
+    CLONE_SET,
+    RESERVED_LABEL,
+    SUBSET_LABEL,
+)
+from pykruise.kube.clock import format_time
+from pykruise.kube.errors import ForbiddenError, Status
+from pykruise.plans.purposes import Purpose
+from pykruise.pods.reasons import Code
+from pykruise.runtime.execute import Failure
+from pykruise.runtime.plan import Plan
+from support.united_world import (
+    NOW,
+    UnitedWorld,
+    reserve,
+)
+
+
+def purposes(world: UnitedWorld) -> list[Purpose]:
+    return [stage.purpose for stage in world.plan().stages]
+
+
+# ── failures ─────────────────────────────────────────────────────────────
+
+
+def refused(
+    world: UnitedWorld, purpose: Purpose, why: str = "no", *, of: Plan | None = None
+) -> dict[str, Any]:
+    """The status when the first write of that stage was refused. `of`: the plan, by default the one of now."""
+    found = refused_or_none(world, purpose, why, of=of)
+    assert found is not None
+    return found
+
+
+def refused_or_none(
+    world: UnitedWorld, purpose: Purpose, why: str = "no", *, of: Plan | None = None
+) -> dict[str, Any] | None:
+    plan = of or world.plan()
+    stage = next(one for one in plan.stages if one.purpose == purpose)
+    chain = stage.chains[0]
+    error = ForbiddenError(Status(code=403, reason="Forbidden", message=why))
+    return status_after(world.snapshot(), plan, Failure(purpose, chain.subject, chain.steps[0], error))
+
+
+def test_a_workload_that_cannot_be_made_is_seen_in_the_status() -> None:
+    """case 45"""
+    world = UnitedWorld("a", "b", replicas=2)
+    found = refused(world, Purpose.CREATE_WORKLOADS, "webhook said no")
+    (condition,) = [one for one in found["conditions"] if one["type"] == "SubsetProvisioned"]
+    assert (condition["status"], condition["reason"]) == ("False", "Error")
+    assert "webhook said no" in condition["message"]
+    assert found.get("observedGeneration", 0) == 0
+    world.document["status"] = found
+    world.settle()
+    assert world.condition("SubsetProvisioned")["status"] == "True"
+    assert world.status["observedGeneration"] == 1
+
+
+def test_a_refused_write_is_a_warning() -> None:
+    # given everything at once: a subset that comes, one that goes, one that stays, and another template
+    world = UnitedWorld("a", "b", replicas=4).settle()
+    world.set_subsets("a", "c").set_image("nginx:2")
+    # then
+    told = {
+        stage.purpose: [
+            (step.failed.reason, step.failed.warning)
+            for chain in stage.chains
+            for step in chain.steps
+            if step.failed is not None
+        ]
+        for stage in world.plan().stages
+    }
+    assert told == {
+        Purpose.STORE_REVISION: [("FailedRevisionProvision", True)],
+        Purpose.CREATE_WORKLOADS: [("FailedUpdateSubset", True)],
+        Purpose.DELETE_WORKLOADS: [("FailedUpdateSubset", True)],
+        Purpose.UPDATE_WORKLOADS: [("FailedUpdateSubset", True)],
+    }
+
+
+def test_a_workload_that_cannot_be_updated_is_seen_in_the_status() -> None:
+    world = UnitedWorld("a", "b", replicas=2).settle().set_image("nginx:2")
+    found = refused(world, Purpose.UPDATE_WORKLOADS, "no")
+    (condition,) = [one for one in found["conditions"] if one["type"] == "SubsetUpdated"]
+    assert condition["status"] == "False"
+    assert condition["message"].startswith("subset a: ")
+
+
+def test_a_refused_write_that_no_condition_is_about_reports_what_is_and_not_the_generation() -> None:
+    world = UnitedWorld("a", replicas=2).settle()
+    before = world.status
+    world.set_image("nginx:2")
+    found = refused(world, Purpose.STORE_REVISION)
+    plan = world.plan()
+    assert plan.status is not None
+    assert found == {**plan.status, "observedGeneration": before["observedGeneration"]}
+    assert found["updatedRevision"] != before["updatedRevision"]
+
+
+def test_a_refused_write_is_reported_again_when_the_status_is_stored_already() -> None:
+    """so that what it waits for is the error at each try"""
+    # given
+    world = reserve("a", replicas=1).settle()
+    world.pods_of("a")[0]["metadata"]["labels"][RESERVED_LABEL] = "wrong"
+    # when
+    world.document["status"] = refused(world, Purpose.MARK_PODS)
+    # then
+    assert world.plan().status is None
+    assert refused(world, Purpose.MARK_PODS) == world.status
+
+
+def test_an_old_revision_that_cannot_be_deleted_holds_nothing_back() -> None:
+    # given
+    world = UnitedWorld("a", replicas=1).settle().set_image("nginx:2").settle()
+    before = world.status["observedGeneration"]
+    # when it becomes one too many
+    world.change(revisionHistoryLimit=0)
+    plan = world.plan()
+    # then this is not yet done
+    assert refused(world, Purpose.TRUNCATE_REVISIONS, of=plan)["observedGeneration"] == before
+    # and later there is nothing to report
+    world.document["status"] = plan.status
+    assert world.plan().status is None
+    assert refused_or_none(world, Purpose.TRUNCATE_REVISIONS) is None
+
+
+def test_a_write_that_is_refused_before_there_is_a_status_is_in_the_first_one() -> None:
+    world = UnitedWorld("a", replicas=1)
+    plan = msgspec.structs.replace(world.plan(), status=None)
+    found = refused(world, Purpose.CREATE_WORKLOADS, of=plan)
+    assert [one["type"] for one in found["conditions"]] == ["SubsetProvisioned"]
+
+
+def test_a_subset_that_is_being_updated_counts_as_updated_until_one_fails() -> None:
+    """of a manager that has not said so yet"""
+    world = UnitedWorld("a", replicas=1).settle()
+    world.document["status"]["conditions"] = []
+    world.change(replicas=2)
+    assert purposes(world) == [Purpose.GROW_WORKLOADS]
+    world.carry_out(world.plan())
+    assert world.condition("SubsetUpdated")["status"] == "True"
+
+
+def test_one_that_cannot_be_read_is_left_as_it_is() -> None:
+    world = UnitedWorld("a", replicas=2).settle()
+    world.change(replicas="many")
+    plan = world.plan()
+    assert not list(plan.steps)
+    assert plan.status is None
+    assert plan.waiting is not None
+    assert plan.waiting.code is Code.INVALID_SPEC
+    assert [(note.reason, note.warning) for note in plan.notes] == [(Code.INVALID_SPEC, True)]
+
+
+def test_without_the_definition_of_its_workloads_it_waits() -> None:
+    world = UnitedWorld("a", replicas=2)
+    world.unserved = {CLONE_SET}
+    plan = world.plan()
+    assert not list(plan.steps)
+    assert plan.waiting is not None
+    assert plan.waiting.code is Code.NO_TARGET
+
+
+def test_nothing_is_done_for_one_that_is_going() -> None:
+    """case 63"""
+    world = UnitedWorld("a", replicas=2)
+    world.document["metadata"]["deletionTimestamp"] = format_time(NOW)
+    assert world.plan().is_settled
+
+
+def test_a_selector_of_expressions_alone_gets_labels_for_the_subset() -> None:
+    """case 64"""
+    selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}
+    world = UnitedWorld("a", replicas=1, selector=selector).sync()
+    assert world.of("a")["spec"]["selector"] == {**selector, "matchLabels": {SUBSET_LABEL: "a"}}
