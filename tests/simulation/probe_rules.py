@@ -330,7 +330,8 @@ class ProbeRules:
                 if container in names
             }
             states = {one["name"]: one["state"] for one in node.states.get(pod.uid, ())}
-            if states != dict.fromkeys(due, "Succeeded"):
+            unknown = {name for name, state in states.items() if state == "Unknown"} - due
+            if states != {**dict.fromkeys(due, "Succeeded"), **dict.fromkeys(unknown, "Unknown")}:
                 yield Violation("found", f"{pod.name}: {states}, made are {due}", now)
 
     def _shows_all(self, pod: Pod, node: NodeProbes, now: float) -> Iterator[Violation]:

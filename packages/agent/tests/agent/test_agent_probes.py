@@ -150,6 +150,16 @@ async def test_a_changed_handler_makes_what_was_found_unknown() -> None:
         await state_is(stage, "game#idle", "Unknown", within_s=10.0)
 
 
+async def test_what_was_found_in_another_container_is_not_known() -> None:
+    async with agent_stage() as stage:
+        stage.runtime.exec = Command()
+        pod = await stage.run_pod("web-0")
+        await stage.ask_probes(pod, probe(periodSeconds=30))
+        await state_is(stage, "game#idle", "Succeeded")
+        await stage.ask_probes(pod, probe(container="none", periodSeconds=30))
+        await state_is(stage, "game#idle", "Unknown", within_s=10.0)
+
+
 async def test_probes_that_are_not_asked_for_any_more_end_and_their_states_go() -> None:
     """containers case 51"""
     async with agent_stage() as stage:

@@ -13,6 +13,7 @@ from pykruise.kube.node_agent.probe_checks import (
     Seen,
     advance_check,
     due_at,
+    rules_of,
     status_of,
 )
 from pykruise.sandbox.faults import Rule, failed_probe
@@ -86,6 +87,14 @@ def test_another_handler_says_nothing_yet() -> None:
     (before,) = played(EXEC, seen())
     after = advance_check({"tcpSocket": {"port": 80}, "failureThreshold": 3}, before, seen(FAILED), 10.5)
     assert after.state == UNKNOWN
+
+
+def test_another_container_says_nothing_yet_although_it_is_not_there() -> None:
+    here, there = (rules_of({"containerName": one, "probe": EXEC}) for one in ("main", "side"))
+    (before,) = played(here, seen())
+    assert before.state == SUCCEEDED
+    assert advance_check(here, before, None, 20.0).state == SUCCEEDED
+    assert advance_check(there, before, None, 10.5).state == UNKNOWN
 
 
 def test_a_message_has_1024_characters_at_most() -> None:

@@ -38,6 +38,7 @@ from pykruise.kube.node_agent.probe_checks import (
     needs_probe,
     period_s,
     project_node_probes,
+    rules_of,
     status_of,
 )
 from pykruise.kube.patches.merge import diff_merge
@@ -140,7 +141,7 @@ class Prober:
         if asked is None:
             return None
         pod, probe = asked
-        rules = probe.get("probe") or {}
+        rules = rules_of(probe)
         now, before = self._clock(), self._checks.get(name)
         if (left_s := due_at(rules, before) - now) > 0 and not _is_other(rules, before):
             return left_s

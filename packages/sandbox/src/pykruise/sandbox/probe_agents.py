@@ -25,6 +25,7 @@ from pykruise.kube.node_agent.probe_checks import (
     due_at,
     events_of,
     project_node_probes,
+    rules_of,
     status_of,
 )
 from pykruise.kube.patches.merge import diff_merge
@@ -88,7 +89,7 @@ class ProbeAgents(Agents):
             seen = self._seen_by(
                 Key(pod["namespace"], pod["name"]), pod["uid"], probe["containerName"], probe["name"]
             )
-            rules = probe.get("probe") or {}
+            rules = rules_of(probe)
             checks[name] = advance_check(rules, before.get(name), seen, now)
             next_at.append(due_at(rules, checks[name]))
         self._checks[view.name] = checks

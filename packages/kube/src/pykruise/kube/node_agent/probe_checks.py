@@ -32,6 +32,7 @@ __all__ = [
     "needs_probe",
     "period_s",
     "project_node_probes",
+    "rules_of",
     "status_of",
     "timeout_s",
     "with_handler",
@@ -50,7 +51,8 @@ REPEAT_S: Final = 600.0
 MOST_TEXT: Final = 1024
 """Characters of a message."""
 
-_HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
+_HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "containerName")
+"""What is done, and in which container: what another one has found says nothing."""
 
 CheckKey = tuple[str, str]
 """Uid of the pod, name of the probe."""
@@ -106,6 +108,11 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     said_at: Instant = 0.0
 
 
+def rules_of(probe: Mapping[str, Any]) -> Document:
+    """What a check goes by: the fields of the core Probe of a NodePodProbe's probe, and its container."""
+    return {**(probe.get("probe") or {}), "containerName": probe["containerName"]}
+
+
 def due_at(probe: Mapping[str, Any], check: Check | None) -> Instant:
     """When the next check is to be made; 0: at once."""
     if check is None or check.made_at is None:
@@ -114,7 +121,7 @@ def due_at(probe: Mapping[str, Any], check: Check | None) -> Instant:
 
 
 def advance_check(probe: Mapping[str, Any], before: Check | None, seen: Seen | None, now: Instant) -> Check:
-    """The check after this instant. `probe`: the fields of a core Probe. Before it is due nothing changes."""
+    """The check after this instant. `probe`: see `rules_of`. Before it is due nothing changes."""
     check = with_handler(probe, before)
     if due_at(probe, check) > now:
         return check
