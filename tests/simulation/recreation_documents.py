@@ -144,6 +144,13 @@ class Request(msgspec.Struct, frozen=True):
         return {one["name"]: one["phase"] for one in self.status.get("containerRecreateStates") or ()}
 
     @property
+    def killed(self) -> set[str]:
+        """Containers that an agent says it has stopped; one may have ended by itself just then."""
+        return {
+            one["name"] for one in self.status.get("containerRecreateStates") or () if one.get("isKilled")
+        }
+
+    @property
     def mirror(self) -> Sequence[Document]:
         """Containers as the manager has told the agent."""
         return self.status.get("containerStatusSnapshot") or ()

@@ -272,7 +272,7 @@ class RecreationRules:
         if after.is_over and not before.is_over:
             if [after.states.get(name) for name in after.names] != ["Succeeded"] * len(after.names):
                 yield self._broken(commit, "complete", f"{after.key} is over: {dict(after.states)}")
-            spared = [name for name in after.names if (after.uid, name) not in self._stopped]
+            spared = [name for name in after.names if name not in after.killed]
             if spared and after.strategy.get("forceRecreate"):
                 yield self._broken(commit, "complete", f"{after.key} is over, {spared} were not stopped")
             if self._is_calm and commit.at > after.deadline + LATE_S:
