@@ -106,7 +106,7 @@ class RecreationRules:
             yield self._broken(commit, "stopped", f"{what}, nobody asked for that")
             return
         request = max(begun, key=lambda one: self._began_at(self._requests[one.uid]))
-        if not request.is_open and self._ended_at(self._requests[request.uid]) < commit.at - STOPPING_S:
+        if not request.is_open and self._ended_at(self._requests[request.uid]) < ended_at - STOPPING_S:
             yield self._broken(commit, "stopped", f"{what}, {request.key} is over")
         if (request.uid, name) in self._stopped:
             yield self._broken(commit, "stopped", f"{what} twice for {request.key}")

@@ -122,10 +122,7 @@ class NodeRuntime:
             return
         hook_s = max((one.pre_stop_s for one, _ in container_roles(pod) if one.name == name), default=0.0)
         await asyncio.sleep(min(hook_s + self._world().settings.stop_s, max(grace_s, _LEAST_GRACE_S)))
-        state = self._states.get(key)
-        if state is not None and state.uid == pod.uid and self._is_at(state, name, run.number):
-            self._states[key] = with_stopped(state, pod, name, self._clock())
+        still = (self.runs_of(key, pod.uid) or {}).get(name)
+        if still is not None and still.number == run.number:
+            self._states[key] = with_stopped(self._states[key], pod, name, self._clock())
             self._wake(pod)
-
-    def _is_at(self, state: PodState, name: str, number: int) -> bool:
-        return any(run.name == name and run.number == number for run in state.runs)

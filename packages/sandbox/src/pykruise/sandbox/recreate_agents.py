@@ -98,6 +98,8 @@ class RecreateAgents(Agents):
         if turn.stop:
             grace_s = float(stop_grace_s(request.document))
             await self._stop_container(request.pod, turn.stop, grace_s)
+            if self._containers_of(request.pod, request.pod_uid) is None:
+                return None  # the node has lost power meanwhile, and its agent with it
         if turn.states != get_path(request.document, "status", "containerRecreateStates", default=[]):
             await self._report(request, {"containerRecreateStates": list(turn.states)})
             return None
