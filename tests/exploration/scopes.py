@@ -404,6 +404,49 @@ def _states(pods: int) -> list[Small]:
     return [Small("PersistentPodState", script, GONE, operations, zones)]
 
 
+def _recreations(pods: int) -> list[Small]:
+    def ask(name: str) -> Operation:
+        return _do("ask", name=name, pod=0, containers=[{"name": "main"}], ttlSecondsAfterFinished=5)
+
+    script = Script(
+        seed=1,
+        kind="containerrecreaterequest of CloneSet",
+        object=workload("CloneSet", pods, {"podUpdatePolicy": "InPlaceIfPossible"}),
+        nodes=1,
+    )
+    operations = (GONE, IMAGE, _do("withdraw", name="again"), ask("another"))
+    return [Small("ContainerRecreateRequest", script, ask("again"), operations, has_clock=True)]
+
+
+def _markers(pods: int) -> list[Small]:
+    probe = {
+        "name": "idle",
+        "containerName": "main",
+        "probe": {"exec": {"command": ["/idle.sh"]}},
+        "podConditionType": "sim.io/idle",
+        "markerPolicy": [{"state": "Succeeded", "labels": {"idle": "yes"}}],
+    }
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "probes": [probe]}
+    script = Script(
+        seed=1,
+        kind="podprobemarker",
+        object=workload("CloneSet", pods, {"podUpdatePolicy": "ReCreate"}),
+        beside={
+            **kruise_object("PodProbeMarker", spec, name="marker"),
+            "apiVersion": "apps.kruise.io/v1alpha1",
+        },
+        nodes=1,
+    )
+    begin = _do("change_shown", name="marker", podConditionType="sim.io/other")
+    operations = (
+        GONE,
+        _do("label_pod", pod=0, labels={"app": "another"}),
+        _do("delete_marker", name="marker"),
+        _do("delete_node_probes", node=0),
+    )
+    return [Small("PodProbeMarker", script, begin, operations)]
+
+
 KINDS: Mapping[str, Callable[[int], list[Small]]] = {
     "cloneset": _clonesets,
     "statefulset": _statefulsets,
@@ -419,4 +462,6 @@ KINDS: Mapping[str, Callable[[int], list[Small]]] = {
     "imagepulljob": _pull_jobs,
     "imagelistpulljob": _list_pull_jobs,
     "persistentpodstate": _states,
+    "containerrecreaterequest": _recreations,
+    "podprobemarker": _markers,
 }

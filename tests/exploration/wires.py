@@ -24,7 +24,7 @@ from simulation.script import Fault
 __all__ = ["LOG", "Faults", "GatedNodes", "GatedWire", "ReconcileLog"]
 
 
-REPORTED = ("/pods/", "/nodeimages/")
+REPORTED = ("/pods/", "/nodeimages/", "/containerrecreaterequests/", "/nodepodprobes/")
 
 
 class ReconcileLog:
@@ -127,7 +127,7 @@ class GatedWire(Wire):
 
 
 class GatedNodes(WrappedTransport):
-    """The nodes' transport: what kubelets write about pods and agents about NodeImages waits."""
+    """The nodes' transport: what kubelets write about pods, and agents about what they are asked for, waits."""
 
     def __init__(self, inner: Transport, gates: Gates) -> None:
         super().__init__(inner)
