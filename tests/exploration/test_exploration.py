@@ -27,6 +27,8 @@ SUITE = {
     "resourcedistribution": ("delete_copy 0", "delete_namespace", "spec {'data': {'a': '1'}}", "hand-over"),
     "ephemeraljob": ("debug 0 look", "conflict", "a watch breaks", "delete_pod 0"),
     "imagepulljob": ("conflict", "a watch breaks"),
+    "containerrecreaterequest": ("conflict", "answer lost", "withdraw again", "hand-over"),
+    "podprobemarker": ("conflict", "a watch breaks", "delete_marker marker"),
 }
 """By kind: worlds of one pod, and of two nodes or namespaces."""
 
@@ -43,6 +45,9 @@ LARGEST = {
     ("ephemeraljob", "delete_pod 0"),
     ("imagepulljob", "conflict"),
     ("imagepulljob", "a watch breaks"),
+    ("containerrecreaterequest", "withdraw again"),
+    ("containerrecreaterequest", "hand-over"),
+    ("podprobemarker", "delete_marker marker"),
 }
 """Worlds with the most states: --exhaustive has them."""
 
