@@ -164,7 +164,8 @@ def _typed(kind: str, growth: Growth, *, name: str, depth: int, number: int, abo
     found = {}
     for field, one in fields.items():
         inner = one.kind.removeprefix("*").removeprefix("[]").removeprefix("{}")
-        if inner in above or inner == kind or (kind in _ONE_OF and len(found) > 1):
+        is_another = kind in _ONE_OF and field != "name" and found.keys() - {"name"}
+        if inner in above or inner == kind or is_another:
             continue
         found[field] = _typed(one.kind, growth, name=field, depth=depth, number=number, above=(*above, kind))
     return found

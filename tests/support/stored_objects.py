@@ -29,6 +29,10 @@ class StoredObjects:
             raise _refusal("NotFoundError", 404)
         return found[0]
 
+    async def get_path(self, path: str) -> bytes:
+        """Nothing is served that it was not made for."""
+        raise _refusal("NotFoundError", 404)
+
     async def list(self, resource: Any, namespace: str = "", **_: Any) -> _Listed:
         """All of a kind."""
         return _Listed([msgspec.Raw(one) for one in self._objects.get(resource.plural, [])])

@@ -241,6 +241,24 @@ def test_only_new_pods_are_changed(operation: str, subresource: str) -> None:
     assert answer(doc, operation=operation, subresource=subresource) == ALLOWED
 
 
+class Stumbling:
+    """A step that relies on what API servers promise."""
+
+    name = "stumbling"
+
+    def wanted(self, _: Interests) -> str:
+        return ALWAYS
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        if (pod.get("spec") or {}).get("containers") == [{}]:
+            return None
+        raise TypeError("no pod")
+
+
+def stumbled(doc: dict[str, Any] | None) -> AdmissionAnswer:
+    return at_once(chain.mutating([Stumbling()]), request(PODS, doc, operation="CREATE"))
+
+
 @pytest.mark.parametrize(
     "doc",
     [
@@ -249,14 +267,21 @@ def test_only_new_pods_are_changed(operation: str, subresource: str) -> None:
         {"metadata": {"labels": {"a": 1}}},
         {"metadata": {"ownerReferences": [{"controller": "yes"}]}},
         {"spec": {"containers": {}}},
-        {"spec": {"containers": [{"env": [{"value": "1"}]}]}},
+        {"spec": {"containers": [{"env": [{"name": 1}]}]}},
         {"spec": {"readinessGates": [3]}},
+        {"spec": {"tolerations": [{"tolerationSeconds": "1"}]}},
     ],
 )
 def test_a_body_that_is_no_pod_is_a_bad_request(doc: dict[str, Any] | None) -> None:
-    refusal = answer(doc).refusal
+    refusal = stumbled(doc).refusal
     assert refusal is not None
     assert refusal.code == 400
+
+
+def test_a_step_that_fails_over_a_pod_is_asked_again_only_where_a_null_was_an_item() -> None:
+    with pytest.raises(TypeError):
+        stumbled(pod())
+    assert stumbled({"spec": {"containers": [None]}}) == ALLOWED
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_a_patch_may_make_the_spec_or_take_it_away() -> None:
     [
         ("x", "failed to merge patch: "),
         ({"spec": {"containers": [{"image": "b"}]}}, "failed to merge patch: "),
-        ({"spec": {"hostNetwork": "yes"}}, "patch gives no pod: spec.hostNetwork: "),
+        ({"spec": {"hostNetwork": "yes"}}, "patch gives no pod: json: cannot unmarshal string"),
     ],
 )
 def test_a_patch_that_gives_no_pod_is_refused(patch: Any, wrong: str) -> None:

@@ -9,6 +9,7 @@ from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
 from pykruise.kube.errors import Cause, UnreachableError
 from pykruise.kube.field_errors import required
 from pykruise.kube.resources import Resource
+from pykruise.pods.open_parts import TEMPLATE
 from pykruise.pods.workload_admission import Reviews, name_of
 from support.reviews import at_once, request
 
@@ -81,7 +82,7 @@ def test_doubts_stop_nothing() -> None:
 def test_fields_of_a_pod_template_that_nobody_knows_are_a_doubt(
     doc: Doc, has_template: bool, count: int
 ) -> None:
-    answer = validated(doc, of=reviews(has_pod_template=has_template))
+    answer = validated(doc, of=reviews(parts=TEMPLATE if has_template else {}))
     assert answer.refusal is None
     assert len(answer.warnings) == count
 

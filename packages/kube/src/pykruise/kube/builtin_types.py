@@ -25,7 +25,16 @@ from pykruise.kube.go_text import quoted
 from pykruise.kube.package_data import package_data
 from pykruise.kube.quantities import format_quantity
 
-__all__ = ["AmountError", "DecodeError", "Decoder", "Field", "decoder_for", "fields_of"]
+__all__ = [
+    "AmountError",
+    "DecodeError",
+    "Decoder",
+    "Field",
+    "decoder_for",
+    "fields_of",
+    "go_type_of",
+    "json_kind",
+]
 
 
 class DecodeError(ValueError):
@@ -122,8 +131,13 @@ _KINDS: Final = {
 }
 
 
+def json_kind(value: Any) -> str:
+    """What Go calls a value that it cannot take."""
+    return _KINDS.get(type(value), "value")
+
+
 def _mismatch(value: Any, go_type: str) -> _Mismatch:
-    return _Mismatch(_KINDS.get(type(value), "value"), go_type)
+    return _Mismatch(json_kind(value), go_type)
 
 
 class _Zero(NamedTuple):
@@ -262,13 +276,14 @@ def _short(definition: str) -> str:
     return f"{package.rpartition('.')[2]}.{name}"
 
 
-def _go_type(kind: str) -> str:
+def go_type_of(kind: str) -> str:
+    """The type of a `Field.kind` as Go writes it."""
     if kind.startswith("[]"):
-        return f"[]{_go_type(kind[2:])}"
+        return f"[]{go_type_of(kind[2:])}"
     if kind.startswith("{}"):
-        return f"map[string]{_go_type(kind[2:])}"
+        return f"map[string]{go_type_of(kind[2:])}"
     if kind.startswith("*"):
-        return _go_type(kind[1:])
+        return go_type_of(kind[1:])
     if kind in _SCALARS:
         return {"bytes": "[]uint8", "quantity": "resource.Quantity"}.get(kind, kind)
     return _short(kind)
@@ -281,10 +296,10 @@ def _compile(kind: str, go_type: str) -> tuple[_Decode, _Zero]:
         return decode, _Zero(lambda: None, False)
     if kind.startswith("[]"):
         item, zero = _compile(kind[2:], go_type)
-        return _list_decoder(item, zero, _go_type(kind)), _Zero(lambda: None, False)
+        return _list_decoder(item, zero, go_type_of(kind)), _Zero(lambda: None, False)
     if kind.startswith("{}"):
         item, zero = _compile(kind[2:], "" if go_type.endswith("List") else go_type)
-        return _map_decoder(item, zero, go_type or _go_type(kind)), _Zero(lambda: None, False)
+        return _map_decoder(item, zero, go_type or go_type_of(kind)), _Zero(lambda: None, False)
     if kind in _SCALARS:
         decode, zero = _SCALARS[kind]
         if go_type and kind == "string":

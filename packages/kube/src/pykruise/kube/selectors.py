@@ -308,7 +308,10 @@ def _from_expression(expression: Any) -> Requirement:
     operator = _DOCUMENT_OPERATORS.get(name) if isinstance(name, str) else None
     if operator is None:
         raise SelectorError(f"{quoted(excerpt(str(name)))} is not a valid label selector operator")
-    return _requirement(expression.get("key", ""), operator, expression.get("values") or [])
+    values = expression.get("values") or []
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise SelectorError(f"values of a label selector are a list, got {excerpt(repr(values))}")
+    return _requirement(expression.get("key", ""), operator, values)
 
 
 def _requirement(key: Any, operator: Operator, values: Sequence[Any]) -> Requirement:

@@ -1,25 +1,51 @@
-"""What cannot be read is refused before a kind's own review looks at it.
+"""An object whose metadata cannot be read is refused before a kind's own review looks at it.
 
 AdmissionRequest ──▶ readable(reviewer) ──▶ 400 with the place, or the reviewer's answer
 
-Pure but for what the reviewer does.
+Pure but for what the reviewer does. An API server sends no such object; specs are read by the reviews themselves.
 """
+
+from typing import Any
+
+import msgspec
 
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.field_errors import bad_request
-from pykruise.pods.template_shape import shape_problem
 
 __all__ = ["readable"]
 
 
+class _Metadata(msgspec.Struct, rename="camel"):
+    """What reviews read of it. A null is an absent field."""
+
+    name: str | None = None
+    generate_name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: list[str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata | None = None
+    spec: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
+
+
 def readable(reviewer: Reviewer) -> Reviewer:
-    """The reviewer of a workload, for objects whose metadata and templates have the right types."""
+    """The reviewer of a kind, for objects whose metadata have the right types."""
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if request.operation in ("CREATE", "UPDATE"):
             for doc in (request.object, request.old_object):
-                if doc is not None and (problem := shape_problem(doc)):
-                    return AdmissionAnswer(refusal=bad_request(f"not a {request.resource.kind}: {problem}"))
+                try:
+                    msgspec.convert(doc or {}, _Object)
+                except msgspec.ValidationError as error:
+                    text, _, place = str(error).partition(" - at `$.")
+                    problem = f"not a {request.resource.kind}: {place.rstrip('`')}: {text}"
+                    return AdmissionAnswer(refusal=bad_request(problem))
         return await reviewer(request)
 
     return review

@@ -20,6 +20,7 @@ from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
+from pykruise.kube.typed_documents import read
 from pykruise.pods import keys
 from pykruise.pods.in_place import Settings, pod_verdict
 from pykruise.pods.in_place.images import image_name
@@ -184,12 +185,11 @@ class _Status(msgspec.Struct, rename="camel"):
 
 class _Budget(msgspec.Struct):
     metadata: _Meta
-    spec: _Spec | None = None
-    status: msgspec.Raw = msgspec.Raw(b"null")
+    spec: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
 
 
 _decode = msgspec.json.Decoder(_Budget).decode
-_decode_status = msgspec.json.Decoder(_Status | None).decode
 
 
 def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
@@ -199,8 +199,11 @@ def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
     OpenKruise do not convert.
     """
     budget = _decode(raw)
-    meta, spec, status = budget.metadata, budget.spec or _Spec(), _decode_status(budget.status) or _Status()
-    annotations = meta.annotations or {}
+    meta, annotations = budget.metadata, budget.metadata.annotations or {}
+    found, unread = read(budget.spec or {}, _Spec, path="spec")
+    spec = found or _Spec()
+    counted, _ = read(budget.status or {}, _Status, path="status", raw={"disruptedPods", "unavailablePods"})
+    status = counted or _Status()
     selector, problem = _selector(spec.selector)
     ignored, ignored_problem = _ignored(spec.ignored_pod_selector)
     target = spec.target_ref or _Target()
@@ -222,8 +225,8 @@ def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
         operations=frozenset(spec.protect_operations or _items(annotations)),
         ignored=ignored,
         ignored_problem=ignored_problem,
-        problem=problem,
-        stored_status=msgspec.json.decode(budget.status) or {},
+        problem=unread or problem,
+        stored_status=budget.status or {},
         desired_available=status.desired_available,
         current_available=status.current_available,
         unavailable_allowed=status.unavailable_allowed,

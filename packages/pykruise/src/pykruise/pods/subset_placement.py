@@ -12,7 +12,8 @@ from typing import Any, Final
 from pykruise.kube.documents import Document
 from pykruise.kube.patches import PatchError, apply_strategic_merge, definition_for
 from pykruise.kube.resources import PODS
-from pykruise.pods.template_shape import shape_problem
+from pykruise.kube.zero_values import filled
+from pykruise.pods.open_parts import POD_TEMPLATE, why_unreadable
 
 __all__ = ["MOST_EXPRESSIONS", "REQUIRED", "PlacementError", "with_patch", "with_required"]
 
@@ -36,11 +37,12 @@ def with_patch(pod: Mapping[str, Any], patch: Any) -> Document:
     """The pod, or pod template, with a strategic merge patch. Raises PlacementError: it cannot be merged, or gives no
     pod."""
     try:
-        found = apply_strategic_merge(pod, patch or {}, definition=_POD)
+        merged = apply_strategic_merge(pod, patch or {}, definition=_POD)
     except PatchError as error:
         raise PlacementError(f"failed to merge patch: {error}") from error
-    if problem := shape_problem({"spec": {"template": found}}):
-        raise PlacementError(f"patch gives no pod: {problem.removeprefix('spec.template.')}")
+    found: Document = filled(merged, POD_TEMPLATE)
+    if problem := why_unreadable(found, POD_TEMPLATE):
+        raise PlacementError(f"patch gives no pod{problem}")
     spec = found.get("spec") or {}
     before = (pod.get("spec") or {}).get("priorityClassName") or ""
     # The number was worked out of the class before; a pod whose two do not fit is refused.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kube.builtin_types import AmountError, DecodeError, decoder_for
+from pykruise.kube.builtin_types import DecodeError, decoder_for
 from pykruise.kube.container_rules import check_whitespace
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
@@ -19,13 +19,12 @@ from pykruise.kube.go_text import excerpt, quoted
 from pykruise.kube.pod_rules import check_pod_spec
 from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.validation_rules import is_qualified_name, is_valid_label_value
+from pykruise.pods.open_parts import POD_TEMPLATE
 from pykruise.pods.template_defaults import with_defaults
 
-__all__ = ["labels_errors", "pod_spec_errors", "template_errors", "unknown_field_warnings", "why_unreadable"]
+__all__ = ["amount_errors", "labels_errors", "pod_spec_errors", "template_errors", "unknown_field_warnings"]
 
 MOST_WARNINGS: Final = 16
-_TEMPLATE: Final = "io.k8s.api.core.v1.PodTemplateSpec"
-_CLAIM: Final = "io.k8s.api.core.v1.PersistentVolumeClaim"
 
 _LENIENT: Final = re.compile(
     r"\.((podAffinity|podAntiAffinity)\..*\.matchExpressions\[\d+\]\.values\[\d+\]"
@@ -57,26 +56,12 @@ def template_errors(
     return errors
 
 
-def why_unreadable(template: Any, *, of_claims: bool = False) -> str:
-    """Why a template of pods, or of claims, cannot be read as one: a value of a wrong type. Empty: it can be, or its
-    amounts are wrong, which are errors of their fields."""
-    decoder = decoder_for(_CLAIM if of_claims else _TEMPLATE)
-    assert decoder is not None, "its types are in the package's data"
-    try:
-        decoder.decode({} if template is None else template)
-    except AmountError:
-        return ""
-    except DecodeError as error:
-        return str(error)
-    return ""
-
-
 def unknown_field_warnings(template: Mapping[str, Any], path: str) -> list[str]:
     """A warning for each field of a template that Kubernetes does not know. It stays: a newer one may know it.
 
     The first MOST_WARNINGS; worded as API servers word theirs.
     """
-    decoder = decoder_for(_TEMPLATE)
+    decoder = decoder_for(POD_TEMPLATE)
     assert decoder is not None, "its types are in the package's data"
     try:
         _, unknown = decoder.decode(template)
@@ -100,9 +85,15 @@ def labels_errors(labels: Mapping[str, Any], path: str) -> list[Cause]:
 
 
 def _spec_errors(given: Mapping[str, Any], path: str, further_volumes: Sequence[str]) -> list[Cause]:
-    if amounts := list(_amount_errors(given, path)):
+    amounts = [
+        error
+        for group in ("initContainers", "containers")
+        for index, container in enumerate(given.get(group) or ())
+        for error in amount_errors(container, f"{path}.{group}[{index}]")
+    ]
+    if amounts:
         return amounts
-    decoder = decoder_for(_TEMPLATE)
+    decoder = decoder_for(POD_TEMPLATE)
     assert decoder is not None, "its types are in the package's data"
     try:
         template, unknown = decoder.decode({"spec": given})
@@ -118,18 +109,16 @@ def _spec_errors(given: Mapping[str, Any], path: str, further_volumes: Sequence[
     return list(_without_unknown(found, path, unknown))
 
 
-def _amount_errors(spec: Mapping[str, Any], path: str) -> Iterator[Cause]:
-    """Amounts that are none. Nothing can be read of a spec with one of them, so they are looked for first."""
-    for group in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(group) or ()):
-            resources = container.get("resources") or {}
-            for bound in ("limits", "requests"):
-                for name, text in (resources.get(bound) or {}).items():
-                    try:
-                        parse_quantity(text)
-                    except ValueError as error:
-                        place = f"{path}.{group}[{index}].resources.{bound}[{name}]"
-                        yield invalid(place, text, str(error))
+def amount_errors(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    """Amounts of a container that are none. Nothing can be read of what has one of them, so they are looked for
+    first."""
+    resources = container.get("resources") or {}
+    for bound in ("limits", "requests"):
+        for name, text in (resources.get(bound) or {}).items():
+            try:
+                parse_quantity(text)
+            except ValueError as error:
+                yield invalid(f"{path}.resources.{bound}[{name}]", text, str(error))
 
 
 def _claim_volume(name: str) -> Document:

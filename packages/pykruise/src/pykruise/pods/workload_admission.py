@@ -8,7 +8,7 @@ reviewed, is refused with 400. What is on its way out is left alone: a deletion 
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -17,11 +17,46 @@ from pykruise.kube.documents import Document, get_path, same
 from pykruise.kube.errors import Cause, KubeError, Status
 from pykruise.kube.field_errors import bad_request, refusal
 from pykruise.kube.resources import Resource
-from pykruise.pods.template_validation import unknown_field_warnings, why_unreadable
+from pykruise.pods.open_parts import (
+    NO_PARTS,
+    POD_TEMPLATE,
+    Parts,
+    filled_parts,
+    part_of,
+    why_unreadable,
+    with_part,
+    without_parts,
+)
+from pykruise.pods.template_validation import unknown_field_warnings
 
 __all__ = ["Reviews", "name_of"]
 
 S = TypeVar("S")
+
+
+class _Asked(NamedTuple, Generic[S]):
+    """What is reviewed: all of it can be read."""
+
+    request: AdmissionRequest
+    """With the objects as they are read."""
+    doc: Document
+    """The new one."""
+    spec: S
+    kept: Sequence[str]
+    """Parts that cannot be read, and that stay as they are stored: nobody is kept from changing the rest. They are
+    empty in both objects."""
+    stored: Any
+    """The spec with them."""
+
+    def is_kept(self, field: str) -> bool:
+        """Whether it is in such a part, or is what it is part of."""
+        places = [f"spec.{path}" for path in self.kept]
+        return any(
+            field == place
+            or field.startswith((f"{place}.", f"{place}["))
+            or (field != "spec" and place.startswith(f"{field}."))
+            for place in places
+        )
 
 
 class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
@@ -34,20 +69,20 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """The typed spec, or None and `<path>: <what is wrong>`."""
     placeholders: tuple[str, ...] = ("selector", "template")
     """Required objects of the spec whose absence validation reports, rather than reading."""
-    has_pod_template: bool = True
-    """Whether `spec.template` is of pods; fields of it that Kubernetes does not know are warned of."""
-
-    further_templates: tuple[tuple[str, ...], ...] = ()
-    """Paths of pod templates elsewhere in the spec."""
+    parts: Parts = NO_PARTS
+    """Those of the spec that `read_spec` reads as types of Kubernetes. Fields of a pod template of `spec.template` that
+    Kubernetes does not know are warned of."""
 
     def mutating(self, with_defaults: Callable[[AdmissionRequest, Document], Document]) -> Reviewer:
         """`with_defaults(request, object)` gives the object as it is to be stored, and changes nothing."""
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
-            if (answer := self._answer_at_once(request)) is not None:
-                return answer
-            assert request.object is not None
-            found = with_defaults(request, request.object)
+            asked = self._asked(request)
+            if isinstance(asked, AdmissionAnswer):
+                return asked
+            found = with_defaults(asked.request, asked.doc)
+            for path in asked.kept:
+                found = {**found, "spec": with_part(found["spec"], path, part_of(asked.stored, path))}
             return ALLOWED if same(found, request.object) else AdmissionAnswer(object=found)
 
         return review
@@ -75,29 +110,53 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         """The same of a kind whose `errors_of` asks the cluster. When that raises KubeError, the answer is a 500."""
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
-            if (answer := self._answer_at_once(request)) is not None:
-                return answer
-            assert request.object is not None
-            spec, problem_text = self._read(request.object)
-            assert spec is not None, problem_text
+            asked = self._asked(request)
+            if isinstance(asked, AdmissionAnswer):
+                return asked
             try:
-                errors = await errors_of(request, request.object, spec)
+                errors = await errors_of(asked.request, asked.doc, asked.spec)
             except KubeError as error:
                 return AdmissionAnswer(refusal=self._unavailable(error))
-            if errors:
+            if errors := [one for one in errors if not asked.is_kept(one.field)]:
                 return AdmissionAnswer(refusal=refusal(self.resource, name_of(request), errors))
             return AdmissionAnswer(
-                warnings=(*warnings_of(request.object, spec), *self._unknown_fields(request.object))
+                warnings=(*warnings_of(asked.doc, asked.spec), *self._unknown_fields(asked.doc))
             )
 
         return review
 
-    def _answer_at_once(self, request: AdmissionRequest) -> AdmissionAnswer | None:
-        """To a write that is not reviewed, or cannot be; None: it is reviewed."""
+    def _asked(self, request: AdmissionRequest) -> "_Asked[S] | AdmissionAnswer":
+        """What is to be reviewed; or the answer to a write that is not, or that cannot be read."""
         if not is_reviewed_write(request):
             return ALLOWED
-        problem = self._unreadable(request)
-        return AdmissionAnswer(refusal=problem) if problem is not None else None
+        resource = request.resource
+        if resource.group != self.resource.group or resource.version not in self.versions:
+            problem = f"{resource.api_version} {resource.kind} is not reviewed here"
+            return AdmissionAnswer(refusal=bad_request(problem))
+        if request.object is None:
+            return AdmissionAnswer(refusal=bad_request("the request has no object"))
+        new, old = self._filled(request.object), self._filled(request.old_object or {})
+        given, stored = new.get("spec"), old.get("spec")
+        unreadable = [
+            path for path, kind in self.parts.items() if why_unreadable(part_of(stored, path), kind)
+        ]
+        kept = [path for path in unreadable if same(part_of(given, path), part_of(stored, path))]
+        doc = self._without(new, kept)
+        spec, problem = self._read(doc)
+        if spec is None:
+            return AdmissionAnswer(refusal=bad_request(problem))
+        before = self._without(old, unreadable) if request.old_object is not None else None
+        if before is not None and self._read(before)[0] is None:
+            before = {**before, "spec": {}}  # no rule can compare with it
+        asked = msgspec.structs.replace(request, object=doc, old_object=before)
+        return _Asked(asked, doc, spec, kept, stored)
+
+    def _filled(self, doc: Document) -> Document:
+        spec = doc.get("spec")
+        return {**doc, "spec": filled_parts(spec, self.parts)} if isinstance(spec, Mapping) else doc
+
+    def _without(self, doc: Document, parts: Sequence[str]) -> Document:
+        return {**doc, "spec": without_parts(doc["spec"], parts, self.parts)} if parts else doc
 
     def _unavailable(self, error: KubeError) -> Status:
         text = f"what the {self.resource.kind} has to be compared with cannot be read: {error}"
@@ -105,40 +164,9 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 
     def _unknown_fields(self, doc: Document) -> list[str]:
         template = (doc.get("spec") or {}).get("template")
-        if not self.has_pod_template or not isinstance(template, Mapping):
+        if self.parts.get("template") != POD_TEMPLATE or template is None:
             return []
         return unknown_field_warnings(template, "spec.template")
-
-    def _unreadable(self, request: AdmissionRequest) -> Status | None:
-        """The 400 for an object that cannot be read as one of this kind."""
-        resource = request.resource
-        if resource.group != self.resource.group or resource.version not in self.versions:
-            return bad_request(f"{resource.api_version} {resource.kind} is not reviewed here")
-        if request.object is None:
-            return bad_request("the request has no object")
-        spec, problem = self._read(request.object)
-        if spec is None:
-            return bad_request(problem)
-        problem = self._of_templates(request)
-        return bad_request(problem) if problem else None
-
-    def _of_templates(self, request: AdmissionRequest) -> str:
-        """Why a template cannot be read. Empty: all can be, or what is stored cannot be for the same reason."""
-        pods = [("template",), *self.further_templates] if self.has_pod_template else self.further_templates
-        claims = get_path(request.object, "spec", "volumeClaimTemplates") or ()
-        places: list[tuple[str | int, ...]] = [
-            *pods,
-            *(("volumeClaimTemplates", n) for n in range(len(claims))),
-        ]
-        for place in places:
-            new, stored = (
-                why_unreadable(get_path(one, "spec", *place), of_claims=place[0] == "volumeClaimTemplates")
-                for one in (request.object, request.old_object)
-            )
-            if new and new != stored:
-                shown = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in place)
-                return f"spec{shown}: {new}"
-        return ""
 
     def _read(self, doc: Mapping[str, Any]) -> tuple[S | None, str]:
         """The typed spec, with placeholders for what validation reports as missing; or what is wrong with it."""

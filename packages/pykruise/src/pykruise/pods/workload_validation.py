@@ -30,7 +30,6 @@ from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_na
 from pykruise.pods.api import PriorityStrategy, ScatterTerm
 from pykruise.pods.claims import template_name
 from pykruise.pods.selector_guard import canonical_selector, managed_by_condition
-from pykruise.pods.template_shape import shape_problem
 from pykruise.pods.template_validation import labels_errors, template_errors
 
 __all__ = [
@@ -132,9 +131,9 @@ def _has_template(old: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
 
 
 def _stored_errors(old: Mapping[str, Any]) -> list[Cause]:
-    """Of the stored template, with the volumes of its own claims; none of one that cannot be read at all."""
+    """Of the stored template, with the volumes of its own claims."""
     template = old.get("template")
-    if not template or shape_problem({"spec": old}):
+    if not template:
         return []
     claims = [template_name(one) for one in old.get("volumeClaimTemplates") or ()]
     return template_errors(template, "spec.template", further_volumes=claims)

@@ -22,6 +22,7 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.kube.typed_documents import read
 from pykruise.pods.names import LONGEST_REVISION_OWNER
+from pykruise.pods.open_parts import NO_PARTS, Parts, read_spec
 from pykruise.pods.revisions import Candidate, RevisionView, candidate, sorted_revisions
 from pykruise.pods.views import PodView
 from pykruise.runtime.kstatus import Conditions, without_kstatus
@@ -106,9 +107,10 @@ SpecReader = Callable[[Mapping[str, Any]], tuple[Any, str]]
 """The typed spec of a document, or None and `<path>: <what is wrong>`. A null field counts as absent."""
 
 
-def spec_reader(kind: type, *, raw: Collection[str] = ()) -> SpecReader:
-    """Reads specs of this type. Fields named in `raw` (templates) stay documents, nulls and all."""
-    return partial(read, kind=kind, path="spec", raw=raw)
+def spec_reader(kind: type, *, raw: Collection[str] = (), parts: Parts = NO_PARTS) -> SpecReader:
+    """Reads specs of this type. Fields named in `raw` (templates) stay documents, nulls and all; `parts` of it are of
+    types that Kubernetes has, and are read as these."""
+    return partial(read_spec, kind=kind, raw=raw, parts=parts)
 
 
 V = TypeVar("V", bound=WorkloadView)

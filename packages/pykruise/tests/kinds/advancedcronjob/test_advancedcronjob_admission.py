@@ -10,6 +10,7 @@ import pytest
 from pykruise.kinds.advancedcronjob.admission import mutating, validate_cronjob
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.pods.template_defaults import DefaultingSettings
 from support.cron_world import TEMPLATES
@@ -135,10 +136,16 @@ def test_a_template_that_says_nothing_is_refused(template: Any, field: str) -> N
     assert fields(given) == [field]
 
 
-@pytest.mark.parametrize("template", ["jobTemplate", "broadcastJobTemplate"])
+@pytest.mark.parametrize(
+    ("template", "part", "place"),
+    [
+        ("jobTemplate", "", "PodSpec.spec.template.spec.containers"),
+        ("broadcastJobTemplate", ".spec.template", "PodSpec.spec.containers"),
+    ],
+)
 @pytest.mark.parametrize("review", [mutating(DefaultingSettings()), validate_cronjob])
 def test_a_pod_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
-    review: Reviewer, template: str
+    review: Reviewer, template: str, part: str, place: str
 ) -> None:
     given = cron(template)
     given["spec"]["template"][template]["spec"]["template"]["spec"]["containers"] = "busybox"
@@ -148,26 +155,51 @@ def test_a_pod_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_names
     assert refusal is not None
     assert refusal.code == 400
     assert refusal.message == (
-        f"spec.template.{template}.spec.template: json: cannot unmarshal string into Go struct field "
-        "PodSpec.spec.containers of type []v1.Container"
+        f"spec.template.{template}{part}: json: cannot unmarshal string into Go struct field "
+        f"{place} of type []v1.Container"
     )
     # and one that is stored so can be labelled
     assert reviewed(review, given, given).refusal is None
 
 
-def test_a_job_whose_spec_is_none_has_no_containers() -> None:
+def test_a_job_template_that_is_none_is_a_bad_request() -> None:
     given = cron("jobTemplate")
     given["spec"]["template"]["jobTemplate"] = {"spec": "x"}
 
-    assert fields(given) == ["spec.template.jobTemplate.spec.template.spec.containers"]
+    refusal = reviewed(validate_cronjob, given).refusal
+
+    assert refusal is not None
+    assert refusal.code == 400
+    assert refusal.message.startswith(
+        "spec.template.jobTemplate: json: cannot unmarshal string into Go struct "
+    )
 
 
-@pytest.mark.parametrize("policy", ["completionPolicy", "pullPolicy"])
-def test_policies_of_pulls_that_are_none_are_left_to_the_schema(policy: str) -> None:
-    given = cron(PULLS)
-    given["spec"]["template"][PULLS]["spec"] = {"images": ["a"], policy: "Always"}
+@pytest.mark.parametrize(
+    ("template", "wrong", "place"),
+    [
+        (PULLS, {"completionPolicy": "Always"}, "completionPolicy: Expected `object | null`, got `str`"),
+        (PULLS, {"pullPolicy": 7}, "pullPolicy: Expected `object | null`, got `int`"),
+        (PULLS, {"images": "a"}, "images: Expected `array | null`, got `str`"),
+        (PULLS, {"selector": {"names": "a"}}, "selector.names: Expected `array | null`, got `str`"),
+        (
+            "broadcastJobTemplate",
+            {"completionPolicy": 7},
+            "completionPolicy: Expected `object | null`, got `int`",
+        ),
+    ],
+)
+@pytest.mark.parametrize("review", [mutating(DefaultingSettings()), validate_cronjob])
+def test_a_child_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
+    review: Reviewer, template: str, wrong: Document, place: str
+) -> None:
+    given = cron(template)
+    given["spec"]["template"][template]["spec"] |= wrong
 
-    assert mutated(given)["spec"]["template"] == given["spec"]["template"]
+    refusal = reviewed(review, given).refusal
+
+    assert refusal is not None
+    assert (refusal.code, refusal.message) == (400, f"spec.template.{template}.spec.{place}")
 
 
 def test_an_object_without_a_template_gets_none() -> None:

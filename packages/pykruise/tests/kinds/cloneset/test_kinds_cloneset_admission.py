@@ -435,6 +435,33 @@ def test_a_template_that_is_stored_with_a_value_of_a_wrong_type_keeps_nobody_fro
     assert refusal.code == 400
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"spec": {"containers": "nginx"}}, {"spec": [None]}, {"metadata": {"labels": 7}}]
+)
+def test_a_stored_template_that_is_none_stays_until_it_is_mended(wrong: dict[str, Any]) -> None:
+    stored = document(template={**template(), **wrong})
+    # it keeps nobody from scaling, and stays
+    scaled = {**stored, "spec": {**stored["spec"], "replicas": 7}}
+    assert causes(scaled, old=stored) == ()
+    changed = ask(mutate_cloneset, request(scaled, operation="UPDATE", old=stored)).object or scaled
+    assert changed["spec"]["template"] == stored["spec"]["template"]
+    # what else is wrong is refused
+    assert causes({**stored, "spec": {**stored["spec"], "replicas": -1}}, old=stored) != ()
+    # and it can be mended, with all defaults
+    mended = ask(mutate_cloneset, request(document(), operation="UPDATE", old=stored)).object
+    assert mended is not None
+    assert mended["spec"]["template"]["spec"]["dnsPolicy"] == "ClusterFirst"
+    assert causes(mended, old=stored) == ()
+
+
+def test_a_null_that_is_a_container_is_one_that_says_nothing() -> None:
+    doc = document(template={**template(), "spec": {"containers": [None]}})
+    stored = ask(mutate_cloneset, request(doc)).object
+    assert stored is not None
+    assert stored["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"]
+    assert [one.field for one in causes(doc)][:1] == ["spec.template.spec.containers[0].name"]
+
+
 @pytest.mark.parametrize("review", [mutate_cloneset, validate_cloneset])
 def test_deletions_and_subresources_pass(review: Any) -> None:
     assert ask(review, request(None, operation="DELETE", old=document())) == ALLOWED

@@ -69,7 +69,7 @@ def test_all_errors_come_back_at_once_with_422() -> None:
     ("doc", "place"),
     [
         ({**sidecarset("s"), "spec": "text"}, "spec: "),
-        (sidecarset("s", container("a", env="text")), "spec.containers[0].env"),
+        (sidecarset("s", container("a", env="text")), "spec.containers[0]: json: cannot unmarshal string"),
         (sidecarset("s", "text"), "spec.containers"),  # type: ignore[arg-type]
         (sidecarset("s", container("a"), updateStrategy={"paused": "yes"}), "spec.updateStrategy.paused"),
     ],

@@ -54,7 +54,10 @@ def test_it_means_the_pods_that_its_selector_matches() -> None:
         ),
         ({"updateStrategy": {"paused": "yes"}}, "updateStrategy.paused"),
         ({"initContainers": ["text"]}, "spec.initContainers"),
-        ({"initContainers": [container("i", env="text")]}, "spec.initContainers[0].env"),
+        (
+            {"initContainers": [container("i", env="text")]},
+            "spec.initContainers[0]: json: cannot unmarshal string",
+        ),
     ],
 )
 def test_one_that_cannot_be_read_says_why_and_touches_no_pod(spec: Document, problem: str) -> None:

@@ -25,7 +25,7 @@ from pykruise.admission.pods.probes import MarkerReader, ProbeInjection
 from pykruise.admission.pods.readiness_gate import ReadinessGate
 from pykruise.admission.pods.sidecars import Refused, SidecarInjection
 from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
-from pykruise.admission.pods.steps import JudgingStep, PodStep, StepError, read_pod
+from pykruise.admission.pods.steps import JudgingStep, PodStep, StepError, read_pods
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.persistentpodstate.readers import StateReader
 from pykruise.kinds.podunavailablebudget.spending import Budgeting
@@ -43,6 +43,7 @@ __all__ = ["changing_steps", "condition_of", "judging", "judging_steps", "mutati
 _log = logging.getLogger(__name__)
 
 _TOO_MANY = 429
+_INTERNAL = 500
 
 CONDITION = "pykruise.io/asked-for"
 """The match condition of the pod webhooks, by which its keeper knows it (see configurations.py)."""
@@ -117,11 +118,8 @@ def mutating(steps: Sequence[PodStep]) -> Reviewer:
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if request.operation != "CREATE" or request.subresource or request.resource.plural != "pods":
             return ALLOWED
-        try:
-            read_pod(request.object)
-        except ValueError as error:
-            return AdmissionAnswer(refusal=bad_request(f"not a Pod: {error}"))
-        assert request.object is not None
+        if request.object is None:
+            return AdmissionAnswer(refusal=bad_request("the request has no object"))
         pod = request.object
         for step in steps:
             try:
@@ -131,7 +129,7 @@ def mutating(steps: Sequence[PodStep]) -> Reviewer:
             pod = pod if changed is None else changed
         return ALLOWED if same(pod, request.object) else AdmissionAnswer(object=pod)
 
-    return review
+    return _of_any_pod(review)
 
 
 def judging(steps: Sequence[JudgingStep]) -> Reviewer:
@@ -150,7 +148,32 @@ def judging(steps: Sequence[JudgingStep]) -> Reviewer:
                 return AdmissionAnswer(refusal=refusal)
         return ALLOWED
 
-    return review
+    return _of_any_pod(review)
+
+
+def _of_any_pod(review: Reviewer) -> Reviewer:
+    """The review, also of what is no pod. API servers send none, so its types are looked at only when the review has
+    failed: each time that would cost as much as the rest of the review."""
+
+    async def answer(request: AdmissionRequest) -> AdmissionAnswer:
+        found, failure = ALLOWED, None
+        try:
+            found = await review(request)
+        except Exception as error:
+            failure = error
+        if failure is None and (found.refusal is None or found.refusal.code != _INTERNAL):
+            return found
+        try:
+            given = read_pods(request)
+        except ValueError as error:
+            return AdmissionAnswer(refusal=bad_request(str(error)))
+        if given != request:
+            return await review(given)
+        if failure is not None:
+            raise failure
+        return found
+
+    return answer
 
 
 def _is_judged(request: AdmissionRequest) -> bool:

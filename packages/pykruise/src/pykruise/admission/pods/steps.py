@@ -9,7 +9,7 @@ A kind adds a step to the tables in chain.py, whose order is OpenKruise's contra
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -17,8 +17,12 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cel import Interests
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Status
+from pykruise.kube.zero_values import filled
+from pykruise.pods.open_parts import why_unreadable
 
-__all__ = ["JudgingStep", "PodShape", "PodStep", "StepError", "is_dry", "read_pod"]
+__all__ = ["JudgingStep", "PodStep", "StepError", "is_dry", "read_pods"]
+
+_POD: Final = "io.k8s.api.core.v1.Pod"
 
 
 class StepError(Exception):
@@ -30,7 +34,7 @@ class StepError(Exception):
 
 
 class PodStep(Protocol):
-    """One step of `/mutate-pod`. It sees only pods that are being created, in their right shape (PodShape)."""
+    """One step of `/mutate-pod`. It sees only pods that are being created, and that can be read."""
 
     @property
     def name(self) -> str:
@@ -69,54 +73,22 @@ class JudgingStep(Protocol):
         ...
 
 
-class _Owner(msgspec.Struct, rename="camel"):
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool | None = None
+def read_pods(request: AdmissionRequest) -> AdmissionRequest:
+    """The request with its pods as Go reads them. Raises ValueError, which says where, for what is no pod."""
+    if request.subresource == "eviction":
+        return request
+    return msgspec.structs.replace(
+        request, object=_read_pod(request.object), old_object=_read_pod(request.old_object)
+    )
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    name: str | None = None
-    generate_name: str | None = None
-    namespace: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[_Owner] | None = None
-    deletion_timestamp: str | None = None
-
-
-class _Env(msgspec.Struct):
-    name: str
-    value: str | None = None
-
-
-class _Container(msgspec.Struct, rename="camel"):
-    name: str = ""
-    env: list[_Env] | None = None
-    liveness_probe: dict[str, Any] | None = None
-
-
-class _Gate(msgspec.Struct, rename="camel"):
-    condition_type: str = ""
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    containers: list[_Container] | None = None
-    readiness_gates: list[_Gate] | None = None
-
-
-class PodShape(msgspec.Struct):
-    """The fields of a pod that steps touch, with their types. An API server sends no pod of another shape."""
-
-    metadata: _Metadata | None = None
-    spec: _Spec | None = None
-
-
-def read_pod(doc: Mapping[str, Any] | None) -> PodShape:
-    """The fields that steps touch. Raises ValueError, which says where, for a document of another shape, or none."""
-    return msgspec.convert(doc, PodShape)
+def _read_pod(doc: Document | None) -> Document | None:
+    if doc is None:
+        return None
+    if problem := why_unreadable(doc, _POD):
+        raise ValueError(f"not a Pod{problem}")
+    found: Document = filled(doc, _POD)
+    return found
 
 
 def is_dry(request: AdmissionRequest) -> bool:

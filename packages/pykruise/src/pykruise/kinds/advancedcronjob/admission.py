@@ -9,7 +9,7 @@ Both versions are reviewed alike: their fields are the same.
 from typing import Final
 
 from pykruise.kinds.advancedcronjob.defaults import with_defaults
-from pykruise.kinds.advancedcronjob.snapshot import read_spec
+from pykruise.kinds.advancedcronjob.snapshot import PARTS, read_spec
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJobSpec
 from pykruise.kinds.advancedcronjob.validation import errors_of, warnings_of
 from pykruise.kube.admission import Reviewer
@@ -23,11 +23,7 @@ _REVIEWS: Final = Reviews[AdvancedCronJobSpec](
     versions=("v1alpha1", "v1beta1"),
     read_spec=read_spec,
     placeholders=("template",),
-    has_pod_template=False,
-    further_templates=(
-        ("template", "jobTemplate", "spec", "template"),
-        ("template", "broadcastJobTemplate", "spec", "template"),
-    ),
+    parts=PARTS,
 )
 
 

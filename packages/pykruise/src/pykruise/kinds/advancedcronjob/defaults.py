@@ -52,10 +52,9 @@ def _template(template: Document, *, complete: bool) -> Document:
 
 
 def _pull_spec(spec: Document) -> Document:
-    """With a type given, the child's own webhook does the rest. Rule: the original's. Of policies that are none the
-    schema says so."""
+    """With a type given, the child's own webhook does the rest. Rule: the original's."""
     completion, pull = (spec.get(policy) or {} for policy in ("completionPolicy", "pullPolicy"))
-    if not isinstance(completion, Mapping) or not isinstance(pull, Mapping) or completion.get("type"):
+    if completion.get("type"):
         return spec
     return {
         **spec,

@@ -15,9 +15,14 @@ from pykruise.kinds.advancedcronjob.types import (
     AdvancedCronJobSpec,
     AdvancedCronJobStatus,
 )
+from pykruise.kube.api import AnyObject, Typed
 from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
+from pykruise.kube.typed_documents import read
+from pykruise.pods.image_api import CompletionPolicy, PullSpec
+from pykruise.pods.open_parts import POD_TEMPLATE, Parts
 from pykruise.pods.settings import FromManager
 from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.workloads import Projector, WorkloadView, spec_reader
@@ -66,7 +71,44 @@ class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
             return None
 
 
-read_spec: Final = spec_reader(AdvancedCronJobSpec)
+PARTS: Final[Parts] = {
+    "template.jobTemplate": "io.k8s.api.batch.v1.JobTemplateSpec",
+    "template.broadcastJobTemplate.spec.template": POD_TEMPLATE,
+}
+_read_spec: Final = spec_reader(AdvancedCronJobSpec, parts=PARTS)
+
+
+class _Pulls(PullSpec, frozen=True, kw_only=True):
+    """Of the spec of ImageListPullJobs what is looked at here."""
+
+    completion_policy: CompletionPolicy | None = None  # type: ignore[assignment]  # it may be left out here
+    images: list[str] | None = None
+
+
+class _Broadcasts(Typed, frozen=True, kw_only=True):
+    """The same of BroadcastJobs."""
+
+    completion_policy: AnyObject | None = None
+
+
+_CHILDREN: Final[Mapping[str, type[Typed]]] = {
+    "imageListPullJobTemplate": _Pulls,
+    "broadcastJobTemplate": _Broadcasts,
+}
+
+
+def read_spec(spec: Mapping[str, Any]) -> tuple[AdvancedCronJobSpec | None, str]:
+    """The typed spec, or None and `<path>: <what is wrong>`, also in the specs of children."""
+    found, problem = _read_spec(spec)
+    if found is None:
+        return None, problem
+    for name, kind in _CHILDREN.items():
+        given = get_path(spec, "template", name, "spec", default={})
+        child, problem = read(given, kind, path=f"spec.template.{name}.spec")
+        if child is None:
+            return None, problem
+    return found, ""
+
 
 CRON_JOB_VIEWS: Final = Views[AdvancedCronJobView](
     resource=ADVANCED_CRON_JOBS,

@@ -13,6 +13,7 @@ from pykruise.kinds.broadcastjob.snapshot import read_spec
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec
 from pykruise.kinds.broadcastjob.validation import errors_of, warnings_of
 from pykruise.kube.admission import Reviewer
+from pykruise.pods.open_parts import TEMPLATE
 from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.workload_admission import Reviews
 
@@ -22,6 +23,7 @@ _REVIEWS: Final = Reviews[BroadcastJobSpec](
     resource=BROADCAST_JOBS,
     versions=("v1alpha1", "v1beta1"),
     read_spec=read_spec,
+    parts=TEMPLATE,
     placeholders=("template",),
 )
 

@@ -26,6 +26,7 @@ from pykruise.pods.node_placement import (
     shortage,
 )
 from pykruise.pods.nodes import NodeView
+from pykruise.pods.open_parts import TEMPLATE
 from pykruise.pods.settings import FromFlag
 from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.views import PodView
@@ -99,7 +100,7 @@ class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
         return self.requirements.obstacle(node) or shortage(self.request, node)
 
 
-read_spec: Final = spec_reader(BroadcastJobSpec, raw={"template"})
+read_spec: Final = spec_reader(BroadcastJobSpec, raw={"template"}, parts=TEMPLATE)
 
 
 def _derived(spec: BroadcastJobSpec, _: Document) -> dict[str, Any]:

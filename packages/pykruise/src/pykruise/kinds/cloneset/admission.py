@@ -13,13 +13,14 @@ from pykruise.kinds.cloneset.snapshot import read_spec
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec
 from pykruise.kinds.cloneset.validation import errors_of, warnings_of
 from pykruise.kube.admission import Reviewer
+from pykruise.pods.open_parts import TEMPLATES
 from pykruise.pods.template_defaults import WorkloadDefaulting
 from pykruise.pods.workload_admission import Reviews
 
 __all__ = ["mutate_cloneset", "mutating", "validate_cloneset"]
 
 _REVIEWS: Final = Reviews[CloneSetSpec](
-    resource=CLONE_SETS, versions=(CLONE_SETS.version,), read_spec=read_spec
+    resource=CLONE_SETS, versions=(CLONE_SETS.version,), read_spec=read_spec, parts=TEMPLATES
 )
 
 

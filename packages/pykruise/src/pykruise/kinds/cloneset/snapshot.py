@@ -26,6 +26,7 @@ from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.in_place import Settings as InPlaceSettings
 from pykruise.pods.names import IdSource, pod_name
+from pykruise.pods.open_parts import TEMPLATES
 from pykruise.pods.revisions import RevisionView, sorted_revisions
 from pykruise.pods.settings import FromFlag, OnGate
 from pykruise.pods.template_defaults import WorkloadDefaulting
@@ -100,7 +101,7 @@ class CloneSetView(WorkloadView, frozen=True, kw_only=True):
         return self.reference_as(CLONE_SETS)
 
 
-read_spec: Final = spec_reader(CloneSetSpec, raw={"template", "volumeClaimTemplates"})
+read_spec: Final = spec_reader(CloneSetSpec, raw={"template", "volumeClaimTemplates"}, parts=TEMPLATES)
 
 BY_UID: Final = "uid"
 """Index of CloneSets: claims know their owner's uid."""

@@ -164,7 +164,8 @@ def _statuses_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def _with_defaults(doc: Document) -> Document:
     found: Document = deep_copy(doc)
-    found.setdefault("metadata", {}).setdefault("labels", {})[ACTIVE_LABEL] = "true"
+    metadata = found["metadata"] = found.get("metadata") or {}
+    metadata["labels"] = {**(metadata.get("labels") or {}), ACTIVE_LABEL: "true"}
     strategy = found["spec"].get("strategy") or {}
     found["spec"]["strategy"] = {**strategy, "failurePolicy": strategy.get("failurePolicy") or "Fail"}
     return found

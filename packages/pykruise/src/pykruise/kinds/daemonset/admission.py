@@ -13,12 +13,13 @@ from pykruise.kinds.daemonset.snapshot import read_spec
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec
 from pykruise.kinds.daemonset.validation import errors_of
 from pykruise.kube.admission import Reviewer
+from pykruise.pods.open_parts import TEMPLATE
 from pykruise.pods.workload_admission import Reviews
 
 __all__ = ["mutate_daemonset", "validate_daemonset"]
 
 _REVIEWS: Final = Reviews[DaemonSetSpec](
-    resource=DAEMON_SETS, versions=("v1alpha1", "v1beta1"), read_spec=read_spec
+    resource=DAEMON_SETS, versions=("v1alpha1", "v1beta1"), read_spec=read_spec, parts=TEMPLATE
 )
 
 mutate_daemonset: Final[Reviewer] = _REVIEWS.mutating(lambda _, doc: with_defaults(doc))

@@ -26,6 +26,7 @@ from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.names import IdSource
+from pykruise.pods.open_parts import TEMPLATE
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.settings import FromFlag, OnGate
 from pykruise.pods.views import PodView
@@ -95,7 +96,7 @@ class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
         return str(number) if -_OUT_OF_RANGE <= number < _OUT_OF_RANGE else ""
 
 
-read_spec: Final = spec_reader(DaemonSetSpec, raw={"template"})
+read_spec: Final = spec_reader(DaemonSetSpec, raw={"template"}, parts=TEMPLATE)
 
 
 def _derived(spec: DaemonSetSpec, _: Document) -> dict[str, Any]:

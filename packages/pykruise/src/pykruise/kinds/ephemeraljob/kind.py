@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kinds.ephemeraljob.plan import plan_ephemeraljob
-from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, read_spec, snapshot
+from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, PARTS, read_spec, snapshot
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJob, EphemeralJobSpec
 from pykruise.kinds.ephemeraljob.validation import errors_of
 from pykruise.kube.cache import Change
@@ -45,7 +45,7 @@ _REVIEWS: Final = SpecReviews[EphemeralJobSpec](
     versions=(EPHEMERAL_JOBS.version,),
     read_spec=read_spec,
     placeholders=("selector",),
-    has_pod_template=False,
+    parts=PARTS,
 )
 _validate: Final = _REVIEWS.validating(lambda request, doc, _: errors_of(doc, old=request.old_object))
 

@@ -14,12 +14,13 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.selectors import NOTHING, Selector
 from pykruise.plans.selected_pods import selected_pods
+from pykruise.pods.open_parts import Parts
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import Projector, WorkloadView, selector_of, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = ["EPHEMERAL_JOB_VIEWS", "EphemeralJobView", "Snapshot", "read_spec", "snapshot"]
+__all__ = ["EPHEMERAL_JOB_VIEWS", "PARTS", "EphemeralJobView", "Snapshot", "read_spec", "snapshot"]
 
 
 class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
@@ -41,7 +42,8 @@ class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
         return self.spec.template.ephemeral_containers if self.spec else ()
 
 
-read_spec: Final = spec_reader(EphemeralJobSpec)
+PARTS: Final[Parts] = {"template.ephemeralContainers": "[]io.k8s.api.core.v1.EphemeralContainer"}
+read_spec: Final = spec_reader(EphemeralJobSpec, raw={"ephemeralContainers"}, parts=PARTS)
 
 
 def _derived(spec: EphemeralJobSpec, _: Document) -> dict[str, Any]:

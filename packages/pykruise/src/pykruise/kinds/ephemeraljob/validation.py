@@ -13,6 +13,7 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import duplicate, forbidden, invalid, required
 from pykruise.kube.field_rules import check_not_negative
 from pykruise.kube.pod_rules import check_ephemeral_container
+from pykruise.pods.template_validation import amount_errors
 
 __all__ = ["errors_of"]
 
@@ -56,6 +57,9 @@ def _container_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> 
 
 
 def _one(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    if amounts := list(amount_errors(container, path)):
+        yield from amounts
+        return
     for field in _NEEDED:
         if not container.get(field):
             yield required(f"{path}.{field}")

@@ -17,6 +17,7 @@ from pykruise.kube.resources import NODES, PODS
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
+from pykruise.pods.open_parts import LABEL_SELECTOR
 from pykruise.pods.probe_api import NODE_POD_PROBES, PodProbeMarkerSpec
 from pykruise.pods.probes import read_marker_spec
 from pykruise.pods.workload_admission import Reviews as SpecReviews
@@ -29,6 +30,7 @@ _REVIEWS: Final = SpecReviews[PodProbeMarkerSpec](
     versions=(POD_PROBE_MARKERS.version,),
     read_spec=lambda spec: read_marker_spec({"probes": [], **spec}),
     placeholders=("selector",),
+    parts={"selector": LABEL_SELECTOR},
 )
 _validate: Final = _REVIEWS.validating(
     lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)

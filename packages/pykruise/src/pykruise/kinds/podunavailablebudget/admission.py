@@ -16,6 +16,7 @@ from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.field_errors import internal_error
 from pykruise.pods.budgets import BudgetView
+from pykruise.pods.open_parts import LABEL_SELECTOR
 from pykruise.pods.workload_admission import Reviews, name_of
 from pykruise.pods.workload_validation import metadata_errors
 from pykruise.pods.workloads import spec_reader
@@ -28,7 +29,7 @@ _REVIEWS: Final = Reviews[PodUnavailableBudgetSpec](
     versions=(POD_UNAVAILABLE_BUDGETS.version,),
     read_spec=spec_reader(PodUnavailableBudgetSpec),
     placeholders=(),
-    has_pod_template=False,
+    parts=dict.fromkeys(("selector", "ignoredPodSelector"), LABEL_SELECTOR),
 )
 
 

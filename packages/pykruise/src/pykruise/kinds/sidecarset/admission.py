@@ -15,7 +15,7 @@ from pykruise.kinds.sidecarset.defaults import with_defaults
 from pykruise.kinds.sidecarset.facts import Facts, SidecarReader
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSetSpec
 from pykruise.kinds.sidecarset.validation import errors_of
-from pykruise.kinds.sidecarset.view import read_spec
+from pykruise.kinds.sidecarset.view import PARTS, read_spec
 from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause, KubeError
@@ -38,7 +38,7 @@ _REVIEWS: Final = Reviews[SidecarSetSpec](
     versions=(SIDECAR_SETS.version,),
     read_spec=_read,
     placeholders=(),
-    has_pod_template=False,
+    parts=PARTS,
 )
 
 mutate_sidecarset: Final = _REVIEWS.mutating(lambda _, doc: with_defaults(doc))

@@ -15,8 +15,8 @@ from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid
+from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.selectors import overlap as selectors_overlap
-from pykruise.kube.selectors import selector_from
 
 __all__ = ["conflict_errors"]
 
@@ -29,9 +29,9 @@ def conflict_errors(
     name: str,
     base: str,
 ) -> Iterator[Cause]:
-    """What collides with any of the others. The selectors of the spec, `given` and as it was read, can be read.
+    """What collides with any of the others: nothing where a selector of the spec cannot be read.
 
-    `base` is the SidecarSet that this one is a canary of.
+    `given` is the spec as it is written, `base` the SidecarSet that this one is a canary of.
     """
     for other in sorted(_meeting(given, others, name, base), key=lambda one: one.name):
         assert other.spec is not None
@@ -43,10 +43,13 @@ def conflict_errors(
 def _meeting(
     given: Mapping[str, Any], others: Iterable[SidecarSetView], name: str, base: str
 ) -> Iterator[SidecarSetView]:
-    selector = selector_from(given.get("selector"))
+    try:
+        selector = selector_from(given.get("selector"))
+        namespaces = selector_from(given["namespaceSelector"]) if given.get("namespaceSelector") else None
+    except SelectorError:
+        return
     if selector.is_empty:
         return  # it selects nothing here
-    namespaces = selector_from(given["namespaceSelector"]) if given.get("namespaceSelector") else None
     for other in others:
         if other.name in (name, base) or other.spec is None or other.selector is None:
             continue

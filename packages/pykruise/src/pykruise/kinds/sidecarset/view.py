@@ -21,10 +21,11 @@ from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_f
 from pykruise.kube.typed_documents import read
 from pykruise.pods import keys
 from pykruise.pods.names import revision_name
+from pykruise.pods.open_parts import Parts, filled_parts
 from pykruise.pods.revisions import Candidate, revision_hash
 from pykruise.pods.workloads import WorkloadView, spec_reader, workload_fields
 
-__all__ = ["SidecarSetView", "canary_base", "project_sidecarset", "read_spec"]
+__all__ = ["PARTS", "SidecarSetView", "canary_base", "project_sidecarset", "read_spec"]
 
 CANARY: Final = "apps.kruise.io/sidecarset-canary"
 CANARY_BASE: Final = "apps.kruise.io/sidecarset-base"
@@ -85,7 +86,13 @@ def canary_base(annotations: Mapping[str, str]) -> str:
     return annotations.get(CANARY_BASE, "") if annotations.get(CANARY) == "true" else ""
 
 
-read_spec: Final = spec_reader(SidecarSetSpec, raw={"containers", "initContainers", "volumes"})
+_CONTAINERS: Final = "[]io.k8s.api.core.v1.Container"
+PARTS: Final[Parts] = {
+    "containers": _CONTAINERS,
+    "initContainers": _CONTAINERS,
+    "volumes": "[]io.k8s.api.core.v1.Volume",
+}
+read_spec: Final = spec_reader(SidecarSetSpec, raw=PARTS, parts=PARTS)
 
 
 def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
@@ -95,7 +102,7 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
     """
     document = decode(raw)
     fields = workload_fields(document)
-    given: Mapping[str, Any] = document.get("spec") or {}
+    given = filled_parts(document.get("spec") or {}, PARTS)
     spec, problem = read_spec(given)
     contents: Contents | None = None
     if spec is not None:
@@ -124,7 +131,7 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
         selector=None if selector is None or selector.is_empty else selector,
         namespace_selector=namespaces,
         update_selector=update,
-        named_namespaces=_named(given.get("namespaceSelector") or {}),
+        named_namespaces=_named(given.get("namespaceSelector") or {}) if namespaces is not None else (),
     )
 
 

@@ -18,12 +18,16 @@ from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.plans.review import ClassLookup
+from pykruise.pods.open_parts import TEMPLATES
 from pykruise.pods.workload_admission import Reviews
 
 __all__ = ["mutating", "validating"]
 
 _REVIEWS: Final = Reviews[StatefulSetSpec](
-    resource=ADVANCED_STATEFUL_SETS, versions=(ADVANCED_STATEFUL_SETS.version,), read_spec=read_spec
+    resource=ADVANCED_STATEFUL_SETS,
+    versions=(ADVANCED_STATEFUL_SETS.version,),
+    read_spec=read_spec,
+    parts=TEMPLATES,
 )
 
 

@@ -27,6 +27,7 @@ from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.claims import ClaimView, claim_name
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
+from pykruise.pods.open_parts import TEMPLATES
 from pykruise.pods.ordinals import NO_ORDINAL, reserved_of, split_name, wanted_ordinals
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.settings import OnGate
@@ -95,7 +96,7 @@ class StatefulSetView(WorkloadView, frozen=True, kw_only=True):
         )
 
 
-read_spec: Final = spec_reader(StatefulSetSpec, raw={"template", "volumeClaimTemplates"})
+read_spec: Final = spec_reader(StatefulSetSpec, raw={"template", "volumeClaimTemplates"}, parts=TEMPLATES)
 
 STATEFUL_SET_VIEWS: Final = Views[StatefulSetView](
     resource=ADVANCED_STATEFUL_SETS,

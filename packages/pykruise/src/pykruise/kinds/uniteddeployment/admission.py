@@ -9,8 +9,9 @@ Reviewed is the hub version; what comes in the older one is converted first.
 from typing import Final
 
 from pykruise.kinds.uniteddeployment.defaults import with_defaults
+from pykruise.kinds.uniteddeployment.snapshot import PARTS, read_spec
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDeploymentSpec
-from pykruise.kinds.uniteddeployment.validation import errors_of, read_reviewed, warnings_of
+from pykruise.kinds.uniteddeployment.validation import errors_of, warnings_of
 from pykruise.kube.admission import Reviewer
 from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.workload_admission import Reviews
@@ -20,9 +21,9 @@ __all__ = ["mutating", "validate_united"]
 _REVIEWS: Final = Reviews[UnitedDeploymentSpec](
     resource=UNITED_DEPLOYMENTS,
     versions=(UNITED_DEPLOYMENTS.version,),
-    read_spec=read_reviewed,
+    read_spec=read_spec,
     placeholders=("selector",),
-    has_pod_template=False,
+    parts=PARTS,
 )
 
 

@@ -32,10 +32,11 @@ from pykruise.kinds.uniteddeployment.workloads import (
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.typed_documents import read as read_typed
 from pykruise.plans.targets import REPLICA_SET, TARGET_VIEWS
 from pykruise.plans.views import POD_VIEWS
 from pykruise.plans.workloads import revisions_around
+from pykruise.pods.open_parts import CLAIMS, POD_TEMPLATE, Parts
+from pykruise.pods.open_parts import read_spec as read_open
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.views import PodView
@@ -44,6 +45,7 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
 __all__ = [
+    "PARTS",
     "REPLICA_SET_VIEWS",
     "UNITED_VIEWS",
     "Settings",
@@ -57,6 +59,17 @@ __all__ = [
 
 _RAW: Final = frozenset({"template", "patch"})
 """Fields that stay documents, nulls and all."""
+
+PARTS: Final[Parts] = {
+    f"template.{name}.{field}": kind
+    for name in TEMPLATES
+    for field, kind in (
+        ("metadata", "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"),
+        ("spec.template", POD_TEMPLATE),
+        ("spec.volumeClaimTemplates", CLAIMS),
+    )
+}
+"""Parts of the templates that are read as what Kubernetes has there."""
 
 REPLICA_SET_VIEWS: Final = TARGET_VIEWS[REPLICA_SET]
 
@@ -152,7 +165,7 @@ def read_spec(spec: Mapping[str, Any]) -> tuple[UnitedDeploymentSpec | None, str
     given = spec.get("template")
     if isinstance(given, Mapping):
         spec = {**spec, "template": {name: _with_spec(one) for name, one in given.items()}}
-    return read_typed(spec, UnitedDeploymentSpec, path="spec", raw=_RAW)
+    return read_open(spec, UnitedDeploymentSpec, raw=_RAW, parts=PARTS)
 
 
 def _with_spec(template: Any) -> Any:

@@ -39,11 +39,10 @@ from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_label
 from pykruise.pods.placement_validation import node_term_errors, toleration_errors
 from pykruise.pods.subset_placement import PlacementError
-from pykruise.pods.template_shape import shape_problem
 from pykruise.pods.template_validation import template_errors, unknown_field_warnings
 from pykruise.pods.workload_validation import metadata_errors, selector_errors
 
-__all__ = ["errors_of", "read_reviewed", "warnings_of"]
+__all__ = ["errors_of", "warnings_of"]
 
 SUBSETS: Final = "spec.topology.subsets"
 
@@ -65,17 +64,6 @@ _MUTABLE: Final[Mapping[str, tuple[str, ...]]] = {
 
 _LABEL_VALUE: Final = re.compile(r".*\.values\[\d+\]")
 """Values that are no label's are tolerated here. Rule: the original's."""
-
-
-def read_reviewed(spec: Mapping[str, Any]) -> tuple[UnitedDeploymentSpec | None, str]:
-    """The typed spec, or None and what cannot be read of it: its templates are looked into too."""
-    found, problem = read_spec(spec)
-    if found is None:
-        return None, problem
-    for name, template in given_templates(found).items():
-        if problem := shape_problem(template):
-            return None, f"spec.template.{name}.{problem}"
-    return found, ""
 
 
 def errors_of(

@@ -59,7 +59,6 @@ _REVIEWS: Final = Reviews[WorkloadSpreadSpec](
     versions=(WORKLOAD_SPREADS.version,),
     read_spec=_read,
     placeholders=(),
-    has_pod_template=False,
 )
 
 

@@ -16,10 +16,10 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid
 from pykruise.kube.group_kinds import group_kind
+from pykruise.pods.open_parts import TEMPLATES, filled_parts, part_of, why_unreadable
 from pykruise.pods.placement_validation import toleration_errors
 from pykruise.pods.subset_placement import PlacementError
 from pykruise.pods.template_defaults import with_defaults
-from pykruise.pods.template_shape import shape_problem
 from pykruise.pods.template_validation import pod_spec_errors
 
 __all__ = ["patch_errors", "template_of"]
@@ -42,12 +42,13 @@ def patch_errors(subset: Subset, target: Mapping[str, Any] | None, *, path: str)
     checked."""
     if target is None or group_kind(target["apiVersion"], target["kind"]) not in BUILT_IN:
         return
-    if shape_problem(target):
+    spec = filled_parts(target.get("spec") or {}, TEMPLATES)
+    if any(why_unreadable(part_of(spec, path), kind) for path, kind in TEMPLATES.items()):
         return
     try:
-        spec = with_defaults(tried(template_of(target), subset))["spec"]
+        pod = with_defaults(tried(template_of({"spec": spec}), subset))["spec"]
     except PlacementError as error:
         yield invalid(path, subset.patch, str(error))
         return
-    yield from pod_spec_errors(spec, path)
-    yield from toleration_errors(spec.get("tolerations") or (), f"{path}.tolerations")
+    yield from pod_spec_errors(pod, path)
+    yield from toleration_errors(pod.get("tolerations") or (), f"{path}.tolerations")

@@ -1,0 +1,90 @@
+"""Parts of specs whose schema is open: what Go makes of them."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.kube.zero_values import filled
+from pykruise.pods.open_parts import (
+    CLAIMS,
+    LABEL_SELECTOR,
+    POD_TEMPLATE,
+    TEMPLATES,
+    filled_parts,
+    why_unreadable,
+    without_parts,
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"spec": {"containers": [None]}}, {"spec": {"containers": [{}]}}),
+        ({"metadata": {"labels": {"a": None}}}, {"metadata": {"labels": {"a": ""}}}),
+        (
+            {"spec": {"containers": [{"args": [None], "resources": {"limits": {"cpu": None}}}]}},
+            {"spec": {"containers": [{"args": [""], "resources": {"limits": {"cpu": "0"}}}]}},
+        ),
+        (
+            {"spec": {"securityContext": {"supplementalGroups": [None, 7]}}},
+            {"spec": {"securityContext": {"supplementalGroups": [0, 7]}}},
+        ),
+        # a null field is an absent one, what is unknown or of another type stays
+        ({"metadata": None, "spec": {"new": [None]}}, {"metadata": None, "spec": {"new": [None]}}),
+        ({"spec": {"containers": {"a": None}}}, {"spec": {"containers": {"a": None}}}),
+        ({"metadata": {"labels": [None]}}, {"metadata": {"labels": [None]}}),
+        (None, None),
+    ],
+)
+def test_a_null_in_a_list_or_map_is_the_zero_value_of_its_type(given: Any, found: Any) -> None:
+    assert filled(given, POD_TEMPLATE) == found
+
+
+def test_only_parts_are_filled() -> None:
+    spec = {"template": {"spec": {"volumes": [None]}}, "other": [None], "volumeClaimTemplates": [None]}
+    assert filled_parts(spec, TEMPLATES) == {
+        "template": {"spec": {"volumes": [{}]}},
+        "other": [None],
+        "volumeClaimTemplates": [{}],
+    }
+    assert filled_parts({"template": None}, TEMPLATES) == {"template": None}
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "why"),
+    [
+        (None, POD_TEMPLATE, ""),
+        ({}, POD_TEMPLATE, ""),
+        ("x", POD_TEMPLATE, ": json: cannot unmarshal string into Go value of type v1.PodTemplateSpec"),
+        (None, CLAIMS, ""),
+        ([None, {}], CLAIMS, ""),
+        (7, CLAIMS, ": json: cannot unmarshal number into Go value of type []v1.PersistentVolumeClaim"),
+        (
+            [{}, 7],
+            CLAIMS,
+            "[1]: json: cannot unmarshal number into Go value of type v1.PersistentVolumeClaim",
+        ),
+        (
+            {"matchLabels": {"a": 7}},
+            LABEL_SELECTOR,
+            ": json: cannot unmarshal number into Go struct field LabelSelector.matchLabels of type string",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_its_place(value: Any, kind: str, why: str) -> None:
+    assert why_unreadable(value, kind) == why
+
+
+def test_an_amount_that_is_none_hides_no_value_of_a_wrong_type() -> None:
+    bad: dict[str, Any] = {"name": "main", "resources": {"limits": {"cpu": "much"}}}
+    assert why_unreadable({"spec": {"containers": [bad]}}, POD_TEMPLATE) == ""
+    found = why_unreadable({"spec": {"containers": [bad, {"env": 7}]}}, POD_TEMPLATE)
+    assert found == (
+        ": json: cannot unmarshal number into Go struct field Container.spec.containers.env of type []v1.EnvVar"
+    )
+
+
+def test_parts_that_are_left_out_are_empty() -> None:
+    spec = {"template": "x", "volumeClaimTemplates": 7, "replicas": 1}
+    found = without_parts(spec, list(TEMPLATES), TEMPLATES)
+    assert found == {"template": {}, "volumeClaimTemplates": [], "replicas": 1}

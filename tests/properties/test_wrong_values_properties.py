@@ -1,0 +1,413 @@
+"""One wrong value anywhere in a document: each review answers it, and so does whoever reads what is stored.
+
+A document with every field of its kind gets a null, a number, a text, a list or an object in one place after another.
+API servers refuse most of that before a webhook is asked, but not in what a schema leaves open, and a mutating webhook
+sees all of it. A plain run has some of the documents, the same each time; --exhaustive has more.
+"""
+
+import asyncio
+import random
+import re
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, Final
+
+import orjson
+import pytest
+
+from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviews import Review, encode_answer
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.cli.explain import explained
+from pykruise.cli.insight.known import known_kinds
+from pykruise.kinds import conversions, kinds
+from pykruise.kinds.gates import GATES, Gates
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
+from pykruise.kube.conversion import ConversionError, convert
+from pykruise.kube.documents import get_path
+from pykruise.kube.errors import KubeError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS
+from pykruise.plans.review import Lookups
+from pykruise.pods.white_list import WhiteList
+from support.reviews import at_once, request
+from support.stored_objects import StoredObjects
+from support.wrong_values import LABELS, Document, Path, Whole, objects, pod, relabelled, spoilt, with_value
+
+NOW: Final = 1_800_000_000.0
+KEPT: Final = ("mended", "stored")
+REFUSED: Final = (400, 403, 422)
+BEARABLE: Final = (403, 422)
+"""Where only what is stored cannot be read."""
+Ask = Callable[[Reviewer, AdmissionRequest], AdmissionAnswer]
+PLACE: Final = re.compile(r"\b(apiVersion|metadata|spec|status|type)\b|not a Pod: |no conversion of")
+SETTINGS: Final = AdmissionSettings(
+    gates=Gates.of(**dict.fromkeys(GATES, True)),
+    deletion_protection=True,
+    crd_cascading=True,
+    enhanced_liveness=True,
+)
+NAMES: Final = sorted(objects())
+
+
+def some(most: int) -> Any:
+    """How many documents of a kind there are in a plain run; with --exhaustive all of most kinds."""
+    marks = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]
+    return pytest.mark.parametrize("most", [pytest.param(most), pytest.param(4000, marks=marks)])
+
+
+class Cluster:
+    """What webhooks read, where one object is stored. Whatever else is asked for is not there."""
+
+    def __init__(self, whole: Whole | None = None, document: Document | None = None) -> None:
+        self._kind = whole.resource.kind if whole is not None else ""
+        self._document = document
+
+    def views(self, kind: str) -> list[Any]:
+        if kind != self._kind or self._document is None:
+            return []
+        return [view_of(kind, self._document)]
+
+    async def sidecar_sets(self) -> list[Any]:
+        return self.views("SidecarSet")
+
+    async def spreads(self, namespace: str) -> list[Any]:
+        return self.views("WorkloadSpread")
+
+    async def states(self, namespace: str) -> list[Any]:
+        return self.views("PersistentPodState")
+
+    async def in_namespace(self, namespace: str) -> list[Any]:
+        return self.views("PodUnavailableBudget")
+
+    async def fresh(self, key: Key) -> Any:
+        return next(iter([*self.views("WorkloadSpread"), *self.views("PodUnavailableBudget")]), None)
+
+    async def write(self, view: Any, changes: Any) -> Any:
+        return view
+
+    async def is_supported(self, kind: Any) -> bool:
+        return True
+
+    async def namespace_labels(self, name: str) -> Mapping[str, str]:
+        return LABELS
+
+    async def revisions(self, name: str) -> list[Any]:
+        return []
+
+    async def replicas(self, view: Any) -> int:
+        return 4
+
+    async def pod(self, namespace: str, name: str) -> Document:
+        return pod().document
+
+    async def read(self, kind: Any, namespace: str, name: str, **_: Any) -> Document | None:
+        return self._document
+
+    async def _nothing(self, *_: Any, **__: Any) -> None:
+        return None
+
+    newest = fresh
+    patch_status = write
+
+    async def white_list(self) -> WhiteList:
+        return WhiteList()
+
+    above = target = whitelist = _nothing
+
+
+class _Markers:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def in_namespace(self, namespace: str) -> list[Any]:
+        return self._cluster.views("PodProbeMarker")
+
+
+@cache
+def views() -> Mapping[str, Any]:
+    """By kind."""
+    return {one.resource.kind: one.control.objects for one in kinds() if one.control is not None}
+
+
+def view_of(kind: str, document: Document) -> Any:
+    """As caches keep it, and as it is looked up."""
+    found = views()[kind]
+    view = found.project(orjson.dumps(document))
+    for entries in found.indexes.values():
+        list(entries(view))
+    return view
+
+
+def rules_around(cluster: Any) -> Sequence[ReviewRule]:
+    """All webhooks, where this is stored."""
+    spreading = Spreading(cluster, clock=lambda: NOW, rng=random.Random(1))
+    budgeting = Budgeting(cluster, clock=lambda: NOW, rng=random.Random(1))
+    readers = {"sidecarset": cluster, "persistentpodstate": cluster, "podprobemarker": _Markers(cluster)}
+    return reviewers(
+        SETTINGS,
+        lookups=Lookups(readers=readers),
+        spreading=spreading,
+        budgeting=budgeting,
+        rng=random.Random(1),
+        clock=lambda: NOW,
+    )
+
+
+def writes(whole: Whole, wrong: Document) -> Iterator[tuple[str, AdmissionRequest]]:
+    """All ways in which the document can be met with."""
+
+    def asked(new: Document, old: Document | None) -> AdmissionRequest:
+        return request(whole.resource, new, old=old, name="web")
+
+    yield "created", asked(wrong, None)
+    yield "changed", asked(wrong, whole.document)
+    yield "mended", asked(whole.document, wrong)
+    if (changed := relabelled(wrong)) is not None:
+        yield "stored", asked(changed, wrong)
+
+
+def _run(runner: asyncio.Runner, reviewer: Reviewer, asked: AdmissionRequest) -> AdmissionAnswer:
+    """Of a review that waits: for its turn, or with a time limit."""
+
+    async def answer() -> AdmissionAnswer:
+        return await reviewer(asked)
+
+    return runner.run(answer())
+
+
+def problem_of(
+    rule: ReviewRule, asked: AdmissionRequest, *, ask: Ask = at_once, codes: Collection[int] = REFUSED
+) -> str:
+    """What is wrong with the answer; empty: nothing. `codes` are those of a refusal."""
+    try:
+        answer = ask(rule.reviewer, asked)
+        encode_answer(Review("admission.k8s.io/v1", asked), answer, mutating=rule.mutating)
+    except Exception as error:
+        return raised(error)
+    if (refusal := answer.refusal) is None:
+        return ""
+    is_named = PLACE.search(refusal.message) or refusal.code == 500
+    return "" if refusal.code in codes and is_named else f"{refusal.code} {refusal.message}"
+
+
+def raised(error: Exception) -> str:
+    """What was raised, and where."""
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{at.filename.rpartition('pykruise/')[2]}:{at.lineno} {error!r}"
+
+
+def assert_none(problems: Sequence[str]) -> None:
+    shown = "\n".join(problems[:30])
+    assert not problems, f"{len(problems)} problems:\n{shown}"
+
+
+def codes_of(way: str, whole: Whole, path: Path, wrong: Document) -> Collection[int]:
+    """What the write may be refused with: what is stored so can be mended, and labelled, where no schema sees to it."""
+    is_bearable = way in KEPT and whole.is_open(path) and get_path(wrong, *path) is not None
+    return BEARABLE if is_bearable else REFUSED
+
+
+def place(path: Path, wrong: Document) -> str:
+    """For people who read what failed."""
+    return f"{'.'.join(map(str, path))} is {get_path(wrong, *path)!r}"
+
+
+@some(50)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_review_answers(name: str, most: int) -> None:
+    whole = objects()[name]
+    rules = [
+        rule
+        for rule in rules_around(Cluster(whole, whole.document))
+        if any(whole.resource.plural in one.resources for one in rule.rules)
+    ]
+    assert_none(
+        [
+            f"{rule.name}, {way}: {place(path, wrong)}: {problem}"
+            for path, wrong in spoilt(whole, most=most)
+            for rule in rules
+            for way, asked in writes(whole, wrong)
+            if (problem := problem_of(rule, asked, codes=codes_of(way, whole, path, wrong)))
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "problem"),
+    [
+        (
+            "sidecarsets.v1beta1",
+            ("spec", "containers", 0, "env"),
+            "x",
+            "spec.containers[0]: json: cannot unmarshal string into Go struct field Container.env of type "
+            "[]v1.EnvVar",
+        ),
+        (
+            "sidecarsets.v1alpha1",
+            ("spec", "volumes"),
+            7,
+            "spec.volumes: Expected `array | null`, got `int`",
+        ),
+        (
+            "ephemeraljobs.v1alpha1",
+            ("spec", "template", "ephemeralContainers", 0, "stdin"),
+            "yes",
+            "spec.template.ephemeralContainers[0]: json: cannot unmarshal string into Go struct field "
+            "EphemeralContainer.stdin of type bool",
+        ),
+        (
+            "uniteddeployments.v1beta1",
+            ("spec", "template", "deploymentTemplate", "spec", "template", "spec", "containers"),
+            {},
+            "spec.template.deploymentTemplate.spec.template: json: cannot unmarshal object into Go struct field "
+            "PodSpec.spec.containers of type []v1.Container",
+        ),
+        (
+            "advancedcronjobs.v1beta1",
+            ("spec", "template", "jobTemplate", "spec", "completions"),
+            "7",
+            "spec.template.jobTemplate: json: cannot unmarshal string into Go struct field "
+            "JobSpec.spec.completions of type int32",
+        ),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_refused_by_its_place(
+    name: str, path: Path, value: Any, problem: str
+) -> None:
+    whole = objects()[name]
+    asked = request(whole.resource, with_value(whole.document, path, value))
+    for rule in rules_around(Cluster()):
+        if any(whole.resource.plural in one.resources for one in rule.rules):
+            refusal = at_once(rule.reviewer, asked).refusal
+            assert refusal is not None
+            assert (refusal.code, refusal.message) == (400, problem)
+
+
+@some(50)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_conversion_answers(name: str, most: int) -> None:
+    whole = objects()[name]
+    group, kind = whole.resource.group, whole.resource.kind
+    if (conversion := conversions().get((group, kind))) is None:
+        return
+    (other,) = {*conversion.versions} - {whole.resource.version}
+    problems = []
+    for path, wrong in spoilt(whole, most=most):
+        try:
+            convert(wrong, f"{group}/{other}", conversions())
+        except ConversionError:
+            continue
+        except Exception as error:
+            problems.append(f"{place(path, wrong)}: {raised(error)}")
+    assert_none(problems)
+
+
+STORED: Final = [
+    name for name in NAMES if objects()[name].is_stored and objects()[name].resource.kind in views()
+]
+
+
+def stored_ones(whole: Whole, most: int) -> Iterator[tuple[Path, Document]]:
+    """Those that an API server may have stored: it sees to metadata, and that spec and status are objects."""
+    for path, wrong in spoilt(whole, most=most):
+        if path[0] in ("spec", "status") and isinstance(wrong[path[0]], dict):
+            yield path, wrong
+
+
+@some(50)
+@pytest.mark.parametrize("name", STORED)
+def test_every_view_is_made(name: str, most: int) -> None:
+    whole = objects()[name]
+    problems = []
+    for path, wrong in stored_ones(whole, most):
+        try:
+            view_of(whole.resource.kind, wrong)
+        except Exception as error:
+            problems.append(f"{place(path, wrong)}: {raised(error)}")
+    assert_none(problems)
+
+
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+def test_a_null_that_is_a_sidecar_is_one_that_says_nothing(field: str) -> None:
+    whole = objects()["sidecarsets.v1beta1"]
+    view = view_of("SidecarSet", with_value(whole.document, ("spec", field), [None]))
+    assert view.spec is not None
+
+
+OF_PODS: Final = (
+    *("PersistentPodState", "PodProbeMarker", "PodUnavailableBudget", "SidecarSet", "WorkloadSpread"),
+)
+"""Kinds that admission of pods reads."""
+
+
+@some(40)
+@pytest.mark.parametrize("name", [name for name in STORED if objects()[name].resource.kind in OF_PODS])
+def test_every_new_pod_is_answered_whatever_is_stored(name: str, most: int) -> None:
+    """With 500 where what is stored gives no pod: it is not the pod that is wrong."""
+    whole = objects()[name]
+    problems = []
+    with asyncio.Runner() as runner:
+        for path, wrong in stored_ones(whole, most):
+            (rule,) = (one for one in rules_around(Cluster(whole, wrong)) if one.path == "/mutate-pod")
+            ask = partial(_run, runner)
+            if problem := problem_of(rule, request(PODS, pod().document), ask=ask, codes=(*REFUSED, 500)):
+                problems.append(f"{place(path, wrong)}: {problem}")
+    assert_none(problems)
+
+
+PLANNED: Final = {one.resource.kind: one for one in known_kinds()}
+
+
+@some(20)
+@pytest.mark.parametrize("name", [name for name in STORED if objects()[name].resource.kind in PLANNED])
+def test_every_plan_is_made(name: str, most: int) -> None:
+    whole = objects()[name]
+    known = PLANNED[whole.resource.kind]
+    problems = []
+    for path, wrong in stored_ones(whole, most):
+        if path[0] != "spec":
+            continue
+        client: Any = StoredObjects({known.resource.plural: [wrong], "pods": [pod().document]})
+        key = Key("default" if whole.resource.namespaced else "", "web")
+        try:
+            asyncio.run(explained(client, key, now=NOW, kind=known))
+        except KubeError:
+            continue
+        except Exception as error:
+            problems.append(f"{place(path, wrong)}: {raised(error)}")
+    assert_none(problems)
+
+
+@some(120)
+def test_every_review_of_a_pod_answers(most: int) -> None:
+    whole = pod()
+    stored = [one for one in objects().values() if one.resource.kind in OF_PODS and one.is_stored]
+    rules = [
+        rule
+        for one in stored
+        for rule in rules_around(Cluster(one, one.document))
+        if rule.name in ("mpod.kb.io", "vpod.kb.io")
+    ]
+    with asyncio.Runner() as runner:
+        assert_none(
+            [
+                f"{rule.name}, {asked.operation} {asked.subresource}: {place(path, wrong)}: {problem}"
+                for path, wrong in spoilt(whole, most=most)
+                for rule in rules
+                for asked in _of_pod(whole.document, wrong, rule)
+                if (problem := problem_of(rule, asked, ask=partial(_run, runner)))
+            ]
+        )
+
+
+def _of_pod(whole: Document, wrong: Document, rule: ReviewRule) -> Iterator[AdmissionRequest]:
+    if rule.mutating:
+        yield request(PODS, wrong)
+        return
+    yield request(PODS, wrong, old=whole)
+    yield request(PODS, whole, old=wrong, subresource="resize")
+    yield request(PODS, None, old=wrong, name="web")
