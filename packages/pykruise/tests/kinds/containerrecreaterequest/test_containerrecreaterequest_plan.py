@@ -111,15 +111,18 @@ BUSY = request("busy", status={"phase": "Recreating"}, age_s=3600)
 DONE = request("busy", status={"phase": "Completed", "completionTime": format_time(NOW - 10)}, age_s=3600)
 
 
-@pytest.mark.parametrize(("status", "busy"), [({"phase": "Pending"}, BUSY), (None, BUSY)])
+@pytest.mark.parametrize("status", [{"phase": "Pending"}, None])
 @pytest.mark.parametrize("others", [(), (DONE,)])
 def test_one_that_waits_behind_another_is_given_its_time_case_24(
-    status: Any, busy: dict[str, Any], others: tuple[dict[str, Any], ...]
+    status: Any, others: tuple[dict[str, Any], ...]
 ) -> None:
     """pitfall j: one that waits is not exempt once nothing is before it; nor when the one before it was deleted"""
     waits = request(status=status, age_s=3600)
     memories = Memories()
-    assert plan(waits, pod(), busy, memories=memories).requeue_after_s is None
+    found = plan(waits, pod(), BUSY, memories=memories)
+    assert found.requeue_after_s is None
+    assert found.waiting is not None
+    assert found.waiting.code is Code.PARALLELISM
     # a minute from when nothing is before it
     assert plan(waits, pod(), *others, memories=memories).requeue_after_s == pytest.approx(60)
     again = plan(waits, pod(), *others, memories=memories, now=NOW + 20)

@@ -93,8 +93,11 @@ def test_a_ready_node_gets_one() -> None:
     [None, node(is_ready=False), node(labels={"type": "virtual-kubelet"}), node(is_deleting=True)],
     ids=["none", "not ready", "virtual", "going"],
 )
-def test_other_nodes_get_none(on: NodeView | None) -> None:
-    assert not planned(absent(Key("", "n1")), on=on).stages
+def test_other_nodes_get_none_and_are_not_asked_about(on: NodeView | None) -> None:
+    memories, server = Memories(), Server()
+    for _ in range(2):
+        assert not planned(absent(Key("", "n1")), on=on, server=server, memories=memories).stages
+    assert server.asked == 0
 
 
 def test_one_that_goes_is_not_written_to() -> None:
@@ -105,7 +108,9 @@ def test_one_that_goes_is_not_written_to() -> None:
         is_deleting=True,
     )
     assert planned(view, on=node(), markers=[marker()]) == Plan()
-    assert planned(view, on=None) == Plan(), "nor deleted again"
+    server = Server()
+    assert planned(view, on=None, server=server) == Plan(), "nor deleted again"
+    assert server.asked == 0
 
 
 def test_one_that_cannot_be_read_is_not_written_to_and_says_so() -> None:
@@ -131,9 +136,10 @@ def test_while_nodes_have_not_been_read_nothing_is_decided() -> None:
     assert asyncio.run(control_of(KIND).snapshot(view, read)) is None  # type: ignore[arg-type]
 
 
-def test_it_goes_with_its_node() -> None:
+@pytest.mark.parametrize("on", [None, node(is_deleting=True)])
+def test_it_goes_with_its_node(on: NodeView | None) -> None:
     """containers case 52"""
-    (action,) = actions(planned(node_probes("n1")))
+    (action,) = actions(planned(node_probes("n1"), on=on))
     assert isinstance(action, Delete)
     assert action.uid == "uid-n1"
 

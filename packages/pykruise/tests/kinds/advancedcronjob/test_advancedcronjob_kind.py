@@ -1,0 +1,97 @@
+"""Versions of AdvancedCronJobs, which children wake them, and which of their times is the latest."""
+
+from collections.abc import Sequence
+
+import orjson
+import pytest
+
+from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, ChildView
+from pykruise.kinds.advancedcronjob.kind import KIND
+from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, AdvancedCronJobView, Served, Settings
+from support.cron_world import NAMESPACE, UID, CronWorld
+from support.wakes import Woken
+
+VIEWS = CHILD_VIEWS["BroadcastJob"]
+
+
+def cron(name: str, uid: str) -> AdvancedCronJobView:
+    document = CronWorld().document
+    document["metadata"] |= {"name": name, "uid": uid}
+    return CRON_JOB_VIEWS.project(orjson.dumps(document))
+
+
+def child(owner: str = UID, *, at: float | None = None) -> ChildView:
+    return ChildView(
+        namespace=NAMESPACE,
+        name="nightly-1",
+        uid="c",
+        resource_version=1,
+        kind="BroadcastJob",
+        controller_uid=owner,
+        scheduled_at=at,
+    )
+
+
+@pytest.mark.parametrize("views", CHILD_VIEWS.values())
+@pytest.mark.parametrize(("owner", "woken"), [(UID, ["nightly"]), ("another", []), ("", [])])
+def test_a_child_that_comes_changes_or_goes_wakes_who_controls_it(
+    views: object, owner: str, woken: list[str]
+) -> None:
+    found = Woken(
+        KIND, {CRON_JOB_VIEWS: [cron("nightly", UID), cron("daily", "uid-daily")]}, settings=Settings()
+    )
+    one = child(owner)
+    for old, new in ((None, one), (one, one), (one, None)):
+        assert found.by(views, old, new) == woken  # type: ignore[arg-type]
+
+
+def test_it_hears_of_itself() -> None:
+    one = cron("nightly", UID)
+    assert Woken(KIND, {CRON_JOB_VIEWS: [one]}, settings=Settings()).by(CRON_JOB_VIEWS, None, one) == [
+        "nightly"
+    ]
+
+
+def test_v1beta1_is_stored_and_specs_of_children_have_the_schemas_of_their_kinds() -> None:
+    assert callable(KIND.versions)
+    versions = KIND.versions(lambda kind: {"description": kind})
+    assert [(one.name, one.storage) for one in versions] == [("v1alpha1", False), ("v1beta1", True)]
+    for one in versions:
+        assert one.embeds == {
+            "spec.template.broadcastJobTemplate.spec": {"description": "BroadcastJob"},
+            "spec.template.imageListPullJobTemplate.spec": {"description": "ImageListPullJob"},
+        }
+
+
+@pytest.mark.parametrize(
+    ("looks", "latest"),
+    [
+        ([[]], None),
+        ([[None]], None),
+        ([[20.0, 10.0]], 20.0),
+        ([[20.0], [10.0]], 20.0),
+        ([[10.0], [20.0, None]], 20.0),
+        ([[10.0], []], 10.0),
+    ],
+)
+def test_the_latest_time_of_a_child_is_remembered_when_the_child_is_gone(
+    looks: Sequence[Sequence[float | None]], latest: float | None
+) -> None:
+    served = Served()
+    for look in looks:
+        found = served.latest([child(at=at) for at in look])
+    assert found == latest
+
+
+@pytest.mark.parametrize(
+    ("stored", "due"), [("10:01:00", "10:03:00"), ("10:02:00", "10:03:00"), ("10:03:00", "")]
+)
+def test_the_later_of_the_stored_time_and_of_what_was_made_counts(stored: str, due: str) -> None:
+    # given one that has made children for 10:01 and 10:02
+    world = CronWorld().run(100)
+    assert [tick[11:19] for tick in world.ticks] == ["10:01:00", "10:02:00"]
+    world.document["status"]["lastScheduleTime"] = f"2026-01-31T{stored}Z"
+    # when it is 10:03
+    world.at("2026-01-31T10:03:05Z")
+    # then
+    assert [tick[11:19] for tick in world.ticks[2:]] == ([due] if due else [])
