@@ -319,7 +319,11 @@ def test_the_example_of_a_probe_is_stored_as_it_was_given() -> None:
 
 
 def test_nodes_are_written_to_in_order_of_their_names() -> None:
-    nodes = [node(name) for name in ("n2", "n1", "n3")]
-    pods = [pod(f"web-{name}", node=name) for name in ("n2", "n1", "n3")]
-    plan = planned(marker(), pods=pods, nodes=nodes, asked=[node_probes(name) for name in ("n2", "n1", "n3")])
-    assert list(patches(plan, Purpose.ASK_TO_PROBE)) == ["n1", "n2", "n3"]
+    names = [f"n{number}" for number in range(9, 0, -1)]
+    plan = planned(
+        marker(),
+        pods=[pod(f"web-{name}", node=name) for name in names],
+        nodes=[node(name) for name in names],
+        asked=[node_probes(name) for name in names],
+    )
+    assert list(patches(plan, Purpose.ASK_TO_PROBE)) == sorted(names)
