@@ -216,7 +216,7 @@ def place(path: Path, wrong: Document) -> str:
     return f"{'.'.join(map(str, path))} is {get_path(wrong, *path)!r}"
 
 
-@some(50)
+@some(25)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_review_answers(name: str, most: int) -> None:
     whole = objects()[name]
@@ -287,7 +287,7 @@ def test_a_value_of_a_wrong_type_is_refused_by_its_place(
             assert (refusal.code, refusal.message) == (400, problem)
 
 
-@some(50)
+@some(25)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_conversion_answers(name: str, most: int) -> None:
     whole = objects()[name]
@@ -318,7 +318,7 @@ def stored_ones(whole: Whole, most: int) -> Iterator[tuple[Path, Document]]:
             yield path, wrong
 
 
-@some(50)
+@some(25)
 @pytest.mark.parametrize("name", STORED)
 def test_every_view_is_made(name: str, most: int) -> None:
     whole = objects()[name]
@@ -382,7 +382,7 @@ def test_every_plan_is_made(name: str, most: int) -> None:
     assert_none(problems)
 
 
-@some(120)
+@some(60)
 def test_every_review_of_a_pod_answers(most: int) -> None:
     whole = pod()
     stored = [one for one in objects().values() if one.resource.kind in OF_PODS and one.is_stored]
