@@ -9,7 +9,7 @@ import pytest
 
 from pykruise.admission.pods import chain
 from pykruise.admission.pods.readiness_gate import OF_KRUISE_WORKLOAD
-from pykruise.admission.pods.steps import StepError
+from pykruise.admission.pods.steps import PodStep, StepError
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
 from pykruise.kube.cel import ALWAYS, Interests, Meant
@@ -256,7 +256,11 @@ class Stumbling:
 
 
 def stumbled(doc: dict[str, Any] | None) -> AdmissionAnswer:
-    return at_once(chain.mutating([Stumbling()]), request(PODS, doc, operation="CREATE"))
+    return by_step(Stumbling(), doc)
+
+
+def by_step(step: PodStep, doc: dict[str, Any] | None) -> AdmissionAnswer:
+    return at_once(chain.mutating([step]), request(PODS, doc, operation="CREATE"))
 
 
 @pytest.mark.parametrize(
@@ -509,3 +513,16 @@ def test_a_step_that_cannot_do_its_work_refuses_and_says_whether_to_try_again(
     refusals = [one.refusal for one in found if one.refusal is not None]
     assert [(one.code, one.reason) for one in refusals] == [changing, judging]
     assert {(one.status, one.message) for one in refusals} == {("Failure", "no cache")}
+
+
+@pytest.mark.parametrize(("code", "answered"), [(500, 400), (403, 403), (429, 429)])
+def test_what_is_no_pod_is_said_in_place_of_a_failure_alone(code: int, answered: int) -> None:
+    wrong = {"metadata": {"labels": {"a": 1}}}
+    refusal = by_step(Failing(StepError("no cache", code=code)), wrong).refusal
+    assert refusal is not None
+    assert refusal.code == answered
+
+
+def test_no_pod_is_looked_at_whole_where_nothing_has_failed() -> None:
+    """An API server sends none that cannot be read"""
+    assert answer({"metadata": {"labels": {"a": 1}}}) == ALLOWED

@@ -332,6 +332,13 @@ def test_the_grace_of_a_request_is_an_annotation_in_v1alpha1(status: str, annota
     assert to_new(shown)["status"] == doc["status"]
 
 
+def test_a_condition_of_another_type_is_no_grace() -> None:
+    other = {**grace("True"), "type": "Other"}
+    parts = {"phase": "Recreating", "conditions": [other]}
+    shown = to_old(document("ContainerRecreateRequest", NEW, status=parts))
+    assert UNREADY not in (shown["metadata"].get("annotations") or {})
+
+
 @pytest.mark.parametrize("stored", ["2026-01-31T12:00:00Z", "soon"])
 def test_the_annotation_goes_with_the_grace(stored: str) -> None:
     """containers case 30"""

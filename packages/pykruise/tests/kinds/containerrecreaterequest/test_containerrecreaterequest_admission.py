@@ -211,6 +211,10 @@ async def test_without_a_cluster_only_the_request_itself_is_judged() -> None:
     assert answer.object["metadata"]["labels"] == ACTIVE
     assert answer.object["spec"] == {**document()["spec"], "strategy": {"failurePolicy": "Fail"}}
     assert (await reviewer(asked(document(activeDeadlineSeconds=2)))).refusal is not None
+    # also without metadata, which no API server leaves out
+    bare = await reviewer(asked({**document(), "metadata": None}))
+    assert bare.object is not None
+    assert bare.object["metadata"] == {"labels": ACTIVE}
 
 
 @pytest.mark.parametrize("missing", ["pods", "nodes"])

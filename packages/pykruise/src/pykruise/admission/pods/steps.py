@@ -75,19 +75,15 @@ class JudgingStep(Protocol):
 
 def read_pods(request: AdmissionRequest) -> AdmissionRequest:
     """The request with its pods as Go reads them. Raises ValueError, which says where, for what is no pod."""
-    if request.subresource == "eviction":
-        return request
     return msgspec.structs.replace(
         request, object=_read_pod(request.object), old_object=_read_pod(request.old_object)
     )
 
 
 def _read_pod(doc: Document | None) -> Document | None:
-    if doc is None:
-        return None
     if problem := why_unreadable(doc, _POD):
         raise ValueError(f"not a Pod{problem}")
-    found: Document = filled(doc, _POD)
+    found: Document | None = filled(doc, _POD)
     return found
 
 

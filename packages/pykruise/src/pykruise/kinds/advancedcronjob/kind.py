@@ -51,10 +51,10 @@ def _wakes(_: Settings) -> Sequence[Wake]:
 def _owner(change: Change[ChildView], around: Around[Settings]) -> Iterator[Key]:
     """The AdvancedCronJob that controls the child."""
     child = change.new or change.old
-    if child is not None and child.controller_uid:
-        for cron in around.all(CRON_JOB_VIEWS):
-            if cron.uid == child.controller_uid:
-                yield cron.key
+    assert child is not None
+    for cron in around.all(CRON_JOB_VIEWS):
+        if cron.uid == child.controller_uid:
+            yield cron.key
 
 
 KIND = Kind(

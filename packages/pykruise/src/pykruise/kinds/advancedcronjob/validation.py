@@ -56,7 +56,7 @@ def errors_of(
     metadata = doc.get("metadata") or {}
     given: Mapping[str, Any] = doc["spec"]
     errors = [*job_name_errors(metadata), *metadata_errors(metadata)]
-    if old is not None and same(given, old.get("spec")):
+    if old is not None and same(given, old["spec"]):
         return errors
     errors += _schedule_errors(spec)
     for name, value in (
@@ -67,7 +67,7 @@ def errors_of(
         errors += check_not_negative(value, f"spec.{name}")
     errors += _template_errors(given.get("template") or {}, spec)
     if old is not None:
-        errors += _immutable_errors(given, old.get("spec") or {})
+        errors += _immutable_errors(given, old["spec"])
     return errors
 
 

@@ -62,8 +62,8 @@ def to_spoke(doc: Document) -> Document:
     snapshot = status.get("containerStatusSnapshot")
     if isinstance(snapshot, list) and not same(snapshot, _snapshot(annotations.get(SNAPSHOT))):
         annotate(doc, SNAPSHOT, orjson.dumps(snapshot).decode())
-    conditions = [one for one in each(status.get("conditions")) if one.get("type") == PRE_RECREATE_GRACE]
-    grace = conditions[-1] if conditions else None
+    conditions = each(status.get("conditions"))
+    grace = next((one for one in conditions if one.get("type") == PRE_RECREATE_GRACE), None)
     if grace is not None:
         since = _time(grace.get("lastTransitionTime")) if grace.get("status") == "True" else None
         if since is None or since != _time(annotations.get(UNREADY_SINCE)):

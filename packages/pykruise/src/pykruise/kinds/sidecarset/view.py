@@ -15,6 +15,7 @@ from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
 from pykruise.kinds.sidecarset.revisions import candidate_of
 from pykruise.kinds.sidecarset.types import SidecarSetSpec, SidecarSetStatus
 from pykruise.kube.admission import NAMESPACE_NAME_LABEL
+from pykruise.kube.api import LabelSelector
 from pykruise.kube.cel import Meant
 from pykruise.kube.documents import decode
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
@@ -131,7 +132,7 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
         selector=None if selector is None or selector.is_empty else selector,
         namespace_selector=namespaces,
         update_selector=update,
-        named_namespaces=_named(given.get("namespaceSelector") or {}) if namespaces is not None else (),
+        named_namespaces=_named(spec.namespace_selector) if spec is not None else (),
     )
 
 
@@ -156,12 +157,14 @@ def _selector(selector: Any) -> Selector | None:
     return None if selector is None else selector_from(msgspec.to_builtins(selector))
 
 
-def _named(selector: Mapping[str, Any]) -> tuple[str, ...]:
+def _named(selector: LabelSelector | None) -> tuple[str, ...]:
     """The namespaces that a namespace selector names, as the original's index of SidecarSets reads it."""
-    named = (selector.get("matchLabels") or {}).get(NAMESPACE_NAME_LABEL)
+    if selector is None:
+        return ()
+    named = (selector.match_labels or {}).get(NAMESPACE_NAME_LABEL)
     if named is not None:
-        return (str(named),)
-    for one in selector.get("matchExpressions") or ():
-        if one.get("key") == NAMESPACE_NAME_LABEL and one.get("operator") == "In":
-            return tuple(map(str, one.get("values") or ()))
+        return (named,)
+    for one in selector.match_expressions or ():
+        if one.key == NAMESPACE_NAME_LABEL and one.operator == "In":
+            return tuple(one.values or ())
     return ()

@@ -1,0 +1,46 @@
+"""Objects whose metadata cannot be read are refused before a kind's review looks at them."""
+
+from typing import Any
+
+import pytest
+
+from pykruise.admission.readable import readable
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
+from support.reviews import at_once, request
+
+SEEN = AdmissionAnswer(warnings=("seen",))
+WRONG = {"metadata": {"labels": {"a": 1}}}
+
+
+async def review(_: AdmissionRequest) -> AdmissionAnswer:
+    return SEEN
+
+
+def answer(doc: Any, old: Any = None, *, operation: str) -> AdmissionAnswer:
+    return at_once(readable(review), request(CLONE_SETS, doc, old=old, operation=operation))
+
+
+@pytest.mark.parametrize(
+    ("doc", "message"),
+    [
+        (WRONG, "not a CloneSet: metadata.labels[...]: Expected `str`, got `int`"),
+        ({"metadata": 3}, "not a CloneSet: metadata: Expected `object | null`, got `int`"),
+        ({"spec": []}, "not a CloneSet: spec: Expected `object | null`, got `array`"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_refused_with_its_place(doc: Any, message: str) -> None:
+    for found in (answer(doc, operation="CREATE"), answer({}, doc, operation="UPDATE")):
+        assert found.refusal is not None
+        assert (found.refusal.code, found.refusal.message) == (400, message)
+
+
+@pytest.mark.parametrize("doc", [None, {}, {"metadata": {"labels": None, "name": "web"}, "spec": {"any": 1}}])
+def test_what_can_be_read_is_reviewed(doc: Any) -> None:
+    assert answer(doc, operation="CREATE") == SEEN
+    assert answer(doc, doc, operation="UPDATE") == SEEN
+
+
+def test_what_is_deleted_may_be_anything() -> None:
+    assert answer(None, WRONG, operation="DELETE") == SEEN
+    assert SEEN != ALLOWED
