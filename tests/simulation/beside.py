@@ -15,7 +15,7 @@ from pykruise.admission.pods.budget import PreventedDisruption
 from simulation.budget_rules import BudgetRules
 from simulation.history import Commit
 from simulation.pods import PodHistory
-from simulation.rules import Violation, WorkloadRules
+from simulation.rules import Scene, Violation, WorkloadRules
 
 __all__ = ["BesideRules", "Together"]
 
@@ -45,7 +45,7 @@ class Together:
     ) -> None:
         self._workload = workload(**given)
         self._controller = controller
-        self._beside = beside(pods=self._workload.pods, **given)
+        self._beside = beside(Scene(pods=self._workload.pods, **given))
         self.shelves = self._workload.shelves | self._beside.shelves
 
     @property

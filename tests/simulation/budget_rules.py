@@ -18,8 +18,8 @@ import msgspec
 from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.kube.ids import Key
 from simulation.history import Commit
-from simulation.pods import PodHistory, Version, read_pod
-from simulation.rules import PODS, Violation, number
+from simulation.pods import Version, read_pod
+from simulation.rules import PODS, Scene, Violation, number
 
 __all__ = ["REVIEW", "BudgetRules", "Review"]
 
@@ -67,27 +67,17 @@ class BudgetRules:
 
     controllers = ("podunavailablebudget",)
 
-    def __init__(
-        self,
-        *,
-        target: str,
-        pods: PodHistory,
-        namespace: str,
-        name: str,
-        start: float,
-        is_calm: bool = False,
-        skew_s: float = 0.0,
-    ) -> None:
+    def __init__(self, scene: Scene, *, target: str) -> None:
         self._target = target
         self.shelves = frozenset({BUDGETS, target, PODS})
-        self._pods = pods
-        self._namespace = namespace
-        self._name = name
-        self._start = start
-        self._is_calm = is_calm
+        self._pods = scene.pods
+        self._namespace = scene.namespace
+        self._name = scene.name
+        self._start = scene.start
+        self._is_calm = scene.is_calm
         self._times: list[tuple[float, int]] = []
         """When which revision was stored."""
-        self._is_excused = skew_s != 0.0
+        self._is_excused = scene.skew_s != 0.0
         """Records have times: where clocks are further apart than they last, nothing is promised."""
         self._budgets: list[Stored] = [Stored(0, None)]
         self._workloads: list[Stored] = [Stored(0, None)]

@@ -14,7 +14,6 @@ from itertools import product
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
 from simulation.history import Commit, Reconcile, since
-from simulation.pods import PodHistory
 from simulation.probe_documents import (
     Entry,
     Marker,
@@ -26,7 +25,7 @@ from simulation.probe_documents import (
     read_pod,
 )
 from simulation.pull_documents import NO_NODE, Node, read_node
-from simulation.rules import PODS, Violation
+from simulation.rules import PODS, Scene, Violation
 
 __all__ = ["ProbeRules"]
 
@@ -47,18 +46,9 @@ class ProbeRules:
     controllers = ("podprobemarker", "nodepodprobe")
     shelves = frozenset({MARKERS, PROBES, NODES, PODS})
 
-    def __init__(
-        self,
-        *,
-        pods: PodHistory,
-        namespace: str,
-        name: str,
-        start: float,
-        skew_s: float = 0.0,
-        is_calm: bool = False,
-    ) -> None:
-        self._namespace, self._start, self._is_calm = namespace, start, is_calm
-        self._last_at = start
+    def __init__(self, scene: Scene) -> None:
+        self._namespace, self._start, self._is_calm = scene.namespace, scene.start, scene.is_calm
+        self._last_at = scene.start
         """When something was written last."""
         self._pods: dict[str, list[Pod]] = {}
         """By uid."""

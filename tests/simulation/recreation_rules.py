@@ -13,7 +13,6 @@ from typing import Any
 
 from pykruise.kube.documents import Document
 from simulation.history import Commit, Reconcile, since
-from simulation.pods import PodHistory
 from simulation.recreation_documents import (
     ACTIVE,
     FINALIZER,
@@ -25,7 +24,7 @@ from simulation.recreation_documents import (
     read_pod,
     read_request,
 )
-from simulation.rules import PODS, Violation
+from simulation.rules import PODS, Scene, Violation
 
 __all__ = ["RecreationRules"]
 
@@ -48,18 +47,9 @@ class RecreationRules:
     controllers = ("crr",)
     shelves = frozenset({REQUESTS, PODS})
 
-    def __init__(
-        self,
-        *,
-        pods: PodHistory,
-        namespace: str,
-        name: str,
-        start: float,
-        skew_s: float = 0.0,
-        is_calm: bool = False,
-    ) -> None:
-        self._namespace = namespace
-        self._start, self._skew_s, self._is_calm = start, skew_s, is_calm
+    def __init__(self, scene: Scene) -> None:
+        self._namespace = scene.namespace
+        self._start, self._skew_s, self._is_calm = scene.start, scene.skew_s, scene.is_calm
         self._pods: dict[str, list[Pod]] = {}
         self._requests: dict[str, list[Request]] = {}
         """By uid, as the pods."""

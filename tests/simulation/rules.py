@@ -23,6 +23,7 @@ from simulation.pods import PodHistory, Version
 __all__ = [
     "PODS",
     "REVISIONS",
+    "Scene",
     "Violation",
     "Workload",
     "WorkloadRules",
@@ -66,6 +67,18 @@ class Workload(Protocol):
     def min_ready_s(self) -> float: ...
     @property
     def status(self) -> Mapping[str, Any]: ...
+
+
+class Scene(msgspec.Struct, frozen=True, kw_only=True):
+    """What rules of something beside a workload are about: the pods of the workload of this name. `start`, `skew_s` and
+    `is_calm`: see WorkloadRules."""
+
+    pods: PodHistory
+    namespace: str
+    name: str
+    start: float
+    skew_s: float = 0.0
+    is_calm: bool = False
 
 
 W = TypeVar("W", bound=Workload)

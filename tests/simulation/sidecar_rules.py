@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from simulation.history import Commit, Reconcile
-from simulation.pods import PodHistory, Version, is_injected
-from simulation.rules import PODS, REVISIONS, Violation, number
+from simulation.pods import Version, is_injected
+from simulation.rules import PODS, REVISIONS, Scene, Violation, number
 
 __all__ = ["SidecarRules"]
 
@@ -109,20 +109,11 @@ class SidecarRules:
     controllers = ("sidecarset",)
     shelves = frozenset({SETS, PODS, REVISIONS})
 
-    def __init__(
-        self,
-        *,
-        pods: PodHistory,
-        namespace: str,
-        name: str,
-        start: float,
-        is_calm: bool = False,
-        skew_s: float = 0.0,
-    ) -> None:
-        self._pods = pods
-        self._namespace = namespace
-        self._start = start
-        self._is_calm = is_calm
+    def __init__(self, scene: Scene) -> None:
+        self._pods = scene.pods
+        self._namespace = scene.namespace
+        self._start = scene.start
+        self._is_calm = scene.is_calm
         self._sidecarsets: list[SidecarSet] = []
         self._is_gone = True
         self._made_at = 0.0

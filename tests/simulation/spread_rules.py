@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulation.history import Commit, Reconcile
-from simulation.pods import PodHistory, Version
-from simulation.rules import PODS, Violation, number
+from simulation.pods import Version
+from simulation.rules import PODS, Scene, Violation, number
 
 __all__ = ["SpreadRules"]
 
@@ -37,21 +37,12 @@ class SpreadRules:
     controllers = ("workloadspread",)
     shelves = frozenset({SPREADS, TARGETS, PODS})
 
-    def __init__(
-        self,
-        *,
-        pods: PodHistory,
-        namespace: str,
-        name: str,
-        start: float,
-        is_calm: bool = False,
-        skew_s: float = 0.0,
-    ) -> None:
-        self._pods = pods
-        self._namespace = namespace
-        self._name = name
-        self._start = start
-        self._is_calm = is_calm
+    def __init__(self, scene: Scene) -> None:
+        self._pods = scene.pods
+        self._namespace = scene.namespace
+        self._name = scene.name
+        self._start = scene.start
+        self._is_calm = scene.is_calm
         self._doc: Any = None
         self._made_at = 0.0
         self._target: Any = None
@@ -59,7 +50,7 @@ class SpreadRules:
         """Those of the workload, by the API server's revision."""
         self._basis: tuple[Mapping[str, int], Any] | None = None
         """What the manager knew that wrote the status last, and the spec that it wrote it for."""
-        self._skew_s = skew_s
+        self._skew_s = scene.skew_s
         self._ended: set[str] = set()
         """Names of pods that were there."""
         self._taken: set[tuple[str, str, str]] = set()

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from simulation.history import Commit, Reconcile, since
-from simulation.pods import PodHistory, Version
+from simulation.pods import Version
 from simulation.pull_documents import NO_NODE, Node, read_node
-from simulation.rules import PODS, Violation
+from simulation.rules import PODS, Scene, Violation
 from simulation.statefulset_rules import read_workload
 
 __all__ = ["StateRules"]
@@ -140,19 +140,10 @@ class StateRules:
     controllers = ("persistentpodstate",)
     shelves = frozenset({STATES, SETS, PODS, NODES})
 
-    def __init__(
-        self,
-        *,
-        pods: PodHistory,
-        namespace: str,
-        name: str,
-        start: float,
-        is_calm: bool = False,
-        skew_s: float = 0.0,
-    ) -> None:
-        self._pods = pods
-        self._namespace, self._name = namespace, name
-        self._start, self._is_calm = start, is_calm
+    def __init__(self, scene: Scene) -> None:
+        self._pods = scene.pods
+        self._namespace, self._name = scene.namespace, scene.name
+        self._start, self._is_calm = scene.start, scene.is_calm
         self._states = [NO_STATE]
         self._sets = [Set(0, "", False, ())]
         self._nodes: dict[str, list[Node]] = {}
