@@ -44,6 +44,11 @@ def _all_stay(original: Any) -> Any:
     return merged
 
 
+def _by_ending(original: Any) -> Any:
+    """Markers whose names end alike are one."""
+    return lambda name: (original(name)[0].removeprefix("x"), original(name)[1])
+
+
 def _first_address(original: Any) -> Any:
     def after(view: Any, marker: Any, wanted: Any) -> Any:
         known = {one.uid: one.ip for one in view.pods}
@@ -135,6 +140,9 @@ PODPROBEMARKER: dict[str, tuple[Change, ...]] = {
         (snapshot, "is_probed", lambda _original: lambda pod: pod.is_active and bool(pod.node_name)),
     ),
     "PodProbeMarker: probes that a marker has no more stay": ((entries, "_merged", _all_stay),),
+    "PodProbeMarker: probes go with those of a marker that ends alike": (
+        (entries, "split_name", _by_ending),
+    ),
     "PodProbeMarker: the first address of a pod stays": ((plan, "entries_after", _first_address),),
     "PodProbeMarker: ports keep their names": ((entries, "_port_of", always(None)),),
     "PodProbeMarker: it is not held": (_without(Purpose.HOLD_MARKER),),
