@@ -54,6 +54,7 @@ def test_it_means_the_pods_that_its_selector_matches() -> None:
         ),
         ({"updateStrategy": {"paused": "yes"}}, "updateStrategy.paused"),
         ({"initContainers": ["text"]}, "spec.initContainers"),
+        ({"containers": [container("a", podInjectPolicy=7)]}, "spec.containers[0].podInjectPolicy"),
         (
             {"initContainers": [container("i", env="text")]},
             "spec.initContainers[0]: json: cannot unmarshal string",
