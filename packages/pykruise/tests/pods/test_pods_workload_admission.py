@@ -9,7 +9,7 @@ from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
 from pykruise.kube.errors import Cause, UnreachableError
 from pykruise.kube.field_errors import required
 from pykruise.kube.resources import Resource
-from pykruise.pods.open_parts import TEMPLATE
+from pykruise.pods.open_parts import POD_TEMPLATE, TEMPLATE, Parts
 from pykruise.pods.workload_admission import Reviews, name_of
 from support.reviews import at_once, request
 
@@ -165,3 +165,35 @@ def test_an_object_is_called_by_its_name_or_as_the_request_says(
     doc: Any, fields: dict[str, Any], name: str
 ) -> None:
     assert name_of(asked(doc, **fields)) == name
+
+
+UNREADABLE = {"containers": "nginx"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "template"),
+    [
+        (TEMPLATE, {"spec": UNREADABLE}),
+        ({"template.job": POD_TEMPLATE}, {"job": {"spec": UNREADABLE}, "more": 1}),
+    ],
+    ids=["a part", "a part of a part"],
+)
+def test_what_is_stored_and_cannot_be_read_keeps_nobody_from_changing_the_rest(
+    parts: Parts, template: Doc
+) -> None:
+    (path,) = parts
+    stored = {**CREW, "spec": {"size": 3, "template": template}}
+    changed = {**CREW, "spec": {"size": 4, "template": template}}
+    of = reviews(parts=parts)
+    # errors of the part, in it, and of what it is part of do not count
+    for field in ("spec.template", f"spec.{path}", f"spec.{path}.spec", f"spec.{path}[0]"):
+        assert validated(changed, required(field), of=of, old=stored).refusal is None
+    # others do
+    for field in ("spec", "spec.size", "spec.templates", f"spec.{path}s.spec"):
+        assert validated(changed, required(field), of=of, old=stored).refusal is not None
+    # and it is stored as it was
+    answer = at_once(
+        of.mutating(lambda _request, doc: {**doc, "spec": {**doc["spec"], "filled": True}}),
+        asked(changed, old=stored),
+    )
+    assert answer.object == {**CREW, "spec": {"size": 4, "filled": True, "template": template}}

@@ -99,9 +99,9 @@ def part_of(spec: Any, path: str) -> Any:
 
 
 def with_part(spec: Mapping[str, Any], path: str, value: Any) -> Document:
-    """The spec with this value at the path of a part; objects on the way there are copied."""
+    """The spec with this value at the path of a part that is there; objects on the way there are copied."""
     step, _, rest = path.partition(".")
-    return {**spec, step: with_part(spec.get(step) or {}, rest, value) if rest else value}
+    return {**spec, step: with_part(spec[step], rest, value) if rest else value}
 
 
 def without_parts(spec: Mapping[str, Any], paths: Collection[str], parts: Parts) -> Document:

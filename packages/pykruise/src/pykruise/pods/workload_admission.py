@@ -163,10 +163,9 @@ class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
         return Status(status="Failure", message=text, reason="InternalError", code=500)
 
     def _unknown_fields(self, doc: Document) -> list[str]:
-        template = (doc.get("spec") or {}).get("template")
-        if self.parts.get("template") != POD_TEMPLATE or template is None:
+        if self.parts.get("template") != POD_TEMPLATE:
             return []
-        return unknown_field_warnings(template, "spec.template")
+        return unknown_field_warnings(get_path(doc, "spec", "template", default={}), "spec.template")
 
     def _read(self, doc: Mapping[str, Any]) -> tuple[S | None, str]:
         """The typed spec, with placeholders for what validation reports as missing; or what is wrong with it."""
