@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from support.kubectl_session import DIFFERENCES, DIFFERENCES_OF, SESSION, Answer, Step, play
+from support.kubectl_session import DIFFERENCES, DIFFERENCES_OF, SESSION, Answer, Step, masked, play
 from support.up import Kubectl, running_real, running_up
 
 pytestmark = [
@@ -83,3 +83,8 @@ def test_every_known_difference_is_of_a_step() -> None:
     for minor, differences in DIFFERENCES_OF.items():
         assert minor in MINORS
         assert set(differences) <= titles
+
+
+@pytest.mark.parametrize("digits", range(5, 11))
+def test_the_name_of_a_pod_is_masked_however_few_digits_the_hash_of_its_template_has(digits: int) -> None:
+    assert masked(f"pod/web-{'b46w5c7x8z'[:digits]}-b46w5") == "pod/web-HASH-POD"

@@ -395,7 +395,7 @@ _MASKS: Final = tuple(
         (r"\b[a-z]+://[0-9a-f]{64}", "CONTAINER"),
         (r"sha256:[0-9a-f]{64}", "DIGEST"),
         (
-            r"\b(web|alone|sum)-[bcdfghjklmnpqrstvwxz2456789]{8,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b",
+            r"\b(web|alone|sum)-[bcdfghjklmnpqrstvwxz2456789]{5,10}-[bcdfghjklmnpqrstvwxz2456789]{5}\b",
             r"\1-HASH-POD",
         ),
         (r"\b(web|sum)-[bcdfghjklmnpqrstvwxz2456789]{5,10}\b", r"\1-HASH"),

@@ -174,7 +174,8 @@ _SAFE: Final = "[bcdfghjklmnpqrstvwxz2456789]"
 _MASKS: Final = (
     (re.compile(r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]+)?Z"), "TIME"),
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
-    (re.compile(r"\b([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+\b"), "AGE"),
+    # Not the random end of a name, such as web-2457s.
+    (re.compile(r"(?<![\w-])([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+\b"), "AGE"),
     (re.compile(r"127\.0\.0\.1:[0-9]+"), "127.0.0.1:PORT"),
     (re.compile(r"(?<=\S)  +"), "  "),
 )
