@@ -188,7 +188,7 @@ def _operations(rng: random.Random, length_s: float) -> list[Operation]:
             *writers(chooser),
             lambda: add("drain", node=rng.randrange(_NODES)),
             lambda: add("join", number=rng.randrange(2)),
-            lambda: add("leave", node=rng.randrange(_NODES)),
+            lambda: add("leave", node=rng.randrange(1, _NODES)),  # one stays for the pods
             *image_faults(chooser, _NODES),
             lambda: add("bad_image", tag=1, how=rng.choice(("never ready", "crash"))),
         ]

@@ -228,7 +228,10 @@ class SidecarRules:
         pods = [pod for pod in self._pods.latest() if sidecarset.has(pod)]
         if not sidecarset.is_paused and not sidecarset.is_only_injected:
             waiting = [pod.name for pod in pods if sidecarset.upgrades(pod)]
-            if len(waiting) > (keep := sidecarset.kept(len(pods))):
+            # Nobody opens the readiness gate of an orphan again.
+            stuck = sum(not pod.owner and _is_busy(sidecarset, pod) for pod in pods)
+            is_held_up = stuck >= number(sidecarset.max_unavailable, len(pods), up=True)
+            if len(waiting) > (keep := sidecarset.kept(len(pods))) and not is_held_up:
                 yield Violation("converges", f"{waiting} have old sidecars, {keep} may", now)
         updated = [pod for pod in pods if sidecarset.hash_on(pod) == sidecarset.hash]
         for pod in updated:
