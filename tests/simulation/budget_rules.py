@@ -107,7 +107,9 @@ class BudgetRules:
         self._budgets.append(Stored(commit.revision, commit.new))
         before, after = _records(commit.old), _records(commit.new)
         if commit.old is None or commit.new is None or _uid(commit.old) != _uid(commit.new):
+            # What it has let go is recorded nowhere else.
             self._bases = []
+            self._taken.clear()
         elif commit.reconcile is not None:
             basis = Basis(commit.revision, commit.reconcile.known, commit.reconcile.manager)
             self._bases.append(basis)
