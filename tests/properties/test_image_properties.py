@@ -46,7 +46,8 @@ class World:
         return project_pull_job(encode(self.jobs[name]))
 
     def job_snapshot(self, name: str) -> JobSnapshot:
-        others = {one.uid: one for other in self.jobs if (one := self.job(other)).name != name}
+        gone: dict[str, PullJobView | None] = {f"uid-{one}": None for one in ("a", "b") if one != name}
+        others = {**gone, **{one.uid: one for other in self.jobs if (one := self.job(other)).name != name}}
         return JobSnapshot(
             job=self.job(name), nodes=[self.view(one) for one in self.nodes], others=others, now=self.now
         )

@@ -136,7 +136,7 @@ class DaemonSetRules(WorkloadRules[Workload]):
         if not any(node.runs(workload) for node in nodes for workload in workloads):
             yield self._broken(commit, "placement", f"{pod.name} is made for {pod.target}, which runs no pod")
         duplicates = [
-            versions[-1].name
+            versions
             for versions in self._on_node(reconcile, pod.target)
             if versions[0].uid != pod.uid
             and self._is_known(reconcile, versions[0].uid)
@@ -144,11 +144,13 @@ class DaemonSetRules(WorkloadRules[Workload]):
         ]
         most = 2 if any(workload.max_surge for workload in workloads) else 1
         if len(duplicates) >= most:
-            yield self._broken(commit, "too many", f"{pod.name} is made for {pod.target} beside {duplicates}")
+            names = [versions[-1].name for versions in duplicates]
+            yield self._broken(commit, "too many", f"{pod.name} is made for {pod.target} beside {names}")
         if pod.hash not in {self._hash_of(workload) for workload in workloads}:
             yield self._broken(commit, "revision", f"{pod.name} is of {pod.hash}, which is not wanted")
-        surging = [name for name in duplicates if most == 2]
-        if surging and all(workload.paused or workload.on_delete for workload in workloads):
+        # Where surge is allowed, a node whose only pod is on its way out gets another at once.
+        is_surge = any(all(one.state != "PreparingDelete" for one in versions) for versions in duplicates)
+        if most == 2 and is_surge and all(workload.paused or workload.on_delete for workload in workloads):
             yield self._broken(commit, "update", f"{pod.name} is a surge while updates are off")
 
     def _on_deleted(

@@ -52,6 +52,8 @@ class ProbeRules:
         """When something was written last."""
         self._pods: dict[str, list[Pod]] = {}
         """By uid."""
+        self._touched: dict[str, int] = {}
+        """By uid: at which revision a person wrote to a pod last."""
         self._markers: dict[str, list[Marker]] = {}
         """By name, as those below: through all lives."""
         self._probes: dict[str, list[NodeProbes]] = {}
@@ -155,8 +157,10 @@ class ProbeRules:
         """A state comes when it was found often enough in a row, and its time is that of its change. What was found
         before is shown by then."""
         if self._is_calm and commit.at - self._last_at > LATE_S:
-            for pods in self._pods.values():
-                if pods[-1].is_active and pods[-1].node == before.name:
+            for uid, pods in self._pods.items():
+                # What a person takes away comes again when it is found the next time.
+                is_as_shown = self._touched.get(uid, 0) < before.revision
+                if is_as_shown and pods[-1].is_active and pods[-1].node == before.name:
                     yield from self._shows_all(pods[-1], before, commit.at - self._start)
         for uid, states in after.states.items():
             known = {one["name"]: one for one in before.states.get(uid, ())}
@@ -199,6 +203,8 @@ class ProbeRules:
         versions = self._pods.setdefault(after.uid, [])
         before = versions[-1] if versions else None
         versions.append(after)
+        if commit.sender == "user":
+            self._touched[after.uid] = commit.revision
         if commit.reconcile is None or before is None:
             return
         if before.rest != after.rest or not before.conditions.keys() <= after.conditions.keys():

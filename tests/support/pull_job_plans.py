@@ -29,14 +29,12 @@ def planned(
     *nodes: NodeImageView,
     after_s: float = 0.0,
     others: Sequence[PullJobView] = (),
+    gone: Sequence[PullJobView] = (),
     **more: Any,
 ) -> Plan:
-    """The plan so long after NOW."""
-    return plan_imagepulljob(
-        Snapshot(
-            job=one, nodes=nodes, others={other.uid: other for other in others}, now=NOW + after_s, **more
-        )
-    )
+    """The plan so long after NOW, when of these other jobs it is known that they are there, or gone."""
+    known = {**dict.fromkeys(other.uid for other in gone), **{other.uid: other for other in others}}
+    return plan_imagepulljob(Snapshot(job=one, nodes=nodes, others=known, now=NOW + after_s, **more))
 
 
 def asked(plan: Plan) -> dict[str, Any]:

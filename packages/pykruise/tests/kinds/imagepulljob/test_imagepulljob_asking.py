@@ -117,6 +117,14 @@ def test_a_second_job_raises_the_version_and_what_both_need_is_enough() -> None:
     }
 
 
+def test_a_job_of_which_nothing_is_known_keeps_its_reference_and_what_that_allows() -> None:
+    """a manager of one namespace does not see those of others"""
+    world = node_image("a", entry(jobs=[job("away", namespace="away")], policy={"timeoutSeconds": 900}))
+    tag = the_entry(planned(held(), world))
+    assert [ref["namespace"] for ref in tag["ownerReferences"]] == ["away", "shop"]
+    assert tag["pullPolicy"]["timeoutSeconds"] == 900
+
+
 OF_HAND = {"apiVersion": "example.com/v1", "kind": "Puller", "namespace": "x", "name": "y", "uid": "z"}
 
 
@@ -160,8 +168,8 @@ def test_the_job_that_takes_the_place_of_another_has_its_own_policy() -> None:
     old = job("old", metadata=owners)
     new = job("new", metadata={**owners, **HELD})
     world = node_image("a", entry(jobs=[old], policy=policy))
-    for others, left in (([], ["new"]), ([old], ["old", "new"])):
-        tag = the_entry(planned(new, world, others=others))
+    for known, left in (({"gone": [old]}, ["new"]), ({"others": [old]}, ["old", "new"])):
+        tag = the_entry(planned(new, world, **known))
         assert tag["pullPolicy"]["timeoutSeconds"] == 600
         assert [ref["name"] for ref in tag["ownerReferences"]] == left
 
@@ -213,11 +221,11 @@ def test_the_sandbox_of_others_is_kept_beside_the_job_s_own(
     assert image.get("sandboxConfig", "none") == change
 
 
-@pytest.mark.parametrize(("others", "change"), [(["first"], "none"), ([], None)])
-def test_the_sandbox_goes_with_the_last_job_that_wants_the_entry(others: list[str], change: object) -> None:
+@pytest.mark.parametrize(("known", "change"), [("others", "none"), ("gone", None)])
+def test_the_sandbox_goes_with_the_last_job_that_wants_the_entry(known: str, change: object) -> None:
     stored = {"tags": [entry(jobs=[job("first")])], "sandboxConfig": {"labels": {"a": "1"}}}
     world = node_image("a", spec={"images": {"nginx": stored}})
-    (image,) = asked(planned(held(), world, others=[job(name) for name in others])).values()
+    (image,) = asked(planned(held(), world, **{known: [job("first")]})).values()
     assert image.get("sandboxConfig", "none") == change
 
 

@@ -9,15 +9,15 @@ import pytest
 from pykruise.kinds.imagepulljob.kind import KIND
 from pykruise.kinds.imagepulljob.snapshot import ORDER_AGAIN_S, Settings, Snapshot
 from pykruise.kube.documents import encode
-from pykruise.kube.errors import InternalError, KubeError, Status
+from pykruise.kube.errors import InternalError, KubeError, NotFoundError, Status
 from pykruise.kube.resources import Resource
 from pykruise.plans.views import NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
-from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.views import PodView
 from pykruise.runtime.read import Memories
-from support.image_objects import NOW, at, entry, job, node_image, reference
+from support.image_objects import NOW, at, entry, job, job_document, node_image, reference
 from support.snapshots import control_of, read_of
 
 GOING = {"deletionTimestamp": at(0)}
@@ -43,13 +43,14 @@ def seen(
     *nodes: NodeImageView,
     pods: Iterable[PodView] = (),
     jobs: Iterable[PullJobView] = (),
-    live: Workloads | None = None,
+    live: "Workloads | Jobs | None" = None,
     memories: Memories | None = None,
     after_s: float = 0.0,
+    settings: Settings = Settings(),  # noqa: B008 - frozen
 ) -> Snapshot:
     """The snapshot so long after NOW."""
     objects: dict[Any, Any] = {NODE_IMAGE_VIEWS: nodes, POD_VIEWS: pods, PULL_JOB_VIEWS: [one, *jobs]}
-    read = read_of(KIND, one, objects, settings=Settings(), now=NOW + after_s, live=live, memories=memories)
+    read = read_of(KIND, one, objects, settings=settings, now=NOW + after_s, live=live, memories=memories)
     found: Snapshot = asyncio.run(control_of(KIND).snapshot(one, read))  # type: ignore[arg-type]
     return found
 
@@ -210,7 +211,22 @@ def test_on_paper_nodes_start_by_the_names_of_the_pods() -> None:
 # ── other jobs ───────────────────────────────────────────────────────────────
 
 
-def test_jobs_that_want_the_same_of_a_node_are_known() -> None:
+class Jobs:
+    """An API server that has these ImagePullJobs; it notes what it is asked about."""
+
+    def __init__(self, *jobs: str) -> None:
+        self._jobs = jobs
+        self.asked: list[str] = []
+
+    async def get(self, resource: Resource, _namespace: str, name: str) -> bytes:
+        assert resource == IMAGE_PULL_JOBS
+        self.asked.append(name)
+        if name not in self._jobs:
+            raise NotFoundError(Status(code=404))
+        return encode(job_document(name))
+
+
+def test_of_jobs_that_want_the_same_of_a_node_it_is_known_which_are_gone() -> None:
     # given
     mine, other, going = job("mine"), job("other"), job("going", metadata=GOING)
     world = [
@@ -219,16 +235,30 @@ def test_jobs_that_want_the_same_of_a_node_are_known() -> None:
         node_image("c"),
     ]
     # when
-    snapshot = seen(mine, *world, jobs=[other, going, job("anew", uid="new"), job("free")])
+    snapshot = seen(mine, *world, jobs=[other, going, job("anew", uid="new"), job("free")], live=Jobs())
     # then
-    assert snapshot.others == {"uid-other": other}
+    assert snapshot.others == {"uid-other": other, "uid-going": None, "uid-gone": None, "old": None}
+
+
+def test_a_job_that_another_manager_has_named_before_the_cache_shows_it_is_known() -> None:
+    live = Jobs("new")
+    world = [node_image(name, entry(jobs=[job("new")])) for name in ("a", "b")]
+    assert seen(job(), *world, live=live).others == {"uid-new": job("new")}
+    assert live.asked == ["new"]
+
+
+def test_of_jobs_of_namespaces_that_are_not_seen_nothing_is_known() -> None:
+    away, live = job("away", namespace="away"), Jobs()
+    world = [node_image("a", entry(jobs=[away, job("gone")]))]
+    assert seen(job(), *world, live=live, settings=Settings(namespace="shop")).others == {"uid-gone": None}
+    assert live.asked == ["gone"]
 
 
 def test_a_job_that_was_made_anew_is_known_beside_the_one_before() -> None:
     """Else a job for the same image would drop its reference, and its nodes would pull twice."""
     anew = job("other", uid="new")
     world = [node_image("a", entry(jobs=[anew])), node_image("b", entry(jobs=[job("other", uid="old")]))]
-    assert seen(job(), *world, jobs=[anew]).others == {"new": anew}
+    assert seen(job(), *world, jobs=[anew], live=Jobs()).others == {"new": anew, "old": None}
 
 
 def test_an_owner_that_is_no_job_is_not_taken_for_the_job_of_its_name() -> None:

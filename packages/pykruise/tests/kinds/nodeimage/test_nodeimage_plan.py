@@ -9,28 +9,36 @@ import pytest
 from pykruise.kinds.nodeimage.kind import KIND
 from pykruise.kinds.nodeimage.plan import plan_node_image
 from pykruise.kinds.nodeimage.snapshot import Settings, absent
+from pykruise.kube.documents import encode
 from pykruise.kube.errors import InternalError, KubeError, NotFoundError, Status
 from pykruise.kube.ids import Key
 from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
-from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
-from support.image_objects import NOW, at, entry, job, node, node_image, reference, said
+from support.image_objects import NOW, at, entry, job, job_document, node, node_image, reference, said
 from support.snapshots import control_of, read_of
 
 
 class Secrets:
-    """An API server that knows of secrets: those that are there, or an error."""
+    """An API server that knows of secrets: those that are there, or an error. And of ImagePullJobs."""
 
-    def __init__(self, *there: str, error: KubeError | None = None) -> None:
+    def __init__(
+        self, *there: str, error: KubeError | None = None, jobs: Iterable[dict[str, Any]] = ()
+    ) -> None:
         self._there = there
         self._error = error
+        self._jobs = {one["metadata"]["name"]: one for one in jobs}
         self.asked: list[str] = []
 
-    async def get(self, _resource: object, _namespace: str, name: str) -> bytes:
+    async def get(self, resource: object, _namespace: str, name: str) -> bytes:
+        if resource == IMAGE_PULL_JOBS:
+            if name not in self._jobs:
+                raise NotFoundError(Status(code=404, reason="NotFound"))
+            return encode(self._jobs[name])
         self.asked.append(name)
         if self._error is not None:
             raise self._error
@@ -155,6 +163,15 @@ def test_a_job_that_was_made_anew_is_another_one() -> None:
     """images case 13"""
     view = node_image("n1", entry(jobs=[job(uid="old")]))
     assert spec_patch(planned(view, on=node(), jobs=[job(uid="new")])) == {"nginx": None}
+
+
+def test_a_job_that_another_manager_has_named_before_the_cache_shows_it_keeps_its_entry() -> None:
+    view = node_image("n1", entry(jobs=[job("new")]))
+    plan = planned(view, on=node(), secrets=Secrets(jobs=[job_document("new")]))
+    assert (plan.stages, plan.requeue_after_s) == ((), 3.0)
+    # one that is for another image by now does not
+    other = Secrets(jobs=[job_document("new", image="nginx:2")])
+    assert spec_patch(planned(view, on=node(), secrets=other)) == {"nginx": None}
 
 
 def test_owners_that_are_no_jobs_are_kept() -> None:

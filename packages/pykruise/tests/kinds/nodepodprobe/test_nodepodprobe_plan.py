@@ -31,18 +31,30 @@ BUSY = {"state": "Failed", "labels": {"busy": "yes"}, "annotations": {"cost": "1
 
 
 class Server:
-    """An API server whose pods have these annotations; it counts questions. `nodes`: those that are there."""
+    """An API server whose pods have these annotations; it counts questions. `nodes` and `pods`: those that are there,
+    of pods None: those of the cache."""
 
-    def __init__(self, *, nodes: Collection[str] = (), **annotations: str) -> None:
+    def __init__(
+        self, *, nodes: Collection[str] = (), pods: Iterable[PodView] | None = None, **annotations: str
+    ) -> None:
         self._annotations = annotations
         self._nodes = nodes
+        self._uids = None if pods is None else {pod.name: pod.uid for pod in pods}
         self.asked = 0
+
+    def knowing(self, pods: Iterable[PodView]) -> "Server":
+        """Itself, with these pods if nothing is said of others."""
+        if self._uids is None:
+            self._uids = {pod.name: pod.uid for pod in pods}
+        return self
 
     async def get(self, resource: object, _namespace: str, name: str) -> bytes:
         self.asked += 1
-        if resource == NODES and name not in self._nodes:
+        uids = dict.fromkeys(self._nodes, "") if resource == NODES else self._uids or {}
+        if name not in uids:
             raise NotFoundError(Status(code=404))
-        return encode({"metadata": {"name": name, "uid": f"uid-{name}", "annotations": self._annotations}})
+        metadata = {"name": name, "namespace": "shop", "uid": uids[name], "annotations": self._annotations}
+        return encode({"metadata": {**metadata, "resourceVersion": "5"}})
 
 
 def planned(
@@ -56,8 +68,9 @@ def planned(
     memories: Memories | None = None,
     now: float = NOW,
 ) -> Plan:
+    pods = list(pods)
     objects: dict[Any, Any] = {
-        POD_VIEWS: list(pods),
+        POD_VIEWS: pods,
         NODE_VIEWS: [on] if on is not None else [],
         MARKER_VIEWS: list(markers),
     }
@@ -67,7 +80,7 @@ def planned(
         objects,
         settings=Settings(namespace=namespace),
         now=now,
-        live=server or Server(),
+        live=(server or Server()).knowing(pods),
         memories=memories,
     )
     control = control_of(KIND)
@@ -177,6 +190,16 @@ def test_pods_that_are_gone_have_ended_or_are_others_are_taken_out() -> None:
     assert action.body == {"spec": {"podProbes": None}}
 
 
+def test_a_pod_that_another_manager_has_named_before_the_cache_shows_it_stays() -> None:
+    view = node_probes("n1", entry(pod("new"), "game#idle"))
+    plan = planned(view, on=node(), server=Server(pods=[pod("new")]))
+    assert plan == Plan(requeue_after_s=3.0)
+    # its results are shown at once
+    view = node_probes("n1", entry(pod(), "game#idle"), results=[result(pod(), game__idle="Succeeded")])
+    plan = planned(view, on=node(), markers=[marker()], server=Server(pods=[pod()]))
+    assert [stage.purpose for stage in plan.stages] == [Purpose.MARK_PODS]
+
+
 def test_a_manager_of_one_namespace_leaves_entries_of_others_alone() -> None:
     view = node_probes("n1", entry(pod("gone"), "game#idle"))
     assert not planned(view, on=node(), namespace="elsewhere").stages
@@ -215,7 +238,7 @@ def test_results_of_pods_that_are_gone_or_others_by_now_show_nowhere() -> None:
         view = node_probes("n1", entry(pod(), "game#idle"), results=[result(said_of, game__idle="Succeeded")])
         plan = planned(view, on=node(), pods=[now], markers=[by], server=server)
         assert [stage.purpose for stage in plan.stages] == [Purpose.KEEP_NODE_PROBES]
-    assert server.asked == 0
+    assert server.asked == 3, "whether the pod is there, and nothing of its annotations"
 
 
 def test_a_pod_without_results_or_with_an_empty_one_stays_as_it_is() -> None:

@@ -116,9 +116,10 @@ def _raised(entry: TagSpec, node: NodeImageView, snapshot: Snapshot) -> TagSpec:
 
 
 def _sharers(entry: TagSpec | None, snapshot: Snapshot) -> list[ObjectReference]:
-    """Who else wants the entry: jobs that are there, and all that are no jobs."""
+    """Who else wants the entry: all but jobs that are gone."""
     references = (entry.owner_references if entry is not None else None) or ()
-    return [ref for ref in references if not is_pull_job(ref) or ref.uid in snapshot.others]
+    gone = {uid for uid, job in snapshot.others.items() if job is None}
+    return [ref for ref in references if not is_pull_job(ref) or ref.uid not in gone]
 
 
 def _is_replaced(ref: ObjectReference, snapshot: Snapshot) -> bool:

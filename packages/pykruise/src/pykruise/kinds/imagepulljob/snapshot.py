@@ -1,6 +1,7 @@
 """Everything a decision about one ImagePullJob needs, as one value.
 
 PullJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+                          ├── jobs that want the same; those that the cache has never shown, asked of the API server
                           ├── nodes: by name, by labels, or those of pods, in the order in which the workload updates
                           └── what its secrets hold, read where a copy has to be written
 
@@ -25,6 +26,7 @@ from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.secrets import CopyView
 from pykruise.pods.settings import FromFlag, FromManager
 from pykruise.pods.views import PodView
+from pykruise.runtime.named import look_up
 from pykruise.runtime.read import Read
 
 __all__ = ["LONGEST_TTL_S", "Settings", "Snapshot", "snapshot"]
@@ -60,8 +62,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Those that it is for, in the order in which they are to start; none for a job that is over."""
     unknown_nodes: Sequence[str] = ()
     """Names that it lists, and that have no NodeImage."""
-    others: Mapping[str, PullJobView] = {}
-    """By uid: further jobs that want the same image of these nodes, and are not being deleted."""
+    others: Mapping[str, PullJobView | None] = {}
+    """By uid: further jobs that are named to want the same image of these nodes. None: it is gone, or going. Those of
+    which nothing is known are missing."""
     sources: Mapping[str, Source | None] = {}
     """By name: what it pulls with; None: the secret is not there."""
     copies: Sequence[CopyView] = ()
@@ -107,7 +110,7 @@ async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
         job=view,
         nodes=nodes,
         unknown_nodes=unknown,
-        others=_others(view, nodes, read),
+        others=await _others(view, nodes, read),
         sources=sources,
         copies=copies,
         has_shared_namespace=has_home or not uses_secrets,
@@ -172,17 +175,17 @@ async def _ordered(view: PullJobView, pods: Sequence[PodView], read: Read[Settin
     return in_update_order(pods, order.workload, kind=resource.kind) if order.workload is not None else pods
 
 
-def _others(
+async def _others(
     view: PullJobView, nodes: Iterable[NodeImageView], read: Read[Settings]
-) -> Mapping[str, PullJobView]:
+) -> Mapping[str, PullJobView | None]:
     """Looked up once for each job, however many nodes it is on."""
-    keys: dict[str, Key] = {}
+    names: dict[str, Key] = {}
     for node in nodes:
         entry = node.entry(view.image) if view.image is not None else None
         for ref in (entry.owner_references if entry is not None else None) or ():
-            if ref.uid != view.uid and is_pull_job(ref):
-                keys[ref.uid] = Key(ref.namespace, ref.name)
-    found = {uid: read.get(PULL_JOB_VIEWS, key) for uid, key in keys.items()}
-    return {
-        uid: job for uid, job in found.items() if job is not None and job.uid == uid and not job.is_deleting
-    }
+            is_known = read.settings.namespace in ("", ref.namespace)
+            if ref.uid != view.uid and is_pull_job(ref) and is_known:
+                names[ref.uid] = Key(ref.namespace, ref.name)
+    named = await look_up(read, PULL_JOB_VIEWS, ((key, uid) for uid, key in names.items()))
+    found = {uid: named.views.get(uid) for uid in names}
+    return {uid: job if job is not None and not job.is_deleting else None for uid, job in found.items()}

@@ -141,7 +141,9 @@ def _status_plan(snapshot: Snapshot, kept: Kept) -> Plan:
             because = "its agent is silent" if found.silent else "it shows what is not asked for any more"
             chain = Chain(subject=view.name, steps=(Step(action=patch, because=because),))
             stages.append(Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,)))
-    candidates = (*kept.look_again, *found.look_again)
+    candidates = [*kept.look_again, *found.look_again]
+    if snapshot.is_behind:
+        candidates.append(SOONEST_S)
     return Plan(
         stages=tuple(stages),
         requeue_after_s=max(min(candidates), SOONEST_S) if candidates else None,

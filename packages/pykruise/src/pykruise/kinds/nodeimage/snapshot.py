@@ -1,12 +1,13 @@
 """Everything a decision about one NodeImage needs, as one value.
 
 NodeImageView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+                            ├── jobs that the cache has never shown, asked of the API server
                             └── secrets that are named without a mode: whether they are there, asked each time
 
 A NodeImage that is not there is a view without uid: its node may get one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import msgspec
@@ -20,6 +21,7 @@ from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.settings import FromFlag, FromManager, OnGate
+from pykruise.runtime.named import look_up
 from pykruise.runtime.read import Read
 
 __all__ = ["Settings", "Snapshot", "absent", "snapshot"]
@@ -45,6 +47,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     node: NodeView | None = None
     jobs: Mapping[Key, PullJobView | None] = {}
     """The ImagePullJobs that its entries name. None: it is not there. Those of which nothing is known are missing."""
+    is_behind: bool = False
+    """Whether some of them are not in the cache yet."""
     missing_secrets: frozenset[Key] = frozenset()
     """Of the secrets that are named without a mode, those that are not there."""
     now: Instant
@@ -60,23 +64,24 @@ async def snapshot(view: NodeImageView, read: Read[Settings]) -> Snapshot | None
     """A NodeImage with its node and the jobs that want something of it. None: whether there is a node is not known."""
     if not read.is_read(NODE_VIEWS):
         return None
+    owners = [(key, uid) for key, uid in _owners(view) if _is_known(key, read)]
+    named = await look_up(read, PULL_JOB_VIEWS, owners)
     return Snapshot(
         node_image=view,
         node=read.get(NODE_VIEWS, Key("", view.name)),
-        jobs={key: read.get(PULL_JOB_VIEWS, key) for key in _owners(view) if _is_known(key, read)},
+        jobs={**dict.fromkeys(key for key, _ in owners), **{job.key: job for job in named.views.values()}},
+        is_behind=named.is_behind,
         missing_secrets=await _missing_secrets(view, read),
         now=read.now(),
         creation_delay_s=read.settings.creation_delay_s,
     )
 
 
-def _owners(view: NodeImageView) -> set[Key]:
-    return {
-        Key(ref.namespace, ref.name)
-        for _, entry in view.entries
-        for ref in entry.owner_references or ()
-        if is_pull_job(ref)
-    }
+def _owners(view: NodeImageView) -> Iterator[tuple[Key, str]]:
+    for _, entry in view.entries:
+        for ref in entry.owner_references or ():
+            if is_pull_job(ref):
+                yield Key(ref.namespace, ref.name), ref.uid
 
 
 def _is_known(key: Key, read: Read[Settings]) -> bool:

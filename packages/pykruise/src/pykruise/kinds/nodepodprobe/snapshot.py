@@ -1,6 +1,7 @@
 """Everything a decision about one NodePodProbe needs, as one value.
 
 NodeProbesView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+                             ├── pods that the cache has never shown, asked of the API server
                              ├── annotations of pods that have results, where a policy sets any, asked of the API server
                              └── the node, asked for too before it loses its NodePodProbe, or gets another one at once
 
@@ -23,6 +24,7 @@ from pykruise.pods.nodes import NodeView
 from pykruise.pods.probes import MarkerView, NodeProbesView, marker_keys, split_name
 from pykruise.pods.settings import FromManager
 from pykruise.pods.views import PodView
+from pykruise.runtime.named import look_up
 from pykruise.runtime.read import Read
 
 __all__ = ["Settings", "Snapshot", "absent", "gets_one", "snapshot"]
@@ -46,6 +48,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     node: NodeView | None = None
     checked: Mapping[str, PodView] = {}
     """By uid: the pods that it names and that are still to be checked."""
+    is_behind: bool = False
+    """Whether some of them are not in the cache yet."""
     markers: Mapping[Key, MarkerView] = {}
     """Those whose probes it has, but for those that are going."""
     annotations: Mapping[Key, Mapping[str, str]] = {}
@@ -99,16 +103,20 @@ async def snapshot(view: NodeProbesView, read: Read[Settings]) -> Snapshot | Non
         is_in_doubt = gets_one(node) and made.is_again(view.name, read.now())
     if is_in_doubt and bool(view.uid) == await _is_there(view.name, read):
         return None
+    if view.is_deleting or node is None or node.is_deleting:
+        return Snapshot(node_probes=view, node=node, now=read.now())
     markers = {
         key: marker
         for key in marker_keys(view)
         if (marker := read.get(MARKER_VIEWS, key)) is not None and not marker.is_deleting
     }
-    pods = {pod.uid: pod for pod in _pods(view, read)}
+    named = await look_up(read, POD_VIEWS, _known_pods(view, read.settings.namespace))
+    pods = {uid: pod for uid, pod in named.views.items() if pod.is_active}
     return Snapshot(
         node_probes=view,
         node=node,
         checked=pods,
+        is_behind=named.is_behind,
         markers=markers,
         annotations=await annotations_of(read, _annotated(view, pods, markers)),
         settings=read.settings,
@@ -123,12 +131,11 @@ async def _is_there(node: str, read: Read[Settings]) -> bool:
         return False
 
 
-def _pods(view: NodeProbesView, read: Read[Settings]) -> Iterator[PodView]:
-    """Those that are meant, and have not ended."""
+def _known_pods(view: NodeProbesView, namespace: str) -> Iterator[tuple[Key, str]]:
+    """Those that are meant, of the namespace that is known, or of all."""
     for entry in view.pods:
-        pod = read.get(POD_VIEWS, Key(entry.namespace, entry.name))
-        if pod is not None and pod.uid == entry.uid and pod.is_active:
-            yield pod
+        if namespace in ("", entry.namespace):
+            yield Key(entry.namespace, entry.name), entry.uid
 
 
 def _annotated(

@@ -1,0 +1,97 @@
+"""Objects that another one names: as the cache shows them, or as the API server says."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from pykruise.kube.documents import encode
+from pykruise.kube.errors import ForbiddenError, NotFoundError, Status
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS, Resource
+from pykruise.plans.views import POD_VIEWS
+from pykruise.runtime.listed import Listed
+from pykruise.runtime.named import Named, look_up
+from pykruise.runtime.read import Memories, Read
+
+
+def stored(name: str, *, uid: str = "") -> bytes:
+    metadata = {"name": name, "namespace": "shop", "uid": uid or f"uid-{name}", "resourceVersion": "5"}
+    return encode({"metadata": metadata, "spec": {"containers": []}})
+
+
+class Server:
+    """An API server with these pods; it notes what it is asked about."""
+
+    def __init__(self, **uids: str) -> None:
+        self._uids = uids
+        self.asked: list[str] = []
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> bytes:
+        assert (resource, namespace) == (PODS, "shop")
+        self.asked.append(name)
+        if name not in self._uids:
+            raise NotFoundError(Status(code=404))
+        return stored(name, uid=self._uids[name])
+
+
+def looked_up(
+    *names: str, cache: tuple[str, ...] = (), live: Any, memories: Memories | None = None
+) -> Named[Any]:
+    """What is there of pods of these names, with uids after their names, when the cache shows those of `cache`."""
+    pods = Listed(POD_VIEWS, [POD_VIEWS.project(stored(name)) for name in cache])
+    read: Read[None] = Read(
+        {POD_VIEWS: pods},
+        key=Key("", "n1"),
+        uid="u",
+        now=lambda: 0.0,
+        rng=random.Random(1),
+        settings=None,
+        live=live,
+        memories=memories,
+    )
+    return asyncio.run(look_up(read, POD_VIEWS, [(Key("shop", name), f"uid-{name}") for name in names]))
+
+
+def test_what_the_cache_shows_costs_no_request() -> None:
+    server = Server()
+    found = looked_up("a", "b", "a", cache=("a", "b", "c"), live=server)
+    assert (set(found.views), found.is_behind, server.asked) == ({"uid-a", "uid-b"}, False, [])
+
+
+def test_of_what_the_cache_has_never_shown_the_api_server_is_asked() -> None:
+    server = Server(new="uid-new", again="another")
+    found = looked_up("here", "new", "again", "gone", "new", cache=("here",), live=server)
+    assert set(found.views) == {"uid-here", "uid-new"}
+    assert found.views["uid-new"].name == "new"
+    assert found.is_behind
+    assert server.asked == ["new", "again", "gone"]
+
+
+def test_what_the_cache_showed_once_and_shows_no_more_is_gone() -> None:
+    memories, server = Memories(), Server(a="uid-a")
+    looked_up("a", "b", cache=("a", "b"), live=server, memories=memories)
+    for _ in range(2):
+        found = looked_up("a", "b", cache=("b",), live=server, memories=memories)
+        assert (set(found.views), found.is_behind, server.asked) == ({"uid-b"}, False, [])
+    # when it is not named any more nothing is remembered of it
+    looked_up("b", cache=("b",), live=server, memories=memories)
+    looked_up("a", cache=(), live=server, memories=memories)
+    assert server.asked == ["a"]
+
+
+def test_what_the_api_server_has_and_the_cache_does_not_is_asked_about_each_time() -> None:
+    memories, server = Memories(), Server(new="uid-new")
+    for _ in range(2):
+        assert looked_up("new", live=server, memories=memories).is_behind
+    assert server.asked == ["new", "new"]
+
+
+def test_an_api_server_that_does_not_say_is_not_taken_for_a_no() -> None:
+    class Closed:
+        async def get(self, *_: object) -> bytes:
+            raise ForbiddenError(Status(code=403, message="not you"))
+
+    with pytest.raises(ForbiddenError, match="not you"):
+        looked_up("new", live=Closed())
