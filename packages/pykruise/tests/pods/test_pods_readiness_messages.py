@@ -6,7 +6,7 @@ import pytest
 from pykruise.kube.documents import Document
 from pykruise.pods import keys
 from pykruise.pods.in_place import PodPatch
-from pykruise.pods.readiness_messages import Message, messages_of, with_message, without_message
+from pykruise.pods.readiness_messages import Message, looked_at, messages_of, with_message, without_message
 from support.updatable_pod import NOW, PaperPod, pod_document
 
 HOOK = Message("Lifecycle", "preUpdateHook")
@@ -133,3 +133,12 @@ def test_holders_are_listed_in_order_each_once() -> None:
     assert [one.user_agent for one in messages_of(found.view())] == sorted(names)
     write(found, with_message(found.view(), Message("bb", "k"), now=NOW))
     assert [name for name, _ in shown(found)[1]] == sorted([*names, "bb"])
+
+
+def test_a_condition_that_is_looked_at_is_another_version_and_says_the_same() -> None:
+    found = pod({"status": "False", "message": "[]"})
+    (condition,) = looked_at(found.view(), now=NOW)
+    assert condition.keys() == {"type", "lastProbeTime"}
+    # a pod without the gate is held back by nothing, and a condition that is not there says nothing
+    assert looked_at(pod({"status": "False"}, gated=False).view(), now=NOW) == []
+    assert looked_at(pod().view(), now=NOW) == []
