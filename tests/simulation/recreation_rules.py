@@ -208,8 +208,7 @@ class RecreationRules:
         gone_at = next((pod.at for pod in self._pods[request.pod_uid] if not pod.is_there), float("inf"))
         if message == GONE:
             pods = since(self._pods[request.pod_uid], reconcile.known.get(PODS, 0))
-            is_known = self._pods[request.pod_uid][0].revision <= reconcile.known.get(PODS, 0)
-            if is_known and all(pod.is_there for pod in pods):
+            if all(pod.is_there for pod in pods):
                 yield self._broken(commit, "ended", f"{request.key}: its pod is there")
         elif message == TOO_LATE:
             if request.deadline > latest:

@@ -9,6 +9,7 @@ from pykruise.kinds.containerrecreaterequest.kind import KIND
 from pykruise.kinds.containerrecreaterequest.plan import FINALIZER, plan_request
 from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, snapshot
 from pykruise.kube.clock import format_time, parse_time
+from pykruise.kube.errors import NotFoundError, Status
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.pod_decoding import project_pod
@@ -64,17 +65,33 @@ def pod(*, uid: str = "pod-1", gated: bool = True, message: str = "", **status: 
     }
 
 
+class Server:
+    """An API server that has this pod, or none."""
+
+    def __init__(self, the_pod: dict[str, Any] | None = None) -> None:
+        self._pod = the_pod
+        self.asked = 0
+
+    async def get(self, *_: object) -> bytes:
+        self.asked += 1
+        if self._pod is None:
+            raise NotFoundError(Status(code=404))
+        return orjson.dumps(self._pod)
+
+
 def plan(
     doc: dict[str, Any],
     the_pod: dict[str, Any] | None,
     *others: dict[str, Any],
     memories: Memories | None = None,
     now: float = NOW,
+    live: Server | None = None,
 ) -> Plan:
     views = [REQUEST_VIEWS.project(orjson.dumps(one)) for one in (doc, *others)]
     pods = [project_pod(orjson.dumps(the_pod))] if the_pod else []
+    objects: dict[Any, Any] = {POD_VIEWS: pods, REQUEST_VIEWS: views}
     read = read_of(
-        KIND, views[0], {POD_VIEWS: pods, REQUEST_VIEWS: views}, settings=None, now=now, memories=memories
+        KIND, views[0], objects, settings=None, now=now, memories=memories, live=live or Server(the_pod)
     )
     return plan_request(taken(snapshot(views[0], read)))
 
@@ -95,6 +112,29 @@ def test_a_pod_that_is_gone_or_another_one_ends_the_request_case_21() -> None:
     going["metadata"]["deletionTimestamp"] = format_time(NOW)
     assert end_of(plan(request(), going)) == "pod has gone"
     assert end_of(plan(request(), pod(uid="pod-2"))) == "pod has gone"
+
+
+@pytest.mark.parametrize("seen", [None, pod(uid="pod-0")])
+def test_a_pod_that_the_cache_does_not_show_yet_is_not_gone(seen: dict[str, Any] | None) -> None:
+    """its own watch may be behind that of requests"""
+    waiting = plan(request(age_s=20), seen, live=Server(pod()))
+    assert waiting.requeue_after_s == pytest.approx(40)
+    assert waiting.waiting is not None
+    assert waiting.waiting.code is Code.NO_AGENT
+
+
+def test_once_a_request_has_let_go_of_its_pod_nothing_is_asked_about_that() -> None:
+    doc = request(status=OVER)
+    server = Server()
+    assert plan(doc, None, live=server).stages
+    assert server.asked == 1
+    del doc["metadata"]["labels"]["crr.apps.kruise.io/active"]
+    assert not plan(doc, None, live=server).stages
+    assert server.asked == 1
+    # while it holds the pod it is
+    doc["metadata"]["finalizers"] = [FINALIZER]
+    assert plan(doc, None, live=server).stages
+    assert server.asked == 2
 
 
 def test_an_agent_that_does_not_begin_ends_the_request_case_22() -> None:
@@ -176,7 +216,8 @@ def test_a_request_that_cannot_be_read_says_so() -> None:
 
 def test_a_request_knows_the_others_for_its_pod() -> None:
     views = [REQUEST_VIEWS.project(orjson.dumps(request(name))) for name in ("again", "other")]
-    read = read_of(KIND, views[0], {POD_VIEWS: [], REQUEST_VIEWS: views}, settings=None, now=NOW)
+    objects: dict[Any, Any] = {POD_VIEWS: [], REQUEST_VIEWS: views}
+    read = read_of(KIND, views[0], objects, settings=None, now=NOW, live=Server())
     assert [one.name for one in taken(snapshot(views[0], read)).others] == ["other"]
 
 

@@ -56,7 +56,7 @@ def plan_request(snapshot: Snapshot) -> Plan:
         note = Note(reason=Code.INVALID_SPEC, message=request.problem, warning=True, again_after_s=600.0)
         return Plan(waiting=reason, notes=(note,))
     pod = snapshot.pod
-    if pod is None or pod.is_deleting or pod.uid != request.pod_uid:
+    if pod is None or pod.is_deleting:
         return _ending(snapshot, POD_GONE)
     looks = dict(_times_left(snapshot))
     for message, left in looks.items():
@@ -223,7 +223,7 @@ def _after_end(snapshot: Snapshot) -> Plan:
     request, pod = snapshot.request, snapshot.pod
     stages = []
     metadata: dict[str, Any] = {}
-    if pod is not None and not pod.is_deleting and pod.uid == request.pod_uid:
+    if pod is not None and not pod.is_deleting:
         conditions = without_message(pod, _message(request), now=snapshot.now)
         if not conditions and FINALIZER in request.finalizers:
             # A write that is to hold it may be on its way, of this manager or of another one.

@@ -2,10 +2,11 @@
 
 bytes of a request ──▶ project_request() ──▶ RequestView (what a cache keeps)
 RequestView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
+                          └── a pod that the cache has never shown, asked of the API server
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,7 @@ from pykruise.kube.ids import Key
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import Projector, WorkloadView, spec_reader
+from pykruise.runtime.named import look_up
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
@@ -81,7 +83,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     request: RequestView
     pod: PodView | None
-    """The pod of that name, whichever it is; None: there is none."""
+    """The pod that it was made for. None: it is gone, or the request is over and has let go of it."""
     others: Sequence[RequestView]
     """Further requests for the same pod."""
     turn_at: Instant
@@ -105,14 +107,20 @@ class Turn:
 
 async def snapshot(view: RequestView, read: Read[Any]) -> Snapshot:
     """The request with its pod and the pod's other requests, as they are known now."""
-    name = view.spec.pod_name if view.spec is not None else ""
+    named = await look_up(read, POD_VIEWS, _pod_of(view))
     found = read.by_index(REQUEST_VIEWS, BY_POD, view.pod_uid)
     others = tuple(one for one in found if one.uid != view.uid)
     now = read.now()
     return Snapshot(
         request=view,
-        pod=read.get(POD_VIEWS, Key(view.namespace, name)),
+        pod=named.views.get(view.pod_uid),
         others=others,
         turn_at=read.memory(Turn).look(view, others, now),
         now=now,
     )
+
+
+def _pod_of(view: RequestView) -> Iterator[tuple[Key, str]]:
+    has_let_go = view.is_over and not view.finalizers and ACTIVE_LABEL not in view.labels
+    if view.spec is not None and not has_let_go:
+        yield Key(view.namespace, view.spec.pod_name), view.pod_uid
