@@ -73,7 +73,10 @@ class Version(msgspec.Struct, frozen=True):
 
     def is_own(self, reconcile: Reconcile) -> bool:
         """Whether that is a write of the manager's own that it knew of: of this reconcile, or heard of before."""
-        return self.sender == reconcile.manager and 0 < self.reconcile <= reconcile.number
+        if self.sender != reconcile.manager or not 0 < self.reconcile <= reconcile.number:
+            return False
+        # What another reconcile has just sent is no knowledge of this one.
+        return self.reconcile == reconcile.number or self.at <= reconcile.at
 
     def is_available(self, *, min_ready_s: float, at: float) -> bool:
         """Active, ready for long enough, and in service."""

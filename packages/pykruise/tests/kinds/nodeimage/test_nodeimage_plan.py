@@ -163,6 +163,10 @@ def test_a_job_that_was_made_anew_is_another_one() -> None:
     """images case 13"""
     view = node_image("n1", entry(jobs=[job(uid="old")]))
     assert spec_patch(planned(view, on=node(), jobs=[job(uid="new")])) == {"nginx": None}
+    # and where both are named the first goes
+    view = node_image("n1", entry(jobs=[job(uid="old"), job(uid="new")]))
+    (tag,) = spec_patch(planned(view, on=node(), jobs=[job(uid="new")]))["nginx"]["tags"]
+    assert [ref["uid"] for ref in tag["ownerReferences"]] == ["new"]
 
 
 def test_a_job_that_another_manager_has_named_before_the_cache_shows_it_keeps_its_entry() -> None:

@@ -120,8 +120,8 @@ def test_one_that_goes_is_not_written_to() -> None:
         ),
         is_deleting=True,
     )
-    assert planned(view, on=node(), markers=[marker()]) == Plan()
     server = Server()
+    assert planned(view, on=node(), markers=[marker()], server=server) == Plan()
     assert planned(view, on=None, server=server) == Plan(), "nor deleted again"
     assert server.asked == 0
 
@@ -201,8 +201,9 @@ def test_a_pod_that_another_manager_has_named_before_the_cache_shows_it_stays() 
 
 
 def test_a_manager_of_one_namespace_leaves_entries_of_others_alone() -> None:
-    view = node_probes("n1", entry(pod("gone"), "game#idle"))
-    assert not planned(view, on=node(), namespace="elsewhere").stages
+    view, server = node_probes("n1", entry(pod("gone"), "game#idle")), Server()
+    assert planned(view, on=node(), namespace="elsewhere", server=server) == Plan()
+    assert server.asked == 0
 
 
 # ── what was found ───────────────────────────────────────────────────────────

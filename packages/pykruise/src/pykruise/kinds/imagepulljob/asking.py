@@ -20,7 +20,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.image_references import ImageName
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.pods.image_api import ImagePullJobSpec, SandboxConfig
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, is_pull_job
+from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.node_image_api import NODE_IMAGES, ImageSpec, SecretReference, TagPullPolicy, TagSpec
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.pull_rules import BACKOFF_LIMIT, TIMEOUT_S
@@ -119,7 +119,7 @@ def _sharers(entry: TagSpec | None, snapshot: Snapshot) -> list[ObjectReference]
     """Who else wants the entry: all but jobs that are gone."""
     references = (entry.owner_references if entry is not None else None) or ()
     gone = {uid for uid, job in snapshot.others.items() if job is None}
-    return [ref for ref in references if not is_pull_job(ref) or ref.uid not in gone]
+    return [ref for ref in references if ref.uid not in gone]
 
 
 def _is_replaced(ref: ObjectReference, snapshot: Snapshot) -> bool:
