@@ -83,12 +83,18 @@ def main() -> int:
     kinds = sorted({one.split("/")[1] for one in (case.file for case in cases) if one.startswith("kinds/")})
     is_all = options.all or any(not case.file.startswith(("kinds/", "admission/")) for case in cases)
     is_admission = any(case.file.startswith("admission/") for case in cases)
+    is_runtime = all(case.file.startswith("runtime/") for case in cases)
 
     def go_on(tests: list[Proof]) -> None:
         _judge(cases, paths, tests, kinds, seeds=options.seeds, processes=options.processes)
 
-    tests = _tests(kinds, is_all=is_all, with_scenarios=options.scenarios)
-    collect(_of_admission() if is_admission and not (is_all or kinds) else tests, go_on)
+    if is_runtime:
+        tests = _of_runtime()
+    elif is_admission and not (is_all or kinds):
+        tests = _of_admission()
+    else:
+        tests = _tests(kinds, is_all=is_all, with_scenarios=options.scenarios)
+    collect(tests, go_on)
     survivors = list(_report(cases))
     print(*survivors, sep="\n")
     if options.out:
@@ -114,6 +120,16 @@ def _of_admission() -> list[str]:
     found = [path for path in tests if "pykruise.admission" in path.read_text()]
     found.append(ROOT / "tests/properties/test_admission_properties.py")
     return [str(path) for path in found if not path.stem.endswith("_process")]
+
+
+def _of_runtime() -> list[str]:
+    """Its own, and those of a kind that uses all of it."""
+    own = [
+        ROOT / "packages/kube/tests/runtime",
+        ROOT / "packages/pykruise/tests/plans",
+        ROOT / "tests/properties",
+    ]
+    return [str(path) for path in (*own, *sorted((ROOT / "tests/scenarios").glob("test_cloneset*.py")))]
 
 
 def _tests(kinds: Sequence[str], *, is_all: bool, with_scenarios: bool) -> list[str]:

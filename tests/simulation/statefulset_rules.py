@@ -154,8 +154,8 @@ class StatefulSetRules(WorkloadRules[Workload]):
         super().__init__(**given)
         self._claims: dict[str, list[tuple[int, Any]]] = {}
         """Per name: each version with its revision; None: it is gone."""
-        self._scaled_away: dict[str, str] = {}
-        """Claims that go with the pod that a manager scaled away: name → uid of the claim."""
+        self._scaled_away: dict[str, tuple[str, int]] = {}
+        """Claims that go with the pod that a manager scaled away: name → uid of the claim, and when that was."""
 
     def read(self, document: Any, revision: int) -> Workload:
         return read_workload(document, revision)
@@ -340,7 +340,7 @@ class StatefulSetRules(WorkloadRules[Workload]):
             if versions and all(one and pod.uid not in _pod_owners(one) for one in versions):
                 yield self._broken(commit, "claims", f"{pod.name} is deleted, {name} does not go with it")
             elif versions and versions[-1]:
-                self._scaled_away[name] = versions[-1]["metadata"]["uid"]
+                self._scaled_away[name] = versions[-1]["metadata"]["uid"], commit.revision
 
     def _are_owners_right(self, commit: Commit, reconcile: Reconcile) -> Iterator[Violation]:
         """Owners that a manager gives to a claim are those that some retention policy wants."""
@@ -514,11 +514,11 @@ class StatefulSetRules(WorkloadRules[Workload]):
                     yield Violation("claims", what, now)
         stays = [
             name
-            for name, uid in self._scaled_away.items()
+            for name, (uid, since) in self._scaled_away.items()
             if name in present
             and present[name]["metadata"]["uid"] == uid
             and workload.rank(name) < 0
-            and workload.when_scaled == "Delete"
+            and all(one.when_scaled == "Delete" for one in self._workloads_since(since))
         ]
         if stays:
             yield Violation("claims", f"{stays} were to go with their pods, but are there", now)
