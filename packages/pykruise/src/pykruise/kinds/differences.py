@@ -375,6 +375,11 @@ _PERSISTENT_POD_STATE: Final = _of(
         "nothing has to be touched",
     ),
     (
+        "a label of a node that gets another value stays recorded, for the pods that come to the node later too",
+        "what is recorded is the node as it is",
+        "no pod could come back to the node, with a required key perhaps to none",
+    ),
+    (
         "a malformed white list refuses all pods with a controller",
         "only those of kinds that would need the list",
         "a typing error does little harm",

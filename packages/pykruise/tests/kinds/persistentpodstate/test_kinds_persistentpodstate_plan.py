@@ -212,10 +212,16 @@ def test_a_pod_that_came_back_elsewhere_is_recorded_there() -> None:
 
 
 def test_a_record_that_is_right_costs_no_write() -> None:
-    """case 6: also when a label of the node has another value by now"""
+    """case 6"""
+    assert recorded(planned(state(stored=records(1)), workload(), pod(1))) == records(1)
+
+
+def test_a_record_follows_the_labels_of_its_node() -> None:
+    """Better than 6.3 step 5: by the old ones no pod could come back to that node"""
     moved = node(1, {"zone": "other", "host": "h1"})
     plan = planned(state(stored=records(1)), workload(), pod(1), nodes=(moved,))
-    assert recorded(plan) == records(1)
+    labels = {"zone": "other", "host": "h1"}
+    assert recorded(plan) == {"web-1": {"nodeName": "n1", "nodeTopologyLabels": labels}}
 
 
 def test_only_labels_that_the_node_has_are_recorded() -> None:

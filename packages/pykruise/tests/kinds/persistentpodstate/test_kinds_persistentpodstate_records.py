@@ -60,7 +60,6 @@ def test_an_annotation_that_is_recorded_from_now_on_is_taken() -> None:
     record = {"nodeName": "n0", "nodeTopologyLabels": {"zone": "z0"}, "annotations": {"ip": "1.1.1.1"}}
     assert found.records == {"web-0": record}
     # and a record with it costs no write
-    found.put_node("n0", zone="new")
     assert found.plan().status == (found.state or {})["status"]
 
 

@@ -42,24 +42,8 @@ def recorded(
         known = annotations.get(pod.uid, {})
         labels = {key: value for key, value in node.labels.items() if key in node_keys}
         noted = {key: value for key, value in known.items() if key in annotation_keys}
-        if not _is_kept(found.get(pod.name), pod.node_name, labels, noted):
-            found[pod.name] = PodState(
-                node_name=pod.node_name, node_topology_labels=labels, annotations=noted
-            )
+        found[pod.name] = PodState(node_name=pod.node_name, node_topology_labels=labels, annotations=noted)
     return found, unknown
-
-
-def _is_kept(
-    stored: PodState | None, node: str, labels: Mapping[str, str], annotations: Mapping[str, str]
-) -> bool:
-    """Whether a stored record still says the same. Labels of a node that only changed their values stay as they were
-    when the pod was placed: they are what it was placed by."""
-    return (
-        stored is not None
-        and stored.node_name == node
-        and set(stored.node_topology_labels or ()) == set(labels)
-        and (stored.annotations or {}) == annotations
-    )
 
 
 def kept(
