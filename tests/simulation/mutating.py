@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Change", "always", "mutated"]
+from pykruise.runtime import named
+
+__all__ = ["Change", "always", "mutated", "trusts_the_cache"]
 
 Change = tuple[Any, str, Any]
 """Where, which name, and a function that makes of what stands there what stands there instead."""
@@ -18,6 +20,17 @@ Change = tuple[Any, str, Any]
 def always(value: Any) -> Callable[[Any], Any]:
     """A function that returns this, whatever it is given."""
     return lambda _original: lambda *_args, **_kwargs: value
+
+
+def _never_asks(_original: Any) -> Any:
+    async def ask(*_: Any) -> None:
+        return None
+
+    return ask
+
+
+trusts_the_cache: Change = (named, "_ask", _never_asks)
+"""What is named and not in a cache is gone."""
 
 
 @contextmanager

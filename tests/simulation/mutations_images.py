@@ -18,7 +18,7 @@ from pykruise.pods import fan_out
 from pykruise.pods.fan_out import Policy, State
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.runtime.plan import Plan
-from simulation.mutating import Change, always
+from simulation.mutating import Change, always, trusts_the_cache
 
 __all__ = ["IMAGELISTPULLJOB", "IMAGEPULLJOB"]
 
@@ -146,6 +146,7 @@ IMAGELISTPULLJOB: dict[str, tuple[Change, ...]] = {
     "ImageListPullJob: the time to live is ignored": (
         _list_policy(lambda policy: replace(policy, ttl_s=None if policy.ttl_s is None else 0)),
     ),
+    "ImageListPullJob: an ImagePullJob that the cache has never shown is gone": (trusts_the_cache,),
     "ImageListPullJob: ImagePullJobs that end wake no list": (
         (IMAGE_LIST_PULL_JOB.control, "wakes", _deaf_to("ImagePullJob")),
     ),

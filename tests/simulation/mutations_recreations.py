@@ -5,13 +5,14 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kinds.containerrecreaterequest import admission, plan
+from pykruise.kinds.containerrecreaterequest import admission, plan, view
 from pykruise.kinds.containerrecreaterequest.kind import KIND
 from pykruise.kinds.containerrecreaterequest.view import Turn
 from pykruise.kube.node_agent import recreations
+from pykruise.runtime.named import Named
 from pykruise.runtime.plan import Plan
 from pykruise.sandbox import recreate_agents
-from simulation.mutating import Change, always
+from simulation.mutating import Change, always, trusts_the_cache
 
 __all__ = ["CONTAINERRECREATEREQUEST"]
 
@@ -48,12 +49,12 @@ def _with_spec(**fields: Any) -> Change:
     return KIND.control, "plan", changed
 
 
-def _any_pod_of_the_name(original: Any) -> Any:
-    def planned(snapshot: Any) -> Any:
-        pod = snapshot.pod and replace(snapshot.pod, uid=snapshot.request.pod_uid)
-        return original(replace(snapshot, pod=pod))
+def _any_pod_of_the_name(_original: Any) -> Any:
+    async def look_up(read: Any, views: Any, names: Any) -> Named[Any]:
+        found = {uid: replace(pod, uid=uid) for key, uid in names if (pod := read.get(views, key))}
+        return Named(views=found, is_behind=False)
 
-    return planned
+    return look_up
 
 
 def _turns_with(change: Callable[[dict[str, Any]], None]) -> Change:
@@ -122,9 +123,8 @@ CONTAINERRECREATEREQUEST: dict[str, tuple[Change, ...]] = {
         (Turn, "look", _forgetful),
     ),
     "ContainerRecreateRequest: a pod that is gone is waited for": (_never_ends(plan.POD_GONE),),
-    "ContainerRecreateRequest: another pod of the name will do": (
-        (KIND.control, "plan", _any_pod_of_the_name),
-    ),
+    "ContainerRecreateRequest: another pod of the name will do": ((view, "look_up", _any_pod_of_the_name),),
+    "ContainerRecreateRequest: a pod that the cache has never shown is gone": (trusts_the_cache,),
     "ContainerRecreateRequest: pods stay in service": ((plan, "with_message", always([])),),
     "ContainerRecreateRequest: the grace period begins anew with each look": (
         (plan, "_is_held", always(False)),
