@@ -100,7 +100,9 @@ class SpreadRules:
         self._taken |= {(uid, name, one) for one in new}
         self._open |= {(uid, name, one): (commit.at, version) for one in new}
         limits = self._limits(commit.new["spec"], name)
-        if ANY_NUMBER in limits or self._target is None:  # a late pod of a workload that is gone goes as well
+        # A late pod of a workload that is gone, or going, goes as well.
+        is_going = self._target is None or "deletionTimestamp" in self._target["metadata"]
+        if ANY_NUMBER in limits or is_going:
             return
         promised = set(entry.get("creatingPods") or ())
         if not self._skew_s:
