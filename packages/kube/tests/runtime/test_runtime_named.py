@@ -37,10 +37,12 @@ class Server:
 
 
 def looked_up(
-    *names: str, cache: tuple[str, ...] = (), live: Any, memories: Memories | None = None
+    *names: str, cache: tuple[str, ...] = (), live: Any, memories: Memories | None = None, before: str = ""
 ) -> Named[Any]:
-    """What is there of pods of these names, with uids after their names, when the cache shows those of `cache`."""
-    pods = Listed(POD_VIEWS, [POD_VIEWS.project(stored(name)) for name in cache])
+    """What is there of pods of these names, with uids after their names, when the cache shows those of `cache`, and of
+    `before` one that was there earlier under the name."""
+    raws = [stored(name) for name in cache] + ([stored(before, uid="earlier")] if before else [])
+    pods = Listed(POD_VIEWS, [POD_VIEWS.project(raw) for raw in raws])
     read: Read[None] = Read(
         {POD_VIEWS: pods},
         key=Key("", "n1"),
@@ -67,6 +69,13 @@ def test_of_what_the_cache_has_never_shown_the_api_server_is_asked() -> None:
     assert found.views["uid-new"].name == "new"
     assert found.is_behind
     assert server.asked == ["new", "again", "gone"]
+
+
+def test_of_a_name_under_which_the_cache_shows_an_earlier_one_it_is_asked_too() -> None:
+    server = Server(new="uid-new")
+    assert looked_up("new", before="new", live=server).views["uid-new"].uid == "uid-new"
+    assert looked_up("gone", before="gone", live=server).views == {}
+    assert server.asked == ["new", "gone"]
 
 
 def test_what_the_cache_showed_once_and_shows_no_more_is_gone() -> None:
