@@ -1,10 +1,11 @@
 """Rules of PersistentPodState that are broken on purpose; see mutations.py."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from pykruise.kinds.persistentpodstate import injection, plan, status
+from pykruise.kinds.persistentpodstate import injection, plan
 from pykruise.kinds.persistentpodstate.kind import KIND
 from pykruise.kinds.persistentpodstate.view import StateView
 from pykruise.pods.ordinals import Reserved
@@ -38,8 +39,18 @@ def _without_workload(original: Any) -> Any:
     return plan_state
 
 
-def _by_node(_original: Any) -> Any:
-    return lambda stored, record: stored is not None and stored.node_name == record.node_name
+def _stays_if(is_kept: Callable[[Any, Any], bool]) -> Change:
+    """What is recorded stays for pods of which this says so, by the record and what it is to become."""
+
+    def changed(original: Any) -> Any:
+        def recorded(state: Any, *args: Any) -> Any:
+            found, unknown = original(state, *args)
+            stay = {name: one for name, one in state.records.items() if is_kept(one, found[name])}
+            return {**found, **stay}, unknown
+
+        return recorded
+
+    return plan, "recorded", changed
 
 
 def _never_goes(original: Any) -> Any:
@@ -65,10 +76,19 @@ PERSISTENTPODSTATE: dict[str, tuple[Change, ...]] = {
     "PersistentPodState: reserved ordinals are forgotten": ((plan, "kept", _none_reserved),),
     "PersistentPodState: WhenDeleted is ignored": ((plan, "WHEN_DELETED", lambda _original: "never"),),
     "PersistentPodState: records outlive their workload": ((KIND.control, "plan", _without_workload),),
-    "PersistentPodState: the first record stays": (
-        (status, "_is_kept", lambda _original: lambda stored, _record: stored is not None),
+    "PersistentPodState: the first record stays": (_stays_if(lambda _old, _new: True),),
+    "PersistentPodState: other keys and annotations are not recorded": (
+        _stays_if(lambda old, new: bool(old.node_name == new.node_name)),
     ),
-    "PersistentPodState: other keys and annotations are not recorded": ((status, "_is_kept", _by_node),),
+    "PersistentPodState: a record does not follow the labels of its node": (
+        _stays_if(
+            lambda old, new: (
+                old.node_name == new.node_name
+                and set(old.node_topology_labels or ()) == set(new.node_topology_labels or ())
+                and (old.annotations or {}) == (new.annotations or {})
+            )
+        ),
+    ),
     "PersistentPodState: pods are recorded on nodes without labels": (
         (StateView, "node_keys", lambda _original: property(lambda _self: frozenset())),
     ),
