@@ -152,9 +152,11 @@ def test_while_nodes_have_not_been_read_nothing_is_decided() -> None:
 @pytest.mark.parametrize("on", [None, node(is_deleting=True)])
 def test_it_goes_with_its_node(on: NodeView | None) -> None:
     """containers case 52"""
-    (action,) = actions(planned(node_probes("n1"), on=on))
+    server = Server()
+    (action,) = actions(planned(node_probes("n1", entry(pod(), "game#idle")), on=on, server=server))
     assert isinstance(action, Delete)
     assert action.uid == "uid-n1"
+    assert server.asked == 1, "for the node, and not for its pods"
 
 
 @pytest.mark.parametrize("on", [None, node(is_deleting=True)])
