@@ -123,6 +123,12 @@ def test_a_pod_that_the_cache_does_not_show_yet_is_not_gone(seen: dict[str, Any]
     assert waiting.waiting.code is Code.NO_AGENT
 
 
+def test_a_request_that_lost_its_label_still_knows_its_pod() -> None:
+    doc = request(age_s=20)
+    del doc["metadata"]["labels"]["crr.apps.kruise.io/active"]
+    assert plan(doc, pod()).requeue_after_s == pytest.approx(40)
+
+
 def test_once_a_request_has_let_go_of_its_pod_nothing_is_asked_about_that() -> None:
     doc = request(status=OVER)
     server = Server()
