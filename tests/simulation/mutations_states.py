@@ -99,5 +99,6 @@ PERSISTENTPODSTATE: dict[str, tuple[Change, ...]] = {
     "PersistentPodState: one that is asked for does not follow": ((plan, "_changes", always([])),),
     "PersistentPodState: one that is not asked for any more stays": ((plan, "_generation", _never_goes),),
     "PersistentPodState: pods that become ready wake none": (_deaf_to("Pod"),),
+    "PersistentPodState: labels of nodes wake none": (_deaf_to("Node"),),
     "PersistentPodState: StatefulSets wake none": (_deaf_to("StatefulSet"),),
 }

@@ -295,14 +295,11 @@ class StateRules:
             yield Violation("dropped", f"{left} are recorded, and not wanted any more", now)
 
     def _is_recorded(self, pod: Version, state: State, now: float) -> Iterator[Violation]:
-        """By labels that its node had at some time since the pod was made."""
         record = state.records.get(pod.name)
-        nodes = since(self._nodes[pod.node], self._pods.created_at(pod.uid).revision)
         if (
             record is None
             or record.node != pod.node
-            or record.labels.keys() != _some(nodes[-1].labels, state.keys).keys()
-            or not any(record.labels == _some(one.labels, state.keys) for one in nodes)
+            or record.labels != _some(self._nodes[pod.node][-1].labels, state.keys)
             or record.annotations != _some(pod.annotations, state.annotations)
         ):
             yield Violation("recorded", f"{pod.name} is ready on {pod.node}, recorded is {record}", now)

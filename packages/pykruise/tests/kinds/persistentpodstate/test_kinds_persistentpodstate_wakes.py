@@ -16,8 +16,9 @@ from pykruise.kinds.persistentpodstate.view import (
     workload_of,
 )
 from pykruise.kube.documents import encode
-from pykruise.plans.views import POD_VIEWS
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
+from pykruise.pods.nodes import NodeView
 from pykruise.pods.ordinals import reserved_of
 from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.views import PodView
@@ -93,6 +94,41 @@ def test_a_pod_wakes_the_one_that_brought_it_back_or_else_that_of_its_workload(
 
 def test_a_pod_of_a_workload_that_no_one_remembers_wakes_none() -> None:
     assert among(named("other", targetRef={**TARGET, "name": "x"})).by(POD_VIEWS, pod(), None) == []
+
+
+# ── nodes ────────────────────────────────────────────────────────────────────
+
+
+def node(number: int, labels: dict[str, str] | None = None) -> NodeView:
+    found = {"zone": f"z{number}", "host": f"h{number}"} if labels is None else labels
+    return NodeView(name=f"n{number}", uid=f"u{number}", resource_version=1, labels=found)
+
+
+def recording_n0() -> StateView:
+    """One that records zone and host of n0."""
+    world = StateWorld(requiredPersistentTopology={"keys": ["zone", "host"]})
+    assert world.state is not None
+    world.state["status"] = {"podStates": {"web-0": {"nodeName": "n0"}}}
+    return world.view
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_heard"),
+    [
+        pytest.param(node(0), node(0, {"zone": "other", "host": "h0"}), True, id="another value"),
+        pytest.param(node(0, {"host": "h0"}), node(0), True, id="it comes"),
+        pytest.param(node(0), node(0, {"zone": "z0"}), True, id="it goes"),
+        pytest.param(node(0), node(0, {"zone": "z0", "host": "h0", "x": "y"}), False, id="of nobody"),
+        pytest.param(node(0), node(0), False, id="a heartbeat"),
+        pytest.param(node(1), node(1, {"zone": "other"}), False, id="of a node that is not recorded"),
+        pytest.param(None, node(0), False, id="the node comes"),
+        pytest.param(node(0), None, False, id="the node goes"),
+    ],
+)
+def test_a_node_wakes_those_that_record_a_label_that_changes(
+    old: NodeView | None, new: NodeView | None, is_heard: bool
+) -> None:
+    assert among(recording_n0()).by(NODE_VIEWS, old, new) == ([NAME] if is_heard else [])
 
 
 # ── workloads ────────────────────────────────────────────────────────────────

@@ -25,6 +25,7 @@ from pykruise.runtime.views import BY_NAMESPACE, Views
 __all__ = [
     "ADVANCED",
     "BUILT_IN",
+    "BY_NODE",
     "BY_TARGET",
     "STATE_VIEWS",
     "WORKLOAD_VIEWS",
@@ -42,6 +43,9 @@ __all__ = [
 
 BUILT_IN: Final = GroupKind(STATEFUL_SETS.group, STATEFUL_SETS.kind)
 ADVANCED: Final = GroupKind(STATEFUL_SETS_OF_KRUISE.group, STATEFUL_SETS_OF_KRUISE.kind)
+
+BY_NODE: Final = "node"
+"""Index of PersistentPodStates: name of a node that is recorded."""
 
 BY_TARGET: Final = "target"
 """Index of PersistentPodStates: namespace, kind and name of the workload."""
@@ -191,7 +195,11 @@ def _target_index(view: StateView) -> tuple[tuple[str, GroupKind, str], ...]:
 STATE_VIEWS: Final = Views[StateView](
     resource=PERSISTENT_POD_STATES,
     projector=lambda: project_state,
-    indexes={BY_NAMESPACE: lambda one: (one.namespace,), BY_TARGET: _target_index},
+    indexes={
+        BY_NAMESPACE: lambda one: (one.namespace,),
+        BY_NODE: lambda one: {record.node_name for record in one.records.values()},
+        BY_TARGET: _target_index,
+    },
 )
 
 

@@ -1,15 +1,16 @@
 """Which events a PersistentPodState hears.
 
 itself · pods of its workload: Ready, terminating, gone, adopted, released · StatefulSets: what is asked for by
-annotations, how many pods
+annotations, how many pods · recorded nodes: other values of the labels that are recorded
 
-Pure, but for what `around` shows.
+Pure, but for what `around` shows. A heartbeat enqueues nothing.
 """
 
 from collections.abc import Iterator, Sequence
 from functools import partial
 
 from pykruise.kinds.persistentpodstate.view import (
+    BY_NODE,
     BY_TARGET,
     STATE_VIEWS,
     WORKLOAD_VIEWS,
@@ -19,8 +20,9 @@ from pykruise.kinds.persistentpodstate.view import (
 from pykruise.kube.cache import Change
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
-from pykruise.plans.views import POD_VIEWS
+from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
+from pykruise.pods.nodes import NodeView
 from pykruise.pods.views import PodView
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import Views
@@ -34,6 +36,7 @@ def wakes(settings: object) -> Sequence[Wake]:
     return (
         itself(STATE_VIEWS),
         Wake(on=POD_VIEWS, keys=_of_pod, wakes_absent=False),
+        Wake(on=NODE_VIEWS, keys=_of_node, wakes_absent=False),
         *(Wake(on=views, keys=partial(_of_workload, kind)) for kind, views in WORKLOAD_VIEWS.items()),
     )
 
@@ -62,6 +65,15 @@ def _of_owner(pod: PodView, around: Around[object]) -> Iterator[Key]:
     found = chosen(around.by_index(STATE_VIEWS, BY_TARGET, (pod.namespace, kind, pod.controller.name)))
     if found is not None:
         yield found.key
+
+
+def _of_node(change: Change[NodeView], around: Around[object]) -> Iterator[Key]:
+    old, new = change.old, change.new
+    if old is None or new is None or old.labels == new.labels:
+        return
+    for state in around.by_index(STATE_VIEWS, BY_NODE, new.name):
+        if any(old.labels.get(key) != new.labels.get(key) for key in state.node_keys):
+            yield state.key
 
 
 def _matters(old: PodView | None, new: PodView | None) -> bool:
