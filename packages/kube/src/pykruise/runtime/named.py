@@ -8,7 +8,7 @@ object that the cache has shown before, and shows no more, is gone.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -18,9 +18,12 @@ from pykruise.kube.ids import Key
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
-__all__ = ["Named", "look_up"]
+__all__ = ["BEHIND_S", "Named", "look_up"]
 
 T = TypeVar("T", bound=Projected)
+
+BEHIND_S: Final = 3.0
+"""When objects that the cache does not show yet are looked for again."""
 
 
 class Named(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
@@ -29,7 +32,8 @@ class Named(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     views: Mapping[str, T]
     """By uid."""
     is_behind: bool
-    """Whether the cache does not show all of them yet. Should one go before it does, nothing is heard of it."""
+    """Whether the cache does not show all of them yet. Should one go before it does, nothing is heard of it: look again
+    after BEHIND_S."""
 
 
 class _Shown:

@@ -24,6 +24,7 @@ from pykruise.pods.node_images import FAILED, NODE_IMAGES, NodeImageView, is_ove
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, delete_object, patch_object
+from pykruise.runtime.named import BEHIND_S
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
@@ -143,7 +144,7 @@ def _status_plan(snapshot: Snapshot, kept: Kept) -> Plan:
             stages.append(Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,)))
     candidates = [*kept.look_again, *found.look_again]
     if snapshot.is_behind:
-        candidates.append(SOONEST_S)
+        candidates.append(BEHIND_S)
     return Plan(
         stages=tuple(stages),
         requeue_after_s=max(min(candidates), SOONEST_S) if candidates else None,

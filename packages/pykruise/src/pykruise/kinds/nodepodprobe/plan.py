@@ -30,13 +30,11 @@ from pykruise.pods.probes import (
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Action, Create, delete_object, patch_object
+from pykruise.runtime.named import BEHIND_S
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["plan_node_probes"]
-
-_BEHIND_S: Final = 3.0
-"""When pods that the cache does not show yet are looked for again."""
 
 _WARN_AGAIN_S: Final = 600.0
 
@@ -63,7 +61,7 @@ def plan_node_probes(snapshot: Snapshot) -> Plan:
         stages.append(Stage(purpose=Purpose.MARK_PODS, chains=chains, is_independent=True, regardless=True))
     return Plan(
         stages=tuple(stages),
-        requeue_after_s=_BEHIND_S if snapshot.is_behind else None,
+        requeue_after_s=BEHIND_S if snapshot.is_behind else None,
         notes=tuple(_note(snapshot, one.pod, conflict) for one in shown for conflict in one.conflicts),
         skipped={one.pod.name: _reason(one.conflicts[0]) for one in shown if one.conflicts},
     )
